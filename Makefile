@@ -1,0 +1,54 @@
+# Two commands are enough: `make demo` and `make test`. Each makes the virtual environment it
+# needs, once; the second time it only looks whether pyproject.toml has changed.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+export PYTHONUNBUFFERED = 1
+
+.PHONY: help install demo test check bench docs clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo     see it work: one limited datastore, first without us, then with us"
+	@echo "make test     run all tests"
+	@echo "make check    formatter, linter, strict types, import floors"
+	@echo "make bench    print every figure the documents mention"
+	@echo "make docs     build the documentation into docs/_build"
+	@echo "make install  only make the virtual environment ($(VENV))"
+	@echo "make clean    remove what the commands above have made"
+
+install: $(VENV)/.installed
+
+# --group needs a newer pip than some Pythons bring along.
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "Python 3.11 or newer is needed; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV), once ..."
+	@$(PIP) install 'pip>=25.1'
+	@$(PIP) install --editable '.[cli]' --group check --group test --group docs
+	@touch $@
+
+demo: install
+	@$(BIN)/dispatcher demo
+
+test: install
+	@$(BIN)/python -m pytest
+
+check: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: install
+	@$(BIN)/python -m benchmarks
+
+docs: install
+	@$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+clean:
+	rm -rf $(VENV) docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

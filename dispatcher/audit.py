@@ -1,0 +1,27 @@
+"""The audit: a failsafe that finds a target that is not the cost of what is outstanding."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dispatcher.events import AUDIT_FAIL, AUDIT_PASS, AUDIT_SKIP
+
+
+class Finding(NamedTuple):
+    """What the audit says, by the name of its event."""
+
+    event: str
+    message: str = ""
+
+
+def audit(recorded: float, counted: float, *, busy: bool) -> Finding:
+    """Compares the target that is recorded with the one that is counted now.
+
+    >>> audit(30, 20, busy=False)
+    Finding(event='audit-fail', message='the target was 30 and is set to 20')
+    """
+    if busy:
+        return Finding(AUDIT_SKIP)
+    if abs(recorded - counted) <= 1e-9 * max(1.0, counted):
+        return Finding(AUDIT_PASS)
+    return Finding(AUDIT_FAIL, f"the target was {recorded:g} and is set to {counted:g}")

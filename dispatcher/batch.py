@@ -1,0 +1,67 @@
+"""A Batch: operations raised together, from the moment the planner cuts them until they end."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Hashable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from dispatcher.operation import Operation
+from limiters.window import Spend
+
+if TYPE_CHECKING:
+    from dispatcher.lane import Lane
+
+
+class BatchState(enum.Enum):
+    """A batch ends once: IN_FLIGHT to ENDED, or to ABANDONED and then it only returns."""
+
+    IN_FLIGHT = enum.auto()
+    ENDED = enum.auto()
+    ABANDONED = enum.auto()
+
+
+class Batch:
+    """The record of one batch. Owned by the engine; `requeued` is shared with its callback."""
+
+    __slots__ = (
+        "cost",
+        "deadline",
+        "keys",
+        "lane",
+        "operations",
+        "raised_at",
+        "requeued",
+        "sequence",
+        "spend",
+        "state",
+    )
+
+    def __init__(self, lane: Lane, sequence: int) -> None:
+        self.lane = lane
+        self.sequence = sequence
+        """The ticket of its first operation: what is retried goes back to that place."""
+        self.operations: list[Operation] = []
+        self.keys: list[Hashable] = []
+        self.cost: float = 0
+        self.spend: Spend | None = None
+        self.raised_at = 0.0
+        self.deadline = 0.0
+        self.state = BatchState.IN_FLIGHT
+        self.requeued: list[Operation] = []
+        """Enqueued again by the callback; accepted when the batch ends."""
+
+    @property
+    def over(self) -> bool:
+        """Whether its operations may be enqueued again like any others."""
+        return self.state is not BatchState.IN_FLIGHT
+
+    def forget(self) -> None:
+        """Lets go of its operations, which still point here: no cycle is left to collect."""
+        self.operations = []
+        self.requeued = []
+
+
+CURRENT: ContextVar[Batch | None] = ContextVar("dispatcher_current_batch", default=None)
+"""The batch whose callback the present code runs in."""

@@ -1,0 +1,373 @@
+"""The Batcher: operations go in, batches come out, as fast as the limit allows."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from types import TracebackType
+
+from dispatcher import events
+from dispatcher.batch import CURRENT
+from dispatcher.bell import Bell
+from dispatcher.books import Totals
+from dispatcher.buffer import Buffer
+from dispatcher.engine import Engine, Settings, Waiter
+from dispatcher.entrance import Entrance
+from dispatcher.errors import ForkedError, ImproperOrderError
+from dispatcher.events import Event, Listener
+from dispatcher.operation import Operation
+from dispatcher.pause import Pause
+from dispatcher.retry import Wait
+from dispatcher.runners import Runners
+from dispatcher.watcher import Watcher
+from limiters.arguments import Seconds, count, optional_count, optional_seconds, seconds
+from limiters.clock import Clock, MonotonicClock
+from limiters.events import Emitter
+from limiters.limiter import RateLimiter
+
+_log = logging.getLogger("dispatcher")
+_started: weakref.WeakSet[Batcher] = weakref.WeakSet()
+
+
+class State(enum.StrEnum):
+    """A Batcher's life, in this order but for pauses."""
+
+    NEW = "new"
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+
+
+class Batcher(Entrance):
+    """Raises operations to their watchers in batches, never faster than `rate_limiter` allows.
+
+    Make one for each datastore whose capacity is to be respected, and keep it; any number of
+    threads and watchers share it. It starts a `rate_limiter` that was not started.
+
+    * `max_buffer_size`: how many operations may wait. When they do, `enqueue` blocks, or
+      raises BufferFullError with `error_on_full_buffer`.
+    * `flush_interval`: how long an operation waits at most for others to share its batch.
+      A full batch and a full buffer do not wait.
+    * `capacity_interval`: how often the limiter is told what is needed.
+    * `audit_interval`: how often the books are checked.
+    * `max_operation_time`: how long a callback may take before its batch is abandoned.
+    * `pause_time`: how long `pause()` lasts: seconds, or a tenacity wait strategy.
+    * `max_concurrent_batches`: how many batches may be in flight. None: any number of
+      coroutines, and 2,000 plain functions.
+    * `emit_batch`, `emit_flush`, `emit_request`: raise these frequent events as well.
+
+    Thread-safe. Leaving its `with` block drains it; leaving it by an exception, cancellation
+    included, stops it at once, and `returned` holds what was not sent.
+
+    >>> from dispatcher import Batcher, Operation, ProvisionedResource, Watcher
+    >>> sent = []
+    >>> watcher = Watcher(lambda batch: sent.extend(one.payload for one in batch))
+    >>> with Batcher(rate_limiter=ProvisionedResource(1_000)) as batcher:
+    ...     for number in range(5):
+    ...         batcher.enqueue(Operation(watcher, 10, number, batchable=True))
+    >>> sent
+    [0, 1, 2, 3, 4]
+    """
+
+    def __init__(
+        self,
+        *,
+        rate_limiter: RateLimiter | None = None,
+        max_buffer_size: int = 10_000,
+        flush_interval: Seconds = 0.1,
+        capacity_interval: Seconds = 0.1,
+        audit_interval: Seconds = 10.0,
+        max_operation_time: Seconds = 60.0,
+        pause_time: Seconds | Wait = 0.5,
+        error_on_full_buffer: bool = False,
+        max_concurrent_batches: int | None = None,
+        emit_batch: bool = False,
+        emit_flush: bool = False,
+        emit_request: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        if rate_limiter is not None and not isinstance(rate_limiter, RateLimiter):
+            raise ValueError(f"rate_limiter must be a RateLimiter, not {rate_limiter!r}")
+        settings = Settings(
+            flush_interval=seconds("flush_interval", flush_interval),
+            capacity_interval=seconds("capacity_interval", capacity_interval),
+            audit_interval=seconds("audit_interval", audit_interval),
+            max_operation_time=seconds("max_operation_time", max_operation_time),
+            max_concurrent_batches=optional_count("max_concurrent_batches", max_concurrent_batches),
+            emit_batch=emit_batch,
+            emit_flush=emit_flush,
+            emit_request=emit_request,
+        )
+        bell = Bell()
+        buffer = Buffer(count("max_buffer_size", max_buffer_size), bell.ring)
+        super().__init__(buffer, error_on_full_buffer=error_on_full_buffer)
+        self._limiter = rate_limiter
+        self._limiter_is_mine = False
+        self._limiter_listener: Listener | None = None
+        if rate_limiter is not None:
+            buffer.ceiling = rate_limiter.max_capacity
+        self._clock = clock or MonotonicClock()
+        self._bell = bell
+        self._emitter = Emitter(type(self).__name__, events.BATCHER_EVENTS)
+        self._pause = Pause(pause_time)
+        self._engine = Engine(
+            settings,
+            buffer,
+            bell,
+            pause=self._pause,
+            limiter=rate_limiter,
+            runners=Runners("dispatcher"),
+            emit=self._emitter.emit,
+            clock=self._clock.now,
+        )
+        self._thread: threading.Thread | None = None
+        self._state = State.NEW
+        self._state_lock = threading.Lock()
+        self._ended = threading.Event()
+        self._process = os.getpid()
+        self.returned: list[Operation] = []
+        """What stop() gave back."""
+        _started.add(self)
+
+    # Life.
+
+    def start(self) -> None:
+        """Begins to raise batches. What was enqueued before is raised now."""
+        self._check_fork()
+        with self._state_lock:
+            if self._state is not State.NEW:
+                raise ImproperOrderError(
+                    f"this Batcher is {self._state}; start() is called once, on a new one"
+                )
+            self._state = State.RUNNING
+        limiter = self._limiter
+        if limiter is not None:
+            self._limiter_listener = limiter.add_listener(self._limiter_changed, "capacity")
+            if not limiter.started:
+                limiter.start()
+                self._limiter_is_mine = True
+        self._thread = threading.Thread(target=self._run, name="dispatcher-engine", daemon=True)
+        self._thread.start()
+
+    def stop(self, drain: bool = True, timeout: Seconds | None = None) -> list[Operation]:
+        """Stops, and gives back the operations that were accepted and never raised, oldest
+        first, those that wait before a retry included.
+
+        From now on nothing is accepted, and every blocked `enqueue` raises
+        BatcherStoppedError. With `drain` it first sends what is there, for at most `timeout`.
+        Batches in flight finish (or are abandoned after their max_operation_time). A limiter
+        that the Batcher started is stopped. Again is no error and gives the same list.
+        """
+        limit = optional_seconds("timeout", timeout, zero=True)
+        self._check_callable("stop()")
+        with self._state_lock:
+            if self._state is State.NEW:
+                raise ImproperOrderError("this Batcher was never started; call start() first")
+            first = self._state in (State.RUNNING, State.PAUSED)
+            if first:
+                self._state = State.STOPPING
+        if not first:
+            self._ended.wait()
+            return self.returned
+        self._buffer.close()
+        self._engine.post(self._engine.end_pause)
+        try:
+            if drain:
+                self._await(self._engine.await_drained, limit)
+        finally:
+            self._await(self._engine.stop, None)
+            self._finish()
+        return self.returned
+
+    def __enter__(self) -> Batcher:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop(drain=error is None)
+        if self.returned:
+            _log.warning(
+                "%d operations were not sent; they are in Batcher.returned", len(self.returned)
+            )
+
+    async def __aenter__(self) -> Batcher:
+        self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await asyncio.shield(asyncio.to_thread(self.__exit__, kind, error, trace))
+
+    # Steering.
+
+    def pause(self, seconds: Seconds | None = None) -> None:
+        """Raises no batch, asks for no capacity and runs no audit for a while: when the
+        datastore is under too much pressure. Pausing again does not prolong the pause,
+        unless `seconds` is given and ends later."""
+        length = optional_seconds("seconds", seconds, zero=True)
+        self._check_running("pause()")
+        self._engine.post(self._engine.begin_pause, length)
+
+    def resume(self) -> None:
+        """Ends a pause before its time."""
+        self._check_running("resume()")
+        self._engine.post(self._engine.end_pause)
+
+    def flush(self) -> None:
+        """Raises what waits now, in batches full or not, as far as the limit allows. It does
+        not wait for that."""
+        self._check_running("flush()")
+        self._engine.post(self._engine.flush)
+
+    def drain(self, timeout: Seconds | None = None) -> bool:
+        """Waits until everything accepted has ended; False if that takes too long. While it
+        waits, no operation waits for others to share its batch."""
+        limit = optional_seconds("timeout", timeout, zero=True)
+        self._check_callable("drain()")
+        self._check_running("drain()")
+        return self._await(self._engine.await_drained, limit)
+
+    def wait_for(self, watcher: Watcher, timeout: float | None) -> bool:
+        """What `Watcher.wait` does for one Batcher."""
+        self._check_callable("Watcher.wait()")
+        return self._await(self._engine.await_idle, timeout, watcher)
+
+    def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
+        """Calls `fn(event)` for the events named, or for all of them, on a thread of its own:
+        a listener that is slow or raises harms nothing."""
+        return self._emitter.add_listener(fn, *names)
+
+    # What it knows.
+
+    @property
+    def inflight(self) -> int:
+        """How many batches were raised and have not ended."""
+        return self._engine.books.read()[1]
+
+    @property
+    def operations_in_buffer(self) -> int:
+        """How many operations are accepted and not in flight."""
+        return self._engine.books.read()[2]
+
+    @property
+    def needs_capacity(self) -> float:
+        """The target: the cost of all operations accepted and not ended."""
+        return self._engine.books.read()[0]
+
+    @property
+    def state(self) -> State:
+        """Where it is in its life."""
+        if self._state is State.RUNNING and self._pause.until is not None:
+            return State.PAUSED
+        return self._state
+
+    @property
+    def totals(self) -> Totals:
+        """What became of operations and batches since the start; a copy."""
+        return replace(self._engine.books.totals)
+
+    def __repr__(self) -> str:
+        return f"Batcher({self.state}, rate_limiter={self._limiter!r})"
+
+    # Inside.
+
+    def _run(self) -> None:
+        engine, clock, bell = self._engine, self._clock, self._bell
+        try:
+            while not self._ended.is_set():
+                wake = engine.turn(clock.now())
+                bell.wait(max(0.0, min(wake - clock.now(), threading.TIMEOUT_MAX)))
+        except BaseException:
+            # Nothing in there should raise, but a limiter or a clock of the user's may. Half
+            # alive is worse than stopped: whoever waits is told.
+            _log.critical("the Batcher has failed and is stopped", exc_info=True)
+            self._state = State.STOPPED
+            self._buffer.close()
+            self._finish()
+
+    def _finish(self) -> None:
+        self._state = State.STOPPED
+        self.returned = self._engine.endings.given_back or []
+        self._ended.set()
+        self._bell.ring()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._engine.close(self._clock.now())
+        if self._limiter_listener is not None:
+            self._limiter_listener.remove()
+        if self._limiter is not None and self._limiter_is_mine:
+            self._limiter.stop()
+        self._emitter.emit(events.SHUTDOWN)
+        self._emitter.close()
+
+    def _await(self, ask: Callable[..., None], timeout: float | None, *arguments: object) -> bool:
+        """Posts `ask` with a waiter and waits until it is told. True once stopped."""
+        told = threading.Event()
+        waiter = Waiter(told.set)
+        self._engine.post(ask, waiter, *arguments)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            while not told.is_set():
+                if self._ended.is_set():
+                    return True
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    return False
+                # The Batcher may end between our post and its last look at the posts.
+                told.wait(1.0 if left is None else min(1.0, left))
+            return True
+        finally:
+            waiter.gone = True
+
+    def _limiter_changed(self, event: Event) -> None:
+        self._engine.post(self._engine.look)
+
+    def _check_running(self, call: str) -> None:
+        self._check_fork()
+        if self._state is State.NEW:
+            raise ImproperOrderError(f"{call} needs a Batcher that is started; call start() first")
+        if self._state is State.STOPPED:
+            raise ImproperOrderError(f"{call} came after stop(); make a new Batcher")
+
+    def _check_callable(self, call: str) -> None:
+        self._check_fork()
+        batch = CURRENT.get()
+        if batch is not None and batch in self._engine.books.inflight:
+            raise ImproperOrderError(
+                f"{call} was called by a callback of this Batcher and would wait for itself; "
+                "call it from another thread"
+            )
+
+    def _leave_behind(self) -> None:
+        """We are in a forked child: the threads are not, and locks may be held for ever."""
+        self._forked = True
+        self._buffer.lock = threading.Lock()
+        self._buffer.closed = True
+        self._buffer.limit = self._buffer.ring_at = -1
+
+
+def _after_fork_in_child() -> None:
+    for batcher in list(_started):
+        batcher._leave_behind()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+__all__ = ["Batcher", "ForkedError", "State"]

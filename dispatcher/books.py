@@ -1,0 +1,77 @@
+"""The books: what is accepted and has not ended, in a form that any thread may read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dispatcher.batch import Batch, BatchState
+from dispatcher.buffer import Buffer
+
+
+@dataclass
+class Totals:
+    """What became of operations and batches, counted since the start."""
+
+    done: int = 0
+    failed: int = 0
+    abandoned: int = 0
+    returned: int = 0
+    """Operations that stop() gave back."""
+    retried: int = 0
+    batches: int = 0
+    batches_failed: int = 0
+    late: int = 0
+    """Results of abandoned batches, which no longer count."""
+    throttled: int = 0
+    """Refusals of the datastore, as callbacks reported them."""
+
+
+class Books:
+    """Law B3: `target` is the cost of all operations accepted and not ended, always.
+
+    Written by the engine only, under the buffer's lock: what has come in and was not taken in
+    yet still stands in the buffer's inbox, and both are read in one piece.
+    """
+
+    def __init__(self, buffer: Buffer) -> None:
+        self._buffer = buffer
+        self.target: float = 0
+        self.waiting = 0
+        """Operations accepted and not in flight, those that rest before a retry included."""
+        self.inflight: set[Batch] = set()
+        self.totals = Totals()
+
+    def read(self) -> tuple[float, int, int]:
+        """The target, the batches in flight and the operations waiting, right now."""
+        with self._buffer.lock:
+            cost, count = self._buffer.arrived()
+            return self.target + cost, len(self.inflight), self.waiting + count
+
+    def raised(self, batch: Batch) -> None:
+        """`batch` is in flight."""
+        with self._buffer.lock:
+            self.inflight.add(batch)
+            self.waiting -= len(batch.operations)
+
+    def closed(self, batch: Batch, state: BatchState) -> None:
+        """`batch` is over; from now on its callback can enqueue nothing more through it."""
+        with self._buffer.lock:
+            batch.state = state
+            self.inflight.discard(batch)
+
+    def ended(self, cost: float, back: int) -> None:
+        """Operations of `cost` in flight have ended; `back` others wait again."""
+        with self._buffer.lock:
+            self.waiting += back
+            self._reduce(cost)
+
+    def gone(self, cost: float, count: int) -> None:
+        """`count` operations that waited have ended without being raised."""
+        with self._buffer.lock:
+            self.waiting -= count
+            self._reduce(cost)
+
+    def _reduce(self, cost: float) -> None:
+        self.target -= cost
+        if not self.waiting and not self.inflight:
+            self.target = 0  # sums of fractions leave crumbs

@@ -1,0 +1,334 @@
+"""What happens after a batch was raised: it ends, is abandoned, rests, is handed over.
+
+Law B2: each accepted operation ends exactly once, as done, failed, abandoned or given back.
+Owned by the engine; nothing here is thread-safe.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import math
+from collections.abc import Callable
+from functools import partial
+
+from dispatcher import events
+from dispatcher.batch import Batch, BatchState
+from dispatcher.books import Books
+from dispatcher.buffer import Buffer
+from dispatcher.errors import BatchAbandonedError
+from dispatcher.lane import Lane
+from dispatcher.lanes import Lanes
+from dispatcher.operation import Operation, cost_of, ticket_of
+from dispatcher.runners import Job, Runners
+from dispatcher.verdict import Verdict, judge
+from dispatcher.watcher import is_async
+
+_log = logging.getLogger("dispatcher")
+
+NO_THREAD_DELAY = 0.1
+"""How long work rests for which the system would start no thread."""
+
+
+class _Rest:
+    """Operations of a failed batch that wait out their back-off; their keys stay held."""
+
+    __slots__ = ("due", "lane", "operations", "tie")
+    _ties = itertools.count()
+
+    def __init__(self, due: float, lane: Lane, operations: list[Operation]) -> None:
+        self.due = due
+        self.lane = lane
+        self.operations = operations
+        self.tie = next(self._ties)
+
+    def __lt__(self, other: _Rest) -> bool:
+        return (self.due, self.tie) < (other.due, other.tie)
+
+
+class _HandOver:
+    """Failed operations on their way to the failure callback."""
+
+    __slots__ = ("deadline", "lane", "on_loop", "operations")
+
+    def __init__(self, lane: Lane, operations: list[Operation], deadline: float) -> None:
+        self.lane = lane
+        self.operations = operations
+        self.deadline = deadline
+        self.on_loop = False
+
+
+class Endings:
+    """See the module. `post` has a function called in the engine's next turn."""
+
+    def __init__(
+        self,
+        books: Books,
+        buffer: Buffer,
+        lanes: Lanes,
+        *,
+        pause: Callable[[float, float | None], None],
+        succeeded: Callable[[float], None],
+        runners: Runners,
+        emit: Callable[..., None],
+        post: Callable[..., None],
+        max_operation_time: float,
+    ) -> None:
+        self._books = books
+        self._buffer = buffer
+        self._lanes = lanes
+        self._pause = pause
+        self._succeeded = succeeded
+        self._runners = runners
+        self._emit = emit
+        self._post = post
+        self._max_operation_time = max_operation_time
+        self._resting: list[_Rest] = []
+        self._since: dict[Operation, float] = {}
+        self._abandoned: dict[Batch, list[Operation]] = {}
+        self._handing_over: set[_HandOver] = set()
+        self._owed: list[tuple[Lane, list[Operation], BaseException]] = []
+        self._next_deadline = math.inf
+        self.given_back: list[Operation] | None = None
+        """Where operations go that would wait again, once the Batcher is stopping."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether failed operations are still on their way to their callback."""
+        return bool(self._handing_over or self._owed)
+
+    def deadline_of(self, batch: Batch, now: float) -> None:
+        """Notes when `batch`, raised now, is to be abandoned."""
+        batch.deadline = now + self._time_for(batch.lane)
+        self._next_deadline = min(self._next_deadline, batch.deadline)
+
+    def next_look(self, now: float) -> float:
+        """When `tend` has something to do."""
+        rested = self._resting[0].due if self._resting else math.inf
+        owed = now + NO_THREAD_DELAY if self._owed else math.inf
+        return min(rested, owed, self._next_deadline)
+
+    def tend(self, now: float) -> None:
+        """Does what time brings."""
+        while self._resting and self._resting[0].due <= now:
+            rest = heapq.heappop(self._resting)
+            self._lanes.put_back(rest.lane, rest.operations)
+        if now >= self._next_deadline:
+            self._check_deadlines(now)
+        owed, self._owed = self._owed, []
+        for lane, failed, error in owed:
+            self._hand_over(now, lane, failed, error)
+
+    def callback_ended(self, batch: Batch, error: BaseException | None) -> None:
+        """For the thread that ran the callback."""
+        self._post(self.settle, batch, error)
+
+    def settle(self, now: float, batch: Batch, error: BaseException | None) -> None:
+        """The callback of `batch` returned, or raised `error`."""
+        self._runners.ended(on_loop=batch.lane.watcher.runs_on_loop)
+        if batch.state is BatchState.ABANDONED:
+            self._settle_late(batch)
+        else:
+            self._books.closed(batch, BatchState.ENDED)
+            verdict = judge(batch, error, now, self._since)
+            if error is None:
+                self._succeeded(batch.raised_at)
+            else:
+                self._report(batch, verdict)
+            if verdict.throttled is not None:
+                self._books.totals.throttled += 1
+                self._pause(now, verdict.throttled.retry_after)
+            back = self._conclude(now, batch, verdict)
+            self._books.totals.done += len(batch.operations) - len(back) - len(verdict.failed)
+            self._free_keys(batch, held_by=back)
+            self._rest(now + verdict.delay, batch.lane, back)
+        batch.forget()
+        self._lanes.forget_if_idle(batch.lane)
+
+    def not_started(self, now: float, batch: Batch) -> None:
+        """The system would not run `batch`: it rests, and counts as never raised."""
+        if batch.spend is not None:
+            batch.spend.cancel()
+        self._books.closed(batch, BatchState.ENDED)
+        self._books.ended(0, back=len(batch.operations))
+        self._buffer.come_back(len(batch.operations))
+        for operation in batch.operations:
+            operation._where = batch.sequence
+        self._rest(now + NO_THREAD_DELAY, batch.lane, batch.operations)
+        batch.forget()
+
+    def fail(self, now: float, lane: Lane, operations: list[Operation], error: Exception) -> None:
+        """Operations that were taken out of `lane` have failed without being raised."""
+        self._books.gone(cost_of(operations), len(operations))
+        self._buffer.leave(len(operations))
+        lane.away += len(operations)
+        for operation in operations:
+            operation._where = None
+        _log.error("%d operations of %r failed: %s", len(operations), lane.watcher, error)
+        self._books.totals.failed += len(operations)
+        self._hand_over(now, lane, operations, error)
+
+    def give_back(self) -> list[Operation]:
+        """Ends all that is not in flight, oldest first. From now on nothing waits again."""
+        returned: list[Operation] = []
+        for lane in self._lanes:
+            returned += self._lanes.withdraw(lane)
+        for rest in self._resting:
+            rest.lane.away -= len(rest.operations)
+            returned += rest.operations
+        for batch, held in self._abandoned.items():
+            batch.lane.away -= len(held)
+            returned += held
+            held.clear()
+        self._resting.clear()
+        returned.sort(key=ticket_of)
+        self.given_back = []
+        self._return(returned)
+        return self.given_back
+
+    # One batch.
+
+    def _conclude(self, now: float, batch: Batch, verdict: Verdict) -> list[Operation]:
+        """Ends what has ended; what is to be raised again, in its order."""
+        again = {*verdict.again, *verdict.requeued}
+        back = [one for one in batch.operations if one in again] if again else []
+        ended = len(batch.operations) - len(back)
+        self._books.ended(batch.cost - cost_of(back), back=len(back))
+        self._books.totals.retried += len(back)
+        self._books.totals.failed += len(verdict.failed)
+        batch.lane.away -= ended - len(verdict.failed)
+        if back:
+            self._buffer.come_back(len(back))
+        for operation in back:
+            self._since.setdefault(operation, batch.raised_at)
+            operation._attempts += 1
+            operation._where = batch.sequence
+        if self._since and ended:
+            for operation in batch.operations:
+                if operation not in again:
+                    self._since.pop(operation, None)
+        if verdict.failed:
+            assert verdict.error is not None
+            self._hand_over(now, batch.lane, verdict.failed, verdict.error)
+        return back
+
+    def _free_keys(self, batch: Batch, held_by: list[Operation]) -> None:
+        if batch.keys:
+            kept = {operation.key for operation in held_by}
+            batch.lane.release(key for key in batch.keys if key not in kept)
+            self._lanes.queue(batch.lane)
+
+    def _rest(self, due: float, lane: Lane, operations: list[Operation]) -> None:
+        if not operations:
+            return
+        if self.given_back is not None:
+            lane.away -= len(operations)
+            self._return(operations)
+        else:
+            heapq.heappush(self._resting, _Rest(due, lane, operations))
+
+    def _return(self, operations: list[Operation]) -> None:
+        assert self.given_back is not None
+        self._books.gone(cost_of(operations), len(operations))
+        self._books.totals.returned += len(operations)
+        for operation in operations:
+            operation._where = None
+            self._since.pop(operation, None)
+        self.given_back += operations
+
+    def _report(self, batch: Batch, verdict: Verdict) -> None:
+        error = verdict.error
+        failed, again = len(verdict.failed), len(verdict.again)
+        self._books.totals.batches_failed += 1
+        text = (
+            f"a batch of {batch.lane.watcher!r} failed: {error!r}; of its "
+            f"{len(batch.operations)} operations {again} are tried again, {failed} have failed"
+        )
+        if verdict.expected:
+            _log.info(text)
+        else:
+            _log.error(text, exc_info=error)
+        self._emit(events.BATCH_FAILED, failed + again, text, error)
+
+    # Batches that take too long.
+
+    def _check_deadlines(self, now: float) -> None:
+        for batch in [one for one in self._books.inflight if one.deadline <= now]:
+            self._abandon(now, batch)
+        for handing in [one for one in self._handing_over if one.deadline <= now]:
+            _log.error("on_failure of %r does not return", handing.lane.watcher)
+            self._handed_over(now, handing, None)
+        deadlines = [one.deadline for one in self._books.inflight]
+        deadlines += [one.deadline for one in self._handing_over]
+        self._next_deadline = min(deadlines, default=math.inf)
+
+    def _abandon(self, now: float, batch: Batch) -> None:
+        self._books.closed(batch, BatchState.ABANDONED)
+        watcher = batch.lane.watcher
+        error = BatchAbandonedError(self._time_for(batch.lane))
+        if watcher.retry_abandoned:
+            verdict = judge(batch, error, now, self._since)
+        else:
+            verdict = Verdict(requeued=list(batch.requeued), error=error)
+            self._books.totals.abandoned += len(batch.operations) - len(verdict.requeued)
+        _log.error("a batch of %r is abandoned: %s", watcher, error)
+        self._emit(events.BATCH_ABANDONED, len(batch.operations), str(error), error)
+        back = self._conclude(now, batch, verdict)
+        # Those with a key wait for the callback to return; until then it holds the key.
+        held = [operation for operation in back if operation.key is not None]
+        free = [operation for operation in back if operation.key is None]
+        self._abandoned[batch] = []
+        if self.given_back is None:
+            self._abandoned[batch] = held
+        else:
+            self._rest(now, batch.lane, held)
+        self._rest(now + verdict.delay, batch.lane, free)
+
+    def _settle_late(self, batch: Batch) -> None:
+        self._books.totals.late += 1
+        held = self._abandoned.pop(batch)
+        self._free_keys(batch, held_by=held)
+        if held:
+            self._lanes.put_back(batch.lane, held)
+
+    def _time_for(self, lane: Lane) -> float:
+        return lane.watcher.max_operation_time or self._max_operation_time
+
+    # Operations that are given up.
+
+    def _hand_over(
+        self, now: float, lane: Lane, operations: list[Operation], error: BaseException
+    ) -> None:
+        on_failure = lane.watcher.on_failure
+        if on_failure is None:
+            self._ended_failed(lane, operations)
+            return
+        handing = _HandOver(lane, operations, now + self._time_for(lane))
+        handing.on_loop = is_async(on_failure)
+        job = Job(on_failure, (list(operations), error), done=partial(self._on_failure, handing))
+        if not self._runners.start(job, on_loop=handing.on_loop):
+            self._owed.append((lane, operations, error))
+            return
+        self._handing_over.add(handing)
+        self._next_deadline = min(self._next_deadline, handing.deadline)
+
+    def _on_failure(self, handing: _HandOver, error: BaseException | None) -> None:
+        self._post(self._on_failure_returned, handing, error)
+
+    def _on_failure_returned(
+        self, now: float, handing: _HandOver, error: BaseException | None
+    ) -> None:
+        self._runners.ended(on_loop=handing.on_loop)
+        self._handed_over(now, handing, error)
+
+    def _handed_over(self, now: float, handing: _HandOver, error: BaseException | None) -> None:
+        if error is not None:
+            _log.error("on_failure of %r raised", handing.lane.watcher, exc_info=error)
+        if handing in self._handing_over:
+            self._handing_over.remove(handing)
+            self._ended_failed(handing.lane, handing.operations)
+
+    def _ended_failed(self, lane: Lane, operations: list[Operation]) -> None:
+        lane.away -= len(operations)
+        self._lanes.forget_if_idle(lane)

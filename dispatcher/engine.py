@@ -1,0 +1,431 @@
+"""The engine: takes in what arrives, raises what the plan says, says when to look again.
+
+`turn(now)` reads no clock and sleeps nowhere, so that tests turn it by hand; the Batcher
+turns it on a thread of its own. All of its state belongs to whoever turns it. Others reach
+it in two ways: operations through the buffer's inbox, everything else as a `post`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from dispatcher import events
+from dispatcher.audit import audit
+from dispatcher.batch import CURRENT, Batch
+from dispatcher.bell import Bell
+from dispatcher.books import Books
+from dispatcher.buffer import Buffer, Chunk
+from dispatcher.endings import Endings
+from dispatcher.errors import TooExpensiveError
+from dispatcher.lane import Lane
+from dispatcher.lanes import LaneQueue, Lanes
+from dispatcher.operation import Operation, one_cost, ticket_of
+from dispatcher.pause import Pause
+from dispatcher.planner import Allowance, Plan, Slots, Unlimited, plan
+from dispatcher.runners import Job, Runners
+from dispatcher.watcher import Watcher
+from limiters.limiter import Grant, RateLimiter
+from limiters.window import Spend
+
+_log = logging.getLogger("dispatcher")
+
+SHORTEST_WAIT = 0.001
+"""The soonest to look again for budget."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The Batcher's options, checked, in seconds."""
+
+    flush_interval: float = 0.1
+    capacity_interval: float = 0.1
+    audit_interval: float = 10.0
+    max_operation_time: float = 60.0
+    max_concurrent_batches: int | None = None
+    emit_batch: bool = False
+    emit_flush: bool = False
+    emit_request: bool = False
+
+
+class Waiter:
+    """Somebody who waits for the engine. `tell` is called once, unless they have gone."""
+
+    __slots__ = ("gone", "tell")
+
+    def __init__(self, tell: Callable[[], object]) -> None:
+        self.tell = tell
+        self.gone = False
+
+
+class Engine:
+    """See the module. One per Batcher."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        buffer: Buffer,
+        bell: Bell,
+        *,
+        pause: Pause,
+        limiter: RateLimiter | None,
+        runners: Runners,
+        emit: Callable[..., None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.settings = settings
+        self.buffer = buffer
+        self.bell = bell
+        self.pause = pause
+        self.limiter = limiter
+        self.runners = runners
+        self.emit = emit
+        self.clock = clock
+        """For the threads that run callbacks; the engine itself is told the time."""
+        self.books = Books(buffer)
+        self.lanes = Lanes()
+        self.endings = Endings(
+            self.books,
+            buffer,
+            self.lanes,
+            pause=self.begin_pause,
+            succeeded=pause.succeeded,
+            runners=runners,
+            emit=emit,
+            post=self.post,
+            max_operation_time=settings.max_operation_time,
+        )
+        self._posts: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._drains: list[Waiter] = []
+        self._idlers: list[tuple[Waiter, Watcher]] = []
+
+        self._began: float | None = None
+        self._newest = -1
+        self._due: float = -1
+        """The last ticket that need not wait for company."""
+        self._flush_asked = False
+        self._wanted: float | None = None
+        """The cost that the next batch waits for, if it waits for budget."""
+        self._crowded = False
+        """Whether something waits for a slot."""
+        self._demand: float = 0
+        self._last_raise = -math.inf
+        self._next_flush = math.inf
+        self._next_audit = math.inf
+        self._next_request = -math.inf
+
+    def post(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Has `function(now, *arguments)` called in the next turn. From any thread."""
+        self._posts.append((function, arguments))
+        self.bell.ring()
+
+    def turn(self, now: float) -> float:
+        """Does what is due; when to turn again, at the latest."""
+        if self._began is None:
+            self._began = now
+            self._next_audit = now + self.settings.audit_interval
+        posts = [self._posts.popleft() for _ in range(len(self._posts))]
+        self._absorb()
+        for function, arguments in posts:
+            function(now, *arguments)
+        if self.pause.over(now):
+            self.end_pause(now)
+        self.endings.tend(now)
+        self._follow_ceiling(now)
+        if self.pause.until is None:
+            self._flush(now)
+            self._request(now)
+            self._audit(now)
+        self._tell()
+        return self._next_turn(now)
+
+    # What can be posted.
+
+    def look(self, now: float) -> None:
+        """Something outside has changed: capacity may have come."""
+
+    def flush(self, now: float) -> None:
+        """Nothing that waits now waits for company any longer."""
+        self._flush_asked = True
+
+    def begin_pause(self, now: float, length: float | None = None) -> None:
+        """Raises nothing and asks for nothing, for `length` or the pause time."""
+        paused = self.pause.begin(now, length)
+        if paused is not None:
+            self.emit(events.PAUSE, paused)
+            self._ask_for(0)
+
+    def end_pause(self, now: float) -> None:
+        """Goes on, if there was a pause."""
+        if self.pause.end(now):
+            self.emit(events.RESUME)
+
+    def await_drained(self, now: float, waiter: Waiter) -> None:
+        """Tells `waiter` when nothing is left. Until then nothing waits for company."""
+        self._drains.append(waiter)
+
+    def await_idle(self, now: float, waiter: Waiter, watcher: Watcher) -> None:
+        """Tells `waiter` when nothing of `watcher` is left."""
+        self._idlers.append((waiter, watcher))
+
+    def stop(self, now: float, waiter: Waiter) -> None:
+        """Gives back what is not in flight; tells `waiter` when nothing is any more."""
+        self.end_pause(now)
+        self.endings.give_back()
+        self._ask_for(0)
+        self._drains.append(waiter)
+
+    def close(self, now: float) -> None:
+        """Nothing turns any more: whoever still waits has nothing to wait for."""
+        for function, arguments in self._posts:
+            if function in (self.await_drained, self.await_idle):
+                function(now, *arguments)
+        for waiter in itertools.chain(self._drains, (one for one, _ in self._idlers)):
+            waiter.tell()
+        self.runners.close()
+
+    # Coming in.
+
+    def _absorb(self) -> None:
+        touched: dict[Lane, None] = {}
+        with self.buffer.lock:
+            items = self.buffer.take_all()
+            if not items:
+                return
+            cost: float = 0
+            count = 0
+            watcher: Watcher | None = None
+            limited = self.limiter is not None
+            for item in items:
+                if item.watcher is not watcher:
+                    assert item.watcher is not None
+                    watcher = item.watcher
+                    lane = self.lanes.of(watcher)
+                    touched[lane] = None
+                    plain = lane.plain.append
+                cost += item._cost
+                count += 1
+                if isinstance(item, Chunk):
+                    count += len(item.operations) - 1
+                    if limited and not all(map(one_cost, item.operations)):
+                        for operation in item.operations:
+                            self._admit(operation, touched)
+                    else:
+                        lane.plain.extend(item.operations)
+                elif item._order is None and item.batchable and (item._cost or not limited):
+                    plain(item)
+                else:
+                    self._admit(item, touched)
+            self.books.target += cost
+            self.books.waiting += count
+        self.lanes.ready_cost += cost
+        last = items[-1]
+        self._newest = ticket_of(last.operations[-1] if isinstance(last, Chunk) else last)
+        for lane in touched:
+            self.lanes.queue(lane)
+
+    def _admit(self, operation: Operation, touched: dict[Lane, None]) -> None:
+        assert operation.watcher is not None
+        # With a key it keeps its place behind others of its key, whatever those cost.
+        free = self.limiter is not None and not operation._cost and operation.key is None
+        lane = self.lanes.of(operation.watcher, free=free)
+        lane.admit(operation)
+        touched[lane] = None
+
+    # Going out.
+
+    def _flush(self, now: float) -> None:
+        tick = now >= self._next_flush
+        asked, self._flush_asked = self._flush_asked, False
+        full = self.books.waiting >= self.buffer.size
+        if tick or asked or full or self._drains:
+            self._due = self._newest
+        if not (self.lanes.ready or asked):
+            return
+        announced = self.settings.emit_flush and (tick or asked or full)
+        if announced:
+            self.emit(events.FLUSH_START)
+        raised = self._raise_planned(now)
+        if announced:
+            self.emit(events.FLUSH_DONE, raised)
+
+    def _raise_planned(self, now: float) -> int:
+        most = self.settings.max_concurrent_batches
+        free = math.inf if most is None else most - len(self.books.inflight)
+        slots = Slots(free, self.runners.threads_left)
+        gathering, self._wanted = self._wanted or 0.0, None
+        self._crowded = False
+        raised = 0
+        for queue in self.lanes.in_order():
+            if self.limiter is None or queue is self.lanes.free:
+                planned = plan(queue, Unlimited(), slots, self._due)
+                self._raise_all(now, planned, None)
+            else:
+                planned = self._plan_within(self.limiter, queue, slots, gathering, now)
+            self._crowded = self._crowded or planned.crowded
+            raised += len(planned.batches)
+        return raised
+
+    def _plan_within(
+        self, limiter: RateLimiter, queue: LaneQueue, slots: Slots, gathering: float, now: float
+    ) -> Plan:
+        grant = limiter.grant(self.lanes.ready_cost, gathering)
+        try:
+            planned = plan(queue, Allowance(grant.amount, limiter.burst), slots, self._due)
+            self._raise_all(now, planned, grant)
+        finally:
+            grant.close()
+        self._wanted = planned.wanted
+        if self._wanted is not None and self._wanted > self.buffer.ceiling:
+            self._refuse_too_dear(now)
+        return planned
+
+    def _raise_all(self, now: float, planned: Plan, grant: Grant | None) -> None:
+        for batch in planned.batches:
+            self._raise(now, batch, grant)
+        if planned.batches:
+            self._last_raise = now
+
+    def _raise(self, now: float, batch: Batch, grant: Grant | None) -> None:
+        watcher = batch.lane.watcher
+        operations = batch.operations
+        for operation in operations:
+            operation._where = batch
+        batch.raised_at = now
+        batch.lane.away += len(operations)
+        self.endings.deadline_of(batch, now)
+        self.lanes.ready_cost -= batch.cost
+        self.books.raised(batch)
+        self.buffer.leave(len(operations))
+        if self.settings.emit_batch:
+            self.emit(events.BATCH, len(operations), "", list(operations))
+        starting = None
+        if grant is not None and batch.cost:
+            batch.spend = grant.spend(batch.cost)
+            starting = partial(self._starting, batch.spend)
+        job = Job(
+            watcher.on_batch,
+            (list(operations),),
+            done=partial(self.endings.callback_ended, batch),
+            starting=starting,
+            context=(CURRENT, batch),
+        )
+        if self.runners.start(job, on_loop=watcher.runs_on_loop):
+            self.books.totals.batches += 1
+        else:
+            self.endings.not_started(now, batch)
+
+    def _starting(self, spend: Spend) -> None:
+        spend.started(self.clock())
+
+    # The limiter.
+
+    def _request(self, now: float) -> None:
+        """Asks for what can be used: at once when there was nothing to ask for before, then
+        every capacity_interval, and a last time when nothing is left to ask for."""
+        if self.limiter is None or not (self._demand or self.lanes.ready_cost):
+            return
+        if now >= self._next_request or not self._demand:
+            self._next_request = now + self.settings.capacity_interval
+            self._ask_for(self._usable_cost())
+
+    def _usable_cost(self) -> float:
+        """The uncharged cost that free slots can use: slow callbacks do not hoard."""
+        most = self.settings.max_concurrent_batches
+        stuck = sum(lane.stuck_cost() for lane in self.lanes)
+        usable = max(0.0, self.lanes.ready_cost - stuck)
+        if most is None or not usable:
+            return usable
+        slots = most - len(self.books.inflight)
+        largest = max((lane.full for lane in self.lanes if len(lane)), default=1)
+        return min(usable, slots * largest * self.lanes.ready_cost / self.books.waiting)
+
+    def _ask_for(self, demand: float) -> None:
+        if self.limiter is None or (not demand and not self._demand):
+            return
+        self._demand = demand
+        self.limiter.give_me(demand)
+        if self.settings.emit_request:
+            self.emit(events.REQUEST, demand)
+
+    def _follow_ceiling(self, now: float) -> None:
+        if self.limiter is not None and self.limiter.max_capacity != self.buffer.ceiling:
+            self.buffer.ceiling = self.limiter.max_capacity
+            self._refuse_too_dear(now)
+
+    def _refuse_too_dear(self, now: float) -> None:
+        """What could never go out any more fails, rather than block what is behind it."""
+        ceiling = self.buffer.ceiling
+        for lane in self.lanes:
+            dear = self.lanes.withdraw(lane, ceiling)
+            if dear:
+                error = TooExpensiveError(max(map(one_cost, dear)), ceiling)
+                self.endings.fail(now, lane, dear, error)
+
+    # The rest of a turn.
+
+    def _audit(self, now: float) -> None:
+        if now < self._next_audit:
+            return
+        self._next_audit = now + self.settings.audit_interval
+        recent = now - self._last_raise < self.settings.max_operation_time
+        with self.buffer.lock:
+            counted = sum(batch.cost for batch in self.books.inflight)
+            busy = bool(self.books.waiting) or recent
+            finding = audit(self.books.target, counted, busy=busy)
+            if finding.event == events.AUDIT_FAIL:
+                self.books.target = counted
+        if finding.message:
+            _log.error("audit failed: %s", finding.message)
+        self.emit(finding.event, 0, finding.message)
+
+    def _tell(self) -> None:
+        if self._idlers:
+            for waiter, watcher in self._idlers:
+                if not waiter.gone and self.lanes.is_idle(watcher):
+                    waiter.tell()
+                    waiter.gone = True
+            self._idlers = [one for one in self._idlers if not one[0].gone]
+        if self._drains:
+            self._drains = [waiter for waiter in self._drains if not waiter.gone]
+            books = self.books
+            if not (books.waiting or books.inflight or self.endings.pending or self.buffer.inbox):
+                for waiter in self._drains:
+                    waiter.tell()
+                self._drains = []
+
+    def _next_turn(self, now: float) -> float:
+        times = [self.endings.next_look(now)]
+        ticket = math.inf
+        if self.pause.until is not None:
+            times.append(self.pause.until)
+        else:
+            times.append(self._next_audit)
+            if self._demand:
+                times.append(self._next_request)
+            if self._wanted is not None and self.limiter is not None:
+                ready = self.limiter.ready_at(self._wanted)
+                times.append(max(ready, now + SHORTEST_WAIT))
+            elif not self._crowded:
+                ticket = self._newest + self.lanes.missing
+            self._schedule_flush(now)
+            times.append(self._next_flush)
+        if not self.buffer.look_at(ticket):
+            return now
+        return min(times)
+
+    def _schedule_flush(self, now: float) -> None:
+        """The next point of the flush grid, if anything waits for it."""
+        if not self.lanes.ready or self._newest <= self._due:
+            self._next_flush = math.inf
+        elif not now < self._next_flush < math.inf:
+            assert self._began is not None
+            interval = self.settings.flush_interval
+            passed = math.floor((now - self._began) / interval)
+            self._next_flush = self._began + (passed + 1) * interval

@@ -1,0 +1,121 @@
+"""What can go wrong with a Batcher; each error says what to do."""
+
+from __future__ import annotations
+
+from limiters.errors import DispatcherError, ImproperOrderError
+
+__all__ = [
+    "AlreadyEnqueuedError",
+    "BatchAbandonedError",
+    "BatcherStoppedError",
+    "BufferFullError",
+    "DispatcherError",
+    "EnqueueError",
+    "ForkedError",
+    "ImproperOrderError",
+    "NoOperationError",
+    "NoWatcherError",
+    "TooExpensiveError",
+    "TooManyAttemptsError",
+]
+
+
+class EnqueueError(DispatcherError):
+    """Why operations were not accepted. `accepted` of those handed in together were."""
+
+    accepted: int = 0
+
+
+class NoOperationError(EnqueueError):
+    """What was handed in is not an Operation."""
+
+    def __init__(self, given: object) -> None:
+        self.given = given
+        super().__init__(f"only an Operation can be enqueued, not {given!r}")
+
+
+class NoWatcherError(EnqueueError):
+    """The operation has nobody to be raised to."""
+
+    def __init__(self, watcher: object) -> None:
+        self.watcher = watcher
+        super().__init__(
+            f"the operation's watcher is {watcher!r}; give it a Watcher before enqueueing it"
+        )
+
+
+class TooExpensiveError(EnqueueError):
+    """The operation could never go out: it costs more than the limiter can ever grant."""
+
+    def __init__(self, cost: float, max_capacity: float) -> None:
+        self.cost = cost
+        self.max_capacity = max_capacity
+        super().__init__(
+            f"the operation costs {cost:g}, more than the limiter's max_capacity of "
+            f"{max_capacity:g}; split it, or raise the capacity"
+        )
+
+
+class TooManyAttemptsError(EnqueueError):
+    """The operation was attempted as often as its watcher allows."""
+
+    def __init__(self, attempts: int, max_attempts: int) -> None:
+        self.attempts = attempts
+        self.max_attempts = max_attempts
+        super().__init__(
+            f"the operation was attempted {attempts} times and its watcher's max_attempts is "
+            f"{max_attempts}; handle it as failed"
+        )
+
+
+class BufferFullError(EnqueueError):
+    """There was no place in the buffer, or none in time."""
+
+    def __init__(self, size: int, accepted: int = 0) -> None:
+        self.size = size
+        self.accepted = accepted
+        super().__init__(
+            f"the buffer's {size} places are taken ({accepted} of these operations were "
+            "accepted); try again later, allow a longer timeout, or raise max_buffer_size"
+        )
+
+
+class AlreadyEnqueuedError(EnqueueError):
+    """The operation is in a buffer or in flight; it can be enqueued again once it has ended."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the operation is already enqueued or in flight; make a new Operation, or enqueue "
+            "it again when its batch has ended (or from within its own callback)"
+        )
+
+
+class BatcherStoppedError(EnqueueError):
+    """The Batcher was stopped, also if that happened while a call was waiting."""
+
+    def __init__(self, accepted: int = 0) -> None:
+        self.accepted = accepted
+        super().__init__(
+            f"the Batcher is stopped ({accepted} of these operations were accepted); "
+            "enqueue into another one"
+        )
+
+
+class ForkedError(DispatcherError):
+    """The Batcher was made before this process was forked off; its threads stayed behind."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this Batcher was made in the parent process and its threads did not come along "
+            "through the fork; make a new Batcher in the child"
+        )
+
+
+class BatchAbandonedError(DispatcherError, TimeoutError):
+    """The callback took longer than max_operation_time."""
+
+    def __init__(self, max_operation_time: float) -> None:
+        self.max_operation_time = max_operation_time
+        super().__init__(
+            f"the batch was not done within max_operation_time ({max_operation_time:g} s)"
+        )

@@ -1,0 +1,269 @@
+"""A Lane: what waits for one watcher, in the order it has to go out.
+
+Law B1 lives here: operations of one key leave in the order they came, and none leaves while
+a batch with its key is in flight, or rests before it is retried. Only the first waiting
+operation of a key is ever ready; its followers wait in the key's `Line`.
+
+Not thread-safe: one engine owns it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections import deque
+from collections.abc import Hashable, Iterable
+
+from dispatcher.batch import Batch
+from dispatcher.operation import Operation, one_cost, ticket_of
+from dispatcher.watcher import Watcher
+
+Rank = tuple[int, int]
+"""What goes first: the negative priority, then the ticket."""
+
+_ties = itertools.count()
+
+
+class _Entry:
+    """A place in the lane's heap. One whose operation was taken away is skipped."""
+
+    __slots__ = ("operation", "rank", "tie")
+
+    def __init__(self, operation: Operation) -> None:
+        self.operation: Operation | None = operation
+        self.rank = rank_of(operation)
+        self.tie = next(_ties)
+
+    def __lt__(self, other: _Entry) -> bool:
+        return (self.rank, self.tie) < (other.rank, other.tie)
+
+
+class _Line:
+    """The operations of one key: who holds it, its ready head, those behind."""
+
+    __slots__ = ("entry", "followers", "holder")
+
+    def __init__(self) -> None:
+        self.holder: Batch | None = None
+        self.entry: _Entry | None = None
+        self.followers: deque[Operation] | None = None
+
+    def follow(self, operation: Operation) -> None:
+        if self.followers is None:
+            self.followers = deque()
+        self.followers.append(operation)
+
+    def follow_first(self, operation: Operation) -> None:
+        if self.followers is None:
+            self.followers = deque()
+        self.followers.appendleft(operation)
+
+
+def rank_of(operation: Operation) -> Rank:
+    """What goes first, as far as the operation itself says."""
+    return -operation.priority, ticket_of(operation)
+
+
+class Lane:
+    """Three sources: `plain` (batchable, no key, no priority), `singles` (the same, alone in
+    their batch) and a heap of all others that are ready. The first two are what makes the
+    common case fast; the order is by rank over all three."""
+
+    def __init__(self, watcher: Watcher, *, free: bool = False) -> None:
+        self.watcher = watcher
+        self.free = free
+        """Whether it holds what costs nothing and so needs no budget."""
+        self.full = watcher.max_batch_size or math.inf
+        self.plain: deque[Operation] = deque()
+        self.singles: deque[Operation] = deque()
+        self.open: Batch | None = None
+        """The batch the planner is filling; None outside of planning."""
+        self.queued: tuple[Rank, int, Lane] | None = None
+        """Its place in a LaneQueue."""
+        self.away = 0
+        """Operations raised, resting before a retry, or being handed over as failed."""
+        self._heap: list[_Entry] = []
+        self._ready = 0
+        self._lines: dict[Hashable, _Line] = {}
+        self._followers = 0
+        self._promoted: list[_Line] = []
+
+    def __len__(self) -> int:
+        return len(self.plain) + len(self.singles) + self._ready + self._followers
+
+    @property
+    def missing(self) -> float:
+        """How many more plain operations make a full batch."""
+        return self.full - len(self.plain) - self._ready
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of it is accepted and has not ended."""
+        return not self.away and not len(self)
+
+    @property
+    def holds_keys(self) -> bool:
+        """Whether a batch, though abandoned, still holds keys."""
+        return bool(self._lines)
+
+    def admit(self, operation: Operation) -> None:
+        """A newly enqueued operation takes its place."""
+        if operation._order is None:
+            (self.plain if operation.batchable else self.singles).append(operation)
+            return
+        key = operation._order[0]
+        if key is None:
+            self._push(operation)
+            return
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = _Line()
+            line.entry = self._push(operation)
+        else:
+            line.follow(operation)
+            self._followers += 1
+
+    def put_back(self, operations: list[Operation]) -> None:
+        """Operations that were raised wait again, at the front of their key."""
+        lines = {}
+        for operation in reversed(operations):
+            if operation.key is None:
+                self._push(operation)
+                continue
+            line = self._lines[operation.key]
+            line.follow_first(operation)
+            self._followers += 1
+            lines[operation.key] = line
+        for key, line in lines.items():
+            self._let_go(key, line)
+
+    def release(self, keys: Iterable[Hashable]) -> None:
+        """The batch that held these keys is over: the next of each is ready."""
+        for key in keys:
+            self._let_go(key, self._lines[key])
+
+    def head(self, *, batchable: bool = True, single: bool = True) -> Operation | None:
+        """The operation whose turn is next among those of the kinds asked for."""
+        best = self.plain[0] if batchable and self.plain else None
+        if single and self.singles and (best is None or rank_of(self.singles[0]) < rank_of(best)):
+            best = self.singles[0]
+        heap = self._heap
+        while heap and heap[0].operation is None:
+            heapq.heappop(heap)
+        if heap:
+            first = heap[0].operation
+            assert first is not None
+            wanted = batchable if first.batchable else single
+            if wanted and (best is None or heap[0].rank < rank_of(best)):
+                best = first
+        return best
+
+    def ripe(self, due: float) -> bool:
+        """Whether a batch may be cut: it is full, or one that goes first is due."""
+        if self.missing <= 0 or (self.plain and ticket_of(self.plain[0]) <= due):
+            return True
+        head = self.head(single=False)
+        return head is not None and ticket_of(head) <= due
+
+    def gather(self, enough: float) -> float:
+        """What the next batch will cost, as far as it waits already; at most `enough`,
+        unless its first operation alone is dearer."""
+        head = self.head(single=False)
+        if head is None:
+            return 0
+        total = head._cost
+        room = int(min(self.full, len(self.plain) + len(self._heap)))
+        entries = (e.operation._cost for e in self._heap[:room] if e.operation)
+        costs = itertools.chain(map(one_cost, itertools.islice(self.plain, room)), entries)
+        gathered = 0.0
+        for cost in itertools.islice(costs, room):
+            gathered += cost
+            if gathered >= enough:
+                return max(total, enough)
+        return max(total, gathered)
+
+    def take(self, operation: Operation, batch: Batch) -> None:
+        """Moves the head, as `head` gave it, into `batch`."""
+        batch.operations.append(operation)
+        batch.cost += operation._cost
+        if operation._order is None:
+            (self.plain if operation.batchable else self.singles).popleft()
+            return
+        entry = heapq.heappop(self._heap)
+        assert entry.operation is operation
+        self._ready -= 1
+        key = operation._order[0]
+        if key is None:
+            return
+        line = self._lines[key]
+        line.entry = None
+        if line.holder is not batch:
+            line.holder = batch
+            batch.keys.append(key)
+        if batch is self.open and line.followers:
+            # The next of the key may join the same batch, and no other.
+            self._promote(line)
+            self._promoted.append(line)
+
+    @property
+    def only_plain(self) -> bool:
+        """Whether the next operations all come from `plain`."""
+        return not self._heap and not self.singles
+
+    def close(self) -> None:
+        """The open batch takes no more; followers it made ready wait again."""
+        self.open = None
+        for line in self._promoted:
+            if line.entry is not None and line.entry.operation is not None:
+                line.follow_first(line.entry.operation)
+                self._followers += 1
+                self._ready -= 1
+                line.entry.operation = None
+                line.entry = None
+        self._promoted.clear()
+
+    def stuck_cost(self) -> float:
+        """What waits behind keys that are held, and could not be raised whatever the budget."""
+        held = (line for line in self._lines.values() if line.holder and line.followers)
+        return sum(one._cost for line in held for one in line.followers or ())
+
+    def withdraw(self, unwanted: float = -1) -> list[Operation]:
+        """Takes out, in no order, everything that waits and costs more than `unwanted`."""
+        entries = [e.operation for e in self._heap if e.operation]
+        behind = [o for line in self._lines.values() for o in line.followers or ()]
+        waiting = [*self.plain, *self.singles, *entries, *behind]
+        taken = [o for o in waiting if o._cost > unwanted]
+        if taken:
+            self._keep([o for o in waiting if o._cost <= unwanted])
+        return taken
+
+    def _keep(self, operations: list[Operation]) -> None:
+        self.plain.clear()
+        self.singles.clear()
+        self._heap.clear()
+        self._ready = self._followers = 0
+        held = {key: line for key, line in self._lines.items() if line.holder is not None}
+        for line in held.values():
+            line.entry = line.followers = None
+        self._lines = held
+        for operation in sorted(operations, key=ticket_of):
+            self.admit(operation)
+
+    def _let_go(self, key: Hashable, line: _Line) -> None:
+        line.holder = None
+        if line.followers:
+            self._promote(line)
+        elif line.entry is None:
+            del self._lines[key]
+
+    def _promote(self, line: _Line) -> None:
+        assert line.followers
+        self._followers -= 1
+        line.entry = self._push(line.followers.popleft())
+
+    def _push(self, operation: Operation) -> _Entry:
+        entry = _Entry(operation)
+        heapq.heappush(self._heap, entry)
+        self._ready += 1
+        return entry

@@ -1,0 +1,130 @@
+"""An Operation: what is to be done, what it costs, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dispatcher.batch import Batch
+    from dispatcher.watcher import Watcher
+
+_TOO_LARGE = 1e300
+
+
+class Operation:
+    """Something to be done, raised to its watcher in a batch when its turn comes.
+
+    * `watcher`: who is told. It may be set after construction, until it is enqueued.
+    * `cost`: what it takes of the limiter's capacity; zero needs none.
+    * `payload`: yours; never looked at.
+    * `batchable`: whether it may share a batch with others.
+    * `key`: operations of one watcher and one key are raised in the order enqueued, one
+      batch at a time. None: no order is asked for.
+    * `priority`: higher goes first, but never within a key.
+
+    Not thread-safe in itself: hand one operation to one Batcher from one thread.
+
+    >>> from dispatcher import Operation, Watcher
+    >>> watcher = Watcher(print)
+    >>> operation = Operation(watcher, 10, {"id": 1}, batchable=True, key="meter-1")
+    >>> operation.attempt
+    0
+    """
+
+    # Slots without defaults that cost nothing to make: an operation is made, moved and
+    # dropped a million times a second. `_order` is None for the plain case, so that one test
+    # tells it from (key, priority). `_where` is the whole of its state: None (nowhere), its
+    # ticket (in a buffer), or the Batch that raised it last.
+    __slots__ = ("_attempts", "_cost", "_order", "_where", "batchable", "payload", "watcher")
+
+    _attempts: int
+    _cost: float
+    _order: tuple[Hashable, int] | None
+    _where: int | Batch | None
+
+    def __init__(
+        self,
+        watcher: Watcher | None,
+        cost: float,
+        payload: Any,
+        *,
+        batchable: bool = False,
+        key: Hashable = None,
+        priority: int = 0,
+    ) -> None:
+        if cost.__class__ is not int and cost.__class__ is not float:
+            cost = _as_number(cost)
+        if not 0 <= cost < _TOO_LARGE:
+            raise ValueError(f"cost must be zero or more and finite, not {cost!r}")
+        self.watcher = watcher
+        self.payload = payload
+        self.batchable = batchable
+        self._cost = cost
+        self._attempts = 0
+        self._where = None
+        if key is None and priority == 0:
+            self._order = None
+        else:
+            self._order = _order(key, priority)
+
+    @property
+    def cost(self) -> float:
+        """What it takes of the capacity."""
+        return self._cost
+
+    @property
+    def key(self) -> Hashable:
+        """What orders it among the others of its watcher, or None."""
+        return self._order[0] if self._order else None
+
+    @property
+    def priority(self) -> int:
+        """Higher goes first."""
+        return self._order[1] if self._order else 0
+
+    @property
+    def attempt(self) -> int:
+        """How often it has been raised: 0 before, 1 in its first batch."""
+        where = self._where
+        if where is None or where.__class__ is int:
+            return self._attempts
+        # The batch it is in, or was in last, is an attempt that was not added up yet.
+        return self._attempts + 1
+
+    def __repr__(self) -> str:
+        return f"Operation(cost={self._cost:g}, key={self.key!r}, attempt={self.attempt})"
+
+
+one_cost = attrgetter("_cost")
+
+
+def cost_of(operations: Iterable[Operation]) -> float:
+    """What `operations` cost together."""
+    total: float = sum(map(one_cost, operations))
+    return total
+
+
+def ticket_of(operation: Operation) -> int:
+    """The ticket of an operation that waits: its age among the others."""
+    return operation._where  # type: ignore[return-value]  # what waits has a ticket there
+
+
+def _as_number(cost: object) -> float:
+    if isinstance(cost, (str, bytes, bool)):
+        raise ValueError(f"cost must be a number, not {cost!r}")
+    try:
+        return float(cost)  # type: ignore[arg-type]  # Decimal, numpy: whatever can be a float
+    except (TypeError, ValueError):
+        raise ValueError(f"cost must be a number, not {cost!r}") from None
+
+
+def _order(key: Hashable, priority: object) -> tuple[Hashable, int]:
+    try:
+        hash(key)
+    except TypeError:
+        raise ValueError(f"key must be hashable, not {key!r}") from None
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        raise ValueError(f"priority must be a whole number, not {priority!r}")
+    return key, priority

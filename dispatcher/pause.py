@@ -1,0 +1,60 @@
+"""How long the Batcher holds its breath. Pure: the engine says what time it is."""
+
+from __future__ import annotations
+
+from dispatcher.retry import Wait, call_state
+from limiters.arguments import seconds
+
+
+class Pause:
+    """At most one pause at a time. Pausing again does not prolong it, unless a time is given
+    that ends later. With a wait strategy each pause that follows without a success in
+    between is one attempt further; a success of what was raised after the last pause resets
+    it."""
+
+    def __init__(self, pause_time: object) -> None:
+        self._wait: Wait | None = pause_time if callable(pause_time) else None
+        self._fixed = 0.0 if self._wait else seconds("pause_time", pause_time)
+        self._in_a_row = 0
+        self._began = 0.0
+        self._ended = 0.0
+        self.until: float | None = None
+        """When the present pause ends; None when there is none."""
+
+    def begin(self, now: float, length: float | None) -> float | None:
+        """Pauses for `length`, or as long as the pause time says. How long it is if that
+        changed anything."""
+        if self.until is not None and length is None:
+            return None
+        if length is None:
+            self._in_a_row += 1
+            length = self._strategic(now)
+        until = now + length
+        if self.until is not None and until <= self.until:
+            return None
+        if self._in_a_row <= 1 and self.until is None:
+            self._began = now
+        self.until = until
+        return length
+
+    def end(self, now: float) -> bool:
+        """Resumes. Whether there was a pause to end."""
+        was, self.until = self.until is not None, None
+        if was:
+            self._ended = now
+        return was
+
+    def over(self, now: float) -> bool:
+        """Whether the present pause has lasted long enough."""
+        return self.until is not None and now >= self.until
+
+    def succeeded(self, raised_at: float) -> None:
+        """A batch that was raised then has succeeded."""
+        if self._in_a_row and raised_at >= self._ended and self.until is None:
+            self._in_a_row = 0
+
+    def _strategic(self, now: float) -> float:
+        if self._wait is None:
+            return self._fixed
+        elapsed = now - self._began if self._in_a_row > 1 else 0.0
+        return max(0.0, float(self._wait(call_state(self._in_a_row, elapsed))))

@@ -1,0 +1,67 @@
+"""When a failed batch is tried again, and when it is given up. Waits and stops are tenacity's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tenacity import Future, RetryCallState, Retrying
+from tenacity.stop import stop_never
+from tenacity.wait import wait_base
+
+Wait = Callable[[RetryCallState], float]
+Stop = Callable[[RetryCallState], bool]
+
+_RETRYING = Retrying()
+
+
+def call_state(attempt: int, elapsed: float, error: BaseException | None = None) -> RetryCallState:
+    """What tenacity's strategies look at: the attempt, the time since the first, the error."""
+    state = RetryCallState(_RETRYING, fn=None, args=(), kwargs={})
+    state.attempt_number = attempt
+    state.outcome_timestamp = state.start_time + elapsed
+    state.outcome = Future(attempt)
+    if error is None:
+        state.outcome.set_result(None)
+    else:
+        state.outcome.set_exception(error)
+    return state
+
+
+class RetryPolicy:
+    """`max_attempts` bounds every way of trying again; `wait` and `stop` rule the automatic one."""
+
+    def __init__(self, wait: Wait | None, stop: Stop, max_attempts: int | None) -> None:
+        self.wait = wait
+        self.stop = stop
+        self.max_attempts = max_attempts
+
+    @classmethod
+    def of(cls, retry: object, max_attempts: int | None) -> RetryPolicy:
+        """The policy that a Watcher's arguments ask for."""
+        if retry is None:
+            return cls(None, stop_never, max_attempts)
+        wait, stop = retry if isinstance(retry, tuple) and len(retry) == 2 else (retry, stop_never)
+        if not callable(wait) or not callable(stop):
+            raise ValueError(
+                "retry must be a tenacity wait strategy, or a pair of a wait and a stop "
+                f"strategy, not {retry!r}"
+            )
+        return cls(wait, stop, max_attempts)
+
+    def may_repeat(self, attempt: int) -> bool:
+        """Whether another attempt is allowed after this many."""
+        return self.max_attempts is None or attempt < self.max_attempts
+
+    def delay(self, attempt: int, elapsed: float, error: BaseException) -> float | None:
+        """How long to wait after `attempt` failed; None: it is given up."""
+        if self.wait is None or not self.may_repeat(attempt):
+            return None
+        state = call_state(attempt, elapsed, error)
+        if self.stop(state):
+            return None
+        return max(0.0, float(self.wait(state)))
+
+
+def is_strategy(value: object) -> bool:
+    """Whether `value` is one of tenacity's wait strategies, or a function like one."""
+    return isinstance(value, wait_base) or callable(value)

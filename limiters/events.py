@@ -1,0 +1,144 @@
+"""Events and who listens to them, without ever holding up the one who raises them."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import NamedTuple
+
+from limiters.arguments import function
+
+_log = logging.getLogger(__name__)
+
+CAPACITY = "capacity"
+ERROR = "error"
+PROVISION_DONE = "provision-done"
+PROVISION_START = "provision-start"
+SHUTDOWN = "shutdown"
+TARGET = "target"
+
+LIMITER_EVENTS = frozenset({CAPACITY, ERROR, PROVISION_DONE, PROVISION_START, SHUTDOWN, TARGET})
+
+
+class Event(NamedTuple):
+    """What a listener is told."""
+
+    name: str
+    value: float = 0
+    message: str = ""
+    metadata: object = None
+
+
+class Listener:
+    """A registration; `remove()` ends it, and so does leaving its `with` block."""
+
+    def __init__(
+        self, emitter: Emitter, fn: Callable[[Event], object], names: frozenset[str]
+    ) -> None:
+        self.fn = fn
+        self.names = names
+        self._emitter = emitter
+
+    def remove(self) -> None:
+        """No event reaches the function after those already on their way."""
+        self._emitter.remove(self)
+
+    def __enter__(self) -> Listener:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+
+class Emitter:
+    """Hands events to listeners on a thread of its own, in the order they were emitted.
+
+    `emit` only puts the event into a queue: a listener that is slow, blocks or raises
+    neither breaks nor slows whoever emits. A listener that falls `MOST_WAITING` events
+    behind loses the next ones, and the log says how many. Thread-safe.
+
+    >>> emitter = Emitter("example", frozenset({"pause"}))
+    >>> heard = []
+    >>> with emitter.add_listener(heard.append, "pause"):
+    ...     emitter.emit("pause", 0.5)
+    ...     emitter.close()
+    >>> heard[0].value
+    0.5
+    """
+
+    MOST_WAITING = 10_000
+
+    def __init__(self, owner: str, names: frozenset[str]) -> None:
+        self._owner = owner
+        self._names = names
+        self._listeners: tuple[Listener, ...] = ()
+        self._lock = threading.Lock()
+        self._waiting: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lost = 0
+
+    def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
+        """Calls `fn(event)` for the events named, or for all of them if none is."""
+        function("fn", fn)
+        unknown = set(names) - self._names
+        if unknown:
+            known = ", ".join(sorted(self._names))
+            raise ValueError(
+                f"names has no event {sorted(unknown)[0]!r}; {self._owner} raises: {known}"
+            )
+        listener = Listener(self, fn, frozenset(names) or self._names)
+        with self._lock:
+            self._listeners += (listener,)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._deliver, name=f"{self._owner}-events", daemon=True
+                )
+                self._thread.start()
+        return listener
+
+    def remove(self, listener: Listener) -> None:
+        """Forgets `listener`; one that is unknown is no error."""
+        with self._lock:
+            self._listeners = tuple(one for one in self._listeners if one is not listener)
+
+    def emit(self, name: str, value: float = 0, message: str = "", metadata: object = None) -> None:
+        """Tells whoever listens; returns at once."""
+        if not self._listeners:
+            return
+        if self._waiting.qsize() >= self.MOST_WAITING:
+            self._lost += 1
+            return
+        self._waiting.put(Event(name, value, message, metadata))
+
+    def close(self, timeout: float = 1.0) -> None:
+        """Delivers what is on its way, for at most `timeout`, and ends the thread."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        self._waiting.put(None)
+        if thread is not threading.current_thread():
+            thread.join(timeout)
+
+    def _deliver(self) -> None:
+        while (event := self._waiting.get()) is not None:
+            for listener in self._listeners:
+                if event.name in listener.names:
+                    self._call(listener, event)
+            if self._lost:
+                lost, self._lost = self._lost, 0
+                _log.warning("%s: slow listeners, %d events were not delivered", self._owner, lost)
+
+    def _call(self, listener: Listener, event: Event) -> None:
+        try:
+            listener.fn(event)
+        except Exception:
+            _log.exception("%s: a listener of %r raised", self._owner, event.name)

@@ -1,0 +1,26 @@
+"""For tests: time that moves only when it is told to."""
+
+from __future__ import annotations
+
+
+class ManualClock:
+    """A clock that stands still until `advance` turns it.
+
+    >>> clock = ManualClock()
+    >>> clock.advance(1.5)
+    >>> clock.now()
+    1.5
+    """
+
+    def __init__(self, now: float = 0.0) -> None:
+        self._now = now
+
+    def now(self) -> float:
+        """The time it was turned to."""
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Turns it forward."""
+        if seconds < 0:
+            raise ValueError(f"seconds must be zero or more, not {seconds!r}: time never goes back")
+        self._now += seconds

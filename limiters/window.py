@@ -1,0 +1,168 @@
+"""The ledger of one limit: how much may be spent now, so that no window is ever over.
+
+Pure: it reads no clock, starts no thread and takes no lock. Two rules bound what may go:
+
+* the *window*: what was spent in any `period` is at most the capacity. An entry counts in
+  full from the moment it is charged until one period after the callback it paid for began;
+* the *pace*: capacity comes in evenly, and at most `BURST` of a period's worth of it is
+  kept for later, so that a full second is not fired in its first millisecond. Only an
+  amount dearer than that gathers for longer.
+
+Fractions are carried: nothing is rounded but the age of an entry, to the safe side.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+
+BURST = 0.1
+"""The share of a period's capacity that may go at once after a rest."""
+
+GUARD = 0.006
+"""Seconds an entry counts beyond its period. A start is noted just before the callback is
+entered; the guard covers a thread that is switched out between the two (Python's own switch
+interval is 5 ms). benchmarks/capacity.py shows the worst window with it."""
+
+SLICES = 1000
+"""Entries that began in the same slice of a period are one entry, so that the ledger's size
+depends on time, not on the number of batches. It costs at most 1/SLICES of the capacity."""
+
+ROUNDING = 1e-9
+"""The share of the capacity by which sums of fractions may be off."""
+
+
+class Spend:
+    """What one batch was charged. Whoever runs it says when it began; until then it counts."""
+
+    __slots__ = ("charged_at", "cost", "started_at")
+
+    def __init__(self, cost: float, charged_at: float) -> None:
+        self.cost = cost
+        self.charged_at = charged_at
+        self.started_at: float | None = None
+
+    def started(self, now: float) -> None:
+        """The callback begins now. Safe to call from any thread."""
+        self.started_at = now
+
+    def cancel(self) -> None:
+        """The batch was never started: it stops counting."""
+        self.cost = 0
+        self.started_at = self.charged_at
+
+
+class WindowLedger:
+    """What was spent in the last period, and what fits beside it. Not thread-safe.
+
+    >>> ledger = WindowLedger(capacity=10, period=1.0)
+    >>> ledger.available(now=0.0, at_least=10)
+    10.0
+    >>> ledger.hold(10)
+    >>> ledger.charge(10, now=0.0).started(0.0)
+    >>> ledger.available(now=0.5, at_least=10)
+    0.0
+    >>> round(ledger.ready_at(10, now=0.5), 3)
+    1.007
+    """
+
+    def __init__(self, capacity: float, period: float, guard: float = GUARD) -> None:
+        self.capacity = capacity
+        self.period = period
+        self._life = period + guard
+        self._slice = period / SLICES
+        self._held = 0.0
+        self._starting: list[Spend] = []
+        self._started: dict[int, float] = {}
+        self._expiries: list[int] = []
+        self._paid_until = -math.inf
+
+    @property
+    def burst(self) -> float:
+        """What may go at once after a rest."""
+        return self.capacity * BURST
+
+    def available(self, now: float, at_least: float = 0.0) -> float:
+        """What may be charged now; amounts dearer than a burst say so in `at_least`."""
+        room = self.capacity - self._spent(now)
+        paced = min((now - self._paid_until) * self._rate, max(self.burst, at_least))
+        free = min(room, paced - self._held)
+        return max(0.0, free)
+
+    def hold(self, amount: float) -> None:
+        """Sets `amount` aside for charges to come; nobody else is offered it meanwhile."""
+        self._held += amount
+
+    def charge(self, cost: float, now: float) -> Spend:
+        """Turns `cost` of what is held into an entry that counts from now on."""
+        self._held -= cost
+        earliest = now - max(self.burst, cost) / self._rate
+        self._paid_until = max(self._paid_until, earliest) + cost / self._rate
+        spend = Spend(cost, now)
+        self._starting.append(spend)
+        return spend
+
+    def release(self, amount: float) -> None:
+        """Gives back what was held and not charged."""
+        self._held -= amount
+        if abs(self._held) < self._slack:
+            self._held = 0.0
+
+    def ready_at(self, cost: float, now: float) -> float:
+        """The earliest time at which `cost` may be available, as far as is known now."""
+        ready = max(now, self._paid_until + (cost + self._held) / self._rate)
+        excess = self._spent(now) + cost - self.capacity - self._slack
+        if excess <= 0:
+            return ready
+        for expires, freed in self._coming_free(now):
+            excess -= freed
+            if excess <= 0:
+                return max(ready, expires)
+        return max(ready, now + self.period)
+
+    def set_capacity(self, capacity: float) -> None:
+        """From now on no window is over `capacity`."""
+        self.capacity = capacity
+
+    @property
+    def _rate(self) -> float:
+        return self.capacity / self.period
+
+    @property
+    def _slack(self) -> float:
+        return self.capacity * ROUNDING
+
+    def _spent(self, now: float) -> float:
+        self._note_starts()
+        while self._expiries and self._expires(self._expiries[0]) <= now:
+            del self._started[heapq.heappop(self._expiries)]
+        waiting = (spend.cost for spend in self._starting)
+        return math.fsum((*self._started.values(), *waiting, self._held))
+
+    def _note_starts(self) -> None:
+        still_starting = []
+        for spend in self._starting:
+            if spend.started_at is None:
+                still_starting.append(spend)
+            elif spend.cost:
+                self._enter(spend.cost, spend.started_at)
+        self._starting = still_starting
+
+    def _enter(self, cost: float, started_at: float) -> None:
+        slice_ = math.ceil(started_at / self._slice)
+        if slice_ not in self._started:
+            self._started[slice_] = 0.0
+            heapq.heappush(self._expiries, slice_)
+        self._started[slice_] += cost
+
+    def _expires(self, slice_: int) -> float:
+        return slice_ * self._slice + self._life
+
+    def _coming_free(self, now: float) -> list[tuple[float, float]]:
+        started = [(self._expires(slice_), cost) for slice_, cost in self._started.items()]
+        # One that has not begun yet lives at least this long; whoever waits looks again then.
+        soonest = now + self._slice
+        starting = [
+            (max(soonest, spend.charged_at + self._life), spend.cost) for spend in self._starting
+        ]
+        return sorted(started + starting)
