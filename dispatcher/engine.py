@@ -199,7 +199,7 @@ class Engine:
             if not items:
                 return
             cost: float = 0
-            count = 0
+            count = len(items)
             watcher: Watcher | None = None
             limited = self.limiter is not None
             for item in items:
@@ -210,16 +210,15 @@ class Engine:
                     touched[lane] = None
                     plain = lane.plain.append
                 cost += item._cost
-                count += 1
-                if isinstance(item, Chunk):
+                if item._order is None and item.batchable and (item._cost or not limited):
+                    plain(item)  # type: ignore[arg-type]  # a Chunk's _order is not None
+                elif isinstance(item, Chunk):
                     count += len(item.operations) - 1
                     if limited and not all(map(one_cost, item.operations)):
                         for operation in item.operations:
                             self._admit(operation, touched)
                     else:
                         lane.plain.extend(item.operations)
-                elif item._order is None and item.batchable and (item._cost or not limited):
-                    plain(item)
                 else:
                     self._admit(item, touched)
             self.books.target += cost

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from dispatcher.batch import Batch
     from dispatcher.watcher import Watcher
 
-_TOO_LARGE = 1e300
+_TOO_LARGE = 2**100
 
 
 class Operation:
@@ -54,17 +54,15 @@ class Operation:
         key: Hashable = None,
         priority: int = 0,
     ) -> None:
-        if cost.__class__ is not int and cost.__class__ is not float:
-            cost = _as_number(cost)
-        if not 0 <= cost < _TOO_LARGE:
-            raise ValueError(f"cost must be zero or more and finite, not {cost!r}")
+        if cost.__class__ is not int or not 0 <= cost < _TOO_LARGE:
+            cost = _checked(cost)
         self.watcher = watcher
         self.payload = payload
         self.batchable = batchable
         self._cost = cost
         self._attempts = 0
         self._where = None
-        if key is None and priority == 0:
+        if key is None and not priority:
             self._order = None
         else:
             self._order = _order(key, priority)
@@ -111,13 +109,16 @@ def ticket_of(operation: Operation) -> int:
     return operation._where  # type: ignore[return-value]  # what waits has a ticket there
 
 
-def _as_number(cost: object) -> float:
+def _checked(cost: object) -> float:
     if isinstance(cost, (str, bytes, bool)):
         raise ValueError(f"cost must be a number, not {cost!r}")
     try:
-        return float(cost)  # type: ignore[arg-type]  # Decimal, numpy: whatever can be a float
-    except (TypeError, ValueError):
+        number = float(cost)  # type: ignore[arg-type]  # Decimal, numpy: what can be a float
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"cost must be a number, not {cost!r}") from None
+    if not 0 <= number < _TOO_LARGE:
+        raise ValueError(f"cost must be zero or more and finite, not {cost!r}")
+    return number
 
 
 def _order(key: Hashable, priority: object) -> tuple[Hashable, int]:
