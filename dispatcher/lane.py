@@ -187,13 +187,14 @@ class Lane:
         """Moves the head, as `head` gave it, into `batch`."""
         batch.operations.append(operation)
         batch.cost += operation._cost
-        if operation._order is None:
-            (self.plain if operation.batchable else self.singles).popleft()
-            return
+        for source in (self.plain, self.singles):
+            if source and source[0] is operation:
+                source.popleft()
+                return
         entry = heapq.heappop(self._heap)
         assert entry.operation is operation
         self._ready -= 1
-        key = operation._order[0]
+        key = operation.key
         if key is None:
             return
         line = self._lines[key]
@@ -201,7 +202,7 @@ class Lane:
         if line.holder is not batch:
             line.holder = batch
             batch.keys.append(key)
-        if batch is self.open and line.followers:
+        if batch is self.open and line.followers and line.followers[0].batchable:
             # The next of the key may join the same batch, and no other.
             self._promote(line)
             self._promoted.append(line)

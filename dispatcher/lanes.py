@@ -21,9 +21,10 @@ class LaneQueue:
         self._heap: list[tuple[Rank, int, Lane]] = []
         self._ties = itertools.count()
 
-    def push(self, lane: Lane) -> None:
-        """Queues `lane` by its present head; one with nothing ready is left out."""
-        head = lane.head()
+    def push(self, lane: Lane, head: Operation | None = None) -> None:
+        """Queues `lane` by its present head, or by another of its operations, `head`, that
+        goes before its head can; a lane with nothing ready is left out."""
+        head = head or lane.head()
         if head is None:
             lane.queued = None
             return
@@ -33,6 +34,11 @@ class LaneQueue:
         entry = (rank, next(self._ties), lane)
         lane.queued = entry
         heapq.heappush(self._heap, entry)
+
+    def take_over(self, lane: Lane) -> None:
+        """Queues `lane` here, wherever it was queued."""
+        lane.queued = None
+        self.push(lane)
 
     def pop(self) -> Lane | None:
         """Takes out the lane whose head goes first."""

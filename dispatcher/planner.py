@@ -149,38 +149,39 @@ class _Planning:
         scarce = self.budget.scarce or self.slots.scarce
         while self.plan.wanted is None and (lane := self.queue.pop()) is not None:
             rival = self.queue.first() if scarce else None
-            if self.serve(lane, rival):
-                self.queue.push(lane)
-            else:
-                self.touched.append(lane)
+            self.touched.append(lane)
+            if next_ := self.serve(lane, rival):
+                self.queue.push(lane, next_)
             if self.slots.total < 1:
                 self.fill_open()
                 break
         for lane in dict.fromkeys(self.touched):
             lane.close()
-            self.queue.push(lane)
+            self.queue.take_over(lane)
         return self.plan
 
-    def serve(self, lane: Lane, rival: Rank | None) -> bool:
-        """Takes from `lane` until `rival` goes first. Whether there may be more to take."""
+    def serve(self, lane: Lane, rival: Rank | None) -> Operation | None:
+        """Takes from `lane` until `rival` goes first. What is to be taken next, if that is
+        why it stopped."""
         batchable = bool(lane.open) or lane.ripe(self.due)
         single = True
         while (head := lane.head(batchable=batchable, single=single)) is not None:
             if rival is not None and rank_of(head) > rival:
-                return True
+                return head
             if head.batchable:
                 if not (lane.open or self.open(lane, head)):
-                    return False
+                    return None
                 if not self.fill(lane, head, rival):
-                    return False
+                    return None
                 batchable = bool(lane.open) or lane.ripe(self.due)
             elif self.slots.free(lane):
                 if not self.raise_single(lane, head):
-                    return False
+                    return None
+                batchable = bool(lane.open) or lane.ripe(self.due)
             else:
                 self.plan.crowded = True
                 single = False
-        return False
+        return None
 
     def open(self, lane: Lane, head: Operation) -> bool:
         if not self.slots.free(lane):
@@ -192,7 +193,6 @@ class _Planning:
             return False
         self.slots.take(lane)
         lane.open = Batch(lane, ticket_of(head))
-        self.touched.append(lane)
         self.plan.batches.append(lane.open)
         return True
 
@@ -229,7 +229,7 @@ class _Planning:
         filling = LaneQueue()
         for lane in dict.fromkeys(self.touched):
             if lane.open:
-                filling.push(lane)
+                filling.take_over(lane)
         while self.plan.wanted is None and (first := filling.pop()) is not None:
-            if self.serve(first, filling.first()):
-                filling.push(first)
+            if next_ := self.serve(first, filling.first()):
+                filling.push(first, next_)

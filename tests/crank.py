@@ -1,0 +1,169 @@
+"""An engine turned by hand: manual time, no threads, callbacks that end when the test says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from dispatcher import Event, Operation
+from dispatcher.batch import Batch
+from dispatcher.bell import Bell
+from dispatcher.buffer import Buffer
+from dispatcher.engine import Engine, Settings, Waiter
+from dispatcher.entrance import Entrance
+from dispatcher.pause import Pause
+from dispatcher.runners import Job, Runners
+from limiters import RateLimiter
+from limiters.testing import ManualClock
+
+
+class Call:
+    """A callback that was entered and has not ended."""
+
+    def __init__(self, crank: Crank, job: Job) -> None:
+        self.job = job
+        self.operations: list[Operation] = job.arguments[0]
+        self._crank = crank
+
+    @property
+    def payloads(self) -> list[Any]:
+        return [operation.payload for operation in self.operations]
+
+    def end(self, error: BaseException | None = None) -> None:
+        """The callback returns, or raises `error`; the engine hears of it at its next turn."""
+        if self in self._crank.calls:
+            self._crank.calls.remove(self)
+        self.job.done(error)
+
+    def inside(self) -> Call:
+        """As the code of the callback: `with call.inside(): enqueue(...)`."""
+        return self
+
+    def __enter__(self) -> Call:
+        self._leave = self.job.enter()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._leave()
+
+
+class HandRunners(Runners):
+    """Runs nothing: it keeps the jobs for the test to end."""
+
+    def __init__(self, crank: Crank) -> None:
+        super().__init__("test")
+        self.crank = crank
+        self.refusing = False
+
+    def start(self, job: Job, *, on_loop: bool) -> bool:
+        if self.refusing:
+            return False
+        call = Call(self.crank, job)
+        if job.starting is not None:
+            job.starting()
+        self.crank.calls.append(call)
+        self.crank.raised.append((self.crank.clock.now(), call.operations))
+        if not on_loop:
+            self.threads_used += 1
+        return True
+
+
+class Crank:
+    """Everything of a Batcher but its thread."""
+
+    def __init__(
+        self,
+        *,
+        limiter: RateLimiter | None = None,
+        clock: ManualClock | None = None,
+        buffer_size: int = 10_000,
+        pause_time: object = 0.5,
+        **settings: Any,
+    ) -> None:
+        self.clock = clock or ManualClock()
+        self.buffer = Buffer(buffer_size, self._ring)
+        self.entrance = Entrance(self.buffer, error_on_full_buffer=True)
+        self.rung = False
+        self.calls: list[Call] = []
+        self.raised: list[tuple[float, list[Operation]]] = []
+        self.events: list[Event] = []
+        self.runners = HandRunners(self)
+        self.engine = Engine(
+            Settings(**settings),
+            self.buffer,
+            Bell(),
+            pause=Pause(pause_time),
+            limiter=limiter,
+            runners=self.runners,
+            emit=self._emit,
+            clock=self.clock.now,
+        )
+        if limiter is not None:
+            self.buffer.ceiling = limiter.max_capacity
+        self.wake = 0.0
+        self.turn()
+
+    def _ring(self) -> None:
+        self.rung = True
+
+    def _emit(
+        self, name: str, value: float = 0, message: str = "", metadata: object = None
+    ) -> None:
+        self.events.append(Event(name, value, message, metadata))
+
+    def enqueue(self, *operations: Operation) -> None:
+        for operation in operations:
+            self.entrance.enqueue(operation)
+
+    def turn(self) -> None:
+        """One turn, and those that it asks for at once."""
+        self.rung = False
+        for _ in range(100):
+            self.wake = self.engine.turn(self.clock.now())
+            if self.wake > self.clock.now() and not self.engine._posts:
+                return
+        raise AssertionError("the engine does not come to rest")
+
+    def post(self, function: Callable[..., None], *arguments: Any) -> None:
+        self.engine.post(function, *arguments)
+        self.turn()
+
+    def run(self, seconds: float, at_turn: Callable[[], None] | None = None) -> None:
+        """Lets time pass, turning whenever the engine asked for it or was rung."""
+        end = self.clock.now() + seconds
+        while True:
+            if at_turn is not None:
+                at_turn()
+            if self.rung or self.engine._posts or self.wake <= self.clock.now():
+                self.turn()
+                continue
+            step = min(self.wake, end) - self.clock.now()
+            if step <= 0:
+                return
+            self.clock.advance(step)
+            if self.clock.now() >= end - 1e-12 and self.wake > end:
+                return
+
+    def flush(self) -> None:
+        self.post(self.engine.flush)
+
+    def end_all(self, error: BaseException | None = None) -> None:
+        for call in list(self.calls):
+            call.end(error)
+        self.turn()
+
+    def batches_in_flight(self) -> set[Batch]:
+        return self.engine.books.inflight
+
+    def names(self) -> list[str]:
+        return [event.name for event in self.events]
+
+    def stop(self) -> list[Operation]:
+        """Stops; what was given back so far."""
+        self.buffer.close()
+        self.post(self.engine.stop, Waiter(lambda: None))
+        return self.engine.endings.given_back or []
+
+
+FOREVER = math.inf

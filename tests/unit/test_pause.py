@@ -1,0 +1,53 @@
+"""Law B8, by pure time: how long a pause lasts and what prolongs it."""
+
+from __future__ import annotations
+
+from tenacity import wait_exponential
+
+from dispatcher.pause import Pause
+
+
+def test_b8_pausing_again_does_not_prolong() -> None:
+    pause = Pause(0.5)
+    assert pause.begin(10.0, None) == 0.5
+    assert pause.begin(10.4, None) is None
+    assert pause.until == 10.5
+
+
+def test_b8_a_time_that_ends_later_prolongs_and_an_earlier_one_does_not() -> None:
+    pause = Pause(0.5)
+    pause.begin(10.0, None)
+    assert pause.begin(10.1, 0.2) is None
+    assert pause.begin(10.1, 2.0) == 2.0
+    assert pause.until == 12.1
+
+
+def test_b8_a_strategy_backs_off_and_a_success_resets_it() -> None:
+    pause = Pause(wait_exponential(multiplier=1))
+    lengths = []
+    now = 0.0
+    for _ in range(3):
+        length = pause.begin(now, None)
+        assert length is not None
+        lengths.append(length)
+        now += length
+        assert pause.over(now)
+        assert pause.end(now)
+    assert lengths == [1, 2, 4]
+    pause.succeeded(raised_at=now)
+    assert pause.begin(now, None) == 1
+
+
+def test_b8_a_success_of_what_was_raised_before_the_pause_resets_nothing() -> None:
+    pause = Pause(wait_exponential(multiplier=1))
+    pause.begin(10.0, None)
+    pause.succeeded(raised_at=9.9)
+    pause.end(11.0)
+    pause.succeeded(raised_at=9.9)
+    assert pause.begin(11.0, None) == 2
+
+
+def test_ending_what_is_not_paused_says_so() -> None:
+    pause = Pause(0.5)
+    assert not pause.end(1.0)
+    assert not pause.over(1.0)

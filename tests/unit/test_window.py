@@ -1,0 +1,150 @@
+"""The ledger alone: law C1 (any window), C3 (fractions), C4 (dear amounts), by pure time."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from limiters.window import BURST, GUARD, Spend, WindowLedger
+
+
+def charge(ledger: WindowLedger, cost: float, now: float) -> Spend:
+    ledger.hold(cost)
+    return ledger.charge(cost, now)
+
+
+def worst_window(spent: list[tuple[float, float]], period: float) -> float:
+    """The most that was spent in any window (t - period, t], by definition."""
+    return max(
+        (math.fsum(c for s, c in spent if t - period < s <= t) for t, _ in spent), default=0.0
+    )
+
+
+def spend_greedily(
+    ledger: WindowLedger, costs: list[float], delays: list[float], until: float
+) -> list[tuple[float, float]]:
+    """Charges each cost as soon as it fits; each start comes its delay after its charge."""
+    now, spent = 0.0, []
+    for cost, delay in zip(costs, delays, strict=False):
+        while ledger.available(now, at_least=cost) < cost * (1 - 1e-9):
+            now = max(ledger.ready_at(cost, now), now + 1e-4)
+            if now > until:
+                return spent
+        charge(ledger, cost, now).started(now + delay)
+        spent.append((now + delay, cost))
+    return spent
+
+
+@given(
+    capacity=st.integers(1, 1000),
+    period=st.sampled_from([0.1, 1.0, 60.0]),
+    shares=st.lists(st.floats(0.001, 1.0), min_size=1, max_size=60),
+    delays=st.lists(st.floats(0.0, 0.5), min_size=60, max_size=60),
+)
+def test_c1_no_window_is_over_whenever_callbacks_start(
+    capacity: int, period: float, shares: list[float], delays: list[float]
+) -> None:
+    ledger = WindowLedger(capacity, period)
+    costs = [share * capacity for share in shares]
+    spent = spend_greedily(ledger, costs, delays, until=100 * period)
+    assert worst_window(spent, period) <= capacity * (1 + 1e-6)
+
+
+@given(st.lists(st.integers(1, 20), min_size=300, max_size=300))
+def test_c1_integer_costs_never_exceed_by_even_one(costs: list[int]) -> None:
+    ledger = WindowLedger(100, 1.0)
+    spent = spend_greedily(ledger, [float(c) for c in costs], [0.0] * 300, until=100)
+    assert worst_window(spent, 1.0) <= 100
+
+
+def test_c1_what_has_not_started_keeps_counting() -> None:
+    ledger = WindowLedger(10, 1.0)
+    slow = charge(ledger, 10, now=0.0)
+    assert ledger.available(100.0, at_least=10) == 0
+    slow.started(100.0)
+    assert ledger.available(100.5, at_least=10) == 0
+    assert ledger.available(101.1, at_least=10) == 10
+
+
+def test_c1_the_guard_covers_a_start_noted_a_little_early() -> None:
+    ledger = WindowLedger(10, 1.0)
+    charge(ledger, 10, now=0.0).started(0.0)
+    assert ledger.available(1.0 + GUARD / 2, at_least=10) == 0
+
+
+@pytest.mark.parametrize(
+    ("capacity", "cost"), [(0.5, 0.5), (1, 1), (1, 0.1), (7, 1), (9.9, 0.3), (1000, 1)]
+)
+def test_c3_small_capacities_are_used_in_full(capacity: float, cost: float) -> None:
+    ledger = WindowLedger(capacity, 1.0)
+    spent = spend_greedily(ledger, [cost] * 100_000, [0.0] * 100_000, until=60.0)
+    used = math.fsum(cost for _, cost in spent)
+    assert 0.98 * capacity * 59 <= used <= capacity * 61
+
+
+def test_c3_what_is_held_and_given_back_was_never_spent() -> None:
+    ledger = WindowLedger(10, 1.0)
+    ledger.hold(ledger.available(0.0))
+    assert ledger.available(0.0) == 0
+    ledger.release(1.0)
+    assert ledger.available(0.0) == 1.0
+
+
+def test_capacity_comes_evenly_and_not_in_one_piece() -> None:
+    ledger = WindowLedger(1000, 1.0)
+    assert ledger.available(50.0) == 1000 * BURST
+    spent = spend_greedily(ledger, [10.0] * 1000, [0.0] * 1000, until=0.95)
+    in_first_half = sum(cost for at, cost in spent if at < 0.5)
+    assert 450 <= in_first_half <= 650
+
+
+def test_c4_a_dear_amount_gathers_beyond_a_burst() -> None:
+    ledger = WindowLedger(1000, 1.0)
+    charge(ledger, 100, now=0.0).started(0.0)
+    assert ledger.available(0.3, at_least=800) == pytest.approx(300)
+    ready = ledger.ready_at(800, now=0.3)
+    assert ledger.available(ready, at_least=800) >= 800 * (1 - 1e-9)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 2), st.integers(1, 100)), max_size=30),
+    st.integers(1, 100),
+)
+def test_ready_at_is_neither_too_early_nor_too_late(
+    history: list[tuple[float, int]], cost: int
+) -> None:
+    ledger = WindowLedger(100, 1.0)
+    now = 0.0
+    for pause, spent in history:
+        now += pause
+        if ledger.available(now, at_least=spent) >= spent:
+            charge(ledger, spent, now).started(now)
+    ready = ledger.ready_at(cost, now)
+    if ready > now + 1e-6:
+        assert ledger.available(ready - 1e-6, at_least=cost) < cost
+    assert ledger.available(ready + 1e-9, at_least=cost) >= cost * (1 - 1e-6)
+
+
+def test_the_ledger_stays_small_however_many_batches() -> None:
+    ledger = WindowLedger(1_000_000, 1.0)
+    for step in range(50_000):
+        charge(ledger, 1, step / 50_000).started(step / 50_000)
+    ledger.available(1.0)
+    assert len(ledger._started) <= 1100
+
+
+def test_a_lowered_capacity_counts_what_was_spent_before() -> None:
+    ledger = WindowLedger(100, 1.0)
+    charge(ledger, 60, 0.0).started(0.0)
+    ledger.set_capacity(50)
+    assert ledger.available(0.5, at_least=50) == 0
+    assert ledger.available(1.1, at_least=50) == 50
+
+
+def test_a_cancelled_spend_counts_no_more() -> None:
+    ledger = WindowLedger(10, 1.0)
+    charge(ledger, 10, 0.0).cancel()
+    assert ledger.available(1.0, at_least=10) == 10
