@@ -127,14 +127,14 @@ class Lane:
     def put_back(self, operations: list[Operation]) -> None:
         """Operations that were raised wait again, at the front of their key."""
         lines = {}
-        for operation in reversed(operations):
+        for operation in operations:
             if operation.key is None:
                 self._push(operation)
-                continue
-            line = self._lines[operation.key]
-            line.follow_first(operation)
-            self._followers += 1
-            lines[operation.key] = line
+        for operation in reversed(operations):
+            if operation.key is not None:
+                line = lines[operation.key] = self._lines[operation.key]
+                line.follow_first(operation)
+                self._followers += 1
         for key, line in lines.items():
             self._let_go(key, line)
 
