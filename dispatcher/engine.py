@@ -211,7 +211,7 @@ class Engine:
                     plain = lane.plain.append
                 cost += item._cost
                 if item._order is None and item.batchable and (item._cost or not limited):
-                    plain(item)  # type: ignore[arg-type]  # a Chunk's _order is not None
+                    plain(item)
                 elif isinstance(item, Chunk):
                     count += len(item.operations) - 1
                     if limited and not all(map(one_cost, item.operations)):

@@ -72,6 +72,7 @@ class Entrance:
 
     async def enqueue_async(self, operation: Operation, timeout: Seconds | None = None) -> None:
         """`enqueue` for coroutines: while the buffer is full, the event loop goes on."""
+        self._check_fork()
         self._check(operation)
         ticket = next(self._tickets)
         if operation._where is not None and not self._enter_again(operation, ticket):
@@ -94,6 +95,8 @@ class Entrance:
         accepted; otherwise it waits for places, each time for at most `timeout`, and if that
         is interrupted, the error's `accepted` says how many were accepted. Thread-safe.
         """
+        self._check_fork()
+        timeout = optional_seconds("timeout", timeout, zero=True)
         arrivals = self._check_all(list(operations))
         fresh = arrivals.fresh
         self._claim_all(fresh)
@@ -101,9 +104,11 @@ class Entrance:
         try:
             while posted < len(fresh):
                 posted += self._post_admitted(arrivals, posted)
-                if posted < len(fresh):
-                    ticket = ticket_of(fresh[posted])
-                    self._buffer.wait_for_place(ticket, self._patience(timeout))
+                if posted == len(fresh):
+                    break
+                if self._error_on_full_buffer:
+                    raise BufferFullError(self._buffer.size)
+                self._buffer.wait_for_place(ticket_of(fresh[posted]), timeout)
         except BaseException as error:
             self._give_up(fresh[posted:])
             if isinstance(error, BatcherStoppedError):

@@ -20,7 +20,8 @@ def silent() -> None:
 def test_the_bound_is_exact_whatever_is_refused_or_comes_back(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 5))
     buffer = Buffer(size, silent)
-    inside, waiting = 0, []
+    inside = 0
+    waiting: list[int] = []
     for _ in range(data.draw(st.integers(0, 60))):
         action = data.draw(st.sampled_from(["enter", "enter", "leave", "back"]))
         if action == "enter":

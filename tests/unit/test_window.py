@@ -27,7 +27,8 @@ def spend_greedily(
     ledger: WindowLedger, costs: list[float], delays: list[float], until: float
 ) -> list[tuple[float, float]]:
     """Charges each cost as soon as it fits; each start comes its delay after its charge."""
-    now, spent = 0.0, []
+    now = 0.0
+    spent: list[tuple[float, float]] = []
     for cost, delay in zip(costs, delays, strict=False):
         while ledger.available(now, at_least=cost) < cost * (1 - 1e-9):
             now = max(ledger.ready_at(cost, now), now + 1e-4)

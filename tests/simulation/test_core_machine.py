@@ -1,0 +1,249 @@
+"""Random histories of one Batcher in virtual time, checked against a plain model after every
+step: laws B1 (order), B2 (each ends once), B3 (the target), B7, B8."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from contextlib import suppress
+
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tenacity import stop_after_attempt, wait_fixed
+
+from dispatcher import (
+    AlreadyEnqueuedError,
+    BufferFullError,
+    Operation,
+    PartialFailure,
+    Reject,
+    Retry,
+    Throttled,
+    TooManyAttemptsError,
+    Watcher,
+)
+from limiters import ProvisionedResource
+from limiters.testing import ManualClock
+from tests.crank import Call, Crank
+
+KEYS = st.sampled_from([None, None, "a", "b"])
+
+
+class CoreMachine(RuleBasedStateMachine):
+    @initialize(
+        size=st.integers(3, 30),
+        slots=st.one_of(st.none(), st.integers(1, 4)),
+        capacity=st.one_of(st.none(), st.just(20)),
+    )
+    def build(self, size: int, slots: int | None, capacity: int | None) -> None:
+        clock = ManualClock()
+        limiter = None if capacity is None else ProvisionedResource(capacity, clock=clock)
+        self.crank = Crank(
+            limiter=limiter,
+            clock=clock,
+            buffer_size=size,
+            max_concurrent_batches=slots,
+            max_operation_time=5,
+            audit_interval=3,
+        )
+        self.failed: list[Operation] = []
+        self.ended: dict[Operation, str] = {}
+        self.accepted: set[Operation] = set()
+        self.made: list[Operation] = []
+        self.watchers = [
+            Watcher(print, max_batch_size=3, on_failure=print),
+            Watcher(print, retry=(wait_fixed(1), stop_after_attempt(3)), retry_abandoned=True),
+            Watcher(print, max_attempts=2, max_batch_size=1),
+        ]
+        self.running: dict[int, Call] = {}
+        self.late: set[Operation] = set()
+        self.seen = 0
+
+    def settle(self) -> None:
+        """Looks at what the engine has done since the last step."""
+        for call in self.crank.calls:
+            if call.job.function is self.watchers[0].on_failure and call.job.context is None:
+                self.failed += call.operations
+                call.end()
+        self.crank.turn()
+
+    @rule(
+        watcher=st.integers(0, 2),
+        cost=st.integers(0, 8),
+        key=KEYS,
+        priority=st.integers(0, 2),
+        batchable=st.booleans(),
+    )
+    def enqueue(
+        self, watcher: int, cost: int, key: str | None, priority: int, batchable: bool
+    ) -> None:
+        operation = Operation(
+            self.watchers[watcher],
+            cost,
+            len(self.made),
+            batchable=batchable,
+            key=key,
+            priority=priority,
+        )
+        before = self.crank.engine.books.read()
+        try:
+            self.crank.enqueue(operation)
+        except BufferFullError:
+            assert self.crank.engine.books.read() == before
+            assert before[2] >= self.crank.buffer.size
+        else:
+            assert before[2] < self.crank.buffer.size
+            self.accepted.add(operation)
+            self.made.append(operation)
+
+    @rule(count=st.integers(1, 6), key=KEYS, batchable=st.booleans())
+    def enqueue_many(self, count: int, key: str | None, batchable: bool) -> None:
+        operations = [
+            Operation(self.watchers[0], 1, len(self.made) + n, batchable=batchable, key=key)
+            for n in range(count)
+        ]
+        before = self.crank.engine.books.read()
+        try:
+            self.crank.entrance.enqueue_many(operations)
+        except BufferFullError:
+            assert self.crank.engine.books.read() == before
+        else:
+            self.accepted.update(operations)
+            self.made += operations
+
+    @precondition(lambda self: self.made)
+    @rule(data=st.data())
+    def enqueue_again(self, data: st.DataObject) -> None:
+        operation = data.draw(st.sampled_from(self.made))
+        live = operation in self.accepted
+        try:
+            self.crank.enqueue(operation)
+        except AlreadyEnqueuedError:
+            assert live
+        except (BufferFullError, TooManyAttemptsError):
+            pass
+        else:
+            assert not live
+            self.accepted.add(operation)
+
+    @precondition(lambda self: self.crank.calls)
+    @rule(
+        data=st.data(),
+        how=st.sampled_from(
+            ["done", "error", "retry", "reject", "partial", "throttled", "requeue"]
+        ),
+    )
+    def end_a_callback(self, data: st.DataObject, how: str) -> None:
+        call = data.draw(st.sampled_from(self.crank.calls))
+        error: BaseException | None = None
+        if how == "error":
+            error = OSError()
+        elif how == "retry":
+            error = Retry(after=0.5)
+        elif how == "reject":
+            error = Reject("no")
+        elif how == "partial":
+            error = PartialFailure(data.draw(st.lists(st.sampled_from(call.operations))))
+        elif how == "throttled":
+            error = Throttled(0.3)
+        elif how == "requeue":
+            with call.inside():
+                for operation in call.operations:
+                    with suppress(AlreadyEnqueuedError, TooManyAttemptsError, BufferFullError):
+                        self.crank.enqueue(operation)
+                        self.accepted.add(operation)
+        call.end(error)
+        self.crank.turn()
+
+    @rule(seconds=st.floats(0.001, 4))
+    def let_time_pass(self, seconds: float) -> None:
+        self.crank.run(seconds)
+
+    @rule()
+    def turn(self) -> None:
+        self.crank.turn()
+
+    @rule(seconds=st.one_of(st.none(), st.floats(0.1, 2)))
+    def pause(self, seconds: float | None) -> None:
+        self.crank.post(self.crank.engine.begin_pause, seconds)
+
+    @rule()
+    def resume(self) -> None:
+        self.crank.post(self.crank.engine.end_pause)
+
+    @rule()
+    def flush(self) -> None:
+        self.crank.flush()
+
+    def live(self) -> set[Operation]:
+        """What the operations themselves say of their state."""
+        return {
+            o
+            for o in self.made
+            if isinstance(o._where, int)
+            or (o._where is not None and o._where in self.crank.batches_in_flight())
+        }
+
+    @invariant()
+    def books_are_right(self) -> None:
+        self.accepted &= self.live()
+        target, inflight, waiting = self.crank.engine.books.read()
+        assert math.isclose(target, sum(o.cost for o in self.accepted), abs_tol=1e-6)
+        assert inflight == len(self.crank.batches_in_flight())
+        flying = [o for b in self.crank.batches_in_flight() for o in b.operations]
+        assert len(set(flying)) == len(flying)
+        assert waiting == len(self.accepted) - len(flying)
+        assert "audit-fail" not in self.crank.names()
+
+    @invariant()
+    def a_key_is_in_one_batch_at_a_time(self) -> None:
+        holders: dict[object, int] = defaultdict(int)
+        for call in self.crank.calls:
+            if call.job.context is not None:
+                for key in {(o.watcher, o.key) for o in call.operations if o.key is not None}:
+                    holders[key] += 1
+        assert all(number == 1 for number in holders.values())
+
+    @invariant()
+    def first_raises_of_a_key_come_in_order(self) -> None:
+        for _, batch in self.crank.raised[self.seen :]:
+            for operation in batch:
+                self.first_raised.setdefault(operation, len(self.first_raised))
+        self.seen = len(self.crank.raised)
+        order: dict[object, int] = {}
+        for operation in self.first_raised:
+            if operation.key is not None:
+                key = (operation.watcher, operation.key)
+                assert order.get(key, -1) < operation.payload
+                order[key] = operation.payload
+
+    @property
+    def first_raised(self) -> dict[Operation, int]:
+        if not hasattr(self, "_first_raised"):
+            self._first_raised: dict[Operation, int] = {}
+        return self._first_raised
+
+    def teardown(self) -> None:
+        if not hasattr(self, "crank"):
+            return
+        # Whatever is left ends: callbacks return, the rest is given back, nothing remains.
+        self.crank.stop()
+        for _ in range(3):
+            self.crank.end_all()
+        self.crank.run(20)
+        returned = self.crank.engine.endings.given_back or []
+        assert len(set(returned)) == len(returned)
+        assert self.crank.engine.books.read() == (0, 0, 0)
+        assert all(o._where is None for o in returned)
+        assert self.live() == set()
+        assert self.crank.runners.threads_used == 0
+
+
+TestCoreMachine = CoreMachine.TestCase
+TestCoreMachine.settings = settings(
+    max_examples=150,
+    stateful_step_count=50,
+    deadline=None,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+)
