@@ -1,0 +1,34 @@
+"""`python -m benchmarks [NAME ...]`: prints the figures; exit code 1 if one does not hold."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+
+from benchmarks import capacity, footprint, throughput
+from benchmarks.figures import Figure
+
+GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
+    "throughput": throughput.run,
+    "capacity": capacity.run,
+    "footprint": footprint.run,
+}
+
+
+def main(names: list[str]) -> int:
+    """Runs the groups named, or all."""
+    unknown = set(names) - set(GROUPS)
+    if unknown:
+        sys.stderr.write(f"no group {sorted(unknown)}; there are: {', '.join(GROUPS)}\n")
+        return 2
+    holds = True
+    for name in names or GROUPS:
+        print(f"{name}: {(sys.modules[GROUPS[name].__module__].__doc__ or '').splitlines()[0]}")
+        for figure in GROUPS[name]():
+            print(figure, flush=True)
+            holds = holds and figure.holds
+    return 0 if holds else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
