@@ -90,6 +90,13 @@ class Buffer:
                     self._refused.add(ticket)
             self._let_in()
 
+    def call(self) -> None:
+        """Wakes the engine. Until it has looked, nobody else needs to."""
+        with self.lock:
+            if not self.closed:
+                self.ring_at = math.inf
+        self.ring()
+
     def wait_for_place(self, ticket: int, timeout: float | None) -> None:
         """Blocks until `ticket` is admitted. Raises if the buffer closes or time runs out."""
         gate = threading.Lock()
@@ -198,6 +205,8 @@ class Buffer:
         return True
 
     def _leave_line(self, waiter: _Waiter) -> None:
+        if waiter.admitted:
+            return
         with self.lock:
             if waiter in self._line:
                 self._line.remove(waiter)

@@ -272,7 +272,7 @@ class Entrance:
         if watcher._home is not self:
             self._adopt(watcher, ticket)
         if full or ticket >= self._buffer.ring_at:
-            self._buffer.ring()
+            self._buffer.call()
 
     def _adopt(self, watcher: Watcher, ticket: int) -> None:
         with self._buffer.lock:

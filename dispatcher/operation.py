@@ -54,7 +54,7 @@ class Operation:
         key: Hashable = None,
         priority: int = 0,
     ) -> None:
-        if type(cost) is not int or not 0 <= cost < _TOO_LARGE:
+        if cost.__class__ is not int or not 0 <= cost < _TOO_LARGE:
             cost = _checked(cost)
         self.watcher = watcher
         self.payload = payload

@@ -7,6 +7,7 @@ so that no budget is charged for work that stands in a queue (law B4).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import threading
@@ -57,64 +58,114 @@ class Job:
 
 
 class Threads:
-    """As many threads as there are jobs at once; idle ones are used again, latest first."""
+    """As many threads as there are jobs at once; idle ones are used again, latest first.
+
+    Only one thread is woken at a time: it wakes the next one before it begins its job, and
+    while jobs are short it has done them all before the next one is awake. (Waking a thread
+    for each job makes all of them stand in line for the interpreter.)
+
+    There is no lock: `append`, `pop` and `remove` of a deque are single steps. Each side
+    writes before it reads what the other side writes, so that no job is left without a
+    thread that is awake or being woken; at worst one too many is woken.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._jobs: deque[Job] = deque()
         self._idle: deque[_Worker] = deque()
+        self._waking = False
+        self.closed = False
+        """Whether idle threads are to end."""
 
     def start(self, job: Job) -> None:
         """Runs `job` now. RuntimeError: no thread can be started."""
-        try:
-            worker = self._idle.pop()
-        except IndexError:
-            _Worker(self._name, self._idle, job).start()
+        self._jobs.append(job)
+        if self._waking:
             return
-        worker.run_next(job)
+        try:
+            self._wake_one()
+        except RuntimeError:
+            with contextlib.suppress(ValueError):  # somebody has taken it: all is well
+                self._jobs.remove(job)
+                raise
 
     def close(self) -> None:
         """Ends the idle threads; those at work end after it."""
-        while self._idle:
-            try:
-                self._idle.pop().run_next(None)
-            except IndexError:
-                return
+        self.closed = True
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.pop().wake()
 
+    def awake(self) -> None:
+        """For a worker that was woken, before it looks for a job."""
+        self._waking = False
 
-class _Worker(threading.Thread):
-    def __init__(self, name: str, idle: deque[_Worker], job: Job) -> None:
-        super().__init__(name=f"{name}-callback", daemon=True)
-        self._idle = idle
-        self._job: Job | None = job
-        self._gate = threading.Lock()
-        self._gate.acquire()
-
-    def run_next(self, job: Job | None) -> None:
-        self._job = job
-        self._gate.release()
-
-    def run(self) -> None:
-        while (job := self._job) is not None:
-            error = self._call(job)
-            done, self._job = job.done, None
-            del job  # its operations must not live until the next one comes
-            self._idle.append(self)
-            done(error)
-            del done, error
-            if not self._gate.acquire(timeout=IDLE_SECONDS) and self._retire():
-                return
-
-    def _retire(self) -> bool:
+    def take(self) -> Job | None:
+        """For a worker: a job to begin at once, if there is one."""
         try:
-            self._idle.remove(self)
-        except ValueError:  # a job was handed over in this very moment
-            self._gate.acquire()
+            job = self._jobs.popleft()
+        except IndexError:
+            return None
+        if self._jobs and not self._waking:
+            with contextlib.suppress(RuntimeError):  # whoever is done first takes the next job
+                self._wake_one()
+        return job
+
+    def rest(self, worker: _Worker) -> bool:
+        """Whether `worker` is idle now, to be woken: not if a job came in this very moment."""
+        self._idle.append(worker)
+        return not self._jobs or not self.leave_idle(worker)
+
+    def leave_idle(self, worker: _Worker) -> bool:
+        """Whether `worker` was idle still; otherwise somebody is waking it."""
+        try:
+            self._idle.remove(worker)
+        except ValueError:
             return False
         return True
 
-    @staticmethod
-    def _call(job: Job) -> BaseException | None:
+    def _wake_one(self) -> None:
+        self._waking = True
+        try:
+            self._idle.pop().wake()
+        except IndexError:
+            try:
+                _Worker(self._name, self).start()
+            except RuntimeError:
+                self._waking = False
+                raise
+
+
+class _Worker(threading.Thread):
+    def __init__(self, name: str, threads: Threads) -> None:
+        super().__init__(name=f"{name}-callback", daemon=True)
+        self._threads = threads
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def wake(self) -> None:
+        self._gate.release()
+
+    def run(self) -> None:
+        threads = self._threads
+        threads.awake()
+        while True:
+            while (job := threads.take()) is not None:
+                self._call(job)
+                del job  # its operations must not live until the next one comes
+            if threads.closed:
+                return
+            if not threads.rest(self):
+                continue
+            if not self._gate.acquire(timeout=IDLE_SECONDS):
+                if threads.leave_idle(self):
+                    return
+                self._gate.acquire()
+            threads.awake()
+
+    def _call(self, job: Job) -> None:
         leave = job.enter()
+        error: BaseException | None = None
         try:
             result = job.function(*job.arguments)
             if inspect.iscoroutine(result):
@@ -123,11 +174,11 @@ class _Worker(threading.Thread):
                     f"{job.function!r} returned a coroutine; declare it with async def so that "
                     "it is awaited"
                 )
-        except BaseException as error:
-            return error
+        except BaseException as caught:
+            error = caught
         finally:
             leave()
-        return None
+        job.done(error)
 
 
 class Loop:
