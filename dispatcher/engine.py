@@ -286,10 +286,14 @@ class Engine:
         return planned
 
     def _raise_all(self, now: float, planned: Plan, grant: Grant | None) -> None:
+        if not planned.batches:
+            return
+        self._last_raise = now
+        left = sum(len(batch.operations) for batch in planned.batches)
         for batch in planned.batches:
             self._raise(now, batch, grant)
-        if planned.batches:
-            self._last_raise = now
+        # Once for all: whoever waits for a place would otherwise wake and stand in our way.
+        self.buffer.leave(left)
 
     def _raise(self, now: float, batch: Batch, grant: Grant | None) -> None:
         watcher = batch.lane.watcher
@@ -301,7 +305,6 @@ class Engine:
         self.endings.deadline_of(batch, now)
         self.lanes.ready_cost -= batch.cost
         self.books.raised(batch)
-        self.buffer.leave(len(operations))
         if self.settings.emit_batch:
             self.emit(events.BATCH, len(operations), "", list(operations))
         starting = None

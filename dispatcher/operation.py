@@ -54,7 +54,8 @@ class Operation:
         key: Hashable = None,
         priority: int = 0,
     ) -> None:
-        if cost.__class__ is not int or not 0 <= cost < _TOO_LARGE:
+        # An int is a float to the type checker, which so takes the second test for dead.
+        if cost.__class__ is not int or not 0 <= cost < _TOO_LARGE:  # type: ignore[unreachable]
             cost = _checked(cost)
         self.watcher = watcher
         self.payload = payload
