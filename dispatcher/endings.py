@@ -242,13 +242,13 @@ class Endings:
         failed, again = len(verdict.failed), len(verdict.again)
         self._books.totals.batches_failed += 1
         text = (
-            f"a batch of {batch.lane.watcher!r} failed: {error!r}; of its "
-            f"{len(batch.operations)} operations {again} are tried again, {failed} have failed"
+            f"a batch of {batch.lane.watcher!r} failed: {error!r}; operations: "
+            f"{len(batch.operations)}, to be tried again: {again}, given up: {failed}"
         )
         if verdict.expected:
             _log.info(text)
         else:
-            _log.error(text, exc_info=error)
+            _log.log(logging.ERROR if failed else logging.WARNING, text, exc_info=error)
         self._emit(events.BATCH_FAILED, failed + again, text, error)
 
     # Batches that take too long.

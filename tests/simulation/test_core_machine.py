@@ -25,7 +25,7 @@ from dispatcher import (
 )
 from limiters import ProvisionedResource
 from limiters.testing import ManualClock
-from tests.crank import Call, Crank
+from tests.crank import Crank
 
 KEYS = st.sampled_from([None, None, "a", "b"])
 
@@ -47,26 +47,20 @@ class CoreMachine(RuleBasedStateMachine):
             max_operation_time=5,
             audit_interval=3,
         )
-        self.failed: list[Operation] = []
-        self.ended: dict[Operation, str] = {}
         self.accepted: set[Operation] = set()
+        self.acceptances = 0
         self.made: list[Operation] = []
         self.watchers = [
             Watcher(print, max_batch_size=3, on_failure=print),
             Watcher(print, retry=(wait_fixed(1), stop_after_attempt(3)), retry_abandoned=True),
             Watcher(print, max_attempts=2, max_batch_size=1),
         ]
-        self.running: dict[int, Call] = {}
-        self.late: set[Operation] = set()
         self.seen = 0
+        self.first_raised: dict[Operation, int] = {}
 
-    def settle(self) -> None:
-        """Looks at what the engine has done since the last step."""
-        for call in self.crank.calls:
-            if call.job.function is self.watchers[0].on_failure and call.job.context is None:
-                self.failed += call.operations
-                call.end()
-        self.crank.turn()
+    def accept(self, *operations: Operation) -> None:
+        self.accepted.update(operations)
+        self.acceptances += len(operations)
 
     @rule(
         watcher=st.integers(0, 2),
@@ -94,7 +88,7 @@ class CoreMachine(RuleBasedStateMachine):
             assert before[2] >= self.crank.buffer.size
         else:
             assert before[2] < self.crank.buffer.size
-            self.accepted.add(operation)
+            self.accept(operation)
             self.made.append(operation)
 
     @rule(count=st.integers(1, 6), key=KEYS, batchable=st.booleans())
@@ -109,7 +103,7 @@ class CoreMachine(RuleBasedStateMachine):
         except BufferFullError:
             assert self.crank.engine.books.read() == before
         else:
-            self.accepted.update(operations)
+            self.accept(*operations)
             self.made += operations
 
     @precondition(lambda self: self.made)
@@ -125,16 +119,15 @@ class CoreMachine(RuleBasedStateMachine):
             pass
         else:
             assert not live
-            self.accepted.add(operation)
+            self.accept(operation)
 
     @precondition(lambda self: self.crank.calls)
     @rule(
         data=st.data(),
-        how=st.sampled_from(
-            ["done", "error", "retry", "reject", "partial", "throttled", "requeue"]
-        ),
+        how=st.sampled_from(["done", "error", "retry", "reject", "partial", "throttled"]),
+        requeue=st.booleans(),
     )
-    def end_a_callback(self, data: st.DataObject, how: str) -> None:
+    def end_a_callback(self, data: st.DataObject, how: str, requeue: bool) -> None:
         call = data.draw(st.sampled_from(self.crank.calls))
         error: BaseException | None = None
         if how == "error":
@@ -147,12 +140,15 @@ class CoreMachine(RuleBasedStateMachine):
             error = PartialFailure(data.draw(st.lists(st.sampled_from(call.operations))))
         elif how == "throttled":
             error = Throttled(0.3)
-        elif how == "requeue":
+        if requeue and call.job.context is not None:
+            again = data.draw(st.lists(st.sampled_from(call.operations), unique=True))
             with call.inside():
-                for operation in call.operations:
+                for operation in again:
                     with suppress(AlreadyEnqueuedError, TooManyAttemptsError, BufferFullError):
+                        live = operation in self.accepted
                         self.crank.enqueue(operation)
-                        self.accepted.add(operation)
+                        if not live:  # its batch was abandoned: this is a new beginning
+                            self.accept(operation)
         call.end(error)
         self.crank.turn()
 
@@ -197,6 +193,13 @@ class CoreMachine(RuleBasedStateMachine):
         assert "audit-fail" not in self.crank.names()
 
     @invariant()
+    def each_ends_once(self) -> None:
+        totals = self.crank.engine.books.totals
+        ways = (totals.done, totals.failed, totals.abandoned, totals.returned)
+        assert min(ways) >= 0
+        assert sum(ways) == self.acceptances - len(self.accepted)
+
+    @invariant()
     def a_key_is_in_one_batch_at_a_time(self) -> None:
         holders: dict[object, int] = defaultdict(int)
         for call in self.crank.calls:
@@ -218,12 +221,6 @@ class CoreMachine(RuleBasedStateMachine):
                 assert order.get(key, -1) < operation.payload
                 order[key] = operation.payload
 
-    @property
-    def first_raised(self) -> dict[Operation, int]:
-        if not hasattr(self, "_first_raised"):
-            self._first_raised: dict[Operation, int] = {}
-        return self._first_raised
-
     def teardown(self) -> None:
         if not hasattr(self, "crank"):
             return
@@ -237,6 +234,8 @@ class CoreMachine(RuleBasedStateMachine):
         assert self.crank.engine.books.read() == (0, 0, 0)
         assert all(o._where is None for o in returned)
         assert self.live() == set()
+        self.accepted.clear()
+        self.each_ends_once()
         assert self.crank.runners.threads_used == 0
 
 

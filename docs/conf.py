@@ -1,0 +1,13 @@
+"""How the documentation is built: `make docs`."""
+
+project = "Batch dispatcher"
+author = "the maintainers"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+html_theme = "furo"
+html_title = "Batch dispatcher"
+exclude_patterns = ["_build"]
+myst_heading_anchors = 3
+autodoc_typehints = "description"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "undoc-members": True}
+nitpicky = False
