@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import contextlib
 import enum
 import logging
 import os
@@ -147,13 +149,14 @@ class Batcher(Entrance):
                 raise ImproperOrderError(
                     f"this Batcher is {self._state}; start() is called once, on a new one"
                 )
+            if self._limiter is not None:
+                if not self._limiter.started:
+                    self._limiter.start()
+                    self._limiter_is_mine = True
+                self._limiter_listener = self._limiter.add_listener(
+                    self._limiter_changed, "capacity"
+                )
             self._state = State.RUNNING
-        limiter = self._limiter
-        if limiter is not None:
-            self._limiter_listener = limiter.add_listener(self._limiter_changed, "capacity")
-            if not limiter.started:
-                limiter.start()
-                self._limiter_is_mine = True
         self._thread = threading.Thread(target=self._run, name="dispatcher-engine", daemon=True)
         self._thread.start()
 
@@ -182,9 +185,11 @@ class Batcher(Entrance):
         try:
             if drain:
                 self._await(self._engine.await_drained, limit)
-        finally:
             self._await(self._engine.stop, None)
-            self._finish()
+        except BaseException:  # interrupted: stop() may be called again, with drain=False
+            self._state = State.RUNNING
+            raise
+        self._finish()
         return self.returned
 
     def __enter__(self) -> Batcher:
@@ -300,6 +305,8 @@ class Batcher(Entrance):
             _log.critical("the Batcher has failed and is stopped", exc_info=True)
             self._state = State.STOPPED
             self._buffer.close()
+            with contextlib.suppress(Exception):
+                self._engine.fail()
             self._finish()
 
     def _finish(self) -> None:
@@ -368,6 +375,17 @@ def _after_fork_in_child() -> None:
         batcher._leave_behind()
 
 
+def _warn_of_what_was_left() -> None:
+    for batcher in list(_started):
+        if batcher.state in (State.RUNNING, State.PAUSED) and batcher.operations_in_buffer:
+            _log.warning(
+                "the process ends and %d operations were not sent: call stop() on the Batcher, "
+                "or use it in a with block",
+                batcher.operations_in_buffer,
+            )
+
+
 os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(_warn_of_what_was_left)
 
 __all__ = ["Batcher", "ForkedError", "State"]

@@ -85,7 +85,7 @@ class Buffer:
                 return
             for ticket in tickets:
                 if ticket < self.limit:
-                    self.limit += 1
+                    self._allow(1)
                 else:
                     self._refused.add(ticket)
             self._let_in()
@@ -158,10 +158,7 @@ class Buffer:
         """`count` operations have left: as many others may come in."""
         with self.lock:
             if not self.closed:
-                for _ in range(count if self._refused else 0):
-                    self._skip_refused()
-                    self.limit += 1
-                self.limit += 0 if self._refused else count
+                self._allow(count)
                 self._let_in()
 
     def come_back(self, count: int) -> None:
@@ -217,6 +214,14 @@ class Buffer:
         if self.closed:
             raise BatcherStoppedError
         raise BufferFullError(self.size)
+
+    def _allow(self, count: int) -> None:
+        if not self._refused:
+            self.limit += count
+            return
+        for _ in range(count):
+            self._skip_refused()
+            self.limit += 1
 
     def _skip_refused(self) -> None:
         while self.limit in self._refused:

@@ -170,7 +170,10 @@ class Endings:
         self._hand_over(now, lane, operations, error)
 
     def give_back(self) -> list[Operation]:
-        """Ends all that is not in flight, oldest first. From now on nothing waits again."""
+        """Ends all that is not in flight, oldest first. From now on nothing waits again:
+        what would is added to the same list."""
+        if self.given_back is None:
+            self.given_back = []
         returned: list[Operation] = []
         for lane in self._lanes:
             returned += self._lanes.withdraw(lane)
@@ -183,7 +186,6 @@ class Endings:
             held.clear()
         self._resting.clear()
         returned.sort(key=ticket_of)
-        self.given_back = []
         self._return(returned)
         return self.given_back
 

@@ -181,6 +181,11 @@ class Engine:
         self._ask_for(0)
         self._drains.append(waiter)
 
+    def fail(self) -> None:
+        """A turn has raised: gives back what can be, so that nothing is lost silently."""
+        self._absorb()
+        self.endings.give_back()
+
     def close(self, now: float) -> None:
         """Nothing turns any more: whoever still waits has nothing to wait for."""
         for function, arguments in self._posts:

@@ -121,6 +121,8 @@ class Lanes:
 
     def forget_if_idle(self, lane: Lane) -> None:
         """Watchers are short-lived: a lane is kept only while it has something to remember."""
-        if lane.idle and not lane.holds_keys:
-            self._lanes.pop((lane.watcher, lane.free), None)
+        place = lane.watcher, lane.free
+        # A batch that comes back late may belong to a lane that was forgotten long ago.
+        if lane.idle and not lane.holds_keys and self._lanes.get(place) is lane:
+            del self._lanes[place]
             lane.watcher._home = None

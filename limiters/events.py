@@ -97,7 +97,7 @@ class Emitter:
         listener = Listener(self, fn, frozenset(names) or self._names)
         with self._lock:
             self._listeners += (listener,)
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():  # not after a fork
                 self._thread = threading.Thread(
                     target=self._deliver, name=f"{self._owner}-events", daemon=True
                 )

@@ -63,7 +63,7 @@ class WindowLedger:
     >>> ledger.available(now=0.5, at_least=10)
     0.0
     >>> round(ledger.ready_at(10, now=0.5), 3)
-    1.007
+    1.006
     """
 
     def __init__(self, capacity: float, period: float, guard: float = GUARD) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -707,6 +709,7 @@ def test_a_limiter_that_breaks_stops_the_batcher_rather_than_hang_it(
     batcher.enqueue(Operation(watcher, 1, None))
     assert watcher.wait(PATIENCE)
     assert batcher.state == State.STOPPED
+    assert [o.payload for o in batcher.returned] == [None]
     assert "broken limiter" in caplog.text
     with pytest.raises(BatcherStoppedError):
         batcher.enqueue(Operation(watcher, 1, None))
@@ -787,10 +790,37 @@ def test_two_batchers_share_one_limiter() -> None:
     assert sorted(seen.payloads) == sorted([*range(40), *range(40)])
 
 
-def test_nothing_is_started_and_nothing_heavy_imported_on_import() -> None:
-    import subprocess
-    import sys
+def test_a_process_that_ends_without_stop_says_what_it_left() -> None:
+    code = (
+        "from dispatcher import *; b = Batcher(flush_interval=3600); b.start();"
+        "b.enqueue(Operation(Watcher(print), 1, None, batchable=True))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "1 operations were not sent: call stop()" in done.stderr
 
+
+def test_an_interrupted_stop_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Seen(held=True)
+    watcher = Watcher(held)
+    batcher = Batcher(max_concurrent_batches=1)
+    batcher.start()
+    operations = [Operation(watcher, 1, n) for n in range(2)]
+    batcher.enqueue_many(operations)
+    assert held.entered.acquire(timeout=PATIENCE)
+
+    def interrupted(*args: object) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batcher, "_await", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            batcher.stop()
+    held.gate.set()
+    assert batcher.stop(drain=False) == operations[len(held.batches) :]
+    assert batcher.state == State.STOPPED
+
+
+def test_nothing_is_started_and_nothing_heavy_imported_on_import() -> None:
     code = (
         "import sys, threading, dispatcher;"
         "heavy = {'redis', 'pyspark', 'prometheus_client', 'rich'} & set(sys.modules);"

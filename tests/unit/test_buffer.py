@@ -35,8 +35,9 @@ def test_the_bound_is_exact_whatever_is_refused_or_comes_back(data: st.DataObjec
             else:
                 waiting.append(ticket)
         elif action == "leave" and inside:
-            buffer.leave(1)
-            inside -= 1
+            left = data.draw(st.integers(1, inside))
+            buffer.leave(left)
+            inside -= left
         elif action == "back":
             buffer.come_back(1)
             inside += 1

@@ -442,6 +442,23 @@ def test_b7_an_abandoned_batch_is_retried_only_where_the_watcher_asks() -> None:
     assert crank.raised[-1][1][0].attempt == 2
 
 
+def test_b7_a_late_return_does_not_forget_a_lane_that_was_made_since() -> None:
+    crank, watcher = Crank(max_operation_time=1), Watcher(ignore)
+    crank.enqueue(Operation(watcher, 1, "slow"), Operation(watcher, 1, "slower"))
+    crank.turn()
+    slow, slower = crank.calls
+    crank.run(2)
+    slow.end()
+    crank.turn()
+    crank.enqueue(Operation(watcher, 1, "a1", key="a"))
+    crank.turn()
+    slower.end()
+    crank.turn()
+    crank.enqueue(Operation(watcher, 1, "a2", key="a"))
+    crank.turn()
+    assert [call.payloads for call in crank.calls] == [["a1"]]
+
+
 # B8: pausing.
 
 
