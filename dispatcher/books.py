@@ -73,5 +73,6 @@ class Books:
 
     def _reduce(self, cost: float) -> None:
         self.target -= cost
+        # Sums of fractions leave crumbs.
         if not self.waiting and not self.inflight:
-            self.target = 0  # sums of fractions leave crumbs
+            self.target = 0

@@ -22,6 +22,7 @@ from dispatcher.batch import CURRENT, Batch
 from dispatcher.bell import Bell
 from dispatcher.books import Books
 from dispatcher.buffer import Buffer, Chunk
+from dispatcher.demand import Demand
 from dispatcher.endings import Endings
 from dispatcher.errors import TooExpensiveError
 from dispatcher.lane import Lane
@@ -101,6 +102,14 @@ class Engine:
             post=self.post,
             max_operation_time=settings.max_operation_time,
         )
+        self.demand = Demand(
+            limiter,
+            self.lanes,
+            self.books,
+            interval=settings.capacity_interval,
+            max_concurrent_batches=settings.max_concurrent_batches,
+            emit=emit if settings.emit_request else None,
+        )
         self._posts: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._drains: list[Waiter] = []
         self._idlers: list[tuple[Waiter, Watcher]] = []
@@ -114,11 +123,9 @@ class Engine:
         """The cost that the next batch waits for, if it waits for budget."""
         self._crowded = False
         """Whether something waits for a slot."""
-        self._demand: float = 0
         self._last_raise = -math.inf
         self._next_flush = math.inf
         self._next_audit = math.inf
-        self._next_request = -math.inf
 
     def post(self, function: Callable[..., None], *arguments: Any) -> None:
         """Has `function(now, *arguments)` called in the next turn. From any thread."""
@@ -140,7 +147,7 @@ class Engine:
         self._follow_ceiling(now)
         if self.pause.until is None:
             self._flush(now)
-            self._request(now)
+            self.demand.tend(now)
             self._audit(now)
         self._tell()
         return self._next_turn(now)
@@ -159,7 +166,7 @@ class Engine:
         paused = self.pause.begin(now, length)
         if paused is not None:
             self.emit(events.PAUSE, paused)
-            self._ask_for(0)
+            self.demand.nothing()
 
     def end_pause(self, now: float) -> None:
         """Goes on, if there was a pause."""
@@ -178,7 +185,7 @@ class Engine:
         """Gives back what is not in flight; tells `waiter` when nothing is any more."""
         self.end_pause(now)
         self.endings.give_back()
-        self._ask_for(0)
+        self.demand.nothing()
         self._drains.append(waiter)
 
     def fail(self) -> None:
@@ -333,34 +340,6 @@ class Engine:
 
     # The limiter.
 
-    def _request(self, now: float) -> None:
-        """Asks for what can be used: at once when there was nothing to ask for before, then
-        every capacity_interval, and a last time when nothing is left to ask for."""
-        if self.limiter is None or not (self._demand or self.lanes.ready_cost):
-            return
-        if now >= self._next_request or not self._demand:
-            self._next_request = now + self.settings.capacity_interval
-            self._ask_for(self._usable_cost())
-
-    def _usable_cost(self) -> float:
-        """The uncharged cost that free slots can use: slow callbacks do not hoard."""
-        most = self.settings.max_concurrent_batches
-        stuck = sum(lane.stuck_cost() for lane in self.lanes)
-        usable = max(0.0, self.lanes.ready_cost - stuck)
-        if most is None or not usable:
-            return usable
-        slots = most - len(self.books.inflight)
-        largest = max((lane.full for lane in self.lanes if len(lane)), default=1)
-        return min(usable, slots * largest * self.lanes.ready_cost / self.books.waiting)
-
-    def _ask_for(self, demand: float) -> None:
-        if self.limiter is None or (not demand and not self._demand):
-            return
-        self._demand = demand
-        self.limiter.give_me(demand)
-        if self.settings.emit_request:
-            self.emit(events.REQUEST, demand)
-
     def _follow_ceiling(self, now: float) -> None:
         if self.limiter is not None and self.limiter.max_capacity != self.buffer.ceiling:
             self.buffer.ceiling = self.limiter.max_capacity
@@ -414,8 +393,7 @@ class Engine:
             times.append(self.pause.until)
         else:
             times.append(self._next_audit)
-            if self._demand:
-                times.append(self._next_request)
+            times.append(self.demand.next_look())
             if self._wanted is not None and self.limiter is not None:
                 ready = self.limiter.ready_at(self._wanted)
                 times.append(max(ready, now + SHORTEST_WAIT))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import math
+import time
 from collections.abc import Iterable, Sequence
 
 from dispatcher.batch import CURRENT, Batch
@@ -92,11 +93,12 @@ class Entrance:
         """Accepts all of `operations`, in their order; the fastest way in.
 
         All are checked before any is accepted. With `error_on_full_buffer` all or none are
-        accepted; otherwise it waits for places, each time for at most `timeout`, and if that
-        is interrupted, the error's `accepted` says how many were accepted. Thread-safe.
+        accepted; otherwise it waits for places, for at most `timeout` in all, and if that is
+        interrupted, the error's `accepted` says how many were accepted. Thread-safe.
         """
         self._check_fork()
-        timeout = optional_seconds("timeout", timeout, zero=True)
+        limit = optional_seconds("timeout", timeout, zero=True)
+        deadline = None if limit is None else time.monotonic() + limit
         arrivals = self._check_all(list(operations))
         fresh = arrivals.fresh
         self._claim_all(fresh)
@@ -108,7 +110,8 @@ class Entrance:
                     break
                 if self._error_on_full_buffer:
                     raise BufferFullError(self._buffer.size)
-                self._buffer.wait_for_place(ticket_of(fresh[posted]), timeout)
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                self._buffer.wait_for_place(ticket_of(fresh[posted]), left)
         except BaseException as error:
             self._give_up(fresh[posted:])
             if isinstance(error, BatcherStoppedError):

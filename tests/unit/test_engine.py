@@ -584,8 +584,8 @@ def test_c5_what_waits_behind_a_key_in_flight_is_no_demand() -> None:
 
 def test_an_idle_engine_asks_the_limiter_for_nothing() -> None:
     crank = limited(100, emit_request=True)
-    crank.enqueue(*batchable(Watcher(ignore), 1))
-    crank.run(1)
+    crank.enqueue(*batchable(Watcher(ignore, max_batch_size=3), *range(50), cost=0.1))
+    crank.run(2)
     crank.end_all()
     crank.run(1)
     crank.events.clear()

@@ -1,0 +1,71 @@
+"""What the limiter is told: how much could be spent, and no more than could be used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from dispatcher import events
+from dispatcher.books import Books
+from dispatcher.lanes import Lanes
+from limiters.limiter import RateLimiter
+
+
+class Demand:
+    """Tells the limiter at once when there is something to ask for, then every `interval`,
+    and a last time when nothing is left. While nothing waits it is silent."""
+
+    def __init__(
+        self,
+        limiter: RateLimiter | None,
+        lanes: Lanes,
+        books: Books,
+        *,
+        interval: float,
+        max_concurrent_batches: int | None,
+        emit: Callable[..., None] | None,
+    ) -> None:
+        self._limiter = limiter
+        self._lanes = lanes
+        self._books = books
+        self._interval = interval
+        self._most = max_concurrent_batches
+        self._emit = emit
+        self._asked: float = 0
+        self._next = -math.inf
+
+    def tend(self, now: float) -> None:
+        """Asks, if it is time to."""
+        if self._limiter is None or not (self._asked or self._books.waiting):
+            return
+        if now >= self._next or not self._asked:
+            self._next = now + self._interval
+            self._ask_for(self._usable())
+
+    def nothing(self) -> None:
+        """Asks for nothing, for now."""
+        self._ask_for(0)
+
+    def next_look(self) -> float:
+        """When `tend` has something to do."""
+        return self._next if self._asked else math.inf
+
+    def _usable(self) -> float:
+        """The uncharged cost that free slots can use: slow callbacks do not hoard."""
+        if not self._books.waiting:
+            return 0  # and not the crumbs that sums of fractions leave
+        ready = self._lanes.ready_cost
+        usable = max(0.0, ready - sum(lane.stuck_cost() for lane in self._lanes))
+        if self._most is None or not usable:
+            return usable
+        slots = self._most - len(self._books.inflight)
+        largest = max((lane.full for lane in self._lanes if len(lane)), default=1)
+        return min(usable, slots * largest * ready / self._books.waiting)
+
+    def _ask_for(self, cost: float) -> None:
+        if self._limiter is None or (not cost and not self._asked):
+            return
+        self._asked = cost
+        self._limiter.give_me(cost)
+        if self._emit is not None:
+            self._emit(events.REQUEST, cost)
