@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 
 class BatchState(enum.Enum):
-    """A batch ends once: IN_FLIGHT to ENDED, or to ABANDONED and then it only returns."""
+    """A batch ends once: from IN_FLIGHT through ENDING to ENDED, or to ABANDONED, and then its
+    callback only returns. While it is ENDING nothing of it can be enqueued by anybody."""
 
     IN_FLIGHT = enum.auto()
+    ENDING = enum.auto()
     ENDED = enum.auto()
     ABANDONED = enum.auto()
 
@@ -41,7 +43,7 @@ class Batch:
     def __init__(self, lane: Lane, sequence: int) -> None:
         self.lane = lane
         self.sequence = sequence
-        """The ticket of its first operation: what is retried goes back to that place."""
+        """The ticket of its oldest operation: what is retried goes back to that place."""
         self.operations: list[Operation] = []
         self.keys: list[Hashable] = []
         self.cost: float = 0
@@ -49,19 +51,24 @@ class Batch:
         self.raised_at = 0.0
         self.deadline = 0.0
         self.state = BatchState.IN_FLIGHT
-        self.requeued: list[Operation] = []
+        self.requeued: dict[Operation, None] = {}
         """Enqueued again by the callback; accepted when the batch ends."""
 
     @property
     def over(self) -> bool:
         """Whether its operations may be enqueued again like any others."""
-        return self.state is not BatchState.IN_FLIGHT
+        return self.state in (BatchState.ENDED, BatchState.ABANDONED)
+
+    @property
+    def ending(self) -> bool:
+        """Whether it is being judged: what its callback enqueues now comes too late."""
+        return self.state is BatchState.ENDING
 
     def forget(self) -> None:
         """Lets go of its operations, which still point here: no cycle is left to collect."""
         self.operations = []
-        self.requeued = []
+        self.requeued = {}
 
 
-CURRENT: ContextVar[Batch | None] = ContextVar("dispatcher_current_batch", default=None)
-"""The batch whose callback the present code runs in."""
+CURRENT: ContextVar[object] = ContextVar("dispatcher_current_batch", default=None)
+"""The Batch, or the handing over of failed operations, whose callback this code runs in."""

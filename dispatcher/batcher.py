@@ -167,29 +167,22 @@ class Batcher(Entrance):
         From now on nothing is accepted, and every blocked `enqueue` raises
         BatcherStoppedError. With `drain` it first sends what is there, for at most `timeout`.
         Batches in flight finish (or are abandoned after their max_operation_time). A limiter
-        that the Batcher started is stopped. Again is no error and gives the same list.
+        that the Batcher started is stopped. Again is no error and gives the same list; with
+        `drain=False` it cuts short a stop that drains.
         """
         limit = optional_seconds("timeout", timeout, zero=True)
         self._check_callable("stop()")
         with self._state_lock:
             if self._state is State.NEW:
                 raise ImproperOrderError("this Batcher was never started; call start() first")
-            first = self._state in (State.RUNNING, State.PAUSED)
-            if first:
+            if self._state is State.RUNNING:
                 self._state = State.STOPPING
-        if not first:
-            self._ended.wait()
-            return self.returned
         self._buffer.close()
         self._engine.post(self._engine.end_pause)
-        try:
-            if drain:
-                self._await(self._engine.await_drained, limit)
-            self._await(self._engine.stop, None)
-        except BaseException:  # interrupted: stop() may be called again, with drain=False
-            self._state = State.RUNNING
-            raise
-        self._finish()
+        if drain:
+            self._await(self._engine.await_drained, limit)
+        self._engine.post(self._engine.stop)
+        self._ended.wait()
         return self.returned
 
     def __enter__(self) -> Batcher:
@@ -224,11 +217,11 @@ class Batcher(Entrance):
 
     def pause(self, seconds: Seconds | None = None) -> None:
         """Raises no batch, asks for no capacity and runs no audit for a while: when the
-        datastore is under too much pressure. Pausing again does not prolong the pause,
-        unless `seconds` is given and ends later."""
+        datastore is under too much pressure. When it returns, the pause has begun. Pausing
+        again does not prolong it, unless `seconds` is given and ends later."""
         length = optional_seconds("seconds", seconds, zero=True)
         self._check_running("pause()")
-        self._engine.post(self._engine.begin_pause, length)
+        self._await(self._engine.pause_and_tell, None, length)
 
     def resume(self) -> None:
         """Ends a pause before its time."""
@@ -296,36 +289,34 @@ class Batcher(Entrance):
     def _run(self) -> None:
         engine, clock, bell = self._engine, self._clock, self._bell
         try:
-            while not self._ended.is_set():
+            while not engine.finished:
                 wake = engine.turn(clock.now())
                 bell.wait(max(0.0, min(wake - clock.now(), threading.TIMEOUT_MAX)))
         except BaseException:
             # Nothing in there should raise, but a limiter or a clock of the user's may. Half
             # alive is worse than stopped: whoever waits is told.
             _log.critical("the Batcher has failed and is stopped", exc_info=True)
-            self._state = State.STOPPED
             self._buffer.close()
-            with contextlib.suppress(Exception):
-                self._engine.fail()
-            self._finish()
+        with contextlib.suppress(Exception):
+            engine.give_back()
+        self._finish()
 
     def _finish(self) -> None:
-        self._state = State.STOPPED
         self.returned = self._engine.endings.given_back or []
-        self._ended.set()
-        self._bell.ring()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
-        self._engine.close(self._clock.now())
+        self._state = State.STOPPED
         if self._limiter_listener is not None:
             self._limiter_listener.remove()
         if self._limiter is not None and self._limiter_is_mine:
             self._limiter.stop()
         self._emitter.emit(events.SHUTDOWN)
         self._emitter.close()
+        self._ended.set()
+        self._engine.close()
 
     def _await(self, ask: Callable[..., None], timeout: float | None, *arguments: object) -> bool:
         """Posts `ask` with a waiter and waits until it is told. True once stopped."""
+        if self._ended.is_set():
+            return True
         told = threading.Event()
         waiter = Waiter(told.set)
         self._engine.post(ask, waiter, *arguments)
@@ -355,8 +346,8 @@ class Batcher(Entrance):
 
     def _check_callable(self, call: str) -> None:
         self._check_fork()
-        batch = CURRENT.get()
-        if batch is not None and batch in self._engine.books.inflight:
+        inside = CURRENT.get()
+        if inside is not None and self._engine.endings.runs(inside):
             raise ImproperOrderError(
                 f"{call} was called by a callback of this Batcher and would wait for itself; "
                 "call it from another thread"
@@ -377,7 +368,8 @@ def _after_fork_in_child() -> None:
 
 def _warn_of_what_was_left() -> None:
     for batcher in list(_started):
-        if batcher.state in (State.RUNNING, State.PAUSED) and batcher.operations_in_buffer:
+        running = batcher.state in (State.RUNNING, State.PAUSED) and not batcher._forked
+        if running and batcher.operations_in_buffer:
             _log.warning(
                 "the process ends and %d operations were not sent: call stop() on the Batcher, "
                 "or use it in a with block",

@@ -53,15 +53,16 @@ class Books:
             self.inflight.add(batch)
             self.waiting -= len(batch.operations)
 
-    def closed(self, batch: Batch, state: BatchState) -> None:
-        """`batch` is over; from now on its callback can enqueue nothing more through it."""
+    def ending(self, batch: Batch) -> None:
+        """From now on the callback of `batch` can enqueue nothing more through it."""
+        with self._buffer.lock:
+            batch.state = BatchState.ENDING
+
+    def ended(self, batch: Batch, state: BatchState, cost: float, back: int) -> None:
+        """`batch` is over: operations of `cost` have ended, `back` others wait again."""
         with self._buffer.lock:
             batch.state = state
             self.inflight.discard(batch)
-
-    def ended(self, cost: float, back: int) -> None:
-        """Operations of `cost` in flight have ended; `back` others wait again."""
-        with self._buffer.lock:
             self.waiting += back
             self._reduce(cost)
 

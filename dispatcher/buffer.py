@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from dispatcher.errors import BatcherStoppedError, BufferFullError
-from dispatcher.operation import Operation
+from dispatcher.operation import Operation, one_ticket, ticket_of
 from dispatcher.watcher import Watcher
 
 NEVER = -1
@@ -32,7 +32,7 @@ NEVER = -1
 class Chunk:
     """Plain operations of one watcher that came in together: they need no sorting."""
 
-    __slots__ = ("_cost", "operations", "watcher")
+    __slots__ = ("_cost", "_where", "operations", "watcher")
 
     _order = ()
     """Not None, so that one test tells a chunk from a plain operation."""
@@ -41,6 +41,7 @@ class Chunk:
         self.watcher = watcher
         self.operations = operations
         self._cost = cost
+        self._where = ticket_of(operations[-1])
 
 
 class _Waiter:
@@ -170,15 +171,18 @@ class Buffer:
     def look_at(self, ticket: float) -> bool:
         """Asks to be woken by `ticket`, or when the last place is taken.
 
-        False if a watcher became known meanwhile that the caller did not reckon with.
+        False if that has come already, or a watcher the caller did not reckon with.
         """
         with self.lock:
             if self.adopted:
                 self.adopted = False
                 return False
-            if not self.closed:
-                self.ring_at = min(ticket, self.limit - 1)
-            return True
+            if self.closed:
+                return True
+            self.ring_at = min(ticket, self.limit - 1)
+            # Whoever came before this line did not ring; whoever comes after it will.
+            arrived = max(map(one_ticket, tuple(self.inbox)), default=NEVER)
+            return arrived < self.ring_at
 
     def close(self) -> None:
         """Lets nobody in any more, and wakes all who wait."""

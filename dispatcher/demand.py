@@ -53,12 +53,14 @@ class Demand:
     def _usable(self) -> float:
         """The uncharged cost that free slots can use: slow callbacks do not hoard."""
         if not self._books.waiting:
-            return 0  # and not the crumbs that sums of fractions leave
+            return 0
         ready = self._lanes.ready_cost
         usable = max(0.0, ready - sum(lane.stuck_cost() for lane in self._lanes))
         if self._most is None or not usable:
             return usable
         slots = self._most - len(self._books.inflight)
+        if slots <= 0:
+            return 0
         largest = max((lane.full for lane in self._lanes if len(lane)), default=1)
         return min(usable, slots * largest * ready / self._books.waiting)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 from dispatcher import events
-from dispatcher.batch import Batch, BatchState
+from dispatcher.batch import CURRENT, Batch, BatchState
 from dispatcher.books import Books
 from dispatcher.buffer import Buffer
 from dispatcher.errors import BatchAbandonedError
@@ -93,6 +93,10 @@ class Endings:
         self.given_back: list[Operation] | None = None
         """Where operations go that would wait again, once the Batcher is stopping."""
 
+    def runs(self, inside: object) -> bool:
+        """Whether `inside`, as CURRENT gives it, is a callback that has not ended."""
+        return inside in self._handing_over or inside in self._books.inflight
+
     @property
     def pending(self) -> bool:
         """Whether failed operations are still on their way to their callback."""
@@ -130,8 +134,8 @@ class Endings:
         if batch.state is BatchState.ABANDONED:
             self._settle_late(batch)
         else:
-            self._books.closed(batch, BatchState.ENDED)
-            verdict = judge(batch, error, now, self._since)
+            self._books.ending(batch)
+            verdict = self._judge(now, batch, error)
             if error is None:
                 self._succeeded(batch.raised_at)
             else:
@@ -139,7 +143,7 @@ class Endings:
             if verdict.throttled is not None:
                 self._books.totals.throttled += 1
                 self._pause(now, verdict.throttled.retry_after)
-            back = self._conclude(now, batch, verdict)
+            back = self._conclude(now, batch, BatchState.ENDED, verdict)
             self._books.totals.done += len(batch.operations) - len(back) - len(verdict.failed)
             self._free_keys(batch, held_by=back)
             self._rest(now + verdict.delay, batch.lane, back)
@@ -150,11 +154,10 @@ class Endings:
         """The system would not run `batch`: it rests, and counts as never raised."""
         if batch.spend is not None:
             batch.spend.cancel()
-        self._books.closed(batch, BatchState.ENDED)
-        self._books.ended(0, back=len(batch.operations))
-        self._buffer.come_back(len(batch.operations))
         for operation in batch.operations:
             operation._where = batch.sequence
+        self._books.ended(batch, BatchState.ENDED, 0, back=len(batch.operations))
+        self._buffer.come_back(len(batch.operations))
         self._rest(now + NO_THREAD_DELAY, batch.lane, batch.operations)
         batch.forget()
 
@@ -165,6 +168,7 @@ class Endings:
         lane.away += len(operations)
         for operation in operations:
             operation._where = None
+            self._since.pop(operation, None)
         _log.error("%d operations of %r failed: %s", len(operations), lane.watcher, error)
         self._books.totals.failed += len(operations)
         self._hand_over(now, lane, operations, error)
@@ -191,21 +195,33 @@ class Endings:
 
     # One batch.
 
-    def _conclude(self, now: float, batch: Batch, verdict: Verdict) -> list[Operation]:
+    def _judge(self, now: float, batch: Batch, error: BaseException | None) -> Verdict:
+        """The verdict. It asks strategies of the user's: if they raise, the batch fails."""
+        try:
+            return judge(batch, error, now, self._since)
+        except Exception as wrong:
+            requeued = list(batch.requeued)
+            failed = [one for one in batch.operations if one not in batch.requeued]
+            wrong.__context__ = error
+            return Verdict(requeued=requeued, failed=failed, error=wrong, expected=False)
+
+    def _conclude(
+        self, now: float, batch: Batch, state: BatchState, verdict: Verdict
+    ) -> list[Operation]:
         """Ends what has ended; what is to be raised again, in its order."""
         again = {*verdict.again, *verdict.requeued}
         back = [one for one in batch.operations if one in again] if again else []
         ended = len(batch.operations) - len(back)
-        self._books.ended(batch.cost - cost_of(back), back=len(back))
+        for operation in back:
+            self._since.setdefault(operation, batch.raised_at)
+            operation._attempts += 1
+            operation._where = batch.sequence
+        self._books.ended(batch, state, batch.cost - cost_of(back), back=len(back))
         self._books.totals.retried += len(back)
         self._books.totals.failed += len(verdict.failed)
         batch.lane.away -= ended - len(verdict.failed)
         if back:
             self._buffer.come_back(len(back))
-        for operation in back:
-            self._since.setdefault(operation, batch.raised_at)
-            operation._attempts += 1
-            operation._where = batch.sequence
         if self._since and ended:
             for operation in batch.operations:
                 if operation not in again:
@@ -244,7 +260,7 @@ class Endings:
         failed, again = len(verdict.failed), len(verdict.again)
         self._books.totals.batches_failed += 1
         text = (
-            f"a batch of {batch.lane.watcher!r} failed: {error!r}; operations: "
+            f"a batch of {batch.lane.watcher!r} failed: {_said(error)}; operations: "
             f"{len(batch.operations)}, to be tried again: {again}, given up: {failed}"
         )
         if verdict.expected:
@@ -266,17 +282,17 @@ class Endings:
         self._next_deadline = min(deadlines, default=math.inf)
 
     def _abandon(self, now: float, batch: Batch) -> None:
-        self._books.closed(batch, BatchState.ABANDONED)
+        self._books.ending(batch)
         watcher = batch.lane.watcher
         error = BatchAbandonedError(self._time_for(batch.lane))
         if watcher.retry_abandoned:
-            verdict = judge(batch, error, now, self._since)
+            verdict = self._judge(now, batch, error)
         else:
             verdict = Verdict(requeued=list(batch.requeued), error=error)
             self._books.totals.abandoned += len(batch.operations) - len(verdict.requeued)
         _log.error("a batch of %r is abandoned: %s", watcher, error)
         self._emit(events.BATCH_ABANDONED, len(batch.operations), str(error), error)
-        back = self._conclude(now, batch, verdict)
+        back = self._conclude(now, batch, BatchState.ABANDONED, verdict)
         # Those with a key wait for the callback to return; until then it holds the key.
         held = [operation for operation in back if operation.key is not None]
         free = [operation for operation in back if operation.key is None]
@@ -308,7 +324,12 @@ class Endings:
             return
         handing = _HandOver(lane, operations, now + self._time_for(lane))
         handing.on_loop = is_async(on_failure)
-        job = Job(on_failure, (list(operations), error), done=partial(self._on_failure, handing))
+        job = Job(
+            on_failure,
+            (list(operations), error),
+            done=partial(self._on_failure, handing),
+            context=(CURRENT, handing),
+        )
         if not self._runners.start(job, on_loop=handing.on_loop):
             self._owed.append((lane, operations, error))
             return
@@ -334,3 +355,10 @@ class Endings:
     def _ended_failed(self, lane: Lane, operations: list[Operation]) -> None:
         lane.away -= len(operations)
         self._lanes.forget_if_idle(lane)
+
+
+def _said(error: BaseException | None) -> str:
+    try:
+        return repr(error)
+    except Exception:  # a user's error may be unable to say what it is
+        return type(error).__name__

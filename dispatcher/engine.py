@@ -27,7 +27,7 @@ from dispatcher.endings import Endings
 from dispatcher.errors import TooExpensiveError
 from dispatcher.lane import Lane
 from dispatcher.lanes import LaneQueue, Lanes
-from dispatcher.operation import Operation, one_cost, ticket_of
+from dispatcher.operation import Operation, one_cost, one_ticket
 from dispatcher.pause import Pause
 from dispatcher.planner import Allowance, Plan, Slots, Unlimited, plan
 from dispatcher.runners import Job, Runners
@@ -36,6 +36,9 @@ from limiters.limiter import Grant, RateLimiter
 from limiters.window import Spend
 
 _log = logging.getLogger("dispatcher")
+
+CRUMBS = 1e-6
+"""The share of the capacity by which a sum of fractions may fall short of its last part."""
 
 SHORTEST_WAIT = 0.001
 """The soonest to look again for budget."""
@@ -111,6 +114,9 @@ class Engine:
             emit=emit if settings.emit_request else None,
         )
         self._posts: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self.finished = False
+        """Whether it was stopped and nothing is in flight any more."""
+        self._stopping = False
         self._drains: list[Waiter] = []
         self._idlers: list[tuple[Waiter, Watcher]] = []
 
@@ -150,7 +156,7 @@ class Engine:
             self.demand.tend(now)
             self._audit(now)
         self._tell()
-        return self._next_turn(now)
+        return now if self.finished else self._next_turn(now)
 
     # What can be posted.
 
@@ -181,23 +187,28 @@ class Engine:
         """Tells `waiter` when nothing of `watcher` is left."""
         self._idlers.append((waiter, watcher))
 
-    def stop(self, now: float, waiter: Waiter) -> None:
-        """Gives back what is not in flight; tells `waiter` when nothing is any more."""
+    def pause_and_tell(self, now: float, waiter: Waiter, length: float | None) -> None:
+        """Pauses, and tells `waiter`: from now on nothing is raised."""
+        self.begin_pause(now, length)
+        waiter.tell()
+
+    def stop(self, now: float) -> None:
+        """Gives back what is not in flight, and finishes when nothing is. Again is no error."""
         self.end_pause(now)
         self.endings.give_back()
         self.demand.nothing()
-        self._drains.append(waiter)
+        self._stopping = True
 
-    def fail(self) -> None:
-        """A turn has raised: gives back what can be, so that nothing is lost silently."""
+    def give_back(self) -> None:
+        """After the last turn: what came in since, or was left by a turn that raised."""
         self._absorb()
         self.endings.give_back()
 
-    def close(self, now: float) -> None:
+    def close(self) -> None:
         """Nothing turns any more: whoever still waits has nothing to wait for."""
-        for function, arguments in self._posts:
-            if function in (self.await_drained, self.await_idle):
-                function(now, *arguments)
+        for _, arguments in self._posts:
+            if arguments and isinstance(arguments[0], Waiter):
+                arguments[0].tell()
         for waiter in itertools.chain(self._drains, (one for one, _ in self._idlers)):
             waiter.tell()
         self.runners.close()
@@ -236,8 +247,8 @@ class Engine:
             self.books.target += cost
             self.books.waiting += count
         self.lanes.ready_cost += cost
-        last = items[-1]
-        self._newest = ticket_of(last.operations[-1] if isinstance(last, Chunk) else last)
+        # Not the last one's: who waited outside comes in after others with later tickets.
+        self._newest = max(self._newest, max(map(one_ticket, items)))
         for lane in touched:
             self.lanes.queue(lane)
 
@@ -252,6 +263,8 @@ class Engine:
     # Going out.
 
     def _flush(self, now: float) -> None:
+        gathering, self._wanted = self._wanted or 0.0, None
+        self._crowded = False
         tick = now >= self._next_flush
         asked, self._flush_asked = self._flush_asked, False
         full = self.books.waiting >= self.buffer.size
@@ -262,16 +275,14 @@ class Engine:
         announced = self.settings.emit_flush and (tick or asked or full)
         if announced:
             self.emit(events.FLUSH_START)
-        raised = self._raise_planned(now)
+        raised = self._raise_planned(now, gathering)
         if announced:
             self.emit(events.FLUSH_DONE, raised)
 
-    def _raise_planned(self, now: float) -> int:
+    def _raise_planned(self, now: float, gathering: float) -> int:
         most = self.settings.max_concurrent_batches
         free = math.inf if most is None else most - len(self.books.inflight)
         slots = Slots(free, self.runners.threads_left)
-        gathering, self._wanted = self._wanted or 0.0, None
-        self._crowded = False
         raised = 0
         for queue in self.lanes.in_order():
             if self.limiter is None or queue is self.lanes.free:
@@ -286,7 +297,8 @@ class Engine:
     def _plan_within(
         self, limiter: RateLimiter, queue: LaneQueue, slots: Slots, gathering: float, now: float
     ) -> Plan:
-        grant = limiter.grant(self.lanes.ready_cost, gathering)
+        crumbs = CRUMBS * limiter.max_capacity
+        grant = limiter.grant(self.lanes.ready_cost + crumbs, gathering)
         try:
             planned = plan(queue, Allowance(grant.amount, limiter.burst), slots, self._due)
             self._raise_all(now, planned, grant)
@@ -304,6 +316,8 @@ class Engine:
         left = sum(len(batch.operations) for batch in planned.batches)
         for batch in planned.batches:
             self._raise(now, batch, grant)
+        if not self.books.waiting:
+            self.lanes.ready_cost = 0
         # Once for all: whoever waits for a place would otherwise wake and stand in our way.
         self.buffer.leave(left)
 
@@ -378,13 +392,16 @@ class Engine:
                     waiter.tell()
                     waiter.gone = True
             self._idlers = [one for one in self._idlers if not one[0].gone]
-        if self._drains:
+        if not (self._drains or self._stopping):
+            return
+        books = self.books
+        if books.waiting or books.inflight or self.endings.pending or self.buffer.inbox:
             self._drains = [waiter for waiter in self._drains if not waiter.gone]
-            books = self.books
-            if not (books.waiting or books.inflight or self.endings.pending or self.buffer.inbox):
-                for waiter in self._drains:
-                    waiter.tell()
-                self._drains = []
+            return
+        for waiter in self._drains:
+            waiter.tell()
+        self._drains = []
+        self.finished = self._stopping
 
     def _next_turn(self, now: float) -> float:
         times = [self.endings.next_look(now)]

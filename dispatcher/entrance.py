@@ -61,9 +61,10 @@ class Entrance:
         ticket = next(self._tickets)
         # Nothing is called between this test and the claim below, so that CPython switches
         # no threads in between: of two who enqueue one operation at once, one is refused.
-        if operation._where is not None and not self._enter_again(operation, ticket):
+        if operation._where is None:
+            operation._where = ticket
+        elif not self._enter_again(operation, ticket):
             return
-        operation._where = ticket
         buffer = self._buffer
         if ticket >= buffer.limit:
             self._wait_for_place(operation, ticket, timeout)
@@ -76,9 +77,10 @@ class Entrance:
         self._check_fork()
         self._check(operation)
         ticket = next(self._tickets)
-        if operation._where is not None and not self._enter_again(operation, ticket):
+        if operation._where is None:
+            operation._where = ticket
+        elif not self._enter_again(operation, ticket):
             return
-        operation._where = ticket
         if ticket >= self._buffer.limit:
             try:
                 limit = self._patience(timeout)
@@ -145,10 +147,10 @@ class Entrance:
         return 0.0 if self._error_on_full_buffer else limit
 
     def _enter_again(self, operation: Operation, ticket: int) -> bool:
-        """Whether an operation that was enqueued before may be claimed now. If its own
-        callback asks, it is accepted when its batch ends, and the ticket is not needed."""
+        """Claims an operation that was enqueued before. False: its own callback asks; it is
+        accepted when its batch ends, and the ticket is not needed."""
         try:
-            if self._freshen(operation):
+            if self._freshen(operation, ticket):
                 return True
             self._requeue(operation)
         except BaseException:
@@ -157,31 +159,34 @@ class Entrance:
         self._buffer.refuse([ticket])
         return False
 
-    def _freshen(self, operation: Operation) -> bool:
-        """An operation that has ended counts its last attempt and is nowhere again. False:
-        it is in flight, and it is its own callback that asks. Raises if it may not enter."""
+    def _freshen(self, operation: Operation, ticket: int | None = None) -> bool:
+        """An operation that has ended counts its last attempt, and is claimed by `ticket`, or
+        nowhere. False: it is in flight, and its own callback asks. Raises if it may not enter.
+        """
         self._check_fork()
         assert operation.watcher is not None
         policy = operation.watcher.policy
         with self._buffer.lock:
             where = operation._where
-            if where is None:
+            if where is None and ticket is None:  # freshened by another thread: who claims it?
                 return True
-            if not isinstance(where, Batch) or not (where.over or CURRENT.get() is where):
+            if not isinstance(where, Batch) or operation in where.requeued:
+                raise AlreadyEnqueuedError
+            if not where.over and (CURRENT.get() is not where or where.ending):
                 raise AlreadyEnqueuedError
             if not policy.may_repeat(operation.attempt):
                 raise TooManyAttemptsError(operation.attempt, policy.max_attempts or 0)
             if where.over:
                 operation._attempts += 1
-                operation._where = None
+                operation._where = ticket
             return where.over
 
     def _requeue(self, operation: Operation) -> None:
         with self._buffer.lock:
             batch = operation._where
-            if not isinstance(batch, Batch) or batch.over or operation in batch.requeued:
+            if not isinstance(batch, Batch) or batch.over or batch.ending:
                 raise AlreadyEnqueuedError
-            batch.requeued.append(operation)
+            batch.requeued[operation] = None
 
     def _check_all(self, operations: list[Operation]) -> Arrivals:
         arrivals = Arrivals(operations)
@@ -196,12 +201,11 @@ class Entrance:
                 if operation._order is not None or not operation.batchable:
                     arrivals.meet(watcher, plain=False, single=not operation.batchable)
                 if operation._where is not None and not self._freshen(operation):
-                    arrivals.own.append(operation)
+                    arrivals.add_own(operation)
             except AttributeError:
                 raise self._explain(operation) from None
         if arrivals.own:
-            own = set(arrivals.own)
-            arrivals.fresh = [one for one in operations if one not in own]
+            arrivals.fresh = [one for one in operations if one not in arrivals.own]
         return arrivals
 
     def _claim_all(self, operations: list[Operation]) -> None:
@@ -292,12 +296,18 @@ class Arrivals:
     def __init__(self, operations: list[Operation]) -> None:
         self.fresh = operations
         """Those to be posted now."""
-        self.own: list[Operation] = []
+        self.own: dict[Operation, None] = {}
         """Those in flight that their own callback enqueues again."""
         self.watchers: dict[Watcher, bool] = {}
         """Whether any of the watcher's operations is a full batch by itself."""
         self.uniform = True
         """Whether all are plain and of one watcher."""
+
+    def add_own(self, operation: Operation) -> None:
+        """Takes note of one that its own callback enqueues again."""
+        if operation in self.own:
+            raise AlreadyEnqueuedError
+        self.own[operation] = None
 
     def meet(self, watcher: Watcher | None, *, plain: bool = True, single: bool = False) -> None:
         """Takes note of one operation's kind."""

@@ -85,6 +85,8 @@ class Lane:
         """Operations raised, resting before a retry, or being handed over as failed."""
         self._heap: list[_Entry] = []
         self._ready = 0
+        self._company = 0
+        """How many of those that are ready in the heap may share a batch."""
         self._lines: dict[Hashable, _Line] = {}
         self._followers = 0
         self._promoted: list[_Line] = []
@@ -94,8 +96,8 @@ class Lane:
 
     @property
     def missing(self) -> float:
-        """How many more plain operations make a full batch."""
-        return self.full - len(self.plain) - self._ready
+        """How many more batchable operations make a full batch."""
+        return self.full - len(self.plain) - self._company
 
     @property
     def idle(self) -> bool:
@@ -174,7 +176,8 @@ class Lane:
             return 0
         total = head._cost
         room = int(min(self.full, len(self.plain) + len(self._heap)))
-        entries = (e.operation._cost for e in self._heap[:room] if e.operation)
+        ready = (entry.operation for entry in self._heap[:room] if entry.operation)
+        entries = (operation._cost for operation in ready if operation.batchable)
         costs = itertools.chain(map(one_cost, itertools.islice(self.plain, room)), entries)
         gathered = 0.0
         for cost in itertools.islice(costs, room):
@@ -187,13 +190,14 @@ class Lane:
         """Moves the head, as `head` gave it, into `batch`."""
         batch.operations.append(operation)
         batch.cost += operation._cost
+        batch.sequence = min(batch.sequence, ticket_of(operation))
         for source in (self.plain, self.singles):
             if source and source[0] is operation:
                 source.popleft()
                 return
         entry = heapq.heappop(self._heap)
         assert entry.operation is operation
-        self._ready -= 1
+        self._count_ready(operation, -1)
         key = operation.key
         if key is None:
             return
@@ -219,7 +223,7 @@ class Lane:
             if line.entry is not None and line.entry.operation is not None:
                 line.follow_first(line.entry.operation)
                 self._followers += 1
-                self._ready -= 1
+                self._count_ready(line.entry.operation, -1)
                 line.entry.operation = None
                 line.entry = None
         self._promoted.clear()
@@ -243,7 +247,7 @@ class Lane:
         self.plain.clear()
         self.singles.clear()
         self._heap.clear()
-        self._ready = self._followers = 0
+        self._ready = self._company = self._followers = 0
         held = {key: line for key, line in self._lines.items() if line.holder is not None}
         for line in held.values():
             line.entry = line.followers = None
@@ -266,5 +270,10 @@ class Lane:
     def _push(self, operation: Operation) -> _Entry:
         entry = _Entry(operation)
         heapq.heappush(self._heap, entry)
-        self._ready += 1
+        self._count_ready(operation, 1)
         return entry
+
+    def _count_ready(self, operation: Operation, change: int) -> None:
+        self._ready += change
+        if operation.batchable:
+            self._company += change

@@ -55,9 +55,6 @@ class LaneQueue:
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
-    def __iter__(self) -> Iterator[Lane]:
-        return (entry[2] for entry in self._heap if entry[2].queued is entry)
-
 
 class Lanes:
     """Every lane with something to remember, and the two queues the planner serves: what
@@ -80,9 +77,10 @@ class Lanes:
 
     @property
     def missing(self) -> float:
-        """How many more operations may make a batch full."""
-        queued = itertools.chain(self.costly, self.free)
-        return max(1, min((lane.missing for lane in queued), default=1))
+        """How many more operations may matter: make a batch full, or be the first to wait."""
+        if not self.ready:
+            return 1
+        return max(1, min(lane.missing for lane in self._lanes.values()))
 
     def of(self, watcher: Watcher, *, free: bool = False) -> Lane:
         """The lane of `watcher`; a new one if it had none."""

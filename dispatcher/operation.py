@@ -97,6 +97,7 @@ class Operation:
 
 
 one_cost = attrgetter("_cost")
+one_ticket = attrgetter("_where")
 
 
 def cost_of(operations: Iterable[Operation]) -> float:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+
 from dispatcher.retry import Wait, call_state
 from limiters.arguments import seconds
+
+_log = logging.getLogger("dispatcher")
+
+FALLBACK = 0.5
+"""How long it is where a strategy cannot say."""
 
 
 class Pause:
@@ -57,4 +64,8 @@ class Pause:
         if self._wait is None:
             return self._fixed
         elapsed = now - self._began if self._in_a_row > 1 else 0.0
-        return max(0.0, float(self._wait(call_state(self._in_a_row, elapsed))))
+        try:
+            return max(0.0, float(self._wait(call_state(self._in_a_row, elapsed))))
+        except Exception:
+            _log.exception("the strategy given as pause_time raised; pausing for %g s", FALLBACK)
+            return FALLBACK

@@ -201,6 +201,7 @@ class _Planning:
         assert batch is not None
         if rival is None and lane.only_plain:
             room = lane.full - len(batch.operations)
+            batch.sequence = min(batch.sequence, ticket_of(head))
             self.budget.draw(lane.plain, int(min(room, len(lane.plain))), batch)
             if lane.plain and len(batch.operations) < lane.full:
                 self.plan.wanted = lane.plain[0]._cost

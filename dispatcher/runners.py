@@ -262,16 +262,18 @@ class Runners:
         try:
             self._threads.start(job)
         except RuntimeError:
-            _log.warning("no more than %d threads can be started", self.threads_used)
+            _log.warning("the system starts no thread beside %d others", self.threads_used)
             self._most_threads = max(1, self.threads_used)
             return False
         self.threads_used += 1
         return True
 
     def ended(self, *, on_loop: bool) -> None:
-        """A job that was started has come back."""
+        """A job that was started has come back. What the system refused before, it may give
+        now."""
         if not on_loop:
             self.threads_used -= 1
+            self._most_threads = self.MOST_THREADS
 
     def close(self) -> None:
         """Ends what is idle; nothing is started any more."""

@@ -17,7 +17,7 @@ class Verdict:
     again: list[Operation] = field(default_factory=list)
     """Raised again after `delay`."""
     requeued: list[Operation] = field(default_factory=list)
-    """Enqueued again by the callback itself: raised again at once."""
+    """Enqueued again by the callback itself: raised again, after `delay` like the others."""
     failed: list[Operation] = field(default_factory=list)
     """Given up, and handed over with `error`."""
     delay: float = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import time
+import weakref
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +73,7 @@ class Watcher:
         self.runs_on_loop = is_async(on_batch)
         self.policy = RetryPolicy.of(retry, optional_count("max_attempts", max_attempts))
         self.retry_abandoned = retry_abandoned
-        self._batchers: set[Batcher] = set()
+        self._batchers: weakref.WeakSet[Batcher] = weakref.WeakSet()
         self._home: Batcher | None = None
 
     @property
@@ -81,9 +82,10 @@ class Watcher:
         return self.policy.max_attempts
 
     def wait(self, timeout: Seconds | None = None) -> bool:
-        """Waits until all of its operations have ended; False if that takes too long.
+        """Waits until none of its operations is left; False if that takes too long.
 
-        It waits for what was enqueued before the call, also for failures to be handed over.
+        Failed operations have been handed over by then. What others go on enqueueing for
+        this watcher is waited for as well.
         """
         limit = optional_seconds("timeout", timeout, zero=True)
         deadline = None if limit is None else time.monotonic() + limit

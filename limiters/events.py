@@ -134,5 +134,5 @@ class Emitter:
     def _call(self, listener: Listener, event: Event) -> None:
         try:
             listener.fn(event)
-        except Exception:
+        except BaseException:  # it must not end the thread that serves the others
             _log.exception("%s: a listener of %r raised", self._owner, event.name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Callable
 
 from limiters import events
@@ -12,11 +14,14 @@ from limiters.errors import ImproperOrderError
 from limiters.events import Emitter, Event, Listener
 from limiters.window import Spend, WindowLedger
 
+_all: weakref.WeakSet[ProvisionedResource] = weakref.WeakSet()
+
 
 class ProvisionedResource:
     """Never more than `max_capacity` in any `period`, by whatever Batchers share it.
 
-    It knows no other process: several of them need a shared limit instead. Thread-safe.
+    It knows no other process: several of them need a shared limit instead. In a forked child
+    it begins anew, as a limit of that process. Thread-safe.
 
     >>> from limiters import ProvisionedResource
     >>> limiter = ProvisionedResource(20_000)        # 20,000 request units a second
@@ -29,7 +34,12 @@ class ProvisionedResource:
     ) -> None:
         self._max_capacity = amount("max_capacity", max_capacity)
         self._clock = clock or MonotonicClock()
-        self._ledger = WindowLedger(self._max_capacity, seconds("period", period))
+        self._period = seconds("period", period)
+        self._begin()
+        _all.add(self)
+
+    def _begin(self) -> None:
+        self._ledger = WindowLedger(self._max_capacity, self._period)
         self._lock = threading.Lock()
         self._emitter = Emitter(type(self).__name__, events.LIMITER_EVENTS)
         self._target = 0.0
@@ -147,3 +157,12 @@ class ProvisionedGrant:
         """Gives back what was not spent."""
         unused, self._unused = self._unused, 0.0
         self._limiter.give_back(unused)
+
+
+def _begin_in_child() -> None:
+    # Locks may be held, and capacity set aside, by threads that stayed in the parent.
+    for limiter in list(_all):
+        limiter._begin()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)

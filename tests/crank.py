@@ -10,7 +10,7 @@ from dispatcher import Event, Operation
 from dispatcher.batch import Batch
 from dispatcher.bell import Bell
 from dispatcher.buffer import Buffer
-from dispatcher.engine import Engine, Settings, Waiter
+from dispatcher.engine import Engine, Settings
 from dispatcher.entrance import Entrance
 from dispatcher.pause import Pause
 from dispatcher.runners import Job, Runners
@@ -121,6 +121,8 @@ class Crank:
         self.rung = False
         for _ in range(100):
             self.wake = self.engine.turn(self.clock.now())
+            if self.engine.finished and not self.engine._posts:
+                self.wake = FOREVER
             if self.wake > self.clock.now() and not self.engine._posts:
                 return
         raise AssertionError("the engine does not come to rest")
@@ -153,6 +155,10 @@ class Crank:
             call.end(error)
         self.turn()
 
+    def handing_over(self, call: Call) -> bool:
+        """Whether it is a failure callback, not a batch."""
+        return call.job.context is None or not isinstance(call.job.context[1], Batch)
+
     def batches_in_flight(self) -> set[Batch]:
         return self.engine.books.inflight
 
@@ -162,7 +168,7 @@ class Crank:
     def stop(self) -> list[Operation]:
         """Stops; what was given back so far."""
         self.buffer.close()
-        self.post(self.engine.stop, Waiter(lambda: None))
+        self.post(self.engine.stop)
         return self.engine.endings.given_back or []
 
 

@@ -140,7 +140,7 @@ class CoreMachine(RuleBasedStateMachine):
             error = PartialFailure(data.draw(st.lists(st.sampled_from(call.operations))))
         elif how == "throttled":
             error = Throttled(0.3)
-        if requeue and call.job.context is not None:
+        if requeue and not self.crank.handing_over(call):
             again = data.draw(st.lists(st.sampled_from(call.operations), unique=True))
             with call.inside():
                 for operation in again:
@@ -203,7 +203,7 @@ class CoreMachine(RuleBasedStateMachine):
     def a_key_is_in_one_batch_at_a_time(self) -> None:
         holders: dict[object, int] = defaultdict(int)
         for call in self.crank.calls:
-            if call.job.context is not None:
+            if not self.crank.handing_over(call):
                 for key in {(o.watcher, o.key) for o in call.operations if o.key is not None}:
                     holders[key] += 1
         assert all(number == 1 for number in holders.values())
