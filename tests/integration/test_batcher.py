@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import subprocess
@@ -818,6 +819,107 @@ def test_an_interrupted_stop_can_be_repeated(monkeypatch: pytest.MonkeyPatch) ->
     held.gate.set()
     assert batcher.stop(drain=False) == operations[len(held.batches) :]
     assert batcher.state == State.STOPPED
+
+
+def test_b5_a_second_stop_cuts_a_long_drain_short(batcher: Batcher) -> None:
+    def later(batch: list[Operation]) -> None:
+        raise Retry(after=3600)
+
+    operation = Operation(Watcher(later), 1, "a")
+    batcher.enqueue(operation)
+    eventually(lambda: batcher.totals.retried == 1)
+    draining = threading.Thread(target=batcher.stop)
+    draining.start()
+    eventually(lambda: batcher.state == State.STOPPING)
+    assert batcher.stop(drain=False) == [operation]
+    draining.join(PATIENCE)
+    assert not draining.is_alive()
+
+
+def test_b11_enqueue_many_with_ones_own_is_checked_before_any_is_accepted(batcher: Batcher) -> None:
+    errors: list[str] = []
+
+    def on_batch(batch: list[Operation]) -> None:
+        if batch[0].attempt > 1:
+            return
+        fresh = Operation(watcher, 1, "fresh")
+        batcher.enqueue(batch[0])
+        for bad in ([fresh, batch[0]], [fresh, batch[1], batch[1]]):
+            try:
+                batcher.enqueue_many(bad)
+            except AlreadyEnqueuedError:
+                errors.append("fresh" if fresh._where is None else "accepted")
+        batcher.enqueue_many([fresh, batch[1]])
+
+    seen = Watcher(on_batch)
+    watcher = seen
+    batcher.enqueue_many([Operation(watcher, 1, n, batchable=True) for n in range(2)])
+    assert watcher.wait(PATIENCE)
+    assert errors == ["fresh", "fresh"]
+    assert batcher.totals.done == 3
+
+
+def test_b2_an_ended_operation_repeated_by_many_threads_is_accepted_once() -> None:
+    batcher = Batcher(flush_interval=0.001)
+    watcher = Watcher(Seen())
+    with batcher, ThreadPoolExecutor(4) as pool:
+        operation = Operation(watcher, 1, None)
+        batcher.enqueue(operation)
+        accepted = 1
+        for _ in range(200):
+            assert watcher.wait(PATIENCE)
+            barrier = threading.Barrier(4)
+
+            def attempt(_: int, barrier: Any = barrier) -> int:
+                barrier.wait()
+                try:
+                    batcher.enqueue(operation)
+                except AlreadyEnqueuedError:
+                    return 0
+                return 1
+
+            accepted += sum(pool.map(attempt, range(4)))
+        assert watcher.wait(PATIENCE)
+        assert batcher.totals.done == accepted
+
+
+def test_on_failure_may_not_wait_for_itself(batcher: Batcher) -> None:
+    errors: list[str] = []
+
+    def fail(batch: list[Operation]) -> None:
+        raise OSError
+
+    def on_failure(operations: list[Operation], error: BaseException) -> None:
+        try:
+            watcher.wait()
+        except ImproperOrderError as refusal:
+            errors.append(str(refusal))
+
+    watcher = Watcher(fail, on_failure=on_failure)
+    batcher.enqueue(Operation(watcher, 1, None))
+    assert watcher.wait(PATIENCE)
+    assert len(errors) == 1
+
+
+def test_a_watcher_keeps_no_batcher_alive() -> None:
+    watcher = Watcher(Seen())
+    for _ in range(3):
+        with Batcher() as batcher:
+            batcher.enqueue(Operation(watcher, 1, None))
+        assert watcher.wait()
+        del batcher
+    watcher._home = None
+    gc.collect()
+    assert list(watcher._batchers) == []
+
+
+def test_b10_a_limiter_begins_anew_in_a_forked_child() -> None:
+    limiter = ProvisionedResource(100)
+    limiter.grant(100, 100)  # set aside for ever, in the parent
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if limiter.grant(100, 100).amount == 100 else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_nothing_is_started_and_nothing_heavy_imported_on_import() -> None:
