@@ -298,7 +298,7 @@ class Engine:
         self, limiter: RateLimiter, queue: LaneQueue, slots: Slots, gathering: float, now: float
     ) -> Plan:
         crumbs = CRUMBS * limiter.max_capacity
-        grant = limiter.grant(self.lanes.ready_cost + crumbs, gathering)
+        grant = limiter.grant(self.lanes.ready_cost + crumbs, gathering, self)
         try:
             planned = plan(queue, Allowance(grant.amount, limiter.burst), slots, self._due)
             self._raise_all(now, planned, grant)

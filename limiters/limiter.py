@@ -49,10 +49,11 @@ class RateLimiter(Protocol):
         """Says how much waits to be spent. May lead to a larger capacity, later."""
         ...
 
-    def grant(self, up_to: float, at_least: float = 0.0) -> Grant:
+    def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> Grant:
         """Sets aside up to `up_to` of what may be spent now, possibly nothing.
 
-        `at_least` is the dearest single amount that has to come together in one piece.
+        `at_least` is an amount that has to come together in one piece. A `claimant` that is
+        granted less waits for its turn: while it waits, those behind it are granted nothing.
         """
         ...
 

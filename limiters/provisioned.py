@@ -12,6 +12,7 @@ from limiters.arguments import Seconds, amount, seconds
 from limiters.clock import Clock, MonotonicClock
 from limiters.errors import ImproperOrderError
 from limiters.events import Emitter, Event, Listener
+from limiters.turns import GRACE, Turns
 from limiters.window import Spend, WindowLedger
 
 _all: weakref.WeakSet[ProvisionedResource] = weakref.WeakSet()
@@ -41,6 +42,7 @@ class ProvisionedResource:
     def _begin(self) -> None:
         self._ledger = WindowLedger(self._max_capacity, self._period)
         self._lock = threading.Lock()
+        self._turns = Turns()
         self._emitter = Emitter(type(self).__name__, events.LIMITER_EVENTS)
         self._target = 0.0
         self._started = False
@@ -106,10 +108,19 @@ class ProvisionedResource:
         if changed:
             self._emitter.emit(events.TARGET, target)
 
-    def grant(self, up_to: float, at_least: float = 0.0) -> ProvisionedGrant:
+    def grant(
+        self, up_to: float, at_least: float = 0.0, claimant: object = None
+    ) -> ProvisionedGrant:
         """Sets aside up to `up_to` of what may be spent now, possibly nothing."""
         with self._lock:
-            free = min(up_to, self._ledger.available(self._clock.now(), at_least))
+            now = self._clock.now()
+            free = 0.0
+            if self._turns.is_for(claimant, now):
+                free = min(up_to, self._ledger.available(now, at_least))
+            if free >= at_least or claimant is None:
+                self._turns.end(claimant)
+            else:
+                self._turns.wait(claimant, self._ledger.ready_at(at_least, now) + GRACE)
             self._ledger.hold(free)
         return ProvisionedGrant(self, free)
 

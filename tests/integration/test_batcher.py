@@ -701,7 +701,7 @@ def test_a_limiter_that_breaks_stops_the_batcher_rather_than_hang_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Broken(ProvisionedResource):
-        def grant(self, up_to: float, at_least: float = 0.0) -> Any:
+        def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> Any:
             raise RuntimeError("broken limiter")
 
     watcher = Watcher(Seen())

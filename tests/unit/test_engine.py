@@ -530,6 +530,37 @@ def test_c4_a_dear_operation_goes_in_bounded_time_and_nothing_younger_overtakes_
     assert at <= 2
 
 
+def test_c4_a_dear_operation_goes_though_another_batcher_keeps_the_limiter_busy() -> None:
+    clock = ManualClock()
+    limiter = ProvisionedResource(100, clock=clock)
+    dear, busy = (Crank(limiter=limiter, clock=clock) for _ in range(2))
+    watcher = Watcher(ignore)
+    dear.enqueue(Operation(watcher, 50, "dear"))
+    for _ in range(400):
+        busy.enqueue(Operation(Watcher(ignore), 1, None))
+        busy.enqueue(Operation(Watcher(ignore), 1, None))
+        for crank in (busy, dear):
+            if crank.rung or crank.engine._posts or crank.wake <= clock.now():
+                crank.turn()
+            for call in list(crank.calls):
+                call.end()
+        clock.advance(0.01)
+    [(at, _)] = dear.raised
+    assert at <= 2.5
+    assert sum(one.cost for _, batch in busy.raised for one in batch) >= 250
+
+
+def test_a_turn_that_nobody_takes_lapses() -> None:
+    clock = ManualClock()
+    limiter = ProvisionedResource(100, clock=clock)
+    limiter.grant(100, 100, "a").spend(100).started(0.0)
+    assert limiter.grant(60, 60, "gone").amount == 0
+    clock.advance(1.05)
+    assert limiter.grant(1, 0, "other").amount == 0
+    clock.advance(0.2)
+    assert limiter.grant(1, 0, "other").amount == 1
+
+
 def test_c4_what_costs_more_than_max_capacity_is_refused() -> None:
     crank = limited(100)
     with pytest.raises(TooExpensiveError, match="costs 101, more than the limiter's max_capacity"):

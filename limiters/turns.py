@@ -1,0 +1,45 @@
+"""Who may spend next, where several share one ledger and each needs some amount at once. Pure.
+
+Without it whoever asks for little and often would always find a little, and who needs much at
+once would never see it come together.
+"""
+
+from __future__ import annotations
+
+GRACE = 0.1
+"""Seconds after its amount could be had that a claimant who does not ask again is forgotten."""
+
+
+class Turns:
+    """The claimants who wait for an amount, first come first served; while there are any, the
+    others are granted nothing.
+
+    >>> turns = Turns()
+    >>> turns.wait("dear", until=5.0)
+    >>> turns.wait("cheap", until=5.0)
+    >>> turns.is_for("cheap", now=1.0), turns.is_for("dear", now=1.0)
+    (False, True)
+    >>> turns.end("dear")
+    >>> turns.is_for("cheap", now=1.0), turns.is_for("dear", now=6.0)
+    (True, True)
+    """
+
+    def __init__(self) -> None:
+        self._line: dict[object, float] = {}
+
+    def is_for(self, claimant: object, now: float) -> bool:
+        """Whether `claimant` may be granted anything."""
+        while self._line:
+            first = next(iter(self._line))
+            if self._line[first] > now:
+                return first == claimant
+            del self._line[first]
+        return True
+
+    def wait(self, claimant: object, until: float) -> None:
+        """`claimant` waits, at the end of the line or where it stands; it asks again by then."""
+        self._line[claimant] = until
+
+    def end(self, claimant: object) -> None:
+        """`claimant` has what it waited for, or waits no more."""
+        self._line.pop(claimant, None)
