@@ -20,18 +20,19 @@ from dispatcher.batch import CURRENT
 from dispatcher.bell import Bell
 from dispatcher.books import Totals
 from dispatcher.buffer import Buffer
-from dispatcher.engine import Engine, Settings, Waiter
+from dispatcher.engine import Engine, Waiter
 from dispatcher.entrance import Entrance
-from dispatcher.errors import ForkedError, ImproperOrderError
+from dispatcher.errors import ImproperOrderError
 from dispatcher.events import Event, Listener
 from dispatcher.operation import Operation
 from dispatcher.pause import Pause
 from dispatcher.retry import Wait
 from dispatcher.runners import Runners
+from dispatcher.settings import Settings
 from dispatcher.watcher import Watcher
 from limiters.arguments import Seconds, count, optional_count, optional_seconds, seconds
 from limiters.clock import Clock, MonotonicClock
-from limiters.events import Emitter
+from limiters.events import CAPACITY, Emitter
 from limiters.limiter import RateLimiter
 
 _log = logging.getLogger("dispatcher")
@@ -96,7 +97,10 @@ class Batcher(Entrance):
         emit_request: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        if rate_limiter is not None and not isinstance(rate_limiter, RateLimiter):
+        # A class has all the methods of its instances, and so would pass for one.
+        if rate_limiter is not None and (
+            isinstance(rate_limiter, type) or not isinstance(rate_limiter, RateLimiter)
+        ):
             raise ValueError(f"rate_limiter must be a RateLimiter, not {rate_limiter!r}")
         settings = Settings(
             flush_interval=seconds("flush_interval", flush_interval),
@@ -153,9 +157,7 @@ class Batcher(Entrance):
                 if not self._limiter.started:
                     self._limiter.start()
                     self._limiter_is_mine = True
-                self._limiter_listener = self._limiter.add_listener(
-                    self._limiter_changed, "capacity"
-                )
+                self._limiter_listener = self._limiter.add_listener(self._limiter_changed, CAPACITY)
             self._state = State.RUNNING
         self._thread = threading.Thread(target=self._run, name="dispatcher-engine", daemon=True)
         self._thread.start()
@@ -306,8 +308,11 @@ class Batcher(Entrance):
         self._state = State.STOPPED
         if self._limiter_listener is not None:
             self._limiter_listener.remove()
-        if self._limiter is not None and self._limiter_is_mine:
-            self._limiter.stop()
+        try:
+            if self._limiter is not None and self._limiter_is_mine:
+                self._limiter.stop()
+        except Exception:
+            _log.exception("the limiter could not be stopped")
         self._emitter.emit(events.SHUTDOWN)
         self._emitter.close()
         self._ended.set()
@@ -379,5 +384,3 @@ def _warn_of_what_was_left() -> None:
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
 atexit.register(_warn_of_what_was_left)
-
-__all__ = ["Batcher", "ForkedError", "State"]

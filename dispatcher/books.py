@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dispatcher.audit import Finding, audit
 from dispatcher.batch import Batch, BatchState
 from dispatcher.buffer import Buffer
+from dispatcher.events import AUDIT_FAIL
 
 
 @dataclass
@@ -71,6 +73,15 @@ class Books:
         with self._buffer.lock:
             self.waiting -= count
             self._reduce(cost)
+
+    def audit(self, *, busy: bool) -> Finding:
+        """Checks the target while nothing waits, and repairs it."""
+        with self._buffer.lock:
+            counted = sum(batch.cost for batch in self.inflight)
+            finding = audit(self.target, counted, busy=busy)
+            if finding.event == AUDIT_FAIL:
+                self.target = counted
+            return finding
 
     def _reduce(self, cost: float) -> None:
         self.target -= cost

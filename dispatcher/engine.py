@@ -12,12 +12,10 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from dispatcher import events
-from dispatcher.audit import audit
 from dispatcher.batch import CURRENT, Batch
 from dispatcher.bell import Bell
 from dispatcher.books import Books
@@ -31,6 +29,7 @@ from dispatcher.operation import Operation, one_cost, one_ticket
 from dispatcher.pause import Pause
 from dispatcher.planner import Allowance, Plan, Slots, Unlimited, plan
 from dispatcher.runners import Job, Runners
+from dispatcher.settings import Settings
 from dispatcher.watcher import Watcher
 from limiters.limiter import Grant, RateLimiter
 from limiters.window import Spend
@@ -42,20 +41,6 @@ CRUMBS = 1e-6
 
 SHORTEST_WAIT = 0.001
 """The soonest to look again for budget."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The Batcher's options, checked, in seconds."""
-
-    flush_interval: float = 0.1
-    capacity_interval: float = 0.1
-    audit_interval: float = 10.0
-    max_operation_time: float = 60.0
-    max_concurrent_batches: int | None = None
-    emit_batch: bool = False
-    emit_flush: bool = False
-    emit_request: bool = False
 
 
 class Waiter:
@@ -375,12 +360,7 @@ class Engine:
             return
         self._next_audit = now + self.settings.audit_interval
         recent = now - self._last_raise < self.settings.max_operation_time
-        with self.buffer.lock:
-            counted = sum(batch.cost for batch in self.books.inflight)
-            busy = bool(self.books.waiting) or recent
-            finding = audit(self.books.target, counted, busy=busy)
-            if finding.event == events.AUDIT_FAIL:
-                self.books.target = counted
+        finding = self.books.audit(busy=bool(self.books.waiting) or recent)
         if finding.message:
             _log.error("audit failed: %s", finding.message)
         self.emit(finding.event, 0, finding.message)

@@ -101,7 +101,14 @@ class Entrance:
         self._check_fork()
         limit = optional_seconds("timeout", timeout, zero=True)
         deadline = None if limit is None else time.monotonic() + limit
-        arrivals = self._check_all(list(operations))
+        try:
+            given = list(operations)
+        except TypeError:
+            raise ValueError(
+                f"operations must be an iterable of operations, not {operations!r}; "
+                "enqueue() takes a single one"
+            ) from None
+        arrivals = self._check_all(given)
         fresh = arrivals.fresh
         self._claim_all(fresh)
         posted = 0

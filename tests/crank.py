@@ -10,10 +10,11 @@ from dispatcher import Event, Operation
 from dispatcher.batch import Batch
 from dispatcher.bell import Bell
 from dispatcher.buffer import Buffer
-from dispatcher.engine import Engine, Settings
+from dispatcher.engine import Engine
 from dispatcher.entrance import Entrance
 from dispatcher.pause import Pause
 from dispatcher.runners import Job, Runners
+from dispatcher.settings import Settings
 from limiters import RateLimiter
 from limiters.testing import ManualClock
 

@@ -100,6 +100,7 @@ def test_a_watcher_names_its_wrong_argument(name: str, value: Any) -> None:
         ("max_buffer_size", 10.0),
         ("max_concurrent_batches", 0),
         ("rate_limiter", 20_000),
+        ("rate_limiter", ProvisionedResource),
     ],
 )
 def test_a_batcher_names_its_wrong_argument(name: str, value: Any) -> None:
@@ -125,6 +126,11 @@ def test_what_callbacks_say_is_checked_too() -> None:
         Throttled("soon")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="failed"):
         PartialFailure([1])  # type: ignore[list-item]
+
+
+def test_enqueue_many_wants_many() -> None:
+    with pytest.raises(ValueError, match=r"operations must be an iterable.*enqueue\(\) takes"):
+        Batcher().enqueue_many(Operation(WATCHER, 1, None))  # type: ignore[arg-type]
 
 
 def test_durations_may_be_timedeltas() -> None:
