@@ -138,7 +138,6 @@ class Batcher(Entrance):
         self._state = State.NEW
         self._state_lock = threading.Lock()
         self._ended = threading.Event()
-        self._process = os.getpid()
         self.returned: list[Operation] = []
         """What stop() gave back."""
         _started.add(self)

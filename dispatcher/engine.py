@@ -202,6 +202,7 @@ class Engine:
 
     def _absorb(self) -> None:
         touched: dict[Lane, None] = {}
+        ordered: list[Operation] = []
         with self.buffer.lock:
             items = self.buffer.take_all()
             if not items:
@@ -223,14 +224,15 @@ class Engine:
                 elif isinstance(item, Chunk):
                     count += len(item.operations) - 1
                     if limited and not all(map(one_cost, item.operations)):
-                        for operation in item.operations:
-                            self._admit(operation, touched)
+                        ordered += item.operations
                     else:
                         lane.plain.extend(item.operations)
                 else:
-                    self._admit(item, touched)
+                    ordered.append(item)
             self.books.target += cost
             self.books.waiting += count
+        for operation in ordered:  # without the lock: keys are hashed and compared by user code
+            self._admit(operation, touched)
         self.lanes.ready_cost += cost
         # Not the last one's: who waited outside comes in after others with later tickets.
         self._newest = max(self._newest, max(map(one_ticket, items)))

@@ -174,7 +174,6 @@ class Lane:
         head = self.head(single=False)
         if head is None:
             return 0
-        total = head._cost
         room = int(min(self.full, len(self.plain) + len(self._heap)))
         ready = (entry.operation for entry in self._heap[:room] if entry.operation)
         entries = (operation._cost for operation in ready if operation.batchable)
@@ -183,8 +182,8 @@ class Lane:
         for cost in itertools.islice(costs, room):
             gathered += cost
             if gathered >= enough:
-                return max(total, enough)
-        return max(total, gathered)
+                return max(head._cost, enough)
+        return max(head._cost, gathered)
 
     def take(self, operation: Operation, batch: Batch) -> None:
         """Moves the head, as `head` gave it, into `batch`."""

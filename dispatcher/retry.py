@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from tenacity import Future, RetryCallState, Retrying
 from tenacity.stop import stop_never
-from tenacity.wait import wait_base
 
 Wait = Callable[[RetryCallState], float]
 Stop = Callable[[RetryCallState], bool]
@@ -60,8 +59,3 @@ class RetryPolicy:
         if self.stop(state):
             return None
         return max(0.0, float(self.wait(state)))
-
-
-def is_strategy(value: object) -> bool:
-    """Whether `value` is one of tenacity's wait strategies, or a function like one."""
-    return isinstance(value, wait_base) or callable(value)

@@ -96,7 +96,8 @@ class Watcher:
         return True
 
     def __repr__(self) -> str:
-        name = getattr(self.on_batch, "__qualname__", repr(self.on_batch))
+        # Not the repr of the user's object, which may raise where this is only to be logged.
+        name = getattr(self.on_batch, "__qualname__", type(self.on_batch).__qualname__)
         return f"Watcher({name})"
 
 
