@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from dispatcher import Event, Operation
+from dispatcher import Event, Operation, Watcher
 from dispatcher.batch import Batch
 from dispatcher.bell import Bell
 from dispatcher.buffer import Buffer
@@ -15,7 +15,7 @@ from dispatcher.entrance import Entrance
 from dispatcher.pause import Pause
 from dispatcher.runners import Job, Runners
 from dispatcher.settings import Settings
-from limiters import RateLimiter
+from limiters import ProvisionedResource, RateLimiter
 from limiters.testing import ManualClock
 
 
@@ -174,3 +174,24 @@ class Crank:
 
 
 FOREVER = math.inf
+
+
+def ignore(batch: list[Operation]) -> None:
+    pass
+
+
+def batchable(watcher: Watcher, *payloads: Any, cost: float = 1, **kwargs: Any) -> list[Operation]:
+    return [Operation(watcher, cost, one, batchable=True, **kwargs) for one in payloads]
+
+
+def limited(capacity: float, **settings: Any) -> Crank:
+    clock = ManualClock()
+    return Crank(limiter=ProvisionedResource(capacity, clock=clock), clock=clock, **settings)
+
+
+def ends(crank: Crank) -> Any:
+    def end() -> None:
+        for call in list(crank.calls):
+            call.end()
+
+    return end

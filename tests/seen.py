@@ -1,0 +1,41 @@
+"""Callbacks that remember, and waiting for what threads will do."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+
+from dispatcher import (
+    Operation,
+)
+
+PATIENCE = 30.0
+
+
+class Seen:
+    """A callback that remembers; it can be held until the test lets go."""
+
+    def __init__(self, *, held: bool = False) -> None:
+        self.batches: list[list[Any]] = []
+        self.entered = threading.Semaphore(0)
+        self.gate = threading.Event()
+        if not held:
+            self.gate.set()
+
+    def __call__(self, batch: list[Operation]) -> None:
+        self.batches.append([operation.payload for operation in batch])
+        self.entered.release()
+        assert self.gate.wait(PATIENCE)
+
+    @property
+    def payloads(self) -> list[Any]:
+        return [payload for batch in self.batches for payload in batch]
+
+
+def eventually(condition: Any) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        os.sched_yield()

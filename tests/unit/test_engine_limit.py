@@ -1,0 +1,204 @@
+"""The engine under a limit: laws C3 to C5 and C9 in one process; events; what is left."""
+
+from __future__ import annotations
+
+import pytest
+
+from dispatcher import (
+    Operation,
+    TooExpensiveError,
+    Watcher,
+)
+from dispatcher.engine import Waiter
+from limiters import ProvisionedResource
+from limiters.testing import ManualClock
+from tests.crank import Crank, batchable, ends, ignore, limited
+
+# The limit.
+
+
+def test_c3_capacity_below_ten_a_second_still_flows_at_100_ms() -> None:
+    for capacity in (0.5, 1, 7):
+        crank = limited(capacity, flush_interval=0.1)
+        watcher = Watcher(ignore)
+        crank.enqueue(*batchable(watcher, *range(1000), cost=min(1, capacity)))
+        crank.run(20, at_turn=ends(crank))
+        raised = sum(o.cost for _, batch in crank.raised for o in batch)
+        assert 0.97 * capacity * 19 <= raised <= capacity * 21
+
+
+def test_c3_a_flush_without_capacity_lets_nothing_through_that_costs() -> None:
+    crank = limited(10)
+    watcher = Watcher(ignore)
+    crank.enqueue(Operation(watcher, 10, "all of it"))
+    crank.run(0.5)
+    crank.enqueue(Operation(watcher, 1, "costs"), Operation(watcher, 0, "free"))
+    for _ in range(5):
+        crank.flush()
+    assert [o.payload for _, b in crank.raised for o in b] == ["all of it", "free"]
+    crank.run(1)
+    assert crank.raised[-1][1][0].payload == "costs"
+
+
+def test_c4_a_dear_operation_goes_in_bounded_time_and_nothing_younger_overtakes_it() -> None:
+    crank = limited(100)
+    watcher = Watcher(ignore)
+    crank.enqueue(*(Operation(watcher, 5, n) for n in range(10)))
+    crank.run(0.5)
+    crank.enqueue(Operation(watcher, 90, "dear"))
+    crank.enqueue(*(Operation(watcher, 1, f"later {n}") for n in range(20)))
+    crank.run(3, at_turn=ends(crank))
+    order = [o.payload for _, batch in crank.raised for o in batch]
+    assert order == [*range(10), "dear", *(f"later {n}" for n in range(20))]
+    at = next(at for at, batch in crank.raised if batch[0].payload == "dear")
+    assert at <= 2
+
+
+def test_c4_a_dear_operation_goes_though_another_batcher_keeps_the_limiter_busy() -> None:
+    clock = ManualClock()
+    limiter = ProvisionedResource(100, clock=clock)
+    dear, busy = (Crank(limiter=limiter, clock=clock) for _ in range(2))
+    watcher = Watcher(ignore)
+    dear.enqueue(Operation(watcher, 50, "dear"))
+    for _ in range(400):
+        busy.enqueue(Operation(Watcher(ignore), 1, None))
+        busy.enqueue(Operation(Watcher(ignore), 1, None))
+        for crank in (busy, dear):
+            if crank.rung or crank.engine._posts or crank.wake <= clock.now():
+                crank.turn()
+            for call in list(crank.calls):
+                call.end()
+        clock.advance(0.01)
+    [(at, _)] = dear.raised
+    assert at <= 2.5
+    assert sum(one.cost for _, batch in busy.raised for one in batch) >= 250
+
+
+def test_a_turn_that_nobody_takes_lapses() -> None:
+    clock = ManualClock()
+    limiter = ProvisionedResource(100, clock=clock)
+    limiter.grant(100, 100, "a").spend(100).started(0.0)
+    assert limiter.grant(60, 60, "gone").amount == 0
+    clock.advance(1.05)
+    assert limiter.grant(1, 0, "other").amount == 0
+    clock.advance(0.2)
+    assert limiter.grant(1, 0, "other").amount == 1
+
+
+def test_c4_what_costs_more_than_max_capacity_is_refused() -> None:
+    crank = limited(100)
+    with pytest.raises(TooExpensiveError, match="costs 101, more than the limiter's max_capacity"):
+        crank.enqueue(Operation(Watcher(ignore), 101, "dear"))
+    crank.enqueue(Operation(Watcher(ignore), 100, "just"))
+
+
+def test_c9_queued_operations_that_fit_no_more_fail_with_too_expensive() -> None:
+    clock = ManualClock()
+    limiter = ProvisionedResource(100, clock=clock)
+    crank = Crank(limiter=limiter, clock=clock)
+    errors: list[BaseException] = []
+    watcher = Watcher(ignore, on_failure=lambda operations, error: errors.append(error))
+    crank.enqueue(Operation(watcher, 90, "fits", key="k"), Operation(watcher, 80, "no", key="k"))
+    crank.enqueue(Operation(watcher, 5, "small", key="k"))
+    crank.turn()
+    limiter.set_capacity(50)
+    crank.run(0.1)
+    [_, handed] = crank.calls
+    assert handed.payloads == ["no"]
+    assert isinstance(handed.job.arguments[1], TooExpensiveError)
+    handed.end()
+    crank.calls[0].end()
+    crank.run(2)
+    assert crank.raised[-1][1][0].payload == "small"
+    assert crank.engine.books.read() == (5, 1, 0)
+
+
+def test_c5_demand_is_what_the_free_slots_can_use() -> None:
+    crank = limited(100, emit_request=True, max_concurrent_batches=2)
+    watcher = Watcher(ignore, max_batch_size=5)
+    crank.enqueue(*batchable(watcher, *range(100), cost=2))
+    crank.run(0.3)
+    assert len(crank.calls) == 2  # slow callbacks: what is left cannot be used
+    requests = [event.value for event in crank.events if event.name == "request"]
+    assert requests[-1] == 0
+    crank.calls[0].end()
+    crank.calls[0].end()
+    crank.run(0.001)
+    requests = [event.value for event in crank.events if event.name == "request"]
+    assert 0 < requests[-1] <= 20  # two slots, five operations each, of cost two
+
+
+def test_c5_what_waits_behind_a_key_in_flight_is_no_demand() -> None:
+    crank = limited(1000, emit_request=True)
+    watcher = Watcher(ignore)
+    crank.enqueue(*(Operation(watcher, 5, n, key="k") for n in range(10)))
+    crank.run(0.3)
+    assert len(crank.calls) == 1
+    assert [event.value for event in crank.events if event.name == "request"][-1:] in ([], [0])
+
+
+def test_an_idle_engine_asks_the_limiter_for_nothing() -> None:
+    crank = limited(100, emit_request=True)
+    crank.enqueue(*batchable(Watcher(ignore, max_batch_size=3), *range(50), cost=0.1))
+    crank.run(2)
+    crank.end_all()
+    crank.run(1)
+    crank.events.clear()
+    crank.run(9)
+    assert "request" not in crank.names()
+
+
+# Events.
+
+
+def test_frequent_events_come_only_when_asked_for() -> None:
+    crank = Crank(emit_batch=True, emit_flush=True)
+    [operation] = batchable(Watcher(ignore), "a")
+    crank.enqueue(operation)
+    crank.run(0.2)
+    assert crank.names() == ["flush-start", "batch", "flush-done"]
+    assert crank.events[1].metadata == [operation]
+    assert crank.events[1].value == crank.events[2].value == 1
+    quiet = Crank()
+    quiet.enqueue(Operation(Watcher(ignore), 1, "a"))
+    quiet.run(0.2)
+    assert quiet.names() == []
+
+
+# The rest.
+
+
+def test_b4_a_batch_for_which_there_is_no_thread_comes_back_and_is_not_an_attempt() -> None:
+    crank = limited(10)
+    crank.runners.refusing = True
+    operation = Operation(Watcher(ignore), 10, "a", key="k")
+    crank.enqueue(operation)
+    crank.turn()
+    assert crank.engine.books.read() == (10, 0, 1)
+    crank.runners.refusing = False
+    crank.run(1.5)
+    assert [call.payloads for call in crank.calls] == [["a"]]
+    assert operation.attempt == 1
+
+
+def test_waiting_ends_when_all_of_a_watchers_operations_have_ended() -> None:
+    crank, watcher = Crank(), Watcher(ignore, on_failure=lambda operations, error: None)
+    told: list[str] = []
+    crank.post(crank.engine.await_idle, Waiter(lambda: told.append("nothing yet")), watcher)
+    assert told == ["nothing yet"]
+    crank.enqueue(Operation(watcher, 1, "a"))
+    crank.post(crank.engine.await_idle, Waiter(lambda: told.append("idle")), watcher)
+    crank.post(crank.engine.await_drained, Waiter(lambda: told.append("drained")))
+    crank.end_all(OSError())
+    assert told == ["nothing yet"]  # the failure callback is still running
+    crank.end_all()
+    assert told[1:] == ["idle", "drained"]
+
+
+def test_watchers_that_are_done_are_forgotten() -> None:
+    crank = Crank()
+    for _ in range(100):
+        crank.enqueue(Operation(Watcher(ignore), 1, "a", key="k"))
+        crank.turn()
+        crank.end_all()
+    assert list(crank.engine.lanes) == []

@@ -1,0 +1,150 @@
+"""Ways in which a law once did not hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tenacity import wait_fixed
+
+from dispatcher import (
+    AlreadyEnqueuedError,
+    Operation,
+    Watcher,
+)
+from limiters import ProvisionedResource
+from limiters.testing import ManualClock
+from tests.crank import FOREVER, Crank, batchable, ends, ignore, limited
+
+
+def test_b9_who_waited_outside_and_came_in_late_is_not_forgotten() -> None:
+    crank, watcher = Crank(flush_interval=0.1), Watcher(ignore)
+    early, late = batchable(watcher, "early", "late")
+    early._where, late._where = next(crank.buffer.tickets), next(crank.buffer.tickets)
+    crank.buffer.inbox.extend([late, early])  # the later ticket comes in first
+    crank.turn()
+    crank.run(0.2)
+    assert [call.payloads for call in crank.calls] == [["late", "early"]]
+
+
+def test_b9_what_comes_in_during_a_turn_is_seen_before_the_engine_sleeps() -> None:
+    crank, watcher = Crank(), Watcher(ignore)
+    crank.buffer.ring_at = FOREVER  # as after a call that the engine has not answered yet
+    [operation] = batchable(watcher, "a")
+    crank.enqueue(operation)
+    assert not crank.buffer.look_at(0)
+
+
+def test_b9_a_full_batch_beside_one_in_flight_does_not_wait_for_the_timer() -> None:
+    crank = Crank(flush_interval=1000)
+    busy, other = Watcher(ignore, max_batch_size=2), Watcher(ignore)
+    crank.enqueue(*batchable(busy, 1, 2))
+    crank.run(0)
+    crank.enqueue(*batchable(other, "waits"))
+    crank.run(0)
+    crank.enqueue(*batchable(busy, 3, 4))
+    crank.run(0)
+    assert [call.payloads for call in crank.calls] == [[1, 2], [3, 4]]
+
+
+def test_c3_crumbs_of_fractions_hold_nothing_up() -> None:
+    crank = limited(1e6)
+    watcher = Watcher(ignore, max_batch_size=1)
+    for _ in range(20):
+        crank.enqueue(*(Operation(watcher, n / 100, n) for n in range(1, 60)))
+        crank.enqueue(Operation(watcher, 1e5, "large"))
+        crank.run(1, at_turn=ends(crank))
+    crank.engine.lanes.ready_cost = -1e-8
+    crank.enqueue(Operation(watcher, 0.091, "small"))
+    crank.run(1)
+    assert crank.raised[-1][1][0].payload == "small"
+
+
+@pytest.mark.parametrize("wrong", [AttributeError("retry_after"), ZeroDivisionError()])
+def test_b6_a_strategy_that_raises_fails_its_batch_and_no_more(wrong: Exception) -> None:
+    def strategy(state: Any) -> float:
+        raise wrong
+
+    crank = Crank(pause_time=strategy)
+    crank.enqueue(Operation(Watcher(ignore, retry=strategy), 1, "a"))
+    crank.turn()
+    crank.end_all(OSError())
+    assert crank.engine.books.totals.failed == 1
+    assert crank.events[0].metadata is wrong
+    crank.post(crank.engine.begin_pause)
+    assert crank.events[-1].value == 0.5
+
+
+def test_b6_an_error_that_cannot_say_what_it_is_is_reported_all_the_same() -> None:
+    class MuteError(Exception):
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    crank = Crank()
+    crank.enqueue(Operation(Watcher(ignore), 1, "a"))
+    crank.turn()
+    crank.end_all(MuteError())
+    assert "MuteError" in crank.events[0].message
+
+
+def test_b2_while_its_batch_is_being_judged_an_operation_cannot_enter_again() -> None:
+    crank = Crank()
+    operation = Operation(Watcher(ignore, retry=wait_fixed(1)), 1, "a")
+    refused: list[bool] = []
+
+    def emit(name: str, *args: Any) -> None:
+        with pytest.raises(AlreadyEnqueuedError):
+            crank.enqueue(operation)
+        refused.append(True)
+
+    crank.enqueue(operation)
+    crank.turn()
+    crank.engine.endings._emit = emit
+    crank.end_all(OSError())
+    assert refused == [True]
+    assert crank.engine.books.read() == (1, 0, 1)
+
+
+def test_b1_retried_with_priority_it_is_still_before_what_came_later_of_its_key() -> None:
+    crank = limited(1000)
+    watcher = Watcher(ignore, retry=wait_fixed(1))
+    crank.enqueue(
+        Operation(watcher, 1, "k1", batchable=True, key="k"),
+        Operation(watcher, 1, "k2", key="k"),
+        Operation(watcher, 1, "first", batchable=True, priority=5),
+    )
+    crank.flush()
+    assert crank.calls[0].payloads == ["first", "k1"]
+    crank.end_all(OSError())
+    assert [o.payload for o in crank.stop()] == ["first", "k1", "k2"]
+
+
+def test_c5_without_a_free_slot_there_is_no_demand_whatever_the_batch_size() -> None:
+    crank = limited(1000, emit_request=True, max_concurrent_batches=1)
+    crank.enqueue(Operation(Watcher(ignore), 1, "slow"))
+    crank.turn()
+    crank.enqueue(*batchable(Watcher(ignore), *range(500)))
+    crank.run(0.5)
+    assert [event.value for event in crank.events if event.name == "request"] in ([], [1, 0])
+
+
+def test_a_failed_operation_that_grew_too_dear_leaves_nothing_behind() -> None:
+    clock = ManualClock()
+    limiter = ProvisionedResource(100, clock=clock)
+    crank = Crank(limiter=limiter, clock=clock)
+    crank.enqueue(Operation(Watcher(ignore, retry=wait_fixed(1)), 90, "a"))
+    crank.turn()
+    crank.end_all(OSError())
+    limiter.set_capacity(50)
+    crank.run(5)
+    assert crank.engine.endings._since == {}
+    assert crank.engine.books.totals.failed == 1
+
+
+def test_b4_the_system_may_give_threads_again() -> None:
+    crank = Crank()
+    assert crank.runners.threads_left == 2000
+    crank.runners._most_threads = 1
+    crank.runners.threads_used = 1
+    crank.runners.ended(on_loop=False)
+    assert crank.runners.threads_left == 2000
