@@ -17,3 +17,11 @@ class LimiterError(DispatcherError):
 
 class ImproperOrderError(DispatcherError):
     """A call that does not fit the state: started twice, stopped before it was started."""
+
+
+class LeaseManagerError(LimiterError):
+    """Whoever keeps the leases gave no answer, or refused: only what is reserved can be used."""
+
+
+class SharedCapacityNotProvisionedError(LimiterError):
+    """Shared capacity was asked for, and there is nobody to share it with."""

@@ -16,6 +16,8 @@ from __future__ import annotations
 import heapq
 import math
 
+from limiters.portion import portion
+
 BURST = 0.1
 """The share of a period's capacity that may go at once after a rest."""
 
@@ -66,9 +68,12 @@ class WindowLedger:
     1.006
     """
 
-    def __init__(self, capacity: float, period: float, guard: float = GUARD) -> None:
+    def __init__(
+        self, capacity: float, period: float, *, guard: float = GUARD, burst: float = BURST
+    ) -> None:
         self.capacity = capacity
         self.period = period
+        self._burst = burst
         self._life = period + guard
         self._slice = period / SLICES
         self._held = 0.0
@@ -80,11 +85,13 @@ class WindowLedger:
     @property
     def burst(self) -> float:
         """What may go at once after a rest."""
-        return self.capacity * BURST
+        return self.capacity * self._burst
 
     def available(self, now: float, at_least: float = 0.0) -> float:
         """What may be charged now; amounts dearer than a burst say so in `at_least`."""
-        room = self.capacity - self._spent(now)
+        if not self.capacity:
+            return 0.0
+        room = self.capacity - self._held - self.spent(now)
         paced = min((now - self._paid_until) * self._rate, max(self.burst, at_least))
         free = min(room, paced - self._held)
         return max(0.0, free)
@@ -110,8 +117,10 @@ class WindowLedger:
 
     def ready_at(self, cost: float, now: float) -> float:
         """The earliest time at which `cost` may be available, as far as is known now."""
+        if not self.capacity:
+            return now + self.period
         ready = max(now, self._paid_until + (cost + self._held) / self._rate)
-        excess = self._spent(now) + cost - self.capacity - self._slack
+        excess = self.spent(now) + self._held + cost - self.capacity - self._slack
         if excess <= 0:
             return ready
         for expires, freed in self._coming_free(now):
@@ -121,8 +130,36 @@ class WindowLedger:
         return max(ready, now + self.period)
 
     def set_capacity(self, capacity: float) -> None:
-        """From now on no window is over `capacity`."""
+        """From now on no window is over `capacity`, which may be zero."""
         self.capacity = capacity
+
+    def spent(self, now: float) -> float:
+        """What counts now: what began in the last period, and what is about to begin."""
+        self._note_starts()
+        while self._expiries and self._expires(self._expiries[0]) <= now:
+            del self._started[heapq.heappop(self._expiries)]
+        return math.fsum((*self._started.values(), self.starting))
+
+    @property
+    def starting(self) -> float:
+        """What is charged and has not begun, as far as is known."""
+        return math.fsum(spend.cost for spend in self._starting)
+
+    def enter(self, cost: float, started_at: float) -> None:
+        """Counts `cost` that somebody else has spent."""
+        slice_ = math.ceil(started_at / self._slice)
+        if slice_ not in self._started:
+            self._started[slice_] = 0.0
+            heapq.heappush(self._expiries, slice_)
+        self._started[slice_] += cost
+
+    def take_out(self, cost: float, now: float) -> list[tuple[float, float]]:
+        """Stops counting `cost` of what has begun; (when, cost) of what was taken out."""
+        self.spent(now)
+        taken, left = portion(sorted(self._started.items()), cost)
+        self._started = dict(left)
+        self._expiries = sorted(self._started)
+        return [(slice_ * self._slice, part) for slice_, part in taken]
 
     @property
     def _rate(self) -> float:
@@ -132,28 +169,14 @@ class WindowLedger:
     def _slack(self) -> float:
         return self.capacity * ROUNDING
 
-    def _spent(self, now: float) -> float:
-        self._note_starts()
-        while self._expiries and self._expires(self._expiries[0]) <= now:
-            del self._started[heapq.heappop(self._expiries)]
-        waiting = (spend.cost for spend in self._starting)
-        return math.fsum((*self._started.values(), *waiting, self._held))
-
     def _note_starts(self) -> None:
         still_starting = []
         for spend in self._starting:
             if spend.started_at is None:
                 still_starting.append(spend)
             elif spend.cost:
-                self._enter(spend.cost, spend.started_at)
+                self.enter(spend.cost, spend.started_at)
         self._starting = still_starting
-
-    def _enter(self, cost: float, started_at: float) -> None:
-        slice_ = math.ceil(started_at / self._slice)
-        if slice_ not in self._started:
-            self._started[slice_] = 0.0
-            heapq.heappush(self._expiries, slice_)
-        self._started[slice_] += cost
 
     def _expires(self, slice_: int) -> float:
         return slice_ * self._slice + self._life

@@ -1,4 +1,4 @@
-"""For tests: time that moves only when it is told to."""
+"""Time that moves only when it is told to."""
 
 from __future__ import annotations
 

@@ -1,0 +1,110 @@
+"""Who gets how many partitions: weighted max-min, with remainders that rotate. Pure.
+
+Shares are fractions of partitions; partitions are not. Each instance gets its share rounded
+down; the partitions left over go to those who are owed most, until others are owed more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+MEMORY = 20.0
+"""Seconds after which what was owed is as good as forgotten."""
+
+ROUNDING = 1e-9
+
+
+class Ask(NamedTuple):
+    """What one instance wants: so many partitions, with such a weight; and what it is owed."""
+
+    wanted: int
+    weight: float = 1.0
+    credit: float = 0.0
+
+
+class Shares(NamedTuple):
+    """How the partitions are shared; `entitled` says what that means for one instance."""
+
+    level: float
+    """An instance's share is its weight times this, or what it wants if that is less."""
+    extra: float
+    """Who is owed at least this gets a left-over partition."""
+    last: float
+    """Who is owed at least this, and less than `extra`, gets the last one, worth a remainder."""
+
+
+def share_out(asks: Sequence[Ask], full: int, remainder: float) -> Shares:
+    """Shares `full` partitions, and one that is worth only `remainder` of one, among `asks`.
+
+    >>> shares = share_out([Ask(20), Ask(20), Ask(1)], full=20, remainder=0.0)
+    >>> shares.level
+    9.5
+    """
+    level = water_level(asks, full + remainder)
+    given = 0
+    owed = []
+    for ask in asks:
+        share = min(ask.wanted, ask.weight * level)
+        floor = math.floor(share + ROUNDING)
+        given += floor
+        if share < ask.wanted and share > floor + ROUNDING:
+            owed.append(ask.credit)
+    owed.sort(reverse=True)
+    left = full - given
+    extra = owed[min(left, len(owed)) - 1] if left > 0 and owed else math.inf
+    last = owed[left] if remainder > 0 and 0 <= left < len(owed) else extra
+    return Shares(level, extra, last)
+
+
+def water_level(asks: Sequence[Ask], units: float) -> float:
+    """The level up to which everybody is filled; infinite if there is enough for all."""
+    rest = [ask for ask in asks if ask.wanted > 0]
+    if sum(ask.wanted for ask in rest) <= units:
+        return math.inf
+    weight = math.fsum(ask.weight for ask in rest)
+    level = math.inf
+    while rest and weight > 0:
+        level = units / weight
+        unfilled = [ask for ask in rest if ask.wanted > ask.weight * level]
+        if len(unfilled) == len(rest):
+            break
+        units -= sum(ask.wanted for ask in rest if ask.wanted <= ask.weight * level)
+        rest = unfilled
+        weight = math.fsum(ask.weight for ask in rest)
+    return level
+
+
+class Entitled(NamedTuple):
+    """What one instance may hold."""
+
+    share: float
+    full: int
+    last: bool
+
+
+def entitled(shares: Shares, ask: Ask) -> Entitled:
+    """What `shares` mean for one who asks.
+
+    >>> shares = share_out([Ask(2), Ask(2, credit=0.1)], full=3, remainder=0.0)
+    >>> entitled(shares, Ask(2, credit=0.1)).full, entitled(shares, Ask(2)).full
+    (2, 1)
+    """
+    share = min(ask.wanted, ask.weight * shares.level)
+    floor = math.floor(share + ROUNDING)
+    if share >= ask.wanted:
+        return Entitled(share, ask.wanted, True)
+    if share <= floor + ROUNDING:
+        return Entitled(share, floor, False)
+    extra = ask.credit >= shares.extra
+    return Entitled(share, floor + extra, not extra and ask.credit >= shares.last)
+
+
+def credit_after(credit: float, owed: float, seconds: float) -> float:
+    """The credit of one who got `owed` partitions less than its share for so long.
+
+    Rounded, so that it does not depend on the order in which sums were made.
+    """
+    kept = credit * max(0.0, 1.0 - seconds / MEMORY)
+    return math.floor((kept + owed * seconds) * 1e6 + 0.5) / 1e6

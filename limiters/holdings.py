@@ -1,0 +1,291 @@
+"""One instance's part of a shared limit: what it holds and until when, what it may spend, what
+to ask next. Pure: whoever drives it tells the time, sends the requests and brings the replies.
+
+The rules that keep every window within the limit, on this side:
+
+* A request is sent again, as it is, until it is answered: then it is known what became of
+  everything in it. There is never a second one under way.
+* What is released stops being spent when the request is made, and takes its part of the
+  ledger along. What has been charged and not begun is covered by what is kept.
+* Leases are reckoned from before the request was sent, less a margin for clocks that do not
+  run alike; what others spent from when the reply came.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from limiters.leases import ranges
+from limiters.leases.messages import History, Reply, Request, Terms, partitions_of
+from limiters.leases.ranges import EMPTY, Ranges
+from limiters.window import WindowLedger
+
+DRIFT = 0.01
+"""The share by which an instance's clock may run slower than the coordinator's."""
+
+MARGIN = 0.003
+"""Seconds by which a lease ends sooner, beside the drift."""
+
+SOONEST = 0.05
+"""Seconds between two requests, however urgent the second is."""
+
+LATEST = 1.5
+"""How many sync intervals a request may be put off, to when something is expected."""
+
+BURST = 0.3
+"""The share of a period's worth that may go at once. More than for a limit of one's own: what
+comes along with a partition was spent at other times than one's own, and room comes back then."""
+
+SLICES = 200
+"""What was spent is told in slices of a period, rounded to the later end."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a reply has changed."""
+
+    gained: Ranges = EMPTY
+    lost: Ranges = EMPTY
+    missing: int = 0
+    """How many partitions were wanted and not granted."""
+    evicted: bool = False
+    disowned: bool = False
+    """Somebody else uses the same identity: it has to be given up."""
+
+
+class Holdings:
+    """See the module. Not thread-safe."""
+
+    def __init__(
+        self,
+        instance: str,
+        terms: Terms,
+        *,
+        interval: float = 0.5,
+        weight: float = 1.0,
+        reserved: float = 0.0,
+        label: str = "",
+    ) -> None:
+        self.instance = instance
+        self.terms = terms
+        """Those it follows: its own, until it is told of those in force."""
+        self.capacity = terms.capacity
+        """The shared capacity in force, as far as is known."""
+        self.interval = interval
+        self.weight = weight
+        self.reserved = reserved
+        self.label = label
+        self.held = EMPTY
+        self.until = -math.inf
+        """When it has to stop spending, by its own clock."""
+        self.ledger = WindowLedger(0.0, terms.period_ms / 1000, burst=BURST)
+        self.told: Reply | None = None
+        self.pending: Request | None = None
+        """The request that is under way, or has to be sent again."""
+        self.left = False
+
+        self._waiting = 0.0
+        self._gathering = 0.0
+        self._gathers_since = 0.0
+        self._peak = 0.0
+        self._asked = 0
+        self._asked_gathering = 0.0
+        self._seq = 0
+        self._until_ms = 0
+        self._last_call = -math.inf
+        self._next_call = -math.inf
+        self._failures = 0
+
+    # What it may spend.
+
+    def settle(self, now: float) -> float:
+        """What it holds at this time, in cost; the ledger knows it from now on."""
+        worth = self._worth(self.held) if now < self.until else 0.0
+        self.ledger.set_capacity(worth)
+        return worth
+
+    def _worth(self, held: Ranges) -> float:
+        factor = self.terms.factor
+        full = ranges.count(ranges.common(held, ranges.span(0, self._full)))
+        last = bool(ranges.common(held, self._last))
+        return full * factor + last * (self.capacity - self._full * factor)
+
+    @property
+    def _full(self) -> int:
+        return math.floor(self.capacity / self.terms.factor + 1e-9)
+
+    @property
+    def _last(self) -> Ranges:
+        """The partition that is worth only a remainder, if there is one."""
+        return ranges.span(self._full, partitions_of(self.capacity, self.terms.factor))
+
+    # What it wants.
+
+    def want(self, waiting: float, gathering: float, now: float) -> None:
+        """So much waits to be spent, of which `gathering` has to come together in one piece."""
+        self._waiting = waiting
+        if gathering != self._gathering:
+            self._gathering = gathering
+            self._gathers_since = now
+        self._peak = max(self._peak, self._need(now))
+
+    def _need(self, now: float) -> float:
+        """What was spent in the last period is likely to be wanted again in the next one."""
+        return max(self._waiting, self._gathering) + self.ledger.spent(now)
+
+    # When to ask, and what.
+
+    def next_call(self, now: float) -> float:
+        """When the next request is due; infinity for one who has nothing to say."""
+        if self._urgent(now):
+            return max(self._next_call if self._failures else 0.0, self._last_call + SOONEST)
+        if self.pending is not None:
+            idle = not self._waiting and now >= self.until
+            return math.inf if idle else self._next_call
+        if self.held or self._asked or self._waiting or self._seq == 0:
+            return self._next_call
+        return math.inf
+
+    def _urgent(self, now: float) -> bool:
+        if self.pending is not None or self.left or self._seq == 0:
+            return False
+        wanted = self._wanted(self._need(now))
+        if self._waiting and wanted > self._asked and (not self.held or wanted >= 2 * self._asked):
+            return True
+        if self._gathering > max(self._asked_gathering, self._worth(self.held)):
+            return True
+        return self.told is not None and self.told.at_once and bool(self._surplus(now))
+
+    def _wanted(self, need: float) -> int:
+        most = partitions_of(self.capacity, self.terms.factor)
+        return min(most, partitions_of(need, self.terms.factor))
+
+    def compose(self, now: float) -> Request:
+        """The request to send now: the one that was not answered, or a new one."""
+        self._last_call = now
+        if self.pending is None:
+            need = max(self._peak, self._need(now))
+            self._peak = 0.0
+            self._asked = self._wanted(need)
+            self._asked_gathering = self._gathering
+            self.pending = self._request(self._surplus(now, need), need, now)
+        return self.pending
+
+    def leave(self, now: float) -> Request:
+        """The last request, which gives back everything. One under way is sent first."""
+        assert self.pending is None
+        self.left = True
+        self._waiting = self._gathering = 0.0
+        self.pending = replace(self._request(self._spare(self.held), 0.0, now), leaving=True)
+        return self.pending
+
+    def _request(self, released: Ranges, need: float, now: float) -> Request:
+        spent = self.ledger.spent(now)
+        history = self._part_with(released, now)
+        self._seq += 1
+        waited = now - self._gathers_since if self._gathering else 0.0
+        return Request(
+            instance=self.instance,
+            seq=self._seq,
+            terms=self.terms,
+            held=self.held,
+            until_ms=self._until_ms,
+            released=released,
+            history=history,
+            need=need,
+            gathering=self._gathering,
+            waited_ms=int(waited * 1000),
+            weight=self.weight,
+            interval_ms=math.ceil(self.interval * 1000),
+            spent=spent,
+            reserved=self.reserved,
+            label=self.label,
+        )
+
+    def _surplus(self, now: float, need: float | None = None) -> Ranges:
+        """What it may not keep, or does not need."""
+        if self.told is None:
+            return EMPTY
+        wanted = self._wanted(max(self._peak, self._need(now)) if need is None else need)
+        full = ranges.common(self.held, ranges.span(0, self._full))
+        last = ranges.common(self.held, self._last)
+        gone = ranges.without(self.held, ranges.union(full, last))
+        keep = min(self.told.keep, wanted)
+        surplus = ranges.highest(full, max(0, ranges.count(full) - keep))
+        if last and (not self.told.keep_last or ranges.count(full) >= wanted):
+            surplus = ranges.union(surplus, last)
+        return self._spare(ranges.union(surplus, gone))
+
+    def _spare(self, surplus: Ranges) -> Ranges:
+        """As much of `surplus` as can go while what has not begun yet is covered."""
+        starting = self.ledger.starting
+        while surplus and self._worth(ranges.without(self.held, surplus)) < starting:
+            surplus = ranges.without(surplus, ranges.lowest(surplus, 1))
+        return surplus
+
+    def _part_with(self, released: Ranges, now: float) -> History:
+        if not released:
+            return ()
+        before = self._worth(self.held)
+        self.held = ranges.without(self.held, released)
+        kept = self._worth(self.held)
+        began = self.ledger.spent(now) - self.ledger.starting
+        goes = began * (1 - kept / before) if before and self.held else began
+        # What is kept has to cover what is left.
+        taken = self.ledger.take_out(max(goes, began + self.ledger.starting - kept), now)
+        self.settle(now)
+        return in_slices(taken, now, self.terms.period_ms)
+
+    # What came of it.
+
+    def unanswered(self, now: float) -> None:
+        """No reply came: the request has to be sent again, after a while."""
+        self._next_call = now + min(self.interval, SOONEST * 2**self._failures)
+        self._failures = min(self._failures + 1, 10)
+
+    def answered(self, reply: Reply, sent_at: float, now: float) -> News:
+        """Follows a reply to the request that was last sent, at `sent_at`."""
+        self.pending = None
+        self._failures = 0
+        if reply.stale:
+            return News(disowned=True)
+        self._follow(reply, now)
+        gained = ranges.without(reply.held, self.held)
+        lost = ranges.without(self.held, reply.held)
+        self.held = reply.held
+        for age_ms, cost in reply.history:
+            self.ledger.enter(cost, now - age_ms / 1000)
+        if not self.left:
+            self.until = sent_at + reply.lease_ms / 1000 * (1 - DRIFT) - MARGIN
+            self._until_ms = reply.until_ms
+        self.settle(now)
+        self._next_call = sent_at + self.interval
+        if reply.come_back_ms >= 0:
+            back = now + reply.come_back_ms / 1000
+            if back <= sent_at + LATEST * self.interval:
+                self._next_call = max(back, sent_at + SOONEST)
+        missing = max(0, self._asked - ranges.count(self.held))
+        return News(gained, lost, missing, evicted=reply.evicted)
+
+    def _follow(self, reply: Reply, now: float) -> None:
+        if reply.terms.period_ms != self.terms.period_ms:
+            entries = self.ledger.take_out(math.inf, now)
+            self.ledger = WindowLedger(0.0, reply.terms.period_ms / 1000, burst=BURST)
+            for at, cost in entries:
+                self.ledger.enter(cost, at)
+        self.terms = reply.terms
+        self.capacity = reply.capacity
+        self.interval = min(self.interval, reply.lease_ms / 4000)
+        self.told = reply
+
+
+def in_slices(entries: list[tuple[float, float]], now: float, period_ms: int) -> History:
+    """(when, cost) as (age in milliseconds, cost), never older than it was."""
+    slice_ms = max(1, period_ms // SLICES)
+    ages: dict[int, float] = {}
+    for at, cost in entries:
+        if cost > 0:
+            age_ms = max(0, math.floor((now - at) * 1000 / slice_ms) * slice_ms)
+            ages[age_ms] = ages.get(age_ms, 0.0) + cost
+    return tuple(sorted(ages.items()))

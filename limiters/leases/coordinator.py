@@ -1,0 +1,484 @@
+"""The coordinator of one limit: who holds which partitions, decided one request at a time. Pure.
+
+It is the twin of sync.lua, which does the same inside Redis: what one answers, the other does
+too, and a test holds them to it. What keeps every window within the limit:
+
+* Each instance's ledger, and the pool's, never counts more than its partitions are worth.
+  Partitions that are released bring their part of the ledger into the pool; those granted take
+  a part along, in proportion to their worth. So all ledgers together never exceed the limit.
+* An instance holds all of its partitions until one time, and reckons that time to be sooner
+  than the coordinator does. One that was not heard of is given up only a period after it: as
+  if it had spent everything at the last moment.
+* When it is not known who holds what (the first request ever, a lost state, another server),
+  nothing is granted until whatever may be out there has run out, and a period has passed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass, field, replace
+
+from limiters.fair_share import (
+    Ask,
+    Entitled,
+    Shares,
+    credit_after,
+    entitled,
+    share_out,
+    water_level,
+)
+from limiters.leases import ranges
+from limiters.leases.manager import LimitView, MemberView
+from limiters.leases.messages import History, Reply, Request, Terms, partitions_of
+from limiters.leases.ranges import EMPTY, Ranges
+from limiters.portion import portion
+
+GUARD_MS = 6
+"""What an entry counts beyond its period, as in the instances' own ledgers."""
+
+SLICES = 200
+"""The pool rounds what was spent to slices of a period, to the later end."""
+
+HAND_OVER_MS = 3
+"""How long after a holder's next request what it releases is expected to be there."""
+
+AT_ONCE_MS = 50
+"""How soon the next request comes from one who is to release at once."""
+
+ASKS_PER_MS = 10
+"""Shares are reckoned anew when they are older than a millisecond for so many who ask."""
+
+MOST_FOLDED = 50
+"""How many that were not heard of are given up in one request."""
+
+STARVED_MS = 2000
+"""How long an operation that needs a left-over partition gathers before it is put in line."""
+
+
+@dataclass(slots=True)
+class Ramp:
+    """How the capacity rises from what it was to what it is to be."""
+
+    start: float = 0.0
+    start_ms: int = 0
+    per_ms: float = 0.0
+
+    def capacity(self, goal: float, now_ms: int) -> float:
+        """What is in force at `now_ms`."""
+        if self.per_ms <= 0:
+            return goal
+        return min(goal, self.start + self.per_ms * (now_ms - self.start_ms))
+
+
+@dataclass(slots=True)
+class Member:
+    """What is known of one instance."""
+
+    seq: int
+    held: Ranges = EMPTY
+    until_ms: int = 0
+    gone_ms: int = 0
+    """When it is given up, unless it is heard of."""
+    seen_ms: int = 0
+    interval_ms: int = 0
+    need: float = 0.0
+    gathering: float = 0.0
+    wanted: int = 0
+    weight: float = 1.0
+    credit: float = 0.0
+    share: float = 0.0
+    given: list[tuple[int, float]] = field(default_factory=list)
+    """What came along with its last grant, to be told again if the reply was lost."""
+    evicted: bool = False
+    spent: float = 0.0
+    reserved: float = 0.0
+    label: str = ""
+
+
+class Coordinator:
+    """See the module. One per limit. Not thread-safe."""
+
+    def __init__(self, *, forgetful: bool = True) -> None:
+        self.forgetful = forgetful
+        """Whether a state that is not there may have been lost."""
+        self.forget()
+
+    def forget(self) -> None:
+        """Loses everything, as a server that is restarted empty does."""
+        self.terms: Terms | None = None
+        self.ramp = Ramp()
+        self.server = ""
+        self.now_ms = 0
+        self.quarantine_ms = 0
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self.partitions = self.full = 0
+        self.remainder = 0.0
+        self.last: Ranges = EMPTY
+        """The partition that is worth only a remainder, if there is one."""
+        self.free: Ranges = EMPTY
+        self.condemned: Ranges = EMPTY
+        """Held, but beyond the number of partitions that there are now."""
+        self.pool: dict[int, float] = {}
+        self.members: dict[str, Member] = {}
+        self.going: list[tuple[int, str]] = []
+        """A heap of when each is given up, as far as was known when it was entered."""
+        self.asking: dict[str, Member] = {}
+        self.dear: dict[str, int] = {}
+        self.coming: dict[str, int] = {}
+        self.shares = Shares(math.inf, math.inf, math.inf)
+        self.shares_ms = -1
+        self.fair_level = math.inf
+        """What the level would be if nothing were set aside for a dear operation."""
+        self.needs = 0.0
+
+    def sync(self, request: Request, now_ms: int, server: str = "") -> Reply:
+        """Serves one request. `server` is the identity of whoever keeps the state."""
+        created = self.terms is None
+        self._look_at_the_clock(request, now_ms, server)
+        self._follow_capacity()
+        self._fold()
+        member = self.members.get(request.instance)
+        if member is not None and request.seq < member.seq:
+            return Reply(stale=True)
+        again = member is not None and request.seq == member.seq
+        if member is None:
+            member = self._meet(request)
+        if not again:
+            self._hear(member, request)
+        return replace(self._answer(member, request, again), created=created)
+
+    # What is known, and whether it still counts.
+
+    def _look_at_the_clock(self, request: Request, now_ms: int, server: str) -> None:
+        terms = request.terms
+        if self.terms is None:
+            self.terms = replace(terms, version=max(1, terms.version))
+            self.ramp = Ramp()
+            self._unsure(now_ms, server)
+        elif server != self.server or now_ms < self.now_ms - self.terms.lease_ms:
+            self._unsure(now_ms, server)
+        self.now_ms = max(self.now_ms, now_ms)
+        if self.now_ms < self.quarantine_ms and terms.version > self.terms.version:
+            self.terms = terms
+            self.ramp = Ramp()
+            self._unsure(self.now_ms, server)
+
+    def _unsure(self, now_ms: int, server: str) -> None:
+        assert self.terms is not None
+        self.server = server
+        self.now_ms = now_ms
+        first = not self.forgetful and not self.quarantine_ms
+        self.quarantine_ms = now_ms + (0 if first else self._gone_after_ms)
+        self._start_over()
+
+    @property
+    def _terms(self) -> Terms:
+        assert self.terms is not None
+        return self.terms
+
+    @property
+    def _gone_after_ms(self) -> int:
+        return self._terms.lease_ms + self._terms.period_ms + GUARD_MS
+
+    @property
+    def capacity(self) -> float:
+        """What is in force."""
+        return self.ramp.capacity(self._terms.capacity, self.now_ms)
+
+    def _follow_capacity(self) -> None:
+        before, now = self.partitions, partitions_of(self.capacity, self._terms.factor)
+        self.partitions = now
+        self.full = math.floor(self.capacity / self._terms.factor + 1e-9)
+        self.remainder = 0.0
+        if self.full < now:
+            self.remainder = self.capacity / self._terms.factor - self.full
+        self.last = ranges.span(self.full, now)
+        if before == now:
+            return
+        new, gone = ranges.span(before, now), ranges.span(now, before)
+        self.condemned = ranges.union(self.condemned, ranges.without(gone, self.free))
+        self.free = ranges.without(self.free, gone)
+        self.free = ranges.union(self.free, ranges.without(new, self.condemned))
+        self.condemned = ranges.without(self.condemned, new)
+        self.shares_ms = -1
+
+    # What people change by hand.
+
+    def set_capacity(
+        self, terms: Terms, now_ms: int, server: str = "", ramp: float | None = None
+    ) -> None:
+        """Changes the capacity to that of `terms`, a raise by at most `ramp` a millisecond.
+
+        Creates the limit if there is none; another factor means to start over.
+        """
+        if self.terms is None:
+            self.terms = replace(terms, version=1)
+            self._unsure(now_ms, server)
+            return
+        self.now_ms = max(self.now_ms, now_ms)
+        before = self.capacity
+        known = self.terms
+        rises = ramp is not None and terms.capacity > before
+        self.ramp = Ramp(before, self.now_ms, ramp or 0.0) if rises else Ramp()
+        self.terms = replace(known, capacity=terms.capacity, version=known.version + 1)
+        if terms.factor != known.factor:
+            self.terms = replace(self.terms, factor=terms.factor)
+            self.ramp = Ramp()
+            self._unsure(self.now_ms, self.server)
+
+    def evict(self, instance: str) -> bool:
+        """Takes everything from `instance` and grants it nothing more; whether it is known."""
+        member = self.members.get(instance)
+        if member is not None:
+            member.evicted = True
+        return member is not None
+
+    def look(self, now_ms: int) -> LimitView | None:
+        """What is known, as of then. Changes nothing."""
+        if self.terms is None:
+            return None
+        return LimitView(
+            terms=self.terms,
+            capacity=self.ramp.capacity(self.terms.capacity, now_ms),
+            partitions=self.partitions,
+            free=self.free,
+            quarantine_ms=max(0, self.quarantine_ms - now_ms),
+            members=tuple(
+                MemberView(
+                    instance=name,
+                    label=one.label,
+                    held=one.held,
+                    lease_ms=one.until_ms - now_ms,
+                    seen_ms=now_ms - one.seen_ms,
+                    need=one.need,
+                    gathering=one.gathering,
+                    spent=one.spent,
+                    share=one.share,
+                    weight=one.weight,
+                    reserved=one.reserved,
+                    evicted=one.evicted,
+                )
+                for name, one in sorted(self.members.items())
+            ),
+        )
+
+    def _fold(self) -> None:
+        for _ in range(MOST_FOLDED):
+            if not self.going or self.going[0][0] > self.now_ms:
+                return
+            name = heapq.heappop(self.going)[1]
+            member = self.members[name]
+            if member.gone_ms > self.now_ms:
+                heapq.heappush(self.going, (member.gone_ms, name))
+            else:
+                self._take_back(member.held)
+                for known in (self.members, self.asking, self.dear, self.coming):
+                    known.pop(name, None)
+
+    def _take_back(self, released: Ranges) -> None:
+        there = ranges.span(0, self.partitions)
+        self.free = ranges.union(self.free, ranges.common(released, there))
+        self.condemned = ranges.without(self.condemned, released)
+
+    def _meet(self, request: Request) -> Member:
+        member = Member(request.seq, seen_ms=self.now_ms, gone_ms=self.now_ms)
+        self.members[request.instance] = member
+        heapq.heappush(self.going, (self.now_ms, request.instance))
+        # Who shows a lease that has not run out keeps it while nothing is known.
+        if (
+            self.now_ms < min(self.quarantine_ms, request.until_ms)
+            and request.terms.factor == self._terms.factor
+        ):
+            member.held = ranges.common(request.held, self.free)
+            self.free = ranges.without(self.free, member.held)
+        return member
+
+    # What it was told.
+
+    def _hear(self, member: Member, request: Request) -> None:
+        member.credit = self._credit(member)
+        released = ranges.common(request.released, member.held)
+        if released:
+            member.held = ranges.without(member.held, released)
+            self._take_back(released)
+            self._remember(request.history)
+        member.seq = request.seq
+        member.given = []
+        member.interval_ms = request.interval_ms
+        member.weight = request.weight
+        member.spent = request.spent
+        member.reserved = request.reserved
+        member.label = request.label
+        idle = request.leaving or member.evicted
+        member.need = 0.0 if idle else request.need
+        member.gathering = 0.0 if idle else request.gathering
+        member.wanted = min(partitions_of(member.need, self._terms.factor), self.partitions)
+        if member.wanted:
+            self.asking[request.instance] = member
+        else:
+            self.asking.pop(request.instance, None)
+
+    def _credit(self, member: Member) -> float:
+        """What it is owed by now. Who has all it wants is owed nothing."""
+        if member.wanted <= member.share:
+            return 0.0
+        since = (self.now_ms - member.seen_ms) / 1000
+        return credit_after(member.credit, member.share - self._units(member.held), since)
+
+    def _remember(self, history: History) -> None:
+        slice_ms = max(1, self._terms.period_ms // SLICES)
+        for age_ms, cost in history:
+            at = math.ceil((self.now_ms - age_ms) / slice_ms) * slice_ms
+            self.pool[at] = self.pool.get(at, 0.0) + cost
+
+    def _units(self, held: Ranges) -> float:
+        """What `held` is worth, in partitions."""
+        full = ranges.count(ranges.common(held, ranges.span(0, self.full)))
+        return full + self.remainder * bool(ranges.common(held, self.last))
+
+    # What it is told.
+
+    def _answer(self, member: Member, request: Request, again: bool) -> Reply:
+        self._share_out()
+        if self._line_up(member, request):
+            self._share_out()
+        right = self._right(member, request)
+        certain = self.now_ms >= self.quarantine_ms
+        if certain and not again and not request.leaving:
+            self._grant(member, right)
+        full = ranges.count(ranges.common(member.held, ranges.span(0, self.full)))
+        last = bool(ranges.common(member.held, self.last))
+        keep_last = self._may_have_last(member, right, full)
+        too_many = certain and (full > right.full or (last and not keep_last))
+        at_once = certain and (
+            full > math.ceil(right.share - 1e-9) or ranges.count(member.held) > full + last
+        )
+        short = full < right.full or (keep_last and not last)
+        member.share = right.share
+        member.seen_ms = self.now_ms
+        if not request.leaving:
+            member.until_ms = self.now_ms + self._terms.lease_ms
+            member.gone_ms = self.now_ms + self._gone_after_ms
+        return Reply(
+            held=member.held,
+            until_ms=member.until_ms,
+            lease_ms=self._terms.lease_ms,
+            history=tuple((max(0, self.now_ms - at), cost) for at, cost in member.given),
+            share=right.share,
+            keep=right.full if certain else max(right.full, full),
+            keep_last=keep_last or not certain,
+            at_once=at_once,
+            come_back_ms=self._come_back(request, too_many, at_once, short),
+            quarantine_ms=max(0, self.quarantine_ms - self.now_ms),
+            evicted=member.evicted,
+            capacity=self.capacity,
+            terms=self._terms,
+            members=len(self.members),
+            needs=self.needs,
+            free=ranges.count(ranges.without(self.free, self.last)),
+        )
+
+    def _right(self, member: Member, request: Request) -> Entitled:
+        if request.instance == self._admitted():
+            full, last = self._set_aside(member.gathering)
+            return Entitled(float(full), full, last)
+        return entitled(self.shares, Ask(member.wanted, member.weight, member.credit))
+
+    def _may_have_last(self, member: Member, right: Entitled, full: int) -> bool:
+        """Who gets all it wants gets the last one only in place of a full one."""
+        return right.last and (full < right.full or right.full < member.wanted)
+
+    def _grant(self, member: Member, right: Entitled) -> None:
+        full = ranges.count(ranges.common(member.held, ranges.span(0, self.full)))
+        granted = ranges.lowest(ranges.without(self.free, self.last), right.full - full)
+        if self._may_have_last(member, right, full + ranges.count(granted)):
+            granted = ranges.union(granted, ranges.common(self.free, self.last))
+        member.given = self._take(granted)
+        member.held = ranges.union(member.held, granted)
+
+    def _line_up(self, member: Member, request: Request) -> bool:
+        """Operations dearer than a share are let through one at a time, the oldest first.
+
+        Whether the line has changed, and with it the shares.
+        """
+        name = request.instance
+        lines_up = 0 < member.gathering <= self.capacity and (
+            name in self.dear or self._is_dear(member, request.waited_ms)
+        )
+        if lines_up == (name in self.dear):
+            return False
+        if lines_up:
+            first = self._admitted()
+            since = self.now_ms - request.waited_ms
+            # The one that gathers already is not sent back.
+            self.dear[name] = since if first is None else max(since, self.dear[first] + 1)
+        else:
+            del self.dear[name]
+        self.shares_ms = -1
+        return True
+
+    def _is_dear(self, member: Member, waited_ms: int) -> bool:
+        share = min(member.wanted, member.weight * self.fair_level)
+        units = member.gathering / self._terms.factor - 1e-9
+        if waited_ms < STARVED_MS + 2 * self._terms.period_ms:
+            return units > math.ceil(share - 1e-9)
+        return units > math.floor(share + 1e-9)
+
+    def _admitted(self) -> str | None:
+        return min(self.dear, key=lambda name: (self.dear[name], name), default=None)
+
+    def _set_aside(self, gathering: float) -> tuple[int, bool]:
+        units = partitions_of(gathering, self._terms.factor)
+        return min(units, self.full), units > self.full
+
+    def _share_out(self) -> None:
+        age_ms = self.now_ms - self.shares_ms
+        if self.shares_ms >= 0 and age_ms < len(self.asking) // ASKS_PER_MS:
+            return
+        self.shares_ms = self.now_ms
+        self.needs = math.fsum(one.need for one in self.asking.values()) / self._terms.factor
+        asks = {
+            name: Ask(one.wanted, one.weight, self._credit(one))
+            for name, one in self.asking.items()
+        }
+        full, remainder = self.full, self.remainder
+        self.fair_level = water_level(list(asks.values()), full + remainder)
+        admitted = self._admitted()
+        if admitted is not None:
+            aside, all_of_it = self._set_aside(self.members[admitted].gathering)
+            full -= aside
+            remainder = 0.0 if all_of_it else remainder
+            asks.pop(admitted, None)
+        self.shares = share_out(list(asks.values()), full, remainder)
+
+    def _take(self, granted: Ranges) -> list[tuple[int, float]]:
+        """Takes `granted` out of what is free, with its part of what was spent."""
+        if not granted:
+            return []
+        oldest = self.now_ms - self._terms.period_ms - GUARD_MS
+        spent = [entry for entry in sorted(self.pool.items()) if entry[0] > oldest]
+        part = self._units(granted) / self._units(self.free)
+        self.free = ranges.without(self.free, granted)
+        whole = sum(cost for _, cost in spent)
+        taken, left = portion(spent, whole * part if self.free else whole)
+        self.pool = dict(left)
+        return taken
+
+    def _come_back(self, request: Request, too_many: bool, at_once: bool, short: bool) -> int:
+        name = request.instance
+        self.coming = {
+            one: at for one, at in self.coming.items() if at > self.now_ms and one != name
+        }
+        if too_many:
+            soon = AT_ONCE_MS if at_once else request.interval_ms
+            self.coming[name] = self.now_ms + soon + HAND_OVER_MS
+            return -1
+        if self.now_ms < self.quarantine_ms:
+            return self.quarantine_ms - self.now_ms
+        if not short or not self.coming:
+            return -1
+        first = min(self.coming, key=lambda one: (self.coming[one], one))
+        return self.coming.pop(first) - self.now_ms

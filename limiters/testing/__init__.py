@@ -1,0 +1,16 @@
+"""For tests of one's own: time that moves when told to, and a cluster in virtual time."""
+
+from limiters.testing.clock import ManualClock
+from limiters.testing.cluster import SimulatedCluster
+from limiters.testing.network import Network
+from limiters.testing.work import Backlog, Dear, OnAndOff, Work
+
+__all__ = [
+    "Backlog",
+    "Dear",
+    "ManualClock",
+    "Network",
+    "OnAndOff",
+    "SimulatedCluster",
+    "Work",
+]

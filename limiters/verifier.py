@@ -1,0 +1,150 @@
+"""Judges a run from the log of what was spent when: did any window go over, was it fair?
+
+It knows nothing of ledgers and leases. Whoever ran callbacks notes (time, instance, cost) as
+each of them began, by one clock, and hands the notes in.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from limiters.arguments import Seconds, amount, seconds
+
+ROUNDING = 1e-9
+"""The share of the capacity by which sums of fractions may be off."""
+
+
+class Spent(NamedTuple):
+    """One entry of the log: when a callback began, whose it was, what it cost."""
+
+    at: float
+    instance: str
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What `verify` found."""
+
+    windows: int
+    """How many windows were looked at: one that ends with each entry; none in between is worse."""
+    over: int
+    worst: float
+    """The fullest window, as a share of the limit that was in force."""
+    worst_at: float
+    total: float
+    used: float
+    """The share of the capacity that was used from the first entry to the last."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether no window was over (law C1)."""
+        return not self.over
+
+    def __str__(self) -> str:
+        if not self.windows:
+            return "nothing was spent"
+        result = "no window over" if self.holds else f"{self.over} OVER"
+        return (
+            f"{result} of {self.windows}; the fullest at {self.worst:.4f} of the limit, "
+            f"ending at {self.worst_at:.3f}; {self.used:.4f} of the capacity used"
+        )
+
+
+Capacity = float | Sequence[tuple[float, float]]
+"""A capacity, or those in force one after the other: (from when, capacity)."""
+
+
+def verify(
+    log: Iterable[tuple[float, str, float]], capacity: Capacity, *, period: Seconds = 1.0
+) -> Verdict:
+    """Judges every window of `period` of a run against the `capacity` that all shared.
+
+    Where the capacity changed, a window is held against the largest that was in force in it.
+    Reserved capacity, if there is any, belongs into `capacity`: that of all instances.
+
+    >>> print(verify([(0.0, "a", 6), (0.5, "b", 4), (0.9, "a", 1)], 10))
+    1 OVER of 3; the fullest at 1.1000 of the limit, ending at 0.900; 1.1000 of the capacity used
+    """
+    period = seconds("period", period)
+    steps = _steps(capacity)
+    entries = sorted(Spent(*entry) for entry in log)
+    if not entries:
+        return Verdict(0, 0, 0.0, 0.0, 0.0, 0.0)
+    times = [entry.at for entry in entries]
+    sums = list(itertools.accumulate((entry.cost for entry in entries), initial=0.0))
+    over, worst, worst_at = 0, 0.0, times[0]
+    first = 0
+    for end, at in enumerate(times):
+        while times[first] <= at - period:
+            first += 1
+        if end + 1 < len(times) and times[end + 1] == at:
+            continue  # what begins at the same moment is in the same window
+        limit = _largest(steps, at - period, at)
+        spent = sums[end + 1] - sums[first]
+        full = spent / limit if limit else math.inf
+        over += full > 1 + ROUNDING
+        if full > worst:
+            worst, worst_at = full, at
+    total = sums[-1]
+    return Verdict(
+        windows=len(set(times)),
+        over=over,
+        worst=worst,
+        worst_at=worst_at,
+        total=total,
+        used=total / _could_have(steps, times[0], max(times[-1], times[0] + period)),
+    )
+
+
+def fairness(
+    log: Iterable[tuple[float, str, float]],
+    instances: Sequence[str],
+    *,
+    start: float,
+    end: float,
+    weights: Mapping[str, float] | None = None,
+) -> float:
+    """Jain's index of what `instances` spent in [start, end): 1.0 if all spent the same.
+
+    With `weights`, of what they spent for their weight.
+
+    >>> fairness([(0, "a", 3), (1, "b", 3)], ["a", "b"], start=0, end=5)
+    1.0
+    """
+    spent = dict.fromkeys(instances, 0.0)
+    for at, instance, cost in log:
+        if start <= at < end and instance in spent:
+            spent[instance] += cost / (weights[instance] if weights else 1.0)
+    squares = math.fsum(cost * cost for cost in spent.values())
+    if not squares:
+        return 1.0
+    return math.fsum(spent.values()) ** 2 / (len(spent) * squares)
+
+
+def _steps(capacity: Capacity) -> list[tuple[float, float]]:
+    if isinstance(capacity, (int, float)):
+        return [(-math.inf, amount("capacity", capacity))]
+    steps = sorted((at, amount("capacity", one, zero=True)) for at, one in capacity)
+    if not steps:
+        raise ValueError("capacity must name at least one capacity, not an empty list")
+    return [(-math.inf, steps[0][1]), *steps[1:]]
+
+
+def _largest(steps: list[tuple[float, float]], start: float, end: float) -> float:
+    first = bisect.bisect_right(steps, (start, math.inf)) - 1
+    last = bisect.bisect_right(steps, (end, math.inf))
+    return max(capacity for _, capacity in steps[max(first, 0) : last])
+
+
+def _could_have(steps: list[tuple[float, float]], start: float, end: float) -> float:
+    ends = [at for at, _ in steps[1:]] + [math.inf]
+    return math.fsum(
+        capacity * max(0.0, min(end, until) - max(start, since))
+        for (since, capacity), until in zip(steps, ends, strict=True)
+    )
