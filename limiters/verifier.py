@@ -61,17 +61,24 @@ Capacity = float | Sequence[tuple[float, float]]
 
 
 def verify(
-    log: Iterable[tuple[float, str, float]], capacity: Capacity, *, period: Seconds = 1.0
+    log: Iterable[tuple[float, str, float]],
+    capacity: Capacity,
+    *,
+    period: Seconds = 1.0,
+    settling: Seconds = 0.0,
 ) -> Verdict:
     """Judges every window of `period` of a run against the `capacity` that all shared.
 
-    Where the capacity changed, a window is held against the largest that was in force in it.
+    Where the capacity changed, a window is held against the largest that was in force in it
+    or less than `settling` before: an instance that is cut off may follow the old one until its
+    lease ends.
     Reserved capacity, if there is any, belongs into `capacity`: that of all instances.
 
     >>> print(verify([(0.0, "a", 6), (0.5, "b", 4), (0.9, "a", 1)], 10))
     1 OVER of 3; the fullest at 1.1000 of the limit, ending at 0.900; 1.1000 of the capacity used
     """
     period = seconds("period", period)
+    settling = seconds("settling", settling, zero=True)
     steps = _steps(capacity)
     entries = sorted(Spent(*entry) for entry in log)
     if not entries:
@@ -85,7 +92,7 @@ def verify(
             first += 1
         if end + 1 < len(times) and times[end + 1] == at:
             continue  # what begins at the same moment is in the same window
-        limit = _largest(steps, at - period, at)
+        limit = _largest(steps, at - period - settling, at)
         spent = sums[end + 1] - sums[first]
         full = spent / limit if limit else math.inf
         over += full > 1 + ROUNDING

@@ -12,6 +12,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 from limiters.holdings import Holdings
@@ -210,6 +211,8 @@ class SimulatedCluster:
         self.holdings = holdings
         self.coordinator = coordinator or Coordinator()
         self.log: list[Spent] = []
+        self.limits: list[tuple[float, float]] = [(0.0, capacity)]
+        """The capacities that were in force, as `verify` takes them."""
         self.now = 0.0
         self.instances: dict[str, SimulatedInstance] = {}
         self.away_until = -math.inf
@@ -239,7 +242,10 @@ class SimulatedCluster:
         """The coordinator's answer, unless it is away."""
         if now < self.away_until:
             return None
-        return self.coordinator.sync(request, self.server_ms(now), str(self._server))
+        reply = self.coordinator.sync(request, self.server_ms(now), str(self._server))
+        if self.coordinator.capacity != self.limits[-1][1]:
+            self.limits.append((now, self.coordinator.capacity))
+        return reply
 
     def server_ms(self, now: float) -> int:
         """What the server's clock says."""
@@ -262,6 +268,11 @@ class SimulatedCluster:
     def stop_serving(self, seconds: float) -> None:
         """The coordinator is away, and comes back with its state."""
         self.away_until = self.now + seconds
+
+    def set_capacity(self, capacity: float) -> None:
+        """Changes the limit for all, as an operator does."""
+        terms = replace(self.coordinator.terms or self.terms, capacity=capacity)
+        self.coordinator.set_capacity(terms, self.server_ms(self.now), str(self._server))
 
     def forget(self) -> None:
         """The coordinator is restarted and knows nothing."""
