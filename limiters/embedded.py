@@ -66,7 +66,7 @@ class EmbeddedRedis:
     'redis://127.0.0.1:.../0'
     """
 
-    _arguments: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()  # on the command line, for a subclass to say
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class EmbeddedRedis:
             self._removal = weakref.finalize(self, _remove, self._directory, self._owner)
         for tries_left in reversed(range(1 if self._port else _TRIES)):
             try:
-                self._start(binary, self._port or _free_port(), self._directory)
+                self._start(binary, self._port or free_port(), self._directory)
                 return
             except ServerStartError as error:
                 if tries_left == 0 or "already in use" not in error.log:
@@ -186,7 +186,7 @@ class EmbeddedRedis:
             config.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
             config.chmod(0o600)
         log = directory / "server.log"
-        self._process = Tethered([binary, config.name, *self._arguments], directory, log)
+        self._process = Tethered([binary, config.name, *self.arguments], directory, log)
         try:
             self._wait_until_ready(self._process, port)
         except BaseException as error:
@@ -243,7 +243,8 @@ def _remove(directory: Path, owner: int) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on at present."""
     choose = random.SystemRandom()  # Hypothesis and others seed the module's own for everyone
     while True:
         port = choose.choice(_PORTS)
