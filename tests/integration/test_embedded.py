@@ -181,10 +181,9 @@ import os, time
 from limiters.embedded import EmbeddedRedis
 server = EmbeddedRedis(appendonly=True)
 server.start()
-if {fork} and os.fork() == 0:
-    print(os.getpid(), flush=True)
-else:
-    print(server.port, server._directory, flush=True)
+child = os.fork() if {fork} else None
+if child != 0:
+    print(server.port, server.pid, child or "", server._directory, flush=True)
 time.sleep(300)
 """
 
@@ -194,20 +193,19 @@ time.sleep(300)
 def test_its_owner_killed_it_is_gone_and_so_are_its_files(fork: bool, paused: bool) -> None:
     code = OWNER.format(fork=fork)
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as owner:
-        assert owner.stdout is not None
-        said = [owner.stdout.readline().split() for _ in range(1 + fork)]
-        port, directory = next(line for line in said if len(line) == 2)
-        children = [int(line[0]) for line in said if len(line) == 1]
-        if paused:
-            with Redis(port=int(port)) as client:
-                os.kill(client.info("server")["process_id"], signal.SIGSTOP)
-        owner.kill()
+        try:
+            assert owner.stdout is not None
+            port, pid, *child, directory = owner.stdout.readline().split()
+            if paused:
+                os.kill(int(pid), signal.SIGSTOP)
+        finally:
+            owner.kill()
         try:
             wait_until(lambda: refuses(int(port)))
             wait_until(lambda: not os.path.exists(directory))
         finally:
-            for child in children:
-                os.kill(child, signal.SIGKILL)
+            for one in child:
+                os.kill(int(one), signal.SIGKILL)
 
 
 def _stop_in_child(server: EmbeddedRedis) -> None:
