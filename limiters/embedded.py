@@ -85,7 +85,6 @@ class EmbeddedRedis:
         self._directory: Path | None = None
         self._removal: weakref.finalize[[Path, int], EmbeddedRedis] | None = None
         self._process: Tethered | None = None
-        self._owner = os.getpid()
 
     def __enter__(self) -> Self:
         self.start()
@@ -129,7 +128,7 @@ class EmbeddedRedis:
         binary = self._binary or find_server()
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="embedded-redis-"))
-            self._removal = weakref.finalize(self, _remove, self._directory, self._owner)
+            self._removal = weakref.finalize(self, _remove, self._directory, os.getpid())
         for tries_left in reversed(range(1 if self._port else _TRIES)):
             try:
                 self._start(binary, self._port or free_port(), self._directory)
