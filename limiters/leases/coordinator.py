@@ -35,7 +35,7 @@ from limiters.leases.ranges import EMPTY, Ranges
 from limiters.portion import portion
 
 GUARD_MS = 6
-"""What an entry counts beyond its period, as in the instances' own ledgers."""
+"""What an entry counts beyond each second of its period, as in the instances' own ledgers."""
 
 SLICES = 200
 """The pool rounds what was spent to slices of a period, to the later end."""
@@ -146,6 +146,7 @@ class Coordinator:
         again = member is not None and request.seq == member.seq
         if member is None:
             member = self._meet(request)
+        member.credit, member.seen_ms = self._credit(member), self.now_ms
         if not again:
             self._hear(member, request)
         return replace(self._answer(member, request, again), created=created)
@@ -181,7 +182,13 @@ class Coordinator:
 
     @property
     def _gone_after_ms(self) -> int:
-        return self._terms.lease_ms + self._terms.period_ms + GUARD_MS
+        return self._terms.lease_ms + self._counts_ms
+
+    @property
+    def _counts_ms(self) -> int:
+        """For how long what was spent counts."""
+        period_ms = self._terms.period_ms
+        return period_ms + max(GUARD_MS, math.ceil(period_ms * GUARD_MS / 1000))
 
     @property
     def capacity(self) -> float:
@@ -299,7 +306,6 @@ class Coordinator:
     # What it was told.
 
     def _hear(self, member: Member, request: Request) -> None:
-        member.credit = self._credit(member)
         released = ranges.common(request.released, member.held)
         if released:
             member.held = ranges.without(member.held, released)
@@ -358,7 +364,6 @@ class Coordinator:
         )
         short = full < right.full or (keep_last and not last)
         member.share = right.share
-        member.seen_ms = self.now_ms
         if not request.leaving:
             member.until_ms = self.now_ms + self._terms.lease_ms
             member.gone_ms = self.now_ms + self._gone_after_ms
@@ -458,7 +463,7 @@ class Coordinator:
         """Takes `granted` out of what is free, with its part of what was spent."""
         if not granted:
             return []
-        oldest = self.now_ms - self._terms.period_ms - GUARD_MS
+        oldest = self.now_ms - self._counts_ms
         spent = [entry for entry in sorted(self.pool.items()) if entry[0] > oldest]
         part = self._units(granted) / self._units(self.free)
         self.free = ranges.without(self.free, granted)
