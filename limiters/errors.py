@@ -15,6 +15,21 @@ class LimiterError(DispatcherError):
     """Something about a rate limiter."""
 
 
+class ServerNotFoundError(LimiterError):
+    """There is no Redis server on this machine that could be started."""
+
+
+class ServerStartError(LimiterError):
+    """A Redis server was started and never became ready; `log` is what it said."""
+
+    def __init__(self, message: str, log: str) -> None:
+        super().__init__(message)
+        self.log = log
+
+    def __reduce__(self) -> tuple[type[ServerStartError], tuple[str, str]]:
+        return type(self), (str(self), self.log)
+
+
 class ImproperOrderError(DispatcherError):
     """A call that does not fit the state: started twice, stopped before it was started."""
 

