@@ -1,17 +1,33 @@
 """Budgets: who may spend how much, now."""
 
-from limiters.errors import DispatcherError, ImproperOrderError, LimiterError
+from typing import TYPE_CHECKING
+
+from limiters.errors import DispatcherError, ImproperOrderError, LeaseManagerError, LimiterError
 from limiters.events import Event, Listener
 from limiters.limiter import Grant, RateLimiter
 from limiters.provisioned import ProvisionedResource
+
+if TYPE_CHECKING:
+    from limiters.leases.redis import RedisLeaseManager
 
 __all__ = [
     "DispatcherError",
     "Event",
     "Grant",
     "ImproperOrderError",
+    "LeaseManagerError",
     "LimiterError",
     "Listener",
     "ProvisionedResource",
     "RateLimiter",
+    "RedisLeaseManager",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # Redis is only for those who use it: `import limiters` neither needs it nor reads its scripts.
+    if name == "RedisLeaseManager":
+        from limiters.leases.redis import RedisLeaseManager
+
+        return RedisLeaseManager
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
