@@ -23,6 +23,7 @@ class Demand:
         *,
         interval: float,
         max_concurrent_batches: int | None,
+        claimant: object,
         emit: Callable[..., None] | None,
     ) -> None:
         self._limiter = limiter
@@ -30,6 +31,7 @@ class Demand:
         self._books = books
         self._interval = interval
         self._most = max_concurrent_batches
+        self._claimant = claimant
         self._emit = emit
         self._asked: float = 0
         self._next = -math.inf
@@ -68,6 +70,6 @@ class Demand:
         if self._limiter is None or (not cost and not self._asked):
             return
         self._asked = cost
-        self._limiter.give_me(cost)
+        self._limiter.give_me(cost, self._claimant)
         if self._emit is not None:
             self._emit(events.REQUEST, cost)

@@ -96,6 +96,7 @@ class Engine:
             self.books,
             interval=settings.capacity_interval,
             max_concurrent_batches=settings.max_concurrent_batches,
+            claimant=self,
             emit=emit if settings.emit_request else None,
         )
         self._posts: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()

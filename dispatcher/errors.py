@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from limiters import errors
 from limiters.errors import DispatcherError, ImproperOrderError
 
 __all__ = [
@@ -44,16 +45,8 @@ class NoWatcherError(EnqueueError):
         )
 
 
-class TooExpensiveError(EnqueueError):
+class TooExpensiveError(EnqueueError, errors.TooExpensiveError):
     """The operation could never go out: it costs more than the limiter can ever grant."""
-
-    def __init__(self, cost: float, max_capacity: float) -> None:
-        self.cost = cost
-        self.max_capacity = max_capacity
-        super().__init__(
-            f"the operation costs {cost:g}, more than the limiter's max_capacity of "
-            f"{max_capacity:g}; split it, or raise the capacity"
-        )
 
 
 class TooManyAttemptsError(EnqueueError):

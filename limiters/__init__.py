@@ -2,10 +2,20 @@
 
 from typing import TYPE_CHECKING
 
-from limiters.errors import DispatcherError, ImproperOrderError, LeaseManagerError, LimiterError
+from limiters.errors import (
+    DispatcherError,
+    ImproperOrderError,
+    LeaseManagerError,
+    LimiterError,
+    LimiterStoppedError,
+    SharedCapacityNotProvisionedError,
+    TooExpensiveError,
+)
 from limiters.events import Event, Listener
+from limiters.leases import LeaseManager, MemoryLeaseManager
 from limiters.limiter import Grant, RateLimiter
 from limiters.provisioned import ProvisionedResource
+from limiters.shared import SharedResource
 
 if TYPE_CHECKING:
     from limiters.leases.redis import RedisLeaseManager
@@ -15,12 +25,18 @@ __all__ = [
     "Event",
     "Grant",
     "ImproperOrderError",
+    "LeaseManager",
     "LeaseManagerError",
     "LimiterError",
+    "LimiterStoppedError",
     "Listener",
+    "MemoryLeaseManager",
     "ProvisionedResource",
     "RateLimiter",
     "RedisLeaseManager",
+    "SharedCapacityNotProvisionedError",
+    "SharedResource",
+    "TooExpensiveError",
 ]
 
 

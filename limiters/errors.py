@@ -15,6 +15,18 @@ class LimiterError(DispatcherError):
     """Something about a rate limiter."""
 
 
+class TooExpensiveError(LimiterError):
+    """It could never be had: it costs more than the limiter can ever grant."""
+
+    def __init__(self, cost: float, max_capacity: float) -> None:
+        self.cost = cost
+        self.max_capacity = max_capacity
+        super().__init__(
+            f"the operation costs {cost:g}, more than the limiter's max_capacity of "
+            f"{max_capacity:g}; split it, or raise the capacity"
+        )
+
+
 class ServerNotFoundError(LimiterError):
     """There is no Redis server on this machine that could be started."""
 
@@ -32,6 +44,10 @@ class ServerStartError(LimiterError):
 
 class ImproperOrderError(DispatcherError):
     """A call that does not fit the state: started twice, stopped before it was started."""
+
+
+class LimiterStoppedError(LimiterError):
+    """The limiter was stopped while somebody waited for it."""
 
 
 class LeaseManagerError(LimiterError):

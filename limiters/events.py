@@ -12,14 +12,35 @@ from limiters.arguments import function
 
 _log = logging.getLogger(__name__)
 
+ALLOCATED = "allocated"
 CAPACITY = "capacity"
+CONNECTED = "connected"
+CREATED_LIMIT = "created-limit"
+CREATED_PARTITION = "created-partition"
+DISCONNECTED = "disconnected"
 ERROR = "error"
+FAILED = "failed"
 PROVISION_DONE = "provision-done"
 PROVISION_START = "provision-start"
+RELEASED = "released"
 SHUTDOWN = "shutdown"
 TARGET = "target"
+VERIFIED_LIMIT = "verified-limit"
+VERIFIED_PARTITION = "verified-partition"
 
 LIMITER_EVENTS = frozenset({CAPACITY, ERROR, PROVISION_DONE, PROVISION_START, SHUTDOWN, TARGET})
+
+SHARED_EVENTS = LIMITER_EVENTS | {
+    ALLOCATED,
+    CONNECTED,
+    CREATED_LIMIT,
+    CREATED_PARTITION,
+    DISCONNECTED,
+    FAILED,
+    RELEASED,
+    VERIFIED_LIMIT,
+    VERIFIED_PARTITION,
+}
 
 
 class Event(NamedTuple):
@@ -68,7 +89,7 @@ class Emitter:
     0.5
     """
 
-    MOST_WAITING = 10_000
+    MOST_WAITING = 100_000
 
     def __init__(self, owner: str, names: frozenset[str]) -> None:
         self._owner = owner

@@ -47,9 +47,10 @@ class News:
 
     gained: Ranges = EMPTY
     lost: Ranges = EMPTY
+    released: Ranges = EMPTY
+    """What it gave back with the request that was answered."""
     missing: int = 0
     """How many partitions were wanted and not granted."""
-    evicted: bool = False
     disowned: bool = False
     """Somebody else uses the same identity: it has to be given up."""
 
@@ -120,6 +121,10 @@ class Holdings:
         """The partition that is worth only a remainder, if there is one."""
         return ranges.span(self._full, partitions_of(self.capacity, self.terms.factor))
 
+    def burst_of(self, worth: float) -> float:
+        """What could go at once if it held as much as that."""
+        return worth * BURST
+
     # What it wants.
 
     def want(self, waiting: float, gathering: float, now: float) -> None:
@@ -133,6 +138,15 @@ class Holdings:
     def _need(self, now: float) -> float:
         """What was spent in the last period is likely to be wanted again in the next one."""
         return max(self._waiting, self._gathering) + self.ledger.spent(now)
+
+    def renamed(self, capacity: float) -> Terms:
+        """The terms it follows, but for another capacity."""
+        return replace(self.terms, capacity=capacity)
+
+    def look_again(self, capacity: float) -> None:
+        """The shared capacity was changed: asks at once what that means."""
+        self.terms = self.renamed(capacity)
+        self._next_call = -math.inf
 
     # When to ask, and what.
 
@@ -246,6 +260,7 @@ class Holdings:
 
     def answered(self, reply: Reply, sent_at: float, now: float) -> News:
         """Follows a reply to the request that was last sent, at `sent_at`."""
+        released = self.pending.released if self.pending else EMPTY
         self.pending = None
         self._failures = 0
         if reply.stale:
@@ -266,14 +281,11 @@ class Holdings:
             if back <= sent_at + LATEST * self.interval:
                 self._next_call = max(back, sent_at + SOONEST)
         missing = max(0, self._asked - ranges.count(self.held))
-        return News(gained, lost, missing, evicted=reply.evicted)
+        return News(gained, lost, released, missing)
 
     def _follow(self, reply: Reply, now: float) -> None:
         if reply.terms.period_ms != self.terms.period_ms:
-            entries = self.ledger.take_out(math.inf, now)
-            self.ledger = WindowLedger(0.0, reply.terms.period_ms / 1000, burst=BURST)
-            for at, cost in entries:
-                self.ledger.enter(cost, at)
+            self.ledger.set_period(reply.terms.period_ms / 1000, now)
         self.terms = reply.terms
         self.capacity = reply.capacity
         self.interval = min(self.interval, reply.lease_ms / 4000)

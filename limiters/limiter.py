@@ -45,8 +45,11 @@ class RateLimiter(Protocol):
         """What may go at once after a rest: dearer amounts have to gather first."""
         ...
 
-    def give_me(self, target: float) -> None:
-        """Says how much waits to be spent. May lead to a larger capacity, later."""
+    def give_me(self, target: float, claimant: object = None) -> None:
+        """Says how much waits to be spent. May lead to a larger capacity, later.
+
+        Several who share a limiter are told apart as claimants; their targets add up.
+        """
         ...
 
     def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> Grant:

@@ -12,6 +12,7 @@ from limiters.arguments import Seconds, amount, seconds
 from limiters.clock import Clock, MonotonicClock
 from limiters.errors import ImproperOrderError
 from limiters.events import Emitter, Event, Listener
+from limiters.line import Line
 from limiters.turns import GRACE, Turns
 from limiters.window import Spend, WindowLedger
 
@@ -44,7 +45,8 @@ class ProvisionedResource:
         self._lock = threading.Lock()
         self._turns = Turns()
         self._emitter = Emitter(type(self).__name__, events.LIMITER_EVENTS)
-        self._target = 0.0
+        self._demands: dict[object, float] = {}
+        self._line = Line(self, self._clock)
         self._started = False
         self._stopped = False
 
@@ -91,6 +93,7 @@ class ProvisionedResource:
             if self._stopped:
                 return
             self._stopped = True
+        self._line.wake()
         self._emitter.emit(events.SHUTDOWN)
         self._emitter.close()
 
@@ -100,13 +103,18 @@ class ProvisionedResource:
             self._max_capacity = amount("capacity", capacity)
             self._ledger.set_capacity(self._max_capacity)
         self._emitter.emit(events.CAPACITY, capacity)
+        self._line.wake()
 
-    def give_me(self, target: float) -> None:
+    def give_me(self, target: float, claimant: object = None) -> None:
         """Takes note of the demand; a fixed capacity does not follow it."""
         with self._lock:
-            changed, self._target = self._target != target, target
-        if changed:
-            self._emitter.emit(events.TARGET, target)
+            before = sum(self._demands.values())
+            self._demands[claimant] = target
+            if not target:
+                del self._demands[claimant]
+            after = sum(self._demands.values())
+        if before != after:
+            self._emitter.emit(events.TARGET, after)
 
     def grant(
         self, up_to: float, at_least: float = 0.0, claimant: object = None
@@ -120,7 +128,8 @@ class ProvisionedResource:
             if free >= at_least or claimant is None:
                 self._turns.end(claimant)
             else:
-                self._turns.wait(claimant, self._ledger.ready_at(at_least, now) + GRACE)
+                until = self._ledger.ready_at(at_least, now) + GRACE
+                self._turns.wait(claimant, at_least, until)
             self._ledger.hold(free)
         return ProvisionedGrant(self, free)
 
@@ -132,6 +141,18 @@ class ProvisionedResource:
     def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
         """Calls `fn(event)` for the events named, or for all of them."""
         return self._emitter.add_listener(fn, *names)
+
+    def acquire(self, cost: float, timeout: Seconds | None = None) -> bool:
+        """Waits until `cost` may be spent, and spends it; False if that took too long.
+
+        First come first served. Raises TooExpensiveError for what could never be had, and
+        LimiterStoppedError if the limiter is stopped meanwhile. Thread-safe.
+        """
+        return self._line.acquire(cost, timeout)
+
+    async def acquire_async(self, cost: float, timeout: Seconds | None = None) -> bool:
+        """The same for coroutines."""
+        return await self._line.acquire_async(cost, timeout)
 
     def charge(self, cost: float) -> Spend:
         """Charges `cost` of what a grant holds."""

@@ -15,8 +15,8 @@ class Turns:
     others are granted nothing.
 
     >>> turns = Turns()
-    >>> turns.wait("dear", until=5.0)
-    >>> turns.wait("cheap", until=5.0)
+    >>> turns.wait("dear", 80.0, until=5.0)
+    >>> turns.wait("cheap", 1.0, until=5.0)
     >>> turns.is_for("cheap", now=1.0), turns.is_for("dear", now=1.0)
     (False, True)
     >>> turns.end("dear")
@@ -25,21 +25,30 @@ class Turns:
     """
 
     def __init__(self) -> None:
-        self._line: dict[object, float] = {}
+        self._line: dict[object, tuple[float, float]] = {}
 
     def is_for(self, claimant: object, now: float) -> bool:
         """Whether `claimant` may be granted anything."""
-        while self._line:
-            first = next(iter(self._line))
-            if self._line[first] > now:
-                return first == claimant
-            del self._line[first]
-        return True
+        self._forget_the_gone(now)
+        return not self._line or next(iter(self._line)) == claimant
 
-    def wait(self, claimant: object, until: float) -> None:
-        """`claimant` waits, at the end of the line or where it stands; it asks again by then."""
-        self._line[claimant] = until
+    def wait(self, claimant: object, amount: float, until: float) -> None:
+        """`claimant` waits for `amount`, at the end of the line or where it stands; it asks
+        again by `until`."""
+        self._line[claimant] = (amount, until)
+
+    def gathering(self, now: float) -> float:
+        """The amount that the first in line waits for."""
+        self._forget_the_gone(now)
+        return next(iter(self._line.values()))[0] if self._line else 0.0
 
     def end(self, claimant: object) -> None:
         """`claimant` has what it waited for, or waits no more."""
         self._line.pop(claimant, None)
+
+    def _forget_the_gone(self, now: float) -> None:
+        while self._line:
+            first = next(iter(self._line))
+            if self._line[first][1] > now:
+                return
+            del self._line[first]

@@ -133,6 +133,15 @@ class WindowLedger:
         """From now on no window is over `capacity`, which may be zero."""
         self.capacity = capacity
 
+    def set_period(self, period: float, now: float) -> None:
+        """From now on windows are of `period`; what has begun counts on, in the new one."""
+        entries = self.take_out(math.inf, now)
+        self._life += period - self.period
+        self.period = period
+        self._slice = period / SLICES
+        for started_at, cost in entries:
+            self.enter(cost, started_at)
+
     def spent(self, now: float) -> float:
         """What counts now: what began in the last period, and what is about to begin."""
         self._note_starts()

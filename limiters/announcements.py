@@ -1,0 +1,106 @@
+"""What a SharedResource tells its listeners and the log, and what it has told already."""
+
+from __future__ import annotations
+
+import logging
+
+from limiters import events
+from limiters.events import Emitter
+from limiters.holdings import News
+from limiters.leases import ranges
+from limiters.leases.messages import Reply, Terms, partitions_of
+from limiters.leases.ranges import Ranges
+
+_log = logging.getLogger("limiters.shared")
+
+
+class Announcements:
+    """One event when something changes, none while it stays. Used by one thread."""
+
+    def __init__(self, emitter: Emitter, terms: Terms) -> None:
+        self._emit = emitter.emit
+        self._own = terms
+        self._version = 0
+        self._capacity: float | None = None
+        self._connected: bool | None = None
+        self._trouble = ""
+        self._evicted = False
+        self._provisioned = False
+
+    def capacity(self, capacity: float) -> bool:
+        """What is held; whether it has changed."""
+        if capacity == self._capacity:
+            return False
+        self._capacity = capacity
+        self._emit(events.CAPACITY, capacity)
+        return True
+
+    def released(self, released: Ranges) -> None:
+        """What was given back."""
+        for index in ranges.indexes(released):
+            self._emit(events.RELEASED, index)
+
+    def lost(self, error: Exception) -> None:
+        """The lease manager did not answer."""
+        message = str(error) or repr(error)
+        if self._connected is not False:
+            self._connected = False
+            self._emit(events.DISCONNECTED, 0, message, error)
+        if message != self._trouble:
+            self._trouble = message
+            _log.warning("%s; until it is, only reserved capacity is used", message)
+            self._emit(events.ERROR, 0, message, error)
+
+    def reply(self, reply: Reply, news: News) -> None:
+        """The lease manager has answered."""
+        self._trouble = ""
+        if not self._connected:
+            self._connected = True
+            self._emit(events.CONNECTED)
+        if news.disowned:
+            self._trouble_with("somebody else used the same identity; taking a new one")
+            return
+        if not self._provisioned:
+            self._provisioned = True
+            self._provision(reply)
+        if reply.terms.version != self._version:
+            self._version = reply.terms.version
+            self._compare(reply.terms)
+        for index in ranges.indexes(news.gained):
+            self._emit(events.ALLOCATED, index)
+        self.released(ranges.union(news.lost, news.released))
+        if news.missing:
+            self._emit(events.FAILED, news.missing)
+        if reply.evicted and not self._evicted:
+            self._trouble_with(
+                "this instance was evicted by an operator: it gets no shared capacity any more; "
+                "restart it to take part again"
+            )
+        self._evicted = reply.evicted
+
+    def _provision(self, reply: Reply) -> None:
+        limit, partition = events.VERIFIED_LIMIT, events.VERIFIED_PARTITION
+        if reply.created:
+            limit, partition = events.CREATED_LIMIT, events.CREATED_PARTITION
+        self._emit(limit, reply.terms.capacity)
+        for index in range(partitions_of(reply.terms.capacity, reply.terms.factor)):
+            self._emit(partition, index)
+        self._emit(events.PROVISION_DONE)
+
+    def _compare(self, terms: Terms) -> None:
+        different = [
+            f"{name} {theirs:g} (this instance was made with {own:g})"
+            for name, theirs, own in (
+                ("shared capacity", terms.capacity, self._own.capacity),
+                ("factor", terms.factor, self._own.factor),
+                ("period", terms.period_ms / 1000, self._own.period_ms / 1000),
+                ("lease time", terms.lease_ms / 1000, self._own.lease_ms / 1000),
+            )
+            if theirs != own
+        ]
+        if different:
+            self._trouble_with(f"following what is stored: {', '.join(different)}")
+
+    def _trouble_with(self, message: str) -> None:
+        _log.warning("%s", message)
+        self._emit(events.ERROR, 0, message)

@@ -1,0 +1,451 @@
+"""SharedResource: one limit that many processes share, through leases on its partitions."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import uuid
+import weakref
+from collections.abc import Callable
+
+from limiters import events
+from limiters.announcements import Announcements
+from limiters.arguments import Seconds, amount, seconds
+from limiters.clock import Clock, MonotonicClock
+from limiters.errors import ImproperOrderError, SharedCapacityNotProvisionedError
+from limiters.events import Emitter, Event, Listener
+from limiters.holdings import Holdings
+from limiters.leases import ranges
+from limiters.leases.manager import LeaseManager
+from limiters.leases.messages import MOST_PARTITIONS, Reply, Request, Terms, partitions_of
+from limiters.line import Line
+from limiters.purse import Purse
+from limiters.turns import GRACE, Turns
+from limiters.window import Spend, WindowLedger
+
+_log = logging.getLogger(__name__)
+
+FEWEST_INTERVALS = 4
+"""How many sync intervals a lease lasts at least (law C5 and the rest of them rely on it)."""
+
+_all: weakref.WeakSet[SharedResource] = weakref.WeakSet()
+
+
+class SharedResource:
+    """A capacity of its own, and a share of one that all instances of a limit have together.
+
+    * `shared_capacity`: what all may spend together in one `period`, and `factor`: what one of
+      its partitions is worth. Those that are stored count: who joins with others follows them.
+    * `reserved_capacity`: what this instance may spend beside it, at any time.
+    * `lease_manager`: who keeps the leases, RedisLeaseManager as a rule.
+    * `max_interval`: how often it asks while it has something to do. It asks at once when there
+      is something to do again, and not at all while there is not.
+    * `weight`: how much of the shared capacity it gets, compared with others who want more.
+    * `ramp`: (x, y): a capacity raised by this instance rises by at most x over y seconds.
+
+    Thread-safe. In a forked child it begins anew, as another instance that is not started.
+
+    >>> from limiters import MemoryLeaseManager, SharedResource
+    >>> limiter = SharedResource(
+    ...     shared_capacity=1_000, factor=100, lease_manager=MemoryLeaseManager("orders")
+    ... )
+    >>> with limiter:
+    ...     limiter.acquire(10, timeout=5)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        shared_capacity: float = 0,
+        reserved_capacity: float = 0,
+        factor: float = 1,
+        lease_manager: LeaseManager | None = None,
+        max_interval: Seconds = 0.5,
+        period: Seconds = 1.0,
+        weight: float = 1.0,
+        ramp: tuple[float, Seconds] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        shared = amount("shared_capacity", shared_capacity, zero=True)
+        self._reserved = amount("reserved_capacity", reserved_capacity, zero=True)
+        factor = amount("factor", factor)
+        self._interval = seconds("max_interval", max_interval)
+        period = seconds("period", period)
+        self._weight = amount("weight", weight)
+        self._ramp = _ramp(ramp)
+        _check_manager(lease_manager, shared, self._interval)
+        check_partitions(shared, factor)
+        if lease_manager is None and not self._reserved:
+            raise ValueError(
+                "reserved_capacity and shared_capacity are both 0: there is nothing to spend"
+            )
+        self._manager = lease_manager
+        lease = lease_manager.lease_time if lease_manager else self._interval * FEWEST_INTERVALS
+        self._terms = Terms(shared, factor, round(period * 1000), round(lease * 1000))
+        self._clock = clock or MonotonicClock()
+        self._begin()
+        _all.add(self)
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._emitter = Emitter(type(self).__name__, events.SHARED_EVENTS)
+        self._announce = Announcements(self._emitter, self._terms)
+        self._line = Line(self, self._clock)
+        self._turns = Turns()
+        self._demands: dict[object, float] = {}
+        self._begin_holdings()
+        self._wake = threading.Event()
+        self._wakes_at = -1.0
+        self._thread: threading.Thread | None = None
+        self._started = self._stopped = False
+
+    def _begin_holdings(self) -> None:
+        self._holdings = Holdings(
+            uuid.uuid4().hex[:16],
+            self._terms,
+            interval=self._interval,
+            weight=self._weight,
+            reserved=self._reserved,
+            label=f"{socket.gethostname()}:{os.getpid()}",
+        )
+        reserved = WindowLedger(self._reserved, self._terms.period_ms / 1000)
+        self._purse = Purse(reserved, self._holdings.ledger)
+
+    def __repr__(self) -> str:
+        return (
+            f"SharedResource(shared_capacity={self._holdings.terms.capacity:g}, "
+            f"reserved_capacity={self._reserved:g}, factor={self._holdings.terms.factor:g}, "
+            f"lease_manager={self._manager!r})"
+        )
+
+    # What there is.
+
+    @property
+    def instance(self) -> str:
+        """The name under which it takes part, until it begins anew."""
+        return self._holdings.instance
+
+    @property
+    def max_capacity(self) -> float:
+        """What could be had at most in one period: all that is shared, and what is reserved."""
+        return self._holdings.terms.capacity + self._reserved
+
+    @property
+    def capacity(self) -> float:
+        """What is held now, for one period."""
+        with self._lock:
+            return self._holdings.settle(self._clock.now()) + self._reserved
+
+    @property
+    def partitions(self) -> list[int]:
+        """The partitions that are held now."""
+        with self._lock:
+            held = self._clock.now() < self._holdings.until
+            return ranges.indexes(self._holdings.held) if held else []
+
+    @property
+    def burst(self) -> float:
+        """What may go at once after a rest; of one partition at least, for it can be had."""
+        with self._lock:
+            worth = max(self._holdings.settle(self._clock.now()), self._holdings.terms.factor)
+            return self._purse.reserved.burst + self._holdings.burst_of(worth)
+
+    @property
+    def started(self) -> bool:
+        """Whether `start` was called, and `stop` was not."""
+        return self._started and not self._stopped
+
+    def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
+        """Calls `fn(event)` for the events named, or for all of them."""
+        return self._emitter.add_listener(fn, *names)
+
+    # Asking for capacity.
+
+    def give_me(self, target: float, claimant: object = None) -> None:
+        """Says how much waits to be spent; several who ask are told apart as claimants."""
+        with self._lock:
+            before = sum(self._demands.values())
+            if target > 0:
+                self._demands[claimant] = target
+            else:
+                self._demands.pop(claimant, None)
+                self._turns.end(claimant)
+            after = sum(self._demands.values())
+            self._want(self._clock.now())
+        if before != after:
+            self._emitter.emit(events.TARGET, after)
+
+    def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> SharedGrant:
+        """Sets aside up to `up_to` of what may be spent now, possibly nothing."""
+        with self._lock:
+            now = self._clock.now()
+            self._holdings.settle(now)
+            reserved = shared = 0.0
+            if self._turns.is_for(claimant, now):
+                reserved, shared = self._purse.available(now, at_least)
+                reserved = min(reserved, up_to)
+                shared = min(shared, up_to - reserved)
+            if reserved + shared >= at_least or claimant is None:
+                self._turns.end(claimant)
+            else:
+                until = self._ready_at(at_least, now) + GRACE
+                self._turns.wait(claimant, at_least, until)
+                self._want(now)
+            self._purse.hold(reserved, shared)
+        return SharedGrant(self, reserved, shared)
+
+    def ready_at(self, cost: float) -> float:
+        """When it is worth asking again for `cost`, as far as is known: capacity may come."""
+        with self._lock:
+            now = self._clock.now()
+            self._holdings.settle(now)
+            return self._ready_at(cost, now)
+
+    def _ready_at(self, cost: float, now: float) -> float:
+        if cost > self._purse.capacity:
+            return now + self._interval
+        return self._purse.ready_at(cost, now)
+
+    def acquire(self, cost: float, timeout: Seconds | None = None) -> bool:
+        """Waits until `cost` may be spent, and spends it; False if that took too long.
+
+        First come first served. Raises TooExpensiveError for what could never be had, and
+        LimiterStoppedError if the limiter is stopped meanwhile. Thread-safe.
+        """
+        return self._line.acquire(cost, timeout)
+
+    async def acquire_async(self, cost: float, timeout: Seconds | None = None) -> bool:
+        """The same for coroutines."""
+        return await self._line.acquire_async(cost, timeout)
+
+    def charge(self, reserved: float, shared: float) -> Spend:
+        """Charges what a grant holds."""
+        with self._lock:
+            return self._purse.charge(reserved, shared, self._clock.now())
+
+    def give_back(self, reserved: float, shared: float) -> None:
+        """Takes back what a grant did not spend."""
+        with self._lock:
+            self._purse.release(reserved, shared)
+
+    def _want(self, now: float) -> None:
+        """Tells the holdings what is wanted of the shared capacity; wakes who has to ask."""
+        spare = max(0.0, self._reserved - self._purse.reserved.spent(now))
+        waiting = max(0.0, sum(self._demands.values()) - spare)
+        gathering = max(0.0, self._turns.gathering(now) - self._reserved)
+        self._holdings.want(waiting, gathering if waiting else 0.0, now)
+        if self._holdings.next_call(now) < self._wakes_at:
+            self._wake.set()
+
+    # Changing it.
+
+    def set_shared_capacity(self, capacity: float) -> None:
+        """Changes what all instances share, for all of them; a raise as the `ramp` says.
+
+        Raises LeaseManagerError if the lease manager cannot be reached.
+        """
+        capacity = amount("capacity", capacity)
+        if self._manager is None:
+            raise SharedCapacityNotProvisionedError(
+                "there is no shared capacity to change: this SharedResource has no lease_manager"
+            )
+        check_partitions(capacity, self._holdings.terms.factor)
+        with self._lock:
+            terms = self._holdings.renamed(capacity)
+        self._manager.set_capacity(terms, self._ramp)
+        with self._lock:
+            self._holdings.look_again(capacity)
+            self._wake.set()
+
+    def set_reserved_capacity(self, capacity: float) -> None:
+        """Changes what this instance may spend beside what is shared."""
+        capacity = amount("capacity", capacity, zero=True)
+        with self._lock:
+            self._reserved = self._holdings.reserved = capacity
+            self._purse.reserved.set_capacity(capacity)
+            held = self._purse.capacity
+        self._emitter.emit(events.CAPACITY, held)
+        self._line.wake()
+
+    # Its life.
+
+    def start(self) -> None:
+        """Begins to hold capacity. Returns at once: `provision-done` says when it is there.
+
+        A Batcher starts a limiter that nobody started.
+        """
+        with self._lock:
+            if self._started:
+                raise ImproperOrderError(
+                    "this limiter was already started; make a new one to start over"
+                )
+            self._started = True
+        self._emitter.emit(events.PROVISION_START)
+        self._emitter.emit(events.CAPACITY, self._reserved)
+        if self._manager is None:
+            self._emitter.emit(events.PROVISION_DONE)
+            return
+        self._thread = threading.Thread(
+            target=self._run, args=(self._manager,), name="SharedResource", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Gives back what it holds, raises `shutdown`, ends its listeners. Again is no error."""
+        with self._lock:
+            if not self._started:
+                raise ImproperOrderError("this limiter was never started; call start() first")
+            if self._stopped:
+                return
+            self._stopped = True
+            self._wake.set()
+        self._line.wake()
+        if self._thread is not None:
+            self._thread.join()
+        self._emitter.emit(events.SHUTDOWN)
+        self._emitter.close()
+
+    def __enter__(self) -> SharedResource:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    # The thread that asks.
+
+    def _run(self, manager: LeaseManager) -> None:
+        while not self._stopped:
+            request, wait = self._next_request()
+            if request is not None:
+                self._exchange(manager, request)
+            else:
+                self._wake.wait(wait)
+                self._wake.clear()
+        self._leave(manager)
+
+    def _next_request(self) -> tuple[Request | None, float | None]:
+        """The request that is due, or how long to wait for one."""
+        with self._lock:
+            now = self._clock.now()
+            self._wakes_at = -1.0
+            self._want(now)
+            worth = self._holdings.settle(now)
+            due = self._holdings.next_call(now)
+            request = self._holdings.compose(now) if due <= now else None
+            self._wakes_at = due
+            ends = self._holdings.until if worth else float("inf")
+            wait = min(due, ends) - now
+        self._tell_capacity(worth)
+        return request, None if wait == float("inf") else max(0.0, wait)
+
+    def _exchange(self, manager: LeaseManager, request: Request) -> bool:
+        sent_at = self._clock.now()
+        try:
+            reply = manager.sync(request)
+        except Exception as error:  # whatever it is, this process's own work goes on
+            with self._lock:
+                self._holdings.unanswered(self._clock.now())
+            self._announce.lost(error)
+            return False
+        self._receive(reply, sent_at)
+        return True
+
+    def _receive(self, reply: Reply, sent_at: float) -> None:
+        with self._lock:
+            now = self._clock.now()
+            news = self._holdings.answered(reply, sent_at, now)
+            if news.disowned:
+                self._begin_holdings()
+            worth = self._holdings.settle(now)
+        self._announce.reply(reply, news)
+        self._tell_capacity(worth)
+
+    def _tell_capacity(self, worth: float) -> None:
+        if self._announce.capacity(worth + self._reserved):
+            self._line.wake()
+
+    def _leave(self, manager: LeaseManager) -> None:
+        """Gives back what is held: one try for what is under way, one to leave."""
+        if self._holdings.told is None and self._holdings.pending is None:
+            return
+        pending = self._holdings.pending
+        if pending is not None and not self._exchange(manager, pending):
+            return  # nobody answers: the leases run out by themselves
+        with self._lock:
+            request = self._holdings.leave(self._clock.now())
+        released = self._exchange(manager, request)
+        self._announce.released(request.released if released else ranges.EMPTY)
+        self._announce.capacity(self._reserved)
+
+
+class SharedGrant:
+    """One deal with a SharedResource, for the one thread that made it."""
+
+    def __init__(self, limiter: SharedResource, reserved: float, shared: float) -> None:
+        self.amount = reserved + shared
+        self._limiter = limiter
+        self._reserved = reserved
+        self._shared = shared
+
+    def spend(self, cost: float) -> Spend:
+        """Charges `cost` of it for a batch that is about to start; what is reserved first."""
+        reserved = min(cost, self._reserved)
+        self._reserved -= reserved
+        self._shared -= cost - reserved
+        return self._limiter.charge(reserved, cost - reserved)
+
+    def close(self) -> None:
+        """Gives back what was not spent."""
+        self._limiter.give_back(self._reserved, self._shared)
+        self._reserved = self._shared = 0.0
+
+
+def check_partitions(capacity: float, factor: float) -> None:
+    """Refuses more partitions than there may be."""
+    partitions = partitions_of(capacity, factor)
+    if partitions > MOST_PARTITIONS:
+        raise ValueError(
+            f"factor={factor:g} would divide a shared capacity of {capacity:g} into "
+            f"{partitions:,} partitions, and there may be {MOST_PARTITIONS:,}; "
+            f"a factor of {capacity / MOST_PARTITIONS:g} or more will do"
+        )
+
+
+def _check_manager(manager: LeaseManager | None, shared: float, interval: float) -> None:
+    if manager is None:
+        if shared:
+            raise ValueError(
+                f"shared_capacity={shared:g} needs a lease_manager, through which it is shared; "
+                "RedisLeaseManager(url, name=...) for many processes, MemoryLeaseManager() for one"
+            )
+        return
+    if isinstance(manager, type) or not isinstance(manager, LeaseManager):
+        raise ValueError(f"lease_manager must be a LeaseManager, not {manager!r}")
+    if manager.lease_time < FEWEST_INTERVALS * interval * (1 - 1e-9):
+        raise ValueError(
+            f"max_interval={interval:g} is too long for the lease manager's "
+            f"lease_time={manager.lease_time:g}: a lease has to last at least "
+            f"{FEWEST_INTERVALS} intervals; take {manager.lease_time / FEWEST_INTERVALS:g} or less"
+        )
+
+
+def _ramp(ramp: tuple[float, Seconds] | None) -> float | None:
+    """How much a second it rises."""
+    if ramp is None:
+        return None
+    if not isinstance(ramp, tuple) or len(ramp) != 2:
+        raise ValueError(f"ramp must be (how much, over how many seconds), not {ramp!r}")
+    return amount("ramp", ramp[0]) / seconds("ramp", ramp[1])
+
+
+def _begin_in_child() -> None:
+    # Locks may be held by threads that stayed in the parent, and the leases are the parent's.
+    for limiter in list(_all):
+        limiter._begin()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
