@@ -1,5 +1,7 @@
 """Budgets: who may spend how much, now."""
 
+from typing import TYPE_CHECKING
+
 from limiters.errors import (
     DispatcherError,
     ImproperOrderError,
@@ -15,6 +17,9 @@ from limiters.limiter import Grant, RateLimiter
 from limiters.provisioned import ProvisionedResource
 from limiters.shared import SharedResource
 
+if TYPE_CHECKING:
+    from limiters.leases.redis import RedisLeaseManager
+
 __all__ = [
     "DispatcherError",
     "Event",
@@ -28,7 +33,17 @@ __all__ = [
     "MemoryLeaseManager",
     "ProvisionedResource",
     "RateLimiter",
+    "RedisLeaseManager",
     "SharedCapacityNotProvisionedError",
     "SharedResource",
     "TooExpensiveError",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # Redis is only for those who use it: `import limiters` neither needs it nor reads its scripts.
+    if name == "RedisLeaseManager":
+        from limiters.leases.redis import RedisLeaseManager
+
+        return RedisLeaseManager
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -54,5 +54,9 @@ class LeaseManagerError(LimiterError):
     """Whoever keeps the leases gave no answer, or refused: only what is reserved can be used."""
 
 
+class RedisNotInstalledError(LimiterError, ImportError):
+    """Something needs the package `redis`, which is not there."""
+
+
 class SharedCapacityNotProvisionedError(LimiterError):
     """Shared capacity was asked for, and there is nobody to share it with."""

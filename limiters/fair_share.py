@@ -93,7 +93,7 @@ def entitled(shares: Shares, ask: Ask) -> Entitled:
     """
     share = min(ask.wanted, ask.weight * shares.level)
     floor = math.floor(share + ROUNDING)
-    if share >= ask.wanted:
+    if share >= ask.wanted - ROUNDING:
         return Entitled(share, ask.wanted, True)
     if share <= floor + ROUNDING:
         return Entitled(share, floor, False)

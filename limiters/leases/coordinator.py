@@ -20,6 +20,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from limiters.fair_share import (
+    ROUNDING,
     Ask,
     Entitled,
     Shares,
@@ -68,7 +69,8 @@ class Ramp:
         """What is in force at `now_ms`."""
         if self.per_ms <= 0:
             return goal
-        return min(goal, self.start + self.per_ms * (now_ms - self.start_ms))
+        # Another server's clock may be behind.
+        return min(goal, self.start + self.per_ms * max(0, now_ms - self.start_ms))
 
 
 @dataclass(slots=True)
@@ -87,7 +89,10 @@ class Member:
     wanted: int = 0
     weight: float = 1.0
     credit: float = 0.0
+    """What it was owed when it was last heard of."""
     share: float = 0.0
+    lacks: float = 0.0
+    """How much less than its share it holds since then, in partitions."""
     given: list[tuple[int, float]] = field(default_factory=list)
     """What came along with its last grant, to be told again if the reply was lost."""
     evicted: bool = False
@@ -222,7 +227,8 @@ class Coordinator:
         Creates the limit if there is none; another factor means to start over.
         """
         if self.terms is None:
-            self.terms = replace(terms, version=1)
+            # Newer than those that instances may bring back from before it was lost.
+            self.terms = replace(terms, version=terms.version + 1)
             self._unsure(now_ms, server)
             return
         self.now_ms = max(self.now_ms, now_ms)
@@ -273,14 +279,14 @@ class Coordinator:
         )
 
     def _fold(self) -> None:
-        for _ in range(MOST_FOLDED):
-            if not self.going or self.going[0][0] > self.now_ms:
-                return
-            name = heapq.heappop(self.going)[1]
+        folded = 0
+        while folded < MOST_FOLDED and self.going and self.going[0][0] <= self.now_ms:
+            gone_ms, name = heapq.heappop(self.going)
             member = self.members[name]
-            if member.gone_ms > self.now_ms:
+            if member.gone_ms > gone_ms:
                 heapq.heappush(self.going, (member.gone_ms, name))
             else:
+                folded += 1
                 self._take_back(member.held)
                 for known in (self.members, self.asking, self.dear, self.coming):
                     known.pop(name, None)
@@ -328,17 +334,20 @@ class Coordinator:
             self.asking.pop(request.instance, None)
 
     def _credit(self, member: Member) -> float:
-        """What it is owed by now. Who has all it wants is owed nothing."""
-        if member.wanted <= member.share:
-            return 0.0
-        since = (self.now_ms - member.seen_ms) / 1000
-        return credit_after(member.credit, member.share - self._units(member.held), since)
+        """What it is owed by now."""
+        return credit_after(member.credit, member.lacks, (self.now_ms - member.seen_ms) / 1000)
 
     def _remember(self, history: History) -> None:
         slice_ms = max(1, self._terms.period_ms // SLICES)
         for age_ms, cost in history:
             at = math.ceil((self.now_ms - age_ms) / slice_ms) * slice_ms
             self.pool[at] = self.pool.get(at, 0.0) + cost
+        self.pool = dict(self._still_counts())
+
+    def _still_counts(self) -> list[tuple[int, float]]:
+        """What was spent of the pool in the last period."""
+        oldest = self.now_ms - self._counts_ms
+        return [entry for entry in sorted(self.pool.items()) if entry[0] > oldest]
 
     def _units(self, held: Ranges) -> float:
         """What `held` is worth, in partitions."""
@@ -348,9 +357,9 @@ class Coordinator:
     # What it is told.
 
     def _answer(self, member: Member, request: Request, again: bool) -> Reply:
-        self._share_out()
+        self._reckon_shares()
         if self._line_up(member, request):
-            self._share_out()
+            self._reckon_shares()
         right = self._right(member, request)
         certain = self.now_ms >= self.quarantine_ms
         if certain and not again and not request.leaving:
@@ -364,6 +373,10 @@ class Coordinator:
         )
         short = full < right.full or (keep_last and not last)
         member.share = right.share
+        member.lacks = right.share - self._units(member.held)
+        if right.share >= member.wanted - ROUNDING:
+            # Who may have all it wants is owed nothing.
+            member.credit = member.lacks = 0.0
         if not request.leaving:
             member.until_ms = self.now_ms + self._terms.lease_ms
             member.gone_ms = self.now_ms + self._gone_after_ms
@@ -439,7 +452,7 @@ class Coordinator:
         units = partitions_of(gathering, self._terms.factor)
         return min(units, self.full), units > self.full
 
-    def _share_out(self) -> None:
+    def _reckon_shares(self) -> None:
         age_ms = self.now_ms - self.shares_ms
         if self.shares_ms >= 0 and age_ms < len(self.asking) // ASKS_PER_MS:
             return
@@ -463,8 +476,7 @@ class Coordinator:
         """Takes `granted` out of what is free, with its part of what was spent."""
         if not granted:
             return []
-        oldest = self.now_ms - self._counts_ms
-        spent = [entry for entry in sorted(self.pool.items()) if entry[0] > oldest]
+        spent = self._still_counts()
         part = self._units(granted) / self._units(self.free)
         self.free = ranges.without(self.free, granted)
         whole = sum(cost for _, cost in spent)

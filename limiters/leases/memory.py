@@ -8,7 +8,7 @@ from limiters.arguments import Seconds, seconds
 from limiters.clock import Clock, MonotonicClock
 from limiters.leases.coordinator import Coordinator
 from limiters.leases.manager import LimitView
-from limiters.leases.messages import Reply, Request, Terms
+from limiters.leases.messages import Reply, Request, Terms, check_partitions
 
 
 class MemoryLeaseManager:
@@ -55,6 +55,7 @@ class MemoryLeaseManager:
 
     def set_capacity(self, terms: Terms, ramp: float | None = None) -> None:
         """Changes the capacity to that of `terms`, a raise by at most `ramp` a second."""
+        check_partitions(terms)
         with self._lock:
             per_ms = None if ramp is None else ramp / 1000
             self._coordinator.set_capacity(terms, self._now_ms(), ramp=per_ms)

@@ -22,6 +22,16 @@ def partitions_of(capacity: float, factor: float) -> int:
     return math.ceil(capacity / factor - 1e-9)
 
 
+def check_partitions(terms: Terms) -> None:
+    """Refuses terms that make more partitions than there may be."""
+    if partitions_of(terms.capacity, terms.factor) > MOST_PARTITIONS:
+        least = terms.capacity / MOST_PARTITIONS
+        raise ValueError(
+            f"factor must be at least {least:g} for a capacity of {terms.capacity:g}, "
+            f"not {terms.factor!r}: there can be no more than {MOST_PARTITIONS:,} partitions"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What all instances of one limit agree on."""

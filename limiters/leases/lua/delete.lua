@@ -1,0 +1,8 @@
+-- Forgets a limit.
+--
+-- KEYS   limit, members, asks, going, dear, coming, spent
+-- Reply  whether there was one: 1 or 0
+
+local known = redis.call('EXISTS', KEYS[1])
+redis.call('DEL', unpack(KEYS))
+return known

@@ -1,0 +1,505 @@
+-- Serves one request of one instance of a limit, exactly as Coordinator.sync in coordinator.py.
+-- It comes after ranges.lua, portion.lua, fair_share.lua and state.lua, which says what is stored.
+--
+-- KEYS   limit, members, asks, going, dear, coming, spent
+-- ARGV   instance, seq, capacity, factor, period_ms, lease_ms, version, held, until_ms, released,
+--        history (doubles: age_ms, cost, ...), need, gathering, waited_ms, weight, interval_ms,
+--        spent, reserved, label, leaving (0 or 1)
+-- Reply  the fields of messages.Reply, in order: numbers as text, sets as "0-4,7", the history
+--        as "age_ms:cost,..."; then the server's version. An error UNSUPPORTED, and nothing
+--        written, on a server older than 6.2.
+--
+-- What holds between two calls: free, condemned and what the members hold are disjoint; free and
+-- held make up all partitions, condemned and held those beyond them; all that was spent of
+-- the pool in the last period is in `spent`; and each member is in `going`.
+
+local MOST_FOLDED = 50
+local SLICES = 200
+local HAND_OVER_MS = 3
+local AT_ONCE_MS = 50
+local ASKS_PER_MS = 10
+local STARVED_MS = 2000
+
+local request = {
+  instance = ARGV[1],
+  seq = tonumber(ARGV[2]),
+  capacity = tonumber(ARGV[3]),
+  factor = tonumber(ARGV[4]),
+  period_ms = tonumber(ARGV[5]),
+  lease_ms = tonumber(ARGV[6]),
+  version = tonumber(ARGV[7]),
+  until_ms = tonumber(ARGV[9]),
+  need = tonumber(ARGV[12]),
+  gathering = tonumber(ARGV[13]),
+  waited_ms = tonumber(ARGV[14]),
+  weight = tonumber(ARGV[15]),
+  interval_ms = tonumber(ARGV[16]),
+  spent = tonumber(ARGV[17]),
+  reserved = tonumber(ARGV[18]),
+  label = ARGV[19],
+  leaving = ARGV[20] == '1',
+}
+
+-- Of the limit: what is stored, and what follows from its capacity.
+local limit, texts = load_limit()
+local created = not limit
+local capacity, full, remainder, last
+
+-- Of a member: numbers as text, in this order, then what it holds, what came along with its
+-- last grant ("at:cost,...") and its label, which may hold anything; separated by "|".
+local NUMBERS = {
+  'evicted', 'seq', 'until_ms', 'gone_ms', 'seen_ms', 'need', 'gathering', 'wanted', 'weight',
+  'credit', 'share', 'lacks', 'spent', 'reserved',
+}
+local MEMBER = '^' .. string.rep('([^|]*)|', #NUMBERS + 2) .. '(.*)$'
+local ASK = '<dddddd' -- need, wanted, weight, credit, lacks, seen_ms
+
+local function load_member(name)
+  local stored = redis.call('HGET', MEMBERS, name)
+  if not stored then
+    return nil
+  end
+  local fields = { string.match(stored, MEMBER) }
+  local one, n = {}, #NUMBERS
+  for i, field in ipairs(NUMBERS) do
+    one[field] = tonumber(fields[i])
+  end
+  one.held, one.given, one.label = parse(fields[n + 1]), {}, fields[n + 3]
+  for at, cost in string.gmatch(fields[n + 2], '([^:,]+):([^:,]+)') do
+    one.given[#one.given + 1] = tonumber(at)
+    one.given[#one.given + 1] = tonumber(cost)
+  end
+  return one
+end
+
+local member
+
+local function save_member()
+  local fields, n = {}, #NUMBERS
+  for i, field in ipairs(NUMBERS) do
+    fields[i] = text(member[field])
+  end
+  fields[n + 1], fields[n + 3] = text_of(member.held), member.label
+  local given = {}
+  for i = 1, #member.given, 2 do
+    given[#given + 1] = text(member.given[i]) .. ':' .. text(member.given[i + 1])
+  end
+  fields[n + 2] = table.concat(given, ',')
+  redis.call('HSET', MEMBERS, request.instance, table.concat(fields, '|'))
+  redis.call('ZADD', GOING, member.gone_ms, request.instance)
+end
+
+local function save_ask()
+  if member.wanted > 0 then
+    local ask = struct.pack(ASK, member.need, member.wanted, member.weight, member.credit,
+      member.lacks, member.seen_ms)
+    redis.call('HSET', ASKS, request.instance, ask)
+  else
+    redis.call('HDEL', ASKS, request.instance)
+  end
+end
+
+-- What is known, and whether it still counts.
+
+local function follow_request()
+  follow_terms(limit, request.capacity, request.factor, request.period_ms, request.lease_ms,
+    math.max(1, request.version))
+  set_ramp(limit, 0, 0, 0)
+end
+
+local function look_at_the_clock(now_ms, server)
+  if created then
+    limit = {}
+    follow_request()
+    unsure(limit, now_ms, server)
+  elseif server ~= limit.server or now_ms < limit.now_ms - limit.lease_ms then
+    unsure(limit, now_ms, server)
+  end
+  limit.now_ms = math.max(limit.now_ms, now_ms)
+  if limit.now_ms < limit.quarantine_ms and request.version > limit.version then
+    follow_request()
+    unsure(limit, limit.now_ms, server)
+  end
+end
+
+local function follow_capacity()
+  capacity = capacity_of(limit)
+  local before, now = limit.partitions, partitions_of(capacity, limit.factor)
+  limit.partitions = now
+  full = math.floor(capacity / limit.factor + 1e-9)
+  remainder = full < now and capacity / limit.factor - full or 0
+  last = span(full, now)
+  if before == now then
+    return
+  end
+  local new, gone = span(before, now), span(now, before)
+  limit.condemned = union(limit.condemned, without(gone, limit.free))
+  limit.free = without(limit.free, gone)
+  limit.free = union(limit.free, without(new, limit.condemned))
+  limit.condemned = without(limit.condemned, new)
+  limit.shares_ms = -1
+end
+
+local function take_back(released)
+  limit.free = union(limit.free, common(released, span(0, limit.partitions)))
+  limit.condemned = without(limit.condemned, released)
+end
+
+local function fold()
+  local gone = redis.call('ZRANGEBYSCORE', GOING, '-inf', limit.now_ms, 'LIMIT', 0, MOST_FOLDED)
+  if #gone == 0 then
+    return
+  end
+  for _, name in ipairs(gone) do
+    take_back(load_member(name).held)
+  end
+  redis.call('HDEL', MEMBERS, unpack(gone))
+  redis.call('HDEL', ASKS, unpack(gone))
+  for _, key in ipairs({ GOING, DEAR, COMING }) do
+    redis.call('ZREM', key, unpack(gone))
+  end
+end
+
+local function meet()
+  member = { held = EMPTY, given = {}, label = '' }
+  for _, field in ipairs(NUMBERS) do
+    member[field] = 0
+  end
+  member.seq, member.weight = request.seq, 1
+  member.seen_ms, member.gone_ms = limit.now_ms, limit.now_ms
+  -- Who shows a lease that has not run out keeps it while nothing is known.
+  if limit.now_ms < math.min(limit.quarantine_ms, request.until_ms)
+    and request.factor == limit.factor then
+    member.held = common(parse(ARGV[8]), limit.free)
+    limit.free = without(limit.free, member.held)
+  end
+end
+
+-- What it was told.
+
+local function load_spent()
+  local packed = redis.call('GET', SPENT)
+  if not packed then
+    return {}
+  end
+  local spent = { struct.unpack('<' .. string.rep('d', #packed / 8), packed) }
+  spent[#spent] = nil -- where it ended
+  return spent
+end
+
+local function save_spent(spent)
+  if #spent > 0 then
+    redis.call('SET', SPENT, struct.pack('<' .. string.rep('d', #spent), unpack(spent)))
+  else
+    redis.call('DEL', SPENT)
+  end
+end
+
+-- What was spent of the pool in the last period.
+local function still_counts(spent)
+  local oldest = limit.now_ms - counts_ms(limit)
+  local counts = {}
+  for i = 1, #spent, 2 do
+    if spent[i] > oldest then
+      counts[#counts + 1] = spent[i]
+      counts[#counts + 1] = spent[i + 1]
+    end
+  end
+  return counts
+end
+
+local function remember(packed)
+  if #packed == 0 then
+    return
+  end
+  local slice_ms = math.max(1, math.floor(limit.period_ms / SLICES))
+  local pool, times = {}, {}
+  local function add(at, cost)
+    if not pool[at] then
+      times[#times + 1] = at
+    end
+    pool[at] = (pool[at] or 0) + cost
+  end
+  local known = load_spent()
+  for i = 1, #known, 2 do
+    add(known[i], known[i + 1])
+  end
+  for i = 1, #packed, 16 do
+    local age_ms, cost = struct.unpack('<dd', packed, i)
+    add(math.ceil((limit.now_ms - age_ms) / slice_ms) * slice_ms, cost)
+  end
+  table.sort(times)
+  local spent = {}
+  for i, at in ipairs(times) do
+    spent[2 * i - 1], spent[2 * i] = at, pool[at]
+  end
+  save_spent(still_counts(spent))
+end
+
+local function full_ones(held)
+  return count(common(held, span(0, full)))
+end
+
+local function has_last(held)
+  return #common(held, last) > 0
+end
+
+-- What `held` is worth, in partitions.
+local function units(held)
+  return full_ones(held) + (has_last(held) and remainder or 0)
+end
+
+local function hear()
+  local released = common(parse(ARGV[10]), member.held)
+  if #released > 0 then
+    member.held = without(member.held, released)
+    take_back(released)
+    remember(ARGV[11])
+  end
+  member.seq = request.seq
+  member.given = {}
+  member.weight = request.weight
+  member.spent = request.spent
+  member.reserved = request.reserved
+  member.label = request.label
+  local idle = request.leaving or member.evicted == 1
+  member.need = idle and 0 or request.need
+  member.gathering = idle and 0 or request.gathering
+  member.wanted = math.min(partitions_of(member.need, limit.factor), limit.partitions)
+  save_ask()
+end
+
+-- What it is told.
+
+-- Whose dear operation it is the turn of, and since when it is in line.
+local function admitted()
+  local first = redis.call('ZRANGE', DEAR, 0, 0, 'WITHSCORES')
+  return first[1], tonumber(first[2])
+end
+
+local function set_aside(gathering)
+  local wanted = partitions_of(gathering, limit.factor)
+  return math.min(wanted, full), wanted > full
+end
+
+local function reckon_shares()
+  local age_ms = limit.now_ms - limit.shares_ms
+  local fresh_ms = math.floor(redis.call('HLEN', ASKS) / ASKS_PER_MS)
+  if limit.shares_ms >= 0 and age_ms < fresh_ms then
+    return
+  end
+  limit.shares_ms = limit.now_ms
+  local first, first_at = admitted(), nil
+  local asks = { wanted = {}, weight = {}, credit = {} }
+  local needs = 0
+  local stored = redis.call('HGETALL', ASKS)
+  for i = 1, #stored, 2 do
+    local need, wanted, weight, credit, lacks, seen_ms = struct.unpack(ASK, stored[i + 1])
+    local at = (i + 1) / 2
+    needs = needs + need
+    asks.wanted[at], asks.weight[at] = wanted, weight
+    asks.credit[at] = credit_after(credit, lacks, (limit.now_ms - seen_ms) / 1000)
+    if stored[i] == first then
+      first_at = at
+    end
+  end
+  limit.needs = needs / limit.factor
+  local rest_full, rest_remainder = full, remainder
+  limit.fair_level = water_level(asks, full + remainder)
+  if first then
+    local one = first == request.instance and member or load_member(first)
+    local aside, all_of_it = set_aside(one.gathering)
+    rest_full = full - aside
+    rest_remainder = all_of_it and 0 or remainder
+    if first_at then
+      for _, list in pairs(asks) do
+        table.remove(list, first_at)
+      end
+    end
+  end
+  local shares = share_out(asks, rest_full, rest_remainder)
+  limit.level, limit.extra, limit.last_level = shares.level, shares.extra, shares.last
+end
+
+local function is_dear()
+  local share = math.min(member.wanted, member.weight * limit.fair_level)
+  local wanted = member.gathering / limit.factor - 1e-9
+  if request.waited_ms < STARVED_MS + 2 * limit.period_ms then
+    return wanted > math.ceil(share - 1e-9)
+  end
+  return wanted > math.floor(share + 1e-9)
+end
+
+-- Operations dearer than a share are let through one at a time, the oldest first.
+-- Whether the line has changed, and with it the shares.
+local function line_up()
+  local in_line = redis.call('ZSCORE', DEAR, request.instance) ~= false
+  local lines_up = member.gathering > 0 and member.gathering <= capacity
+    and (in_line or is_dear())
+  if lines_up == in_line then
+    return false
+  end
+  if lines_up then
+    local first, first_since = admitted()
+    local since = limit.now_ms - request.waited_ms
+    -- The one that gathers already is not sent back.
+    if first then
+      since = math.max(since, first_since + 1)
+    end
+    redis.call('ZADD', DEAR, since, request.instance)
+  else
+    redis.call('ZREM', DEAR, request.instance)
+  end
+  limit.shares_ms = -1
+  return true
+end
+
+local function right_of_member()
+  if admitted() == request.instance then
+    local aside, all_of_it = set_aside(member.gathering)
+    return { share = aside, full = aside, last = all_of_it }
+  end
+  local shares = { level = limit.level, extra = limit.extra, last = limit.last_level }
+  return entitled(shares, member.wanted, member.weight, member.credit)
+end
+
+-- Who gets all it wants gets the last one only in place of a full one.
+local function may_have_last(right, fulls)
+  return right.last and (fulls < right.full or right.full < member.wanted)
+end
+
+-- Takes `granted` out of what is free, with its part of what was spent.
+local function take(granted)
+  if #granted == 0 then
+    return {}
+  end
+  local spent = still_counts(load_spent())
+  local part = units(granted) / units(limit.free)
+  limit.free = without(limit.free, granted)
+  local whole = total_of(spent)
+  local taken, left = portion(spent, #limit.free > 0 and whole * part or whole)
+  save_spent(left)
+  return taken
+end
+
+local function grant(right)
+  local fulls = full_ones(member.held)
+  local granted = lowest(without(limit.free, last), right.full - fulls)
+  if may_have_last(right, fulls + count(granted)) then
+    granted = union(granted, common(limit.free, last))
+  end
+  member.given = take(granted)
+  member.held = union(member.held, granted)
+end
+
+local function come_back(too_many, at_once, short)
+  redis.call('ZREMRANGEBYSCORE', COMING, '-inf', limit.now_ms)
+  redis.call('ZREM', COMING, request.instance)
+  if too_many then
+    local soon = at_once and AT_ONCE_MS or request.interval_ms
+    redis.call('ZADD', COMING, limit.now_ms + soon + HAND_OVER_MS, request.instance)
+    return -1
+  end
+  if limit.now_ms < limit.quarantine_ms then
+    return limit.quarantine_ms - limit.now_ms
+  end
+  if not short then
+    return -1
+  end
+  local first = redis.call('ZRANGE', COMING, 0, 0, 'WITHSCORES')
+  if not first[1] then
+    return -1
+  end
+  redis.call('ZREM', COMING, first[1])
+  return tonumber(first[2]) - limit.now_ms
+end
+
+local function answer(again)
+  reckon_shares()
+  if line_up() then
+    reckon_shares()
+  end
+  local right = right_of_member()
+  local certain = limit.now_ms >= limit.quarantine_ms
+  if certain and not again and not request.leaving then
+    grant(right)
+  end
+  local fulls, lasts = full_ones(member.held), has_last(member.held)
+  local keep_last = may_have_last(right, fulls)
+  local too_many = certain and (fulls > right.full or (lasts and not keep_last))
+  local at_once = certain and (fulls > math.ceil(right.share - 1e-9)
+    or count(member.held) > fulls + (lasts and 1 or 0))
+  local short = fulls < right.full or (keep_last and not lasts)
+  member.share = right.share
+  member.lacks = right.share - units(member.held)
+  if right.share >= member.wanted - ROUNDING then
+    -- Who may have all it wants is owed nothing.
+    member.credit, member.lacks = 0, 0
+  end
+  if not request.leaving then
+    member.until_ms = limit.now_ms + limit.lease_ms
+    member.gone_ms = limit.now_ms + gone_after_ms(limit)
+  end
+  local history = {}
+  for i = 1, #member.given, 2 do
+    local age_ms = math.max(0, limit.now_ms - member.given[i])
+    history[#history + 1] = text(age_ms) .. ':' .. text(member.given[i + 1])
+  end
+  local back_ms = come_back(too_many, at_once, short)
+  save_ask()
+  save_member()
+  return {
+    0,
+    created and 1 or 0,
+    text_of(member.held),
+    text(member.until_ms),
+    text(limit.lease_ms),
+    table.concat(history, ','),
+    text(right.share),
+    text(certain and right.full or math.max(right.full, fulls)),
+    (keep_last or not certain) and 1 or 0,
+    at_once and 1 or 0,
+    text(back_ms),
+    text(math.max(0, limit.quarantine_ms - limit.now_ms)),
+    member.evicted,
+    text(capacity),
+    text(limit.capacity),
+    text(limit.factor),
+    text(limit.period_ms),
+    text(limit.lease_ms),
+    text(limit.version),
+    redis.call('HLEN', MEMBERS),
+    text(limit.needs),
+    text(count(without(limit.free, last))),
+  }
+end
+
+local function sync(now_ms, server)
+  look_at_the_clock(now_ms, server)
+  follow_capacity()
+  fold()
+  member = load_member(request.instance)
+  if member and request.seq < member.seq then
+    return { 1 }
+  end
+  local again = member ~= nil and request.seq == member.seq
+  if not member then
+    meet()
+  end
+  member.credit = credit_after(member.credit, member.lacks,
+    (limit.now_ms - member.seen_ms) / 1000)
+  member.seen_ms = limit.now_ms
+  if not again then
+    hear()
+  end
+  return answer(again)
+end
+
+local server, version = server_identity()
+if too_old(version) then
+  return redis.error_reply('UNSUPPORTED ' .. version)
+end
+local reply = sync(server_time(), server)
+save_limit(limit, texts)
+reply[#reply + 1] = version
+return reply

@@ -1,0 +1,194 @@
+"""The scripts that keep a limit inside Redis, and how a request and a reply are written."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from limiters.leases import ranges
+from limiters.leases.manager import LimitView, MemberView
+from limiters.leases.messages import History, Reply, Request, Terms
+
+FORMAT = "v1"
+"""The version of what is stored, in every key: another format never reads this one's."""
+
+KEYS = ("limit", "members", "asks", "going", "dear", "coming", "spent")
+
+
+def keys_of(prefix: str, name: str) -> tuple[str, ...]:
+    """The keys of one limit. They share a hash tag, so that a cluster keeps them together.
+
+    >>> keys_of("dispatcher", "my {db}")[0]
+    'dispatcher:v1:{my%20%7Bdb%7D}:limit'
+    """
+    return tuple(f"{prefix}:{FORMAT}:{{{quote(name, safe='')}}}:{key}" for key in KEYS)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script: files put together, and what a server calls it."""
+
+    source: str
+    sha: str
+
+
+def script(*files: str) -> Script:
+    """The script that `files` make together."""
+    folder = Path(__file__).parent / "lua"
+    return of_source("\n".join((folder / f"{file}.lua").read_text("utf-8") for file in files))
+
+
+def of_source(source: str) -> Script:
+    """The script that `source` is."""
+    return Script(source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
+
+
+SYNC = script("ranges", "portion", "fair_share", "state", "sync")
+CONFIGURE = script("ranges", "state", "configure")
+EVICT = script("evict")
+DELETE = script("delete")
+LOOK = script("look")
+
+
+def arguments_of(request: Request) -> list[str | bytes]:
+    """What sync.lua is told."""
+    history = [value for entry in request.history for value in entry]
+    return [
+        _bytes(request.instance),
+        str(request.seq),
+        *arguments_of_terms(request.terms),
+        ranges.text(request.held),
+        str(request.until_ms),
+        ranges.text(request.released),
+        struct.pack(f"<{len(history)}d", *history),
+        repr(float(request.need)),
+        repr(float(request.gathering)),
+        str(request.waited_ms),
+        repr(float(request.weight)),
+        str(request.interval_ms),
+        repr(float(request.spent)),
+        repr(float(request.reserved)),
+        _bytes(request.label),
+        str(int(request.leaving)),
+    ]
+
+
+def arguments_of_terms(terms: Terms) -> list[str]:
+    """What the scripts are told of terms."""
+    return [
+        repr(float(terms.capacity)),
+        repr(float(terms.factor)),
+        str(terms.period_ms),
+        str(terms.lease_ms),
+        str(terms.version),
+    ]
+
+
+def reply_of(answer: Sequence[Any]) -> Reply:
+    """What sync.lua says."""
+    if int(answer[0]):
+        return Reply(stale=True)
+    fields = iter(answer[1:])
+
+    def whole() -> int:
+        return int(next(fields))
+
+    def number() -> float:
+        return float(next(fields))
+
+    def text() -> str:
+        return _text(next(fields))
+
+    # In the order in which sync.lua writes them.
+    return Reply(
+        created=bool(whole()),
+        held=ranges.parse(text()),
+        until_ms=whole(),
+        lease_ms=whole(),
+        history=_history(text()),
+        share=number(),
+        keep=whole(),
+        keep_last=bool(whole()),
+        at_once=bool(whole()),
+        come_back_ms=whole(),
+        quarantine_ms=whole(),
+        evicted=bool(whole()),
+        capacity=number(),
+        terms=Terms(number(), number(), whole(), whole(), whole()),
+        members=whole(),
+        needs=number(),
+        free=whole(),
+    )
+
+
+def _history(text: str) -> History:
+    entries = (entry.split(":") for entry in text.split(",") if entry)
+    return tuple((int(age_ms), float(cost)) for age_ms, cost in entries)
+
+
+def view_of(answer: Sequence[Any]) -> LimitView | None:
+    """What look.lua says."""
+    now_ms = int(answer[0])
+    limit = _pairs(answer[1])
+    if not limit:
+        return None
+    capacity, start, per_ms = (
+        float(limit[field]) for field in ("capacity", "ramp_start", "ramp_per_ms")
+    )
+    terms = Terms(
+        capacity,
+        float(limit["factor"]),
+        int(limit["period_ms"]),
+        int(limit["lease_ms"]),
+        int(limit["version"]),
+    )
+    risen = start + per_ms * max(0, now_ms - int(limit["ramp_start_ms"]))
+    members = sorted(_pairs(answer[2]).items())
+    return LimitView(
+        terms=terms,
+        capacity=min(capacity, risen) if per_ms > 0 else capacity,
+        partitions=int(limit["partitions"]),
+        free=ranges.parse(limit["free"]),
+        quarantine_ms=max(0, int(limit["quarantine_ms"]) - now_ms),
+        members=tuple(_member_of(name, stored, now_ms) for name, stored in members),
+    )
+
+
+def _member_of(name: str, stored: str, now_ms: int) -> MemberView:
+    # In the order in which sync.lua writes them (see NUMBERS there).
+    evicted, _, until_ms, _, seen_ms, *numbers, held, _, label = stored.split("|", 16)
+    need, gathering, _, weight, _, share, _, spent, reserved = map(float, numbers)
+    return MemberView(
+        instance=name,
+        label=label,
+        held=ranges.parse(held),
+        lease_ms=int(until_ms) - now_ms,
+        seen_ms=now_ms - int(seen_ms),
+        need=need,
+        gathering=gathering,
+        spent=spent,
+        share=share,
+        weight=weight,
+        reserved=reserved,
+        evicted=evicted == "1",
+    )
+
+
+def _pairs(flat: Sequence[Any]) -> dict[str, str]:
+    texts = [_text(one) for one in flat]
+    return dict(zip(texts[::2], texts[1::2], strict=True))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _text(value: str | bytes | int) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    return str(value)
