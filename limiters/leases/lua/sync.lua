@@ -41,8 +41,7 @@ local request = {
 }
 
 -- Of the limit: what is stored, and what follows from its capacity.
-local limit, texts = load_limit()
-local created = not limit
+local limit, created
 local capacity, full, remainder, last
 
 -- Of a member: numbers as text, in this order, then what it holds, what came along with its
@@ -499,6 +498,9 @@ local server, version = server_identity()
 if too_old(version) then
   return redis.error_reply('UNSUPPORTED ' .. version)
 end
+local texts
+limit, texts = load_limit()
+created = not limit
 local reply = sync(server_time(), server)
 save_limit(limit, texts)
 reply[#reply + 1] = version
