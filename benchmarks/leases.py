@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -31,8 +31,8 @@ def run() -> Iterator[Figure]:
         crowd.ask()
         time.sleep(NO_QUARANTINE)
         crowd.ask()
-        steady = _microseconds(client, lambda: crowd.ask(rounds=ROUNDS))
-        restless = _microseconds(client, lambda: crowd.ask(rounds=ROUNDS, changing=0.1))
+        steady = _microseconds(client, lambda: crowd.ask(times=ROUNDS))
+        restless = _microseconds(client, lambda: crowd.ask(changing=0.1, times=ROUNDS))
         manager.close()
     name = f"{MEMBERS:,} instances, {PARTITIONS:,} partitions"
     for what, all_of_them in (("all renew", steady), ("one in ten changes", restless)):
@@ -58,13 +58,13 @@ class _Crowd:
         self._need = {f"instance-{n}": 20.0 for n in range(MEMBERS)}
         self._seq = 0
 
-    def ask(self, rounds: int = 1, changing: float = 0.0) -> None:
-        """Each of them asks so many times; the share `changing` of them wants something else."""
-        for _ in range(rounds):
-            self._seq += 1
-            self._ask(changing)
+    def ask(self, changing: float = 0.0, times: int = 1) -> None:
+        """Each of them asks so many times."""
+        for _ in range(times):
+            self._ask_once(changing)
 
-    def _ask(self, changing: float) -> None:
+    def _ask_once(self, changing: float) -> None:
+        self._seq += 1
         for name in self._need:
             if self._random.random() < changing:
                 self._need[name] = self._random.choice([0.0, 5.0, 20.0, 200.0])
@@ -86,7 +86,7 @@ class _Crowd:
             self._told[name] = self._manager.sync(request)
 
 
-def _microseconds(client: Any, work: Callable[[], None]) -> list[int]:
+def _microseconds(client: Any, work: Any) -> list[int]:
     """The time of each script that `work` has run, in order of length."""
     client.slowlog_reset()
     work()

@@ -24,6 +24,9 @@ from limiters.window import WindowLedger
 DRIFT = 0.01
 """The share by which an instance's clock may run slower than the coordinator's."""
 
+WINDOW_DRIFT = 0.006
+"""The share by which it may run faster than those of others, before windows are over."""
+
 MARGIN = 0.003
 """Seconds by which a lease ends sooner, beside the drift."""
 
@@ -80,7 +83,7 @@ class Holdings:
         self.held = EMPTY
         self.until = -math.inf
         """When it has to stop spending, by its own clock."""
-        self.ledger = WindowLedger(0.0, terms.period_ms / 1000, burst=BURST)
+        self.ledger = WindowLedger(0.0, terms.period_ms / 1000, drift=WINDOW_DRIFT, burst=BURST)
         self.told: Reply | None = None
         self.pending: Request | None = None
         """The request that is under way, or has to be sent again."""
@@ -89,7 +92,6 @@ class Holdings:
         self._waiting = 0.0
         self._gathering = 0.0
         self._gathers_since = 0.0
-        self._peak = 0.0
         self._asked = 0
         self._asked_gathering = 0.0
         self._seq = 0
@@ -133,7 +135,6 @@ class Holdings:
         if gathering != self._gathering:
             self._gathering = gathering
             self._gathers_since = now
-        self._peak = max(self._peak, self._need(now))
 
     def _need(self, now: float) -> float:
         """What was spent in the last period is likely to be wanted again in the next one."""
@@ -164,26 +165,24 @@ class Holdings:
     def _urgent(self, now: float) -> bool:
         if self.pending is not None or self.left or self._seq == 0:
             return False
-        wanted = self._wanted(self._need(now))
+        wanted = self._wanted(now)
         if self._waiting and wanted > self._asked and (not self.held or wanted >= 2 * self._asked):
             return True
         if self._gathering > max(self._asked_gathering, self._worth(self.held)):
             return True
         return self.told is not None and self.told.at_once and bool(self._surplus(now))
 
-    def _wanted(self, need: float) -> int:
+    def _wanted(self, now: float) -> int:
         most = partitions_of(self.capacity, self.terms.factor)
-        return min(most, partitions_of(need, self.terms.factor))
+        return min(most, partitions_of(self._need(now), self.terms.factor))
 
     def compose(self, now: float) -> Request:
         """The request to send now: the one that was not answered, or a new one."""
         self._last_call = now
         if self.pending is None:
-            need = max(self._peak, self._need(now))
-            self._peak = 0.0
-            self._asked = self._wanted(need)
+            self._asked = self._wanted(now)
             self._asked_gathering = self._gathering
-            self.pending = self._request(self._surplus(now, need), need, now)
+            self.pending = self._request(self._surplus(now), now)
         return self.pending
 
     def leave(self, now: float) -> Request:
@@ -191,11 +190,11 @@ class Holdings:
         assert self.pending is None
         self.left = True
         self._waiting = self._gathering = 0.0
-        self.pending = replace(self._request(self._spare(self.held), 0.0, now), leaving=True)
+        self.pending = replace(self._request(self._spare(self.held), now), leaving=True)
         return self.pending
 
-    def _request(self, released: Ranges, need: float, now: float) -> Request:
-        spent = self.ledger.spent(now)
+    def _request(self, released: Ranges, now: float) -> Request:
+        spent, need = self.ledger.spent(now), self._need(now)
         history = self._part_with(released, now)
         self._seq += 1
         waited = now - self._gathers_since if self._gathering else 0.0
@@ -217,11 +216,11 @@ class Holdings:
             label=self.label,
         )
 
-    def _surplus(self, now: float, need: float | None = None) -> Ranges:
+    def _surplus(self, now: float) -> Ranges:
         """What it may not keep, or does not need."""
         if self.told is None:
             return EMPTY
-        wanted = self._wanted(max(self._peak, self._need(now)) if need is None else need)
+        wanted = self._wanted(now)
         full = ranges.common(self.held, ranges.span(0, self._full))
         last = ranges.common(self.held, self._last)
         gone = ranges.without(self.held, ranges.union(full, last))

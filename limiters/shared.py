@@ -19,7 +19,7 @@ from limiters.events import Emitter, Event, Listener
 from limiters.holdings import Holdings
 from limiters.leases import ranges
 from limiters.leases.manager import LeaseManager
-from limiters.leases.messages import MOST_PARTITIONS, Reply, Request, Terms, partitions_of
+from limiters.leases.messages import Reply, Request, Terms, check_partitions
 from limiters.line import Line
 from limiters.purse import Purse
 from limiters.turns import GRACE, Turns
@@ -77,7 +77,6 @@ class SharedResource:
         self._weight = amount("weight", weight)
         self._ramp = _ramp(ramp)
         _check_manager(lease_manager, shared, self._interval)
-        check_partitions(shared, factor)
         if lease_manager is None and not self._reserved:
             raise ValueError(
                 "reserved_capacity and shared_capacity are both 0: there is nothing to spend"
@@ -85,6 +84,7 @@ class SharedResource:
         self._manager = lease_manager
         lease = lease_manager.lease_time if lease_manager else self._interval * FEWEST_INTERVALS
         self._terms = Terms(shared, factor, round(period * 1000), round(lease * 1000))
+        check_partitions(self._terms)
         self._clock = clock or MonotonicClock()
         self._begin()
         _all.add(self)
@@ -252,9 +252,9 @@ class SharedResource:
             raise SharedCapacityNotProvisionedError(
                 "there is no shared capacity to change: this SharedResource has no lease_manager"
             )
-        check_partitions(capacity, self._holdings.terms.factor)
         with self._lock:
             terms = self._holdings.renamed(capacity)
+        check_partitions(terms)
         self._manager.set_capacity(terms, self._ramp)
         with self._lock:
             self._holdings.look_again(capacity)
@@ -402,17 +402,6 @@ class SharedGrant:
         """Gives back what was not spent."""
         self._limiter.give_back(self._reserved, self._shared)
         self._reserved = self._shared = 0.0
-
-
-def check_partitions(capacity: float, factor: float) -> None:
-    """Refuses more partitions than there may be."""
-    partitions = partitions_of(capacity, factor)
-    if partitions > MOST_PARTITIONS:
-        raise ValueError(
-            f"factor={factor:g} would divide a shared capacity of {capacity:g} into "
-            f"{partitions:,} partitions, and there may be {MOST_PARTITIONS:,}; "
-            f"a factor of {capacity / MOST_PARTITIONS:g} or more will do"
-        )
 
 
 def _check_manager(manager: LeaseManager | None, shared: float, interval: float) -> None:

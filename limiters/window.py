@@ -69,18 +69,23 @@ class WindowLedger:
     """
 
     def __init__(
-        self, capacity: float, period: float, *, guard: float = GUARD, burst: float = BURST
+        self, capacity: float, period: float, *, drift: float = 0.0, burst: float = BURST
     ) -> None:
+        """`drift` is the share by which other clocks, by which windows are judged, may differ."""
         self.capacity = capacity
-        self.period = period
+        self._drift = drift
         self._burst = burst
-        self._life = period + guard
-        self._slice = period / SLICES
+        self._measure_in(period)
         self._held = 0.0
         self._starting: list[Spend] = []
         self._started: dict[int, float] = {}
         self._expiries: list[int] = []
         self._paid_until = -math.inf
+
+    def _measure_in(self, period: float) -> None:
+        self.period = period
+        self._life = period + max(GUARD, self._drift * period)
+        self._slice = period / SLICES
 
     @property
     def burst(self) -> float:
@@ -136,9 +141,7 @@ class WindowLedger:
     def set_period(self, period: float, now: float) -> None:
         """From now on windows are of `period`; what has begun counts on, in the new one."""
         entries = self.take_out(math.inf, now)
-        self._life += period - self.period
-        self.period = period
-        self._slice = period / SLICES
+        self._measure_in(period)
         for started_at, cost in entries:
             self.enter(cost, started_at)
 

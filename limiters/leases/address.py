@@ -27,6 +27,12 @@ def checked(text: str) -> SplitResult:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
         raise ValueError(f"url_or_client must begin with one of {known}, not with {url.scheme!r}")
     kind = url.scheme.partition("+")[2]
+    if "@" in url.path + url.query + url.fragment:
+        # Most likely the end of a password that has a "/", "?" or "#" in it.
+        raise ValueError(
+            "url_or_client must have odd characters percent-encoded (urllib.parse.quote), "
+            "those of a password too"
+        )
     if url.scheme == "unix":
         if not url.path:
             raise ValueError("url_or_client must name a socket: unix:///path/to/redis.sock")

@@ -3,7 +3,7 @@
 from limiters.testing.clock import ManualClock
 from limiters.testing.cluster import SimulatedCluster
 from limiters.testing.network import Network
-from limiters.testing.work import Backlog, Dear, OnAndOff, Work
+from limiters.testing.work import Backlog, Dear, OnAndOff, Trickle, Work
 
 __all__ = [
     "Backlog",
@@ -12,5 +12,6 @@ __all__ = [
     "Network",
     "OnAndOff",
     "SimulatedCluster",
+    "Trickle",
     "Work",
 ]

@@ -199,7 +199,7 @@ class SimulatedCluster:
         latest_start: float = 0.004,
         network: Network | None = None,
         holdings: type[Holdings] = Holdings,
-        coordinator: Coordinator | None = None,
+        coordinator: type[Coordinator] = Coordinator,
     ) -> None:
         self.random = Random(seed)
         self.terms = Terms(capacity, factor, int(period * 1000), int(lease_time * 1000))
@@ -209,7 +209,7 @@ class SimulatedCluster:
         self.latest_start = latest_start
         self.network = network or Network()
         self.holdings = holdings
-        self.coordinator = coordinator or Coordinator()
+        self.coordinator = coordinator()
         self.log: list[Spent] = []
         self.limits: list[tuple[float, float]] = [(0.0, capacity)]
         """The capacities that were in force, as `verify` takes them."""
@@ -219,6 +219,10 @@ class SimulatedCluster:
         self._server = 0
         self._events: list[tuple[float, int, Callable[[float], None]]] = []
         self._numbers = itertools.count()
+
+    def spent(self, name: str, start: float, end: float) -> float:
+        """What an instance has spent in [start, end)."""
+        return sum(e.cost for e in self.log if e.instance == name and start <= e.at < end)
 
     def at(self, when: float, do: Callable[[float], None]) -> None:
         """Has `do(now)` called at that time."""
@@ -269,10 +273,12 @@ class SimulatedCluster:
         """The coordinator is away, and comes back with its state."""
         self.away_until = self.now + seconds
 
-    def set_capacity(self, capacity: float) -> None:
-        """Changes the limit for all, as an operator does."""
+    def set_capacity(self, capacity: float, ramp: float | None = None) -> None:
+        """Changes the limit for all, as an operator does; a raise by `ramp` a second."""
         terms = replace(self.coordinator.terms or self.terms, capacity=capacity)
-        self.coordinator.set_capacity(terms, self.server_ms(self.now), str(self._server))
+        per_ms = None if ramp is None else ramp / 1000
+        now_ms = self.server_ms(self.now)
+        self.coordinator.set_capacity(terms, now_ms, str(self._server), per_ms)
 
     def forget(self) -> None:
         """The coordinator is restarted and knows nothing."""

@@ -35,6 +35,23 @@ class Backlog:
         """Nothing changes."""
 
 
+class Trickle:
+    """Pieces that come at a steady `rate`, in cost a second."""
+
+    def __init__(self, piece: float, rate: float) -> None:
+        self.piece = piece
+        self.rate = rate
+        self.sent = 0.0
+
+    def waiting(self, now: float) -> float:
+        """What has come and was not sent."""
+        return max(0.0, math.floor(now * self.rate / self.piece) * self.piece - self.sent)
+
+    def went(self, cost: float, now: float) -> None:
+        """One less."""
+        self.sent += cost
+
+
 class OnAndOff:
     """A backlog for `on` seconds, then nothing for `off`, over and over."""
 

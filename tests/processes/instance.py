@@ -1,0 +1,80 @@
+"""One process of a cluster: Batchers with work, that note when each of their batches begins.
+
+`python -m tests.processes.instance '{"url": ..., ...}'`; plan.py says what can be told it. It
+prints "ready", does its work, and stops gracefully when a line comes in or its input ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+
+from dispatcher import Batcher, BatcherStoppedError, Operation, Watcher
+from limiters import RedisLeaseManager, SharedResource
+from tests.processes.plan import Plan
+
+
+class Instance:
+    """A Batcher and its limiter, with work, and the notes about it."""
+
+    def __init__(self, plan: Plan, name: str, log: int) -> None:
+        self.plan = plan
+        self.name = name
+        self.log = log
+        self.limiter = SharedResource(
+            shared_capacity=plan.shared_capacity,
+            reserved_capacity=plan.reserved_capacity,
+            factor=plan.factor,
+            max_interval=plan.max_interval,
+            lease_manager=RedisLeaseManager(plan.url, name=plan.limit, lease_time=plan.lease_time),
+        )
+        self.batcher = Batcher(rate_limiter=self.limiter)
+        self.watcher = Watcher(self.note, max_batch_size=plan.batch)
+        self.feeder = threading.Thread(target=self.feed, daemon=True)
+
+    def note(self, batch: list[Operation]) -> None:
+        now = time.monotonic()
+        cost = sum(operation.cost for operation in batch)
+        os.write(self.log, f"{now!r} {self.name} {cost!r}\n".encode())
+
+    def start(self) -> None:
+        self.batcher.start()
+        self.feeder.start()
+
+    def feed(self) -> None:
+        plan = self.plan
+        time.sleep(max(0.0, plan.begin_at - time.monotonic()))
+        left = plan.operations
+        try:
+            while left is None or left > 0:
+                some = 1_000 if left is None else min(1_000, left)
+                self.batcher.enqueue_many(
+                    [Operation(self.watcher, plan.cost, None, batchable=True) for _ in range(some)]
+                )
+                left = None if left is None else left - some
+        except BatcherStoppedError:
+            return
+
+    def stop(self) -> None:
+        self.batcher.stop(drain=False)
+
+
+def main() -> None:
+    settings = json.loads(sys.argv[1])
+    plan = Plan(**settings | {"names": tuple(settings["names"])})
+    log = os.open(plan.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    instances = [Instance(plan, name, log) for name in plan.names]
+    for instance in instances:
+        instance.start()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+    for instance in instances:
+        instance.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""What one process of a cluster is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+
+@dataclass
+class Plan:
+    """What an instance is, and what it has to do."""
+
+    url: str
+    log: str
+    """A file, to which `time instance cost` is appended as each batch begins."""
+    names: tuple[str, ...] = ("i0",)
+    """An instance for each name, all in this process."""
+    limit: str = "orders"
+    shared_capacity: float = 20_000.0
+    factor: float = 1_000.0
+    reserved_capacity: float = 0.0
+    lease_time: float = 2.0
+    max_interval: float = 0.5
+    cost: float = 10.0
+    batch: int = 10
+    operations: int | None = 0
+    """How many operations each instance has; None for a backlog that never ends."""
+    begin_at: float = 0.0
+    """By the monotonic clock of the machine, which all processes share."""
+
+    def as_argument(self) -> str:
+        """The form in which it is handed to a process."""
+        return json.dumps(asdict(self))
