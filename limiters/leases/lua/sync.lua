@@ -208,9 +208,6 @@ local function still_counts(spent)
 end
 
 local function remember(packed)
-  if #packed == 0 then
-    return
-  end
   local slice_ms = math.max(1, math.floor(limit.period_ms / SLICES))
   local pool, times = {}, {}
   local function add(at, cost)
@@ -376,7 +373,7 @@ local function take(granted)
   local part = units(granted) / units(limit.free)
   limit.free = without(limit.free, granted)
   local whole = total_of(spent)
-  local taken, left = portion(spent, #limit.free > 0 and whole * part or whole)
+  local taken, left = portion(spent, whole * part)
   save_spent(left)
   return taken
 end
