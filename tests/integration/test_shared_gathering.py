@@ -28,7 +28,7 @@ def test_c4_each_operation_has_waited_for_itself_alone() -> None:
     )
     watcher = Watcher(lambda batch: None)
     with Batcher(rate_limiter=limiter) as batcher:
-        batcher.enqueue_many([Operation(watcher, 20, None) for _ in range(50)])
+        batcher.enqueue_many([Operation(watcher, 20, None) for _ in range(80)])
         batcher.drain(timeout=30)
     waited = [request.waited_ms for request in manager.requests if request.gathering]
     assert waited
