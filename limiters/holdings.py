@@ -127,8 +127,10 @@ class Holdings:
         """The partition that is worth only a remainder, if there is one."""
         return ranges.span(self._full, partitions_of(self.capacity, self.terms.factor))
 
-    def burst_of(self, worth: float) -> float:
-        """What could go at once if it held as much as that."""
+    def burst(self, now: float) -> float:
+        """What may go at once after a rest; of one partition, if it holds none."""
+        # Not more: whoever waits for that much to come together would wait for ever.
+        worth = self.settle(now) or min(self.terms.factor, self.capacity)
         return worth * BURST
 
     # What it wants.

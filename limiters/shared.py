@@ -148,10 +148,10 @@ class SharedResource:
 
     @property
     def burst(self) -> float:
-        """What may go at once after a rest; of one partition at least, for it can be had."""
+        """What may go at once after a rest; of one partition, if none is held."""
         with self._lock:
-            worth = max(self._holdings.settle(self._clock.now()), self._holdings.terms.factor)
-            return self._purse.reserved.burst + self._holdings.burst_of(worth)
+            shared = self._holdings.burst(self._clock.now())
+            return self._purse.reserved.burst + shared
 
     @property
     def started(self) -> bool:
