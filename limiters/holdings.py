@@ -6,7 +6,7 @@ The rules that keep every window within the limit, on this side:
 * A request is sent again, as it is, until it is answered: then it is known what became of
   everything in it. There is never a second one under way.
 * What is released stops being spent when the request is made, and takes its part of the
-  ledger along. What has been charged and not begun is covered by what is kept.
+  ledger along. What is set aside, or charged and not begun, is covered by what is kept.
 * Leases are reckoned from before the request was sent, less a margin for clocks that do not
   run alike; what others spent from when the reply came.
 """
@@ -237,9 +237,9 @@ class Holdings:
         return self._spare(ranges.union(surplus, gone))
 
     def _spare(self, surplus: Ranges) -> Ranges:
-        """As much of `surplus` as can go while what has not begun yet is covered."""
-        starting = self.ledger.starting
-        while surplus and self._worth(ranges.without(self.held, surplus)) < starting:
+        """As much of `surplus` as can go while what may begin at any moment is covered."""
+        pledged = self.ledger.pledged
+        while surplus and self._worth(ranges.without(self.held, surplus)) < pledged:
             surplus = ranges.without(surplus, ranges.lowest(surplus, 1))
         return surplus
 
@@ -252,7 +252,7 @@ class Holdings:
         began = self.ledger.spent(now) - self.ledger.starting
         goes = began * (1 - kept / before) if before and self.held else began
         # What is kept has to cover what is left.
-        taken = self.ledger.take_out(max(goes, began + self.ledger.starting - kept), now)
+        taken = self.ledger.take_out(max(goes, began + self.ledger.pledged - kept), now)
         self.settle(now)
         return in_slices(taken, now, self.terms.period_ms)
 

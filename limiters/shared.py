@@ -9,6 +9,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable
+from typing import NamedTuple
 
 from limiters import events
 from limiters.announcements import Announcements
@@ -23,7 +24,7 @@ from limiters.leases.messages import Reply, Request, Terms, check_partitions
 from limiters.line import Line
 from limiters.purse import Purse
 from limiters.turns import GRACE, Turns
-from limiters.window import Spend, WindowLedger
+from limiters.window import Spend, Tenure, WindowLedger
 
 _log = logging.getLogger(__name__)
 
@@ -195,7 +196,8 @@ class SharedResource:
                 self._turns.wait(claimant, at_least, until)
                 self._want(now)
             self._purse.hold(reserved, shared)
-        return SharedGrant(self, reserved, shared)
+            deal = Deal(self._purse, self._holdings.tenure)
+        return SharedGrant(self, deal, reserved, shared)
 
     def ready_at(self, cost: float) -> float:
         """When it is worth asking again for `cost`, as far as is known: capacity may come."""
@@ -221,15 +223,15 @@ class SharedResource:
         """The same for coroutines."""
         return await self._line.acquire_async(cost, timeout)
 
-    def charge(self, reserved: float, shared: float) -> Spend:
+    def charge(self, deal: Deal, reserved: float, shared: float) -> Spend:
         """Charges what a grant holds."""
         with self._lock:
-            return self._purse.charge(reserved, shared, self._clock.now(), self._holdings.tenure)
+            return deal.purse.charge(reserved, shared, self._clock.now(), deal.tenure)
 
-    def give_back(self, reserved: float, shared: float) -> None:
+    def give_back(self, deal: Deal, reserved: float, shared: float) -> None:
         """Takes back what a grant did not spend."""
         with self._lock:
-            self._purse.release(reserved, shared)
+            deal.purse.release(reserved, shared)
 
     def _want(self, now: float) -> None:
         """Tells the holdings what is wanted of the shared capacity; wakes who has to ask."""
@@ -383,12 +385,20 @@ class SharedResource:
         self._announce.capacity(self._reserved)
 
 
+class Deal(NamedTuple):
+    """Of what an amount was set aside: something else may be held by when it is spent."""
+
+    purse: Purse
+    tenure: Tenure
+
+
 class SharedGrant:
     """One deal with a SharedResource, for the one thread that made it."""
 
-    def __init__(self, limiter: SharedResource, reserved: float, shared: float) -> None:
+    def __init__(self, limiter: SharedResource, deal: Deal, reserved: float, shared: float) -> None:
         self.amount = reserved + shared
         self._limiter = limiter
+        self._deal = deal
         self._reserved = reserved
         self._shared = shared
 
@@ -397,11 +407,11 @@ class SharedGrant:
         reserved = min(cost, self._reserved)
         self._reserved -= reserved
         self._shared -= cost - reserved
-        return self._limiter.charge(reserved, cost - reserved)
+        return self._limiter.charge(self._deal, reserved, cost - reserved)
 
     def close(self) -> None:
         """Gives back what was not spent."""
-        self._limiter.give_back(self._reserved, self._shared)
+        self._limiter.give_back(self._deal, self._reserved, self._shared)
         self._reserved = self._shared = 0.0
 
 

@@ -26,3 +26,57 @@ def test_c3_a_factor_larger_than_what_is_held_does_not_hold_up_the_batches(
     crank.run(3.0, at_turn=turn)
     spent = sum(o.cost for at, batch in crank.raised for o in batch if at >= 101)
     assert spent >= 0.85 * shared * 2
+
+
+def test_c2_what_a_grant_has_set_aside_is_not_released() -> None:
+    driven = Driven()
+    driven.give_me(1_000)
+    grant = driven.limiter.grant(300, 300)
+    assert grant.amount == 300
+    driven.limiter.give_me(0)
+    driven.clock.advance(0.6)
+    driven.turn()
+    assert len(driven.limiter.partitions) == 3
+    assert grant.spend(300).started(driven.clock.now())
+    grant.close()
+    driven.run(3.0)
+    assert driven.limiter.partitions == []
+
+
+def test_c2_a_lease_that_ends_between_a_grant_and_its_spending() -> None:
+    driven = Driven()
+    driven.give_me(1_000)
+    grant = driven.limiter.grant(300, 300)
+    driven.clock.advance(5.0)
+    assert driven.limiter.capacity == 0
+    assert not grant.spend(200).started(driven.clock.now())
+    grant.close()
+    driven.run(2.0, lambda: driven.limiter.give_me(1_000))
+    assert driven.limiter.grant(1_000, 300).amount == 300
+
+
+def test_c2_a_lease_that_ended_and_was_renewed_between_a_grant_and_its_spending() -> None:
+    driven = Driven()
+    driven.give_me(1_000)
+    grant = driven.limiter.grant(300, 300)
+    driven.clock.advance(2.5)
+    driven.turn()
+    assert driven.limiter.capacity == 1_000
+    assert not grant.spend(300).started(driven.clock.now())
+
+
+def test_c3_what_costs_nothing_needs_nothing() -> None:
+    driven = Driven()
+    driven.limiter.start()
+    assert driven.limiter.acquire(0, timeout=0)
+    driven.limiter.stop()
+
+
+def test_reserved_capacity_that_goes_between_a_grant_and_its_spending() -> None:
+    driven = Driven(reserved=100)
+    grant = driven.limiter.grant(10, 10)
+    driven.limiter.set_reserved_capacity(0)
+    assert grant.spend(10).started(driven.clock.now())
+    grant.close()
+    driven.limiter.set_reserved_capacity(100)
+    assert driven.limiter.grant(100, 95).amount == pytest.approx(90)
