@@ -97,23 +97,24 @@ class SharedResource:
         self._line = Line(self, self._clock)
         self._turns = Turns()
         self._demands: dict[object, float] = {}
-        self._begin_holdings()
+        self._reserved_ledger = WindowLedger(self._reserved, self._terms.period_ms / 1000)
+        self._begin_holdings(self._terms)
         self._wake = threading.Event()
         self._wakes_at = -1.0
         self._thread: threading.Thread | None = None
         self._started = self._stopped = False
 
-    def _begin_holdings(self) -> None:
+    def _begin_holdings(self, terms: Terms) -> None:
+        """Takes part as somebody who was never heard of; what is reserved goes on."""
         self._holdings = Holdings(
             uuid.uuid4().hex[:16],
-            self._terms,
+            terms,
             interval=self._interval,
             weight=self._weight,
             reserved=self._reserved,
             label=f"{socket.gethostname()}:{os.getpid()}",
         )
-        reserved = WindowLedger(self._reserved, self._terms.period_ms / 1000)
-        self._purse = Purse(reserved, self._holdings.ledger)
+        self._purse = Purse(self._reserved_ledger, self._holdings.ledger)
 
     def __repr__(self) -> str:
         return (
@@ -362,7 +363,7 @@ class SharedResource:
             news = self._holdings.answered(reply, sent_at, now)
             if news.disowned:
                 self._holdings.tenure.until = now
-                self._begin_holdings()
+                self._begin_holdings(self._holdings.terms)
             worth = self._holdings.settle(now)
         self._announce.reply(reply, news)
         self._tell_capacity(worth)

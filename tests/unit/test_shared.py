@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dispatcher import Watcher
+from limiters.leases.messages import Reply
+from limiters.testing import ManualClock
 from tests.crank import Crank, batchable, ends, ignore
-from tests.driven import Driven
+from tests.driven import Driven, Scripted
 
 
 @pytest.mark.parametrize(("shared", "factor"), [(100, 1_000), (100, 100), (1_050, 1_000)])
@@ -80,3 +82,29 @@ def test_reserved_capacity_that_goes_between_a_grant_and_its_spending() -> None:
     grant.close()
     driven.limiter.set_reserved_capacity(100)
     assert driven.limiter.grant(100, 95).amount == pytest.approx(90)
+
+
+def test_c1_a_new_identity_changes_nothing_of_what_is_reserved_nor_of_the_terms() -> None:
+    clock = ManualClock(100.0)
+    manager = Scripted(clock)
+    first = Driven(500, manager=manager, clock=clock)
+    first.give_me(100)
+    driven = Driven(shared=200, reserved=100, manager=manager, clock=clock)
+    driven.give_me(300)
+    assert driven.limiter.max_capacity == 600
+    before = driven.limiter.instance
+    grant = driven.limiter.grant(90, 90)
+    manager.change = lambda request, reply: Reply(stale=True)
+    driven.clock.advance(0.5)
+    request, _ = driven.limiter._next_request()
+    assert request is not None
+    driven.limiter._exchange(manager, request)
+    assert driven.limiter.instance != before
+    assert driven.limiter.max_capacity == 600
+    assert driven.limiter.capacity == 100
+    assert driven.limiter.grant(1_000).amount <= 10
+    grant.close()
+    assert driven.limiter.grant(1_000, 100).amount <= 100
+    manager.change = lambda request, reply: reply
+    driven.run(0.2)
+    assert driven.limiter.capacity > 100
