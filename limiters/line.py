@@ -167,7 +167,7 @@ class Line:
         # With the lock: of two who tell, the one who knows less must not be the last.
         if not self._line:
             self._wanted = 0.0  # and no crumbs of sums of fractions
-        self._limiter.give_me(self._wanted, self)
+        self._limiter.give_me(max(0.0, self._wanted), self)
 
     def _forget_the_gone(self) -> bool:
         """Whether those behind now stand nearer to the front."""

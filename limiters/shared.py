@@ -15,7 +15,11 @@ from limiters import events
 from limiters.announcements import Announcements
 from limiters.arguments import Seconds, amount, seconds
 from limiters.clock import Clock, MonotonicClock
-from limiters.errors import ImproperOrderError, SharedCapacityNotProvisionedError
+from limiters.errors import (
+    ImproperOrderError,
+    LeaseManagerError,
+    SharedCapacityNotProvisionedError,
+)
 from limiters.events import Emitter, Event, Listener
 from limiters.holdings import Holdings
 from limiters.leases import ranges
@@ -168,6 +172,7 @@ class SharedResource:
 
     def give_me(self, target: float, claimant: object = None) -> None:
         """Says how much waits to be spent; several who ask are told apart as claimants."""
+        target = amount("target", target, zero=True)
         with self._lock:
             before = sum(self._demands.values())
             if target > 0:
@@ -307,7 +312,10 @@ class SharedResource:
             self._wake.set()
         self._line.wake()
         if self._thread is not None:
-            self._thread.join()
+            # Whoever keeps the leases may not answer at all: they run out by themselves.
+            self._thread.join(self._terms.lease_ms / 1000)
+            if self._thread.is_alive():
+                _log.warning("%r does not answer; stopped without it", self._manager)
         self._emitter.emit(events.SHUTDOWN)
         self._emitter.close()
 
@@ -349,7 +357,9 @@ class SharedResource:
         sent_at = self._clock.now()
         try:
             reply = manager.sync(request)
-        except Exception as error:  # whatever it is, this process's own work goes on
+            if not isinstance(reply, Reply):
+                raise LeaseManagerError(f"{manager!r} gave {reply!r} in place of a Reply")
+        except BaseException as error:  # whatever it is, this process's own work goes on
             with self._lock:
                 self._holdings.unanswered(self._clock.now())
             self._announce.lost(error)

@@ -12,6 +12,7 @@ from limiters.clock import MonotonicClock
 from limiters.errors import ImproperOrderError, LimiterStoppedError, TooExpensiveError
 from limiters.line import Line
 from limiters.window import Spend, Tenure
+from tests.waiting import until
 
 
 class FakeGrant:
@@ -75,16 +76,6 @@ def in_thread(target: Callable[[], object]) -> tuple[threading.Thread, list[obje
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     return thread, ended
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Waits for a condition that another thread brings about."""
-    step = threading.Event()
-    for _ in range(5_000):
-        if condition():
-            return
-        step.wait(0.002)
-    raise AssertionError("it never came about")
 
 
 def test_what_is_there_is_granted_at_once_and_what_is_not_times_out() -> None:
