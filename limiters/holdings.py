@@ -98,6 +98,8 @@ class Holdings:
         self._last_call = -math.inf
         self._next_call = -math.inf
         self._failures = 0
+        self._curious = False
+        """Whether something has changed that the next reply alone can tell of."""
 
     @property
     def until(self) -> float:
@@ -153,7 +155,7 @@ class Holdings:
     def look_again(self, capacity: float) -> None:
         """The shared capacity was changed: asks at once what that means."""
         self.terms = self.renamed(capacity)
-        self._next_call = -math.inf
+        self._curious = True
 
     # When to ask, and what.
 
@@ -164,6 +166,8 @@ class Holdings:
         if self.pending is not None:
             idle = not self._waiting and now >= self.until
             return math.inf if idle else self._next_call
+        if self._curious:
+            return self._last_call + SOONEST
         if self.held or self._asked or self._waiting or self._seq == 0:
             return self._next_call
         return math.inf
@@ -188,6 +192,7 @@ class Holdings:
         if self.pending is None:
             self._asked = self._wanted(now)
             self._asked_gathering = self._gathering
+            self._curious = False
             self.pending = self._request(self._surplus(now), now)
         return self.pending
 

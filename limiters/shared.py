@@ -35,6 +35,9 @@ _log = logging.getLogger(__name__)
 FEWEST_INTERVALS = 4
 """How many sync intervals a lease lasts at least (law C5 and the rest of them rely on it)."""
 
+SHORTEST_PERIOD = 0.001
+"""Seconds: ages and leases are told in milliseconds."""
+
 _all: weakref.WeakSet[SharedResource] = weakref.WeakSet()
 
 
@@ -79,6 +82,8 @@ class SharedResource:
         factor = amount("factor", factor)
         self._interval = seconds("max_interval", max_interval)
         period = seconds("period", period)
+        if period < SHORTEST_PERIOD:
+            raise ValueError(f"period must be at least {SHORTEST_PERIOD:g} seconds, not {period!r}")
         self._weight = amount("weight", weight)
         self._ramp = _ramp(ramp)
         _check_manager(lease_manager, shared, self._interval)
@@ -274,8 +279,10 @@ class SharedResource:
         with self._lock:
             self._reserved = self._holdings.reserved = capacity
             self._purse.reserved.set_capacity(capacity)
-            held = self._purse.capacity
-        self._emitter.emit(events.CAPACITY, held)
+            self._want(self._clock.now())
+            self._wake.set()
+        if self._manager is None:  # else its thread tells
+            self._announce.capacity(capacity)
         self._line.wake()
 
     # Its life.
@@ -292,7 +299,7 @@ class SharedResource:
                 )
             self._started = True
         self._emitter.emit(events.PROVISION_START)
-        self._emitter.emit(events.CAPACITY, self._reserved)
+        self._announce.capacity(self._reserved)
         if self._manager is None:
             self._emitter.emit(events.PROVISION_DONE)
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from dispatcher import Watcher
@@ -108,3 +110,48 @@ def test_c1_a_new_identity_changes_nothing_of_what_is_reserved_nor_of_the_terms(
     manager.change = lambda request, reply: reply
     driven.run(0.2)
     assert driven.limiter.capacity > 100
+
+
+def test_capacity_is_told_once_and_not_again_while_it_stays() -> None:
+    driven = Driven(reserved=10)
+    told: list[float] = []
+    told_all = threading.Event()
+    driven.limiter.add_listener(lambda event: told.append(event.value), "capacity")
+    driven.limiter.add_listener(lambda event: told_all.set(), "shutdown")
+    driven.limiter._run = lambda manager: None  # type: ignore[method-assign]
+    driven.limiter.start()
+    driven.turn()
+    driven.clock.advance(0.1)
+    driven.give_me(1_000)
+    driven.limiter.set_reserved_capacity(20)
+    driven.limiter.set_reserved_capacity(20)
+    driven.turn()
+    driven.limiter.stop()
+    assert told_all.wait(10)
+    assert told == [10, 1_010, 1_020]
+
+
+def test_c9_who_changes_the_capacity_asks_what_that_means_though_a_reply_is_under_way() -> None:
+    driven = Driven()
+    driven.turn()
+    driven.give_me(100)
+    driven.clock.advance(0.5)
+    reply = driven.manager.sync(driven.limiter._next_request()[0])  # type: ignore[arg-type]
+    driven.limiter.set_shared_capacity(3_000)
+    driven.limiter._receive(reply, driven.clock.now())
+    driven.clock.advance(0.06)
+    driven.turn()
+    assert driven.limiter.max_capacity == 3_000
+    driven.limiter.give_me(0)
+    driven.run(3.0)
+    calls = driven.calls
+    driven.limiter.set_shared_capacity(2_000)
+    driven.clock.advance(0.06)
+    assert driven.turn() is None
+    assert driven.calls == calls + 1
+    assert driven.limiter._holdings.capacity == 2_000
+
+
+def test_c1_a_period_too_short_to_be_counted_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^period must be at least 0.001 seconds, not 0.0004"):
+        Driven(period=0.0004)
