@@ -41,7 +41,7 @@ class Announcements:
         for index in ranges.indexes(released):
             self._emit(events.RELEASED, index)
 
-    def lost(self, error: Exception) -> None:
+    def lost(self, error: BaseException) -> None:
         """The lease manager did not answer."""
         message = str(error) or repr(error)
         if self._connected is not False:

@@ -6,7 +6,7 @@ The rules that keep every window within the limit, on this side:
 * A request is sent again, as it is, until it is answered: then it is known what became of
   everything in it. There is never a second one under way.
 * What is released stops being spent when the request is made, and takes its part of the
-  ledger along. What has been charged and not begun is covered by what is kept.
+  ledger along. What is set aside, or charged and not begun, is covered by what is kept.
 * Leases are reckoned from before the request was sent, less a margin for clocks that do not
   run alike; what others spent from when the reply came.
 """
@@ -98,6 +98,8 @@ class Holdings:
         self._last_call = -math.inf
         self._next_call = -math.inf
         self._failures = 0
+        self._curious = False
+        """Whether something has changed that the next reply alone can tell of."""
 
     @property
     def until(self) -> float:
@@ -127,8 +129,10 @@ class Holdings:
         """The partition that is worth only a remainder, if there is one."""
         return ranges.span(self._full, partitions_of(self.capacity, self.terms.factor))
 
-    def burst_of(self, worth: float) -> float:
-        """What could go at once if it held as much as that."""
+    def burst(self, now: float) -> float:
+        """What may go at once after a rest; of one partition, if it holds none."""
+        # Not more: whoever waits for that much to come together would wait for ever.
+        worth = self.settle(now) or min(self.terms.factor, self.capacity)
         return worth * BURST
 
     # What it wants.
@@ -151,7 +155,7 @@ class Holdings:
     def look_again(self, capacity: float) -> None:
         """The shared capacity was changed: asks at once what that means."""
         self.terms = self.renamed(capacity)
-        self._next_call = -math.inf
+        self._curious = True
 
     # When to ask, and what.
 
@@ -162,6 +166,8 @@ class Holdings:
         if self.pending is not None:
             idle = not self._waiting and now >= self.until
             return math.inf if idle else self._next_call
+        if self._curious:
+            return self._last_call + SOONEST
         if self.held or self._asked or self._waiting or self._seq == 0:
             return self._next_call
         return math.inf
@@ -186,6 +192,7 @@ class Holdings:
         if self.pending is None:
             self._asked = self._wanted(now)
             self._asked_gathering = self._gathering
+            self._curious = False
             self.pending = self._request(self._surplus(now), now)
         return self.pending
 
@@ -235,9 +242,9 @@ class Holdings:
         return self._spare(ranges.union(surplus, gone))
 
     def _spare(self, surplus: Ranges) -> Ranges:
-        """As much of `surplus` as can go while what has not begun yet is covered."""
-        starting = self.ledger.starting
-        while surplus and self._worth(ranges.without(self.held, surplus)) < starting:
+        """As much of `surplus` as can go while what may begin at any moment is covered."""
+        pledged = self.ledger.pledged
+        while surplus and self._worth(ranges.without(self.held, surplus)) < pledged:
             surplus = ranges.without(surplus, ranges.lowest(surplus, 1))
         return surplus
 
@@ -250,7 +257,7 @@ class Holdings:
         began = self.ledger.spent(now) - self.ledger.starting
         goes = began * (1 - kept / before) if before and self.held else began
         # What is kept has to cover what is left.
-        taken = self.ledger.take_out(max(goes, began + self.ledger.starting - kept), now)
+        taken = self.ledger.take_out(max(goes, began + self.ledger.pledged - kept), now)
         self.settle(now)
         return in_slices(taken, now, self.terms.period_ms)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import threading
 from collections import deque
@@ -36,11 +37,18 @@ class Budget(Protocol):
 class Waiter:
     """Somebody in the line; `wake` may be called from any thread."""
 
-    __slots__ = ("cost", "wake")
+    __slots__ = ("cost", "gone", "wake")
 
-    def __init__(self, cost: float, wake: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        cost: float,
+        wake: Callable[[], object],
+        gone: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.cost = cost
         self.wake = wake
+        self.gone = gone
+        """Whether it will never go on, nor say that it leaves."""
 
 
 class Line:
@@ -51,10 +59,13 @@ class Line:
         self._clock = clock
         self._lock = threading.Lock()
         self._line: deque[Waiter] = deque()
+        self._wanted = 0.0
 
     def wake(self) -> None:
         """Capacity may have come, or the limiter was stopped."""
         with self._lock:
+            if self._forget_the_gone():
+                self._tell()
             waiters = list(self._line)
         for waiter in waiters:
             waiter.wake()
@@ -80,7 +91,12 @@ class Line:
         cost, deadline = self._checked(cost, timeout)
         event = asyncio.Event()
         loop = asyncio.get_running_loop()
-        waiter = self._join(Waiter(cost, lambda: loop.call_soon_threadsafe(event.set)))
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed
+                loop.call_soon_threadsafe(event.set)
+
+        waiter = self._join(Waiter(cost, wake, loop.is_closed))
         try:
             while not self._granted(waiter):
                 wait = self._wait(waiter, deadline)
@@ -107,9 +123,10 @@ class Line:
 
     def _join(self, waiter: Waiter) -> Waiter:
         with self._lock:
+            self._forget_the_gone()
             self._line.append(waiter)
-            wanted = sum(one.cost for one in self._line)
-        self._limiter.give_me(wanted, self)
+            self._wanted += waiter.cost
+            self._tell()
         return waiter
 
     def _granted(self, waiter: Waiter) -> bool:
@@ -137,9 +154,24 @@ class Line:
 
     def _leave(self, waiter: Waiter) -> None:
         with self._lock:
-            self._line.remove(waiter)
-            wanted = sum(one.cost for one in self._line)
+            if waiter in self._line:
+                self._line.remove(waiter)
+                self._wanted -= waiter.cost
+            self._forget_the_gone()
+            self._tell()
             first = self._line[0] if self._line else None
-        self._limiter.give_me(wanted, self)
         if first is not None:
             first.wake()
+
+    def _tell(self) -> None:
+        # With the lock: of two who tell, the one who knows less must not be the last.
+        if not self._line:
+            self._wanted = 0.0  # and no crumbs of sums of fractions
+        self._limiter.give_me(max(0.0, self._wanted), self)
+
+    def _forget_the_gone(self) -> bool:
+        """Whether those behind now stand nearer to the front."""
+        before = len(self._line)
+        while self._line and self._line[0].gone():
+            self._wanted -= self._line.popleft().cost
+        return len(self._line) < before

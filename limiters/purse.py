@@ -84,6 +84,9 @@ class Purse:
         if missing <= 0 or not self.capacity:
             return now if missing <= 0 else now + self.reserved.period
         from_reserved = reserved + missing * self.reserved.capacity / self.capacity
+        # Neither gives more than it has: what it cannot, the other one does.
+        from_reserved = min(from_reserved, self.reserved.capacity)
+        from_reserved = max(from_reserved, cost - self.shared.capacity)
         ready = now
         if from_reserved > 0 and self.reserved.capacity:
             ready = self.reserved.ready_at(from_reserved, now)

@@ -9,12 +9,17 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable
+from typing import NamedTuple
 
 from limiters import events
 from limiters.announcements import Announcements
 from limiters.arguments import Seconds, amount, seconds
 from limiters.clock import Clock, MonotonicClock
-from limiters.errors import ImproperOrderError, SharedCapacityNotProvisionedError
+from limiters.errors import (
+    ImproperOrderError,
+    LeaseManagerError,
+    SharedCapacityNotProvisionedError,
+)
 from limiters.events import Emitter, Event, Listener
 from limiters.holdings import Holdings
 from limiters.leases import ranges
@@ -23,12 +28,15 @@ from limiters.leases.messages import Reply, Request, Terms, check_partitions
 from limiters.line import Line
 from limiters.purse import Purse
 from limiters.turns import GRACE, Turns
-from limiters.window import Spend, WindowLedger
+from limiters.window import Spend, Tenure, WindowLedger
 
 _log = logging.getLogger(__name__)
 
 FEWEST_INTERVALS = 4
 """How many sync intervals a lease lasts at least (law C5 and the rest of them rely on it)."""
+
+SHORTEST_PERIOD = 0.001
+"""Seconds: ages and leases are told in milliseconds."""
 
 _all: weakref.WeakSet[SharedResource] = weakref.WeakSet()
 
@@ -74,6 +82,8 @@ class SharedResource:
         factor = amount("factor", factor)
         self._interval = seconds("max_interval", max_interval)
         period = seconds("period", period)
+        if period < SHORTEST_PERIOD:
+            raise ValueError(f"period must be at least {SHORTEST_PERIOD:g} seconds, not {period!r}")
         self._weight = amount("weight", weight)
         self._ramp = _ramp(ramp)
         _check_manager(lease_manager, shared, self._interval)
@@ -96,23 +106,24 @@ class SharedResource:
         self._line = Line(self, self._clock)
         self._turns = Turns()
         self._demands: dict[object, float] = {}
-        self._begin_holdings()
+        self._reserved_ledger = WindowLedger(self._reserved, self._terms.period_ms / 1000)
+        self._begin_holdings(self._terms)
         self._wake = threading.Event()
         self._wakes_at = -1.0
         self._thread: threading.Thread | None = None
         self._started = self._stopped = False
 
-    def _begin_holdings(self) -> None:
+    def _begin_holdings(self, terms: Terms) -> None:
+        """Takes part as somebody who was never heard of; what is reserved goes on."""
         self._holdings = Holdings(
             uuid.uuid4().hex[:16],
-            self._terms,
+            terms,
             interval=self._interval,
             weight=self._weight,
             reserved=self._reserved,
             label=f"{socket.gethostname()}:{os.getpid()}",
         )
-        reserved = WindowLedger(self._reserved, self._terms.period_ms / 1000)
-        self._purse = Purse(reserved, self._holdings.ledger)
+        self._purse = Purse(self._reserved_ledger, self._holdings.ledger)
 
     def __repr__(self) -> str:
         return (
@@ -148,10 +159,10 @@ class SharedResource:
 
     @property
     def burst(self) -> float:
-        """What may go at once after a rest; of one partition at least, for it can be had."""
+        """What may go at once after a rest; of one partition, if none is held."""
         with self._lock:
-            worth = max(self._holdings.settle(self._clock.now()), self._holdings.terms.factor)
-            return self._purse.reserved.burst + self._holdings.burst_of(worth)
+            shared = self._holdings.burst(self._clock.now())
+            return self._purse.reserved.burst + shared
 
     @property
     def started(self) -> bool:
@@ -166,6 +177,7 @@ class SharedResource:
 
     def give_me(self, target: float, claimant: object = None) -> None:
         """Says how much waits to be spent; several who ask are told apart as claimants."""
+        target = amount("target", target, zero=True)
         with self._lock:
             before = sum(self._demands.values())
             if target > 0:
@@ -196,7 +208,8 @@ class SharedResource:
                 self._turns.wait(claimant, at_least, until)
                 self._want(now)
             self._purse.hold(reserved, shared)
-        return SharedGrant(self, reserved, shared)
+            deal = Deal(self._purse, self._holdings.tenure)
+        return SharedGrant(self, deal, reserved, shared)
 
     def ready_at(self, cost: float) -> float:
         """When it is worth asking again for `cost`, as far as is known: capacity may come."""
@@ -222,15 +235,15 @@ class SharedResource:
         """The same for coroutines."""
         return await self._line.acquire_async(cost, timeout)
 
-    def charge(self, reserved: float, shared: float) -> Spend:
+    def charge(self, deal: Deal, reserved: float, shared: float) -> Spend:
         """Charges what a grant holds."""
         with self._lock:
-            return self._purse.charge(reserved, shared, self._clock.now(), self._holdings.tenure)
+            return deal.purse.charge(reserved, shared, self._clock.now(), deal.tenure)
 
-    def give_back(self, reserved: float, shared: float) -> None:
+    def give_back(self, deal: Deal, reserved: float, shared: float) -> None:
         """Takes back what a grant did not spend."""
         with self._lock:
-            self._purse.release(reserved, shared)
+            deal.purse.release(reserved, shared)
 
     def _want(self, now: float) -> None:
         """Tells the holdings what is wanted of the shared capacity; wakes who has to ask."""
@@ -267,8 +280,10 @@ class SharedResource:
         with self._lock:
             self._reserved = self._holdings.reserved = capacity
             self._purse.reserved.set_capacity(capacity)
-            held = self._purse.capacity
-        self._emitter.emit(events.CAPACITY, held)
+            self._want(self._clock.now())
+            self._wake.set()
+        if self._manager is None:  # else its thread tells
+            self._announce.capacity(capacity)
         self._line.wake()
 
     # Its life.
@@ -285,7 +300,7 @@ class SharedResource:
                 )
             self._started = True
         self._emitter.emit(events.PROVISION_START)
-        self._emitter.emit(events.CAPACITY, self._reserved)
+        self._announce.capacity(self._reserved)
         if self._manager is None:
             self._emitter.emit(events.PROVISION_DONE)
             return
@@ -305,7 +320,10 @@ class SharedResource:
             self._wake.set()
         self._line.wake()
         if self._thread is not None:
-            self._thread.join()
+            # Whoever keeps the leases may not answer at all: they run out by themselves.
+            self._thread.join(self._terms.lease_ms / 1000)
+            if self._thread.is_alive():
+                _log.warning("%r does not answer; stopped without it", self._manager)
         self._emitter.emit(events.SHUTDOWN)
         self._emitter.close()
 
@@ -347,7 +365,9 @@ class SharedResource:
         sent_at = self._clock.now()
         try:
             reply = manager.sync(request)
-        except Exception as error:  # whatever it is, this process's own work goes on
+            if not isinstance(reply, Reply):
+                raise LeaseManagerError(f"{manager!r} gave {reply!r} in place of a Reply")
+        except BaseException as error:  # whatever it is, this process's own work goes on
             with self._lock:
                 self._holdings.unanswered(self._clock.now())
             self._announce.lost(error)
@@ -361,7 +381,7 @@ class SharedResource:
             news = self._holdings.answered(reply, sent_at, now)
             if news.disowned:
                 self._holdings.tenure.until = now
-                self._begin_holdings()
+                self._begin_holdings(self._holdings.terms)
             worth = self._holdings.settle(now)
         self._announce.reply(reply, news)
         self._tell_capacity(worth)
@@ -384,12 +404,20 @@ class SharedResource:
         self._announce.capacity(self._reserved)
 
 
+class Deal(NamedTuple):
+    """Of what an amount was set aside: something else may be held by when it is spent."""
+
+    purse: Purse
+    tenure: Tenure
+
+
 class SharedGrant:
     """One deal with a SharedResource, for the one thread that made it."""
 
-    def __init__(self, limiter: SharedResource, reserved: float, shared: float) -> None:
+    def __init__(self, limiter: SharedResource, deal: Deal, reserved: float, shared: float) -> None:
         self.amount = reserved + shared
         self._limiter = limiter
+        self._deal = deal
         self._reserved = reserved
         self._shared = shared
 
@@ -398,11 +426,11 @@ class SharedGrant:
         reserved = min(cost, self._reserved)
         self._reserved -= reserved
         self._shared -= cost - reserved
-        return self._limiter.charge(reserved, cost - reserved)
+        return self._limiter.charge(self._deal, reserved, cost - reserved)
 
     def close(self) -> None:
         """Gives back what was not spent."""
-        self._limiter.give_back(self._reserved, self._shared)
+        self._limiter.give_back(self._deal, self._reserved, self._shared)
         self._reserved = self._shared = 0.0
 
 

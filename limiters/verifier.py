@@ -32,7 +32,8 @@ class Verdict:
     """What `verify` found."""
 
     windows: int
-    """How many windows were looked at: one that ends with each entry; none in between is worse."""
+    """How many windows were looked at: one that ends with each entry, and those from which on
+    a lowered capacity counts alone; none in between is worse."""
     over: int
     worst: float
     """The fullest window, as a share of the limit that was in force."""
@@ -86,21 +87,17 @@ def verify(
     times = [entry.at for entry in entries]
     sums = list(itertools.accumulate((entry.cost for entry in entries), initial=0.0))
     over, worst, worst_at = 0, 0.0, times[0]
-    first = 0
-    for end, at in enumerate(times):
-        while times[first] <= at - period:
-            first += 1
-        if end + 1 < len(times) and times[end + 1] == at:
-            continue  # what begins at the same moment is in the same window
-        limit = _largest(steps, at - period - settling, at)
-        spent = sums[end + 1] - sums[first]
+    ends = _ends(times, steps, period + settling)
+    for at, since in ends:
+        limit = _largest(steps, since, at)
+        spent = sums[bisect.bisect_right(times, at)] - sums[bisect.bisect_right(times, at - period)]
         full = spent / limit if limit else math.inf
         over += full > 1 + ROUNDING
         if full > worst:
             worst, worst_at = full, at
     total = sums[-1]
     return Verdict(
-        windows=len(set(times)),
+        windows=len(ends),
         over=over,
         worst=worst,
         worst_at=worst_at,
@@ -141,6 +138,18 @@ def _steps(capacity: Capacity) -> list[tuple[float, float]]:
     if not steps:
         raise ValueError("capacity must name at least one capacity, not an empty list")
     return [(-math.inf, steps[0][1]), *steps[1:]]
+
+
+def _ends(
+    times: list[float], steps: list[tuple[float, float]], reach: float
+) -> list[tuple[float, float]]:
+    """Where windows end that may be the worst, and since when capacities count for them."""
+    ends = {at: at - reach for at in times}
+    # A window that begins after one step down is held against less than those before.
+    for at, _ in steps[1:]:
+        if times[0] <= at + reach:
+            ends[at + reach] = at
+    return sorted(ends.items())
 
 
 def _largest(steps: list[tuple[float, float]], start: float, end: float) -> float:

@@ -131,8 +131,9 @@ class WindowLedger:
     def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> Spend:
         """Turns `cost` of what is held into an entry that counts from now on."""
         self._held -= cost
-        earliest = now - max(self.burst, cost) / self._rate
-        self._paid_until = max(self._paid_until, earliest) + cost / self._rate
+        if self.capacity:  # it may have gone since the amount was set aside
+            earliest = now - max(self.burst, cost) / self._rate
+            self._paid_until = max(self._paid_until, earliest) + cost / self._rate
         spend = Spend(cost, now, tenure)
         self._starting.append(spend)
         return spend
@@ -179,6 +180,11 @@ class WindowLedger:
     def starting(self) -> float:
         """What is charged and has not begun, as far as is known."""
         return math.fsum(spend.cost for spend in self._starting)
+
+    @property
+    def pledged(self) -> float:
+        """What is set aside, or charged and has not begun: it may begin at any moment."""
+        return self._held + self.starting
 
     def enter(self, cost: float, started_at: float) -> None:
         """Counts `cost` that somebody else has spent."""

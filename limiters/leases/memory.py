@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 
 from limiters.arguments import Seconds, seconds
 from limiters.clock import Clock, MonotonicClock
@@ -10,12 +12,14 @@ from limiters.leases.coordinator import Coordinator
 from limiters.leases.manager import LimitView
 from limiters.leases.messages import Reply, Request, Terms, check_partitions
 
+_all: weakref.WeakSet[MemoryLeaseManager] = weakref.WeakSet()
+
 
 class MemoryLeaseManager:
     """Keeps the leases in memory: for several limiters of one process, and for tests.
 
     It shares nothing with other processes. Its rules are those of RedisLeaseManager, but that
-    it cannot forget: so a new one grants at once. Thread-safe.
+    it cannot forget: so a new one grants at once. In a forked child it begins anew. Thread-safe.
 
     >>> from limiters.leases import MemoryLeaseManager
     >>> MemoryLeaseManager(lease_time=2)
@@ -32,6 +36,10 @@ class MemoryLeaseManager:
         self._name = name
         self._lease_time = seconds("lease_time", lease_time)
         self._clock = clock or MonotonicClock()
+        self._begin()
+        _all.add(self)
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._coordinator = Coordinator(forgetful=False)
 
@@ -82,3 +90,12 @@ class MemoryLeaseManager:
 
     def _now_ms(self) -> int:
         return int(self._clock.now() * 1000)
+
+
+def _begin_in_child() -> None:
+    # The lock may be held by a thread that stayed in the parent, amid a change.
+    for manager in list(_all):
+        manager._begin()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)

@@ -1,0 +1,77 @@
+"""A SharedResource whose thread is turned by hand, on time that is turned by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from limiters import MemoryLeaseManager, SharedResource
+from limiters.events import Event
+from limiters.leases.manager import LeaseManager
+from limiters.leases.messages import Reply, Request
+from limiters.testing import ManualClock
+
+
+class Driven:
+    """A limiter, its clock, and `turn()` in place of its thread."""
+
+    def __init__(
+        self,
+        shared: float = 1_000,
+        factor: float = 100,
+        *,
+        manager: LeaseManager | None = None,
+        clock: ManualClock | None = None,
+        reserved: float = 0,
+        period: float = 1.0,
+    ) -> None:
+        self.clock = clock or ManualClock(100.0)
+        self.manager = manager or MemoryLeaseManager(lease_time=2, clock=self.clock)
+        self.limiter = SharedResource(
+            shared_capacity=shared,
+            reserved_capacity=reserved,
+            factor=factor,
+            lease_manager=self.manager,
+            period=period,
+            clock=self.clock,
+        )
+        self.calls = 0
+
+    def turn(self) -> float | None:
+        """Sends what is due. For how long the thread would sleep then; None: until woken."""
+        while True:
+            request, wait = self.limiter._next_request()
+            if request is None:
+                return wait
+            self.calls += 1
+            if not self.limiter._exchange(self.manager, request):
+                return 0.0
+
+    def run(self, seconds: float, each: Callable[[], object] = lambda: None) -> None:
+        """Turns the time, and the thread whenever it would wake."""
+        for _ in range(round(seconds / 0.01)):
+            each()
+            self.turn()
+            self.clock.advance(0.01)
+
+    def give_me(self, target: float) -> None:
+        """Wants so much, and waits until it is there."""
+        self.limiter.give_me(target)
+        self.turn()
+
+
+class Scripted(MemoryLeaseManager):
+    """A lease manager whose replies the test may change."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(lease_time=2, clock=clock)
+        self.change: Callable[[Request, Reply], Reply] = lambda request, reply: reply
+        self.requests: list[Request] = []
+
+    def sync(self, request: Request) -> Reply:
+        self.requests.append(request)
+        return self.change(request, super().sync(request))
+
+
+def names_of(heard: list[Event]) -> list[str]:
+    """What was raised, in order."""
+    return [event.name for event in heard]

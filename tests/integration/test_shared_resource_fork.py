@@ -1,0 +1,85 @@
+"""A process that forks while it holds capacity: law B10 as far as limiters go, and C2."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from limiters import ImproperOrderError, MemoryLeaseManager, SharedResource
+from tests.waiting import until
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+
+def exit_code_of(do: Callable[[], bool]) -> int:
+    """Of a forked child: 0 if `do` says that all is well there."""
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(0 if do() else 1)
+        except BaseException:
+            os._exit(2)
+    ended: list[int] = []
+
+    def has_ended() -> bool:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            ended.append(os.waitstatus_to_exitcode(status))
+        return bool(pid)
+
+    try:
+        until(has_ended)
+    finally:
+        if not ended:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+    return ended[0]
+
+
+def test_b10_a_child_begins_anew_as_another_instance_that_is_not_started() -> None:
+    limiter = SharedResource(
+        shared_capacity=100, reserved_capacity=7, lease_manager=MemoryLeaseManager()
+    )
+    with limiter:
+        assert limiter.acquire(20, 5)
+        parent = limiter.instance
+
+        def child() -> bool:
+            anew = limiter.instance != parent and not limiter.started
+            anew = anew and limiter.partitions == [] and limiter.capacity == 7
+            with pytest.raises(ImproperOrderError):
+                limiter.acquire(1, 1)
+            with limiter:
+                return anew and limiter.acquire(20, 5)
+
+        assert exit_code_of(child) == 0
+        assert limiter.instance == parent
+        assert limiter.acquire(20, 5)
+
+
+def test_b10_a_fork_while_the_memory_is_being_used_does_not_lock_the_child_out() -> None:
+    manager = MemoryLeaseManager()
+    limiter = SharedResource(shared_capacity=100, lease_manager=manager)
+    inside, done = threading.Event(), threading.Event()
+
+    def use() -> None:
+        with manager._lock:
+            inside.set()
+            done.wait(30)
+
+    thread = threading.Thread(target=use, daemon=True)
+    thread.start()
+    assert inside.wait(10)
+
+    def child() -> bool:
+        with limiter:
+            return limiter.acquire(20, 5)
+
+    try:
+        assert exit_code_of(child) == 0
+    finally:
+        done.set()
+        thread.join()

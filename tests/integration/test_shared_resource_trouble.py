@@ -1,0 +1,133 @@
+"""SharedResource on its real thread, with lease managers that misbehave: laws C7 and C8."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from limiters import MemoryLeaseManager, SharedResource
+from limiters.errors import LeaseManagerError
+from limiters.events import Event
+from limiters.leases.messages import Reply, Request
+from tests.waiting import Heard
+
+
+class Moody(MemoryLeaseManager):
+    """A lease manager of the user's own; `mood` may raise, block, or answer something else."""
+
+    def __init__(self) -> None:
+        super().__init__(lease_time=0.4)
+        self.mood: Callable[[], object] = lambda: None
+        self.served = 0
+
+    def sync(self, request: Request) -> Reply:
+        instead = self.mood()
+        if instead is not None:
+            return instead  # type: ignore[return-value]
+        self.served += 1
+        return super().sync(request)
+
+
+def limiter_of(manager: MemoryLeaseManager, **settings: float) -> SharedResource:
+    return SharedResource(
+        shared_capacity=1_000,
+        factor=100,
+        lease_manager=manager,
+        max_interval=0.1,
+        **settings,  # type: ignore[arg-type]
+    )
+
+
+def raising(error: BaseException) -> Callable[[], object]:
+    def mood() -> object:
+        raise error
+
+    return mood
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        LeaseManagerError("no answer"),
+        ZeroDivisionError("a bug"),
+        SystemExit(1),
+        KeyboardInterrupt(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_c7_whatever_a_lease_manager_raises_the_limiter_goes_on(error: BaseException) -> None:
+    manager = Moody()
+    limiter = limiter_of(manager, reserved_capacity=10)
+    heard = Heard(limiter)
+    with limiter:
+        assert limiter.acquire(20, 5)
+        manager.mood = raising(error)
+        limiter.give_me(100)
+        assert heard.wait_for("disconnected").metadata is error
+        heard.wait_for("capacity", value=10)
+        assert limiter.acquire(5, 5)
+        manager.mood = lambda: None
+        heard.wait_for("connected", times=2)
+        assert limiter.acquire(20, 5)
+    assert heard.names.count("disconnected") == 1
+    assert heard.names.count("error") == 1
+
+
+def test_c7_an_answer_that_is_none_is_told_and_survived() -> None:
+    manager = Moody()
+    manager.mood = lambda: "an answer"
+    limiter = limiter_of(manager)
+    heard = Heard(limiter)
+    with limiter:
+        assert "an answer" in heard.wait_for("disconnected").message
+        manager.mood = lambda: None
+        assert limiter.acquire(20, 5)
+
+
+def test_stop_does_not_wait_for_a_lease_manager_that_never_answers() -> None:
+    manager = Moody()
+    answers = threading.Event()
+    hangs = threading.Event()
+
+    def hang() -> None:
+        hangs.set()
+        answers.wait(30)
+
+    limiter = limiter_of(manager)
+    limiter.start()
+    manager.mood = hang
+    limiter.give_me(10)
+    assert hangs.wait(10)
+    stopper = threading.Thread(target=limiter.stop, daemon=True)
+    stopper.start()
+    stopper.join(10)
+    assert not stopper.is_alive()
+    assert not limiter.started
+    answers.set()
+
+
+@pytest.mark.parametrize("target", [float("inf"), float("nan"), -1, "1", None])
+def test_a_target_that_is_none_is_named_and_harms_nothing(target: object) -> None:
+    with limiter_of(Moody()) as limiter:
+        with pytest.raises(ValueError, match=r"^target must be .*, not"):
+            limiter.give_me(target)  # type: ignore[arg-type]
+        assert limiter.acquire(20, 5)
+
+
+def test_a_listener_that_raises_or_stops_the_limiter_harms_nothing() -> None:
+    limiter = limiter_of(Moody())
+    stopped = threading.Event()
+
+    def stop(event: Event) -> None:
+        limiter.stop()
+        stopped.set()
+        raise KeyboardInterrupt
+
+    limiter.add_listener(stop, "allocated")
+    heard = Heard(limiter)
+    limiter.start()
+    limiter.give_me(100)
+    assert stopped.wait(10)
+    heard.wait_for("shutdown")

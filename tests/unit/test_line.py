@@ -1,0 +1,256 @@
+"""The line of those who wait without a Batcher: laws C3 and C4, against a budget of the test's."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from limiters.clock import MonotonicClock
+from limiters.errors import ImproperOrderError, LimiterStoppedError, TooExpensiveError
+from limiters.line import Line
+from limiters.window import Spend, Tenure
+from tests.waiting import until
+
+
+class FakeGrant:
+    def __init__(self, budget: FakeBudget, amount: float) -> None:
+        self.amount = amount
+        self.left = amount
+        self.budget = budget
+
+    def spend(self, cost: float) -> Spend:
+        self.left -= cost
+        tenure = Tenure(-1.0) if self.budget.lapses else None
+        self.budget.lapses = False
+        return Spend(cost, 0.0, tenure)
+
+    def close(self) -> None:
+        self.budget.free += self.left
+        self.left = 0.0
+
+
+class FakeBudget:
+    """Grants what is `free`, and nothing comes by itself."""
+
+    def __init__(self, free: float = 0.0) -> None:
+        self.free = free
+        self.max_capacity = 100.0
+        self.started = True
+        self.told: list[float] = []
+        self.on_give_me: Callable[[float], object] = lambda target: None
+        self.lapses = False
+        self.asked = threading.Event()
+
+    def give_me(self, target: float, claimant: object = None) -> None:
+        self.on_give_me(target)
+        self.told.append(target)
+
+    def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> FakeGrant:
+        amount = min(self.free, up_to)
+        self.free -= amount
+        self.asked.set()
+        return FakeGrant(self, amount)
+
+    def ready_at(self, cost: float) -> float:
+        return MonotonicClock().now() + 60.0
+
+
+def line_of(free: float = 0.0) -> tuple[Line, FakeBudget]:
+    budget = FakeBudget(free)
+    return Line(budget, MonotonicClock()), budget
+
+
+def in_thread(target: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
+    """Runs it; what it returned, or raised."""
+    ended: list[object] = []
+
+    def run() -> None:
+        try:
+            ended.append(target())
+        except Exception as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, ended
+
+
+def test_what_is_there_is_granted_at_once_and_what_is_not_times_out() -> None:
+    line, budget = line_of(10.0)
+    assert line.acquire(10, 0)
+    assert not line.acquire(1, 0)
+    assert not line.acquire(1, 0.01)
+    assert budget.told[-1] == 0
+    budget.free = 3.0
+    assert line.acquire(3, None)
+    assert budget.free == 0
+
+
+def test_what_does_not_suffice_goes_back() -> None:
+    line, budget = line_of(10.0)
+    assert not line.acquire(20, 0)
+    assert budget.free == 10
+
+
+def test_c2_capacity_that_lapses_as_it_is_spent_is_waited_for_again() -> None:
+    line, budget = line_of(20.0)
+    budget.lapses = True
+    assert line.acquire(10, 5)
+    assert budget.free == 0
+
+
+@pytest.mark.parametrize("bad", [-1, float("nan"), float("inf"), True, "1", None])
+def test_a_cost_that_is_none_is_named(bad: object) -> None:
+    line, _ = line_of()
+    with pytest.raises(ValueError, match=r"^cost .*not"):
+        line.acquire(bad, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bad", [-1, float("nan"), float("inf"), "1"])
+def test_a_timeout_that_is_none_is_named(bad: object) -> None:
+    line, _ = line_of()
+    with pytest.raises(ValueError, match=r"^timeout .*not"):
+        line.acquire(1, bad)  # type: ignore[arg-type]
+
+
+def test_errors_leave_no_trace() -> None:
+    line, budget = line_of()
+    with pytest.raises(TooExpensiveError):
+        line.acquire(101, None)
+    budget.started = False
+    with pytest.raises(ImproperOrderError):
+        line.acquire(1, None)
+    assert budget.told == []
+
+
+def test_first_come_first_served_however_small_the_second_is() -> None:
+    line, budget = line_of(5.0)
+    first, first_ended = in_thread(lambda: line.acquire(50, None))
+    until(lambda: budget.told == [50])
+    second, second_ended = in_thread(lambda: line.acquire(1, None))
+    until(lambda: budget.told == [50, 51])
+    assert not second_ended
+    budget.free = 51.0
+    line.wake()
+    first.join(10)
+    second.join(10)
+    assert first_ended == second_ended == [True]
+    assert budget.told[-1] == 0
+
+
+def test_who_gives_up_lets_the_next_one_through() -> None:
+    line, budget = line_of(5.0)
+    first, first_ended = in_thread(lambda: line.acquire(50, 0.05))
+    until(lambda: budget.told == [50])
+    second, second_ended = in_thread(lambda: line.acquire(5, None))
+    first.join(10)
+    second.join(10)
+    assert (first_ended, second_ended) == ([False], [True])
+
+
+def test_a_capacity_lowered_meanwhile_refuses_who_waits() -> None:
+    line, budget = line_of()
+    thread, ended = in_thread(lambda: line.acquire(50, None))
+    budget.asked.wait(10)
+    budget.max_capacity = 10.0
+    line.wake()
+    thread.join(10)
+    assert isinstance(ended[0], TooExpensiveError)
+
+
+def test_a_stop_meanwhile_tells_everybody_who_waits() -> None:
+    line, budget = line_of()
+    waiting = [in_thread(lambda: line.acquire(5, None)) for _ in range(5)]
+    until(lambda: len(budget.told) == 5)
+    budget.started = False
+    line.wake()
+    for thread, ended in waiting:
+        thread.join(10)
+        assert isinstance(ended[0], LimiterStoppedError)
+    assert budget.told[-1] == 0
+
+
+def test_c5_the_demand_is_told_in_the_order_in_which_it_changed() -> None:
+    # Somebody who leaves is held up before it says that nothing is wanted any more; meanwhile
+    # another one joins. Said last, "nothing" would be for ever: nobody would ask for it.
+    line, budget = line_of(10.0)
+    leaving, joined = threading.Event(), threading.Event()
+
+    def held_up(target: float) -> None:
+        if target == 0 and not leaving.is_set():
+            leaving.set()
+            joined.wait(0.2)
+
+    budget.on_give_me = held_up
+    first, _ = in_thread(lambda: line.acquire(10, None))
+    leaving.wait(10)
+    second, ended = in_thread(lambda: line.acquire(7, None))
+    first.join(10)
+    until(lambda: 7 in budget.told)
+    assert budget.told[-1] == 7
+    budget.free = 7.0
+    line.wake()
+    second.join(10)
+    assert ended == [True]
+
+
+def test_a_coroutine_that_is_cancelled_leaves_the_line() -> None:
+    line, budget = line_of()
+
+    async def scenario() -> None:
+        task = asyncio.create_task(line.acquire_async(50, None))
+        other = asyncio.create_task(line.acquire_async(5, None))
+        while len(budget.told) < 2:
+            await asyncio.sleep(0)
+        budget.free = 5.0
+        task.cancel()
+        assert await other
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    assert budget.told[-1] == 0
+
+
+def test_coroutines_time_out_and_are_served_in_order() -> None:
+    line, budget = line_of(3.0)
+
+    async def scenario() -> list[bool]:
+        return list(
+            await asyncio.gather(
+                line.acquire_async(2, None), line.acquire_async(2, 0.05), line.acquire_async(1, 1)
+            )
+        )
+
+    assert asyncio.run(scenario()) == [True, False, True]
+    assert budget.free == 0
+
+
+def left_behind(line: Line) -> asyncio.Task[bool]:
+    """A task that waits in a loop that is closed: it will never go on."""
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(line.acquire_async(50, None))
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    return task
+
+
+def test_who_waits_in_a_loop_that_was_closed_holds_up_nobody() -> None:
+    line, budget = line_of()
+    task = left_behind(line)
+    line.wake()
+    budget.free = 5.0
+    assert line.acquire(5, 5)
+    assert not task.done()
+
+
+def test_who_comes_after_one_whose_loop_was_closed_is_served() -> None:
+    line, budget = line_of(5.0)
+    task = left_behind(line)
+    assert line.acquire(5, 5)
+    assert budget.told[-1] == 0
+    assert not task.done()

@@ -1,0 +1,129 @@
+"""Two budgets as one: laws C1, C3 and C4 where some capacity is reserved and some is shared."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from limiters.purse import Purse
+from limiters.window import GUARD, Tenure, WindowLedger
+
+ALWAYS = Tenure(math.inf)
+
+
+def purse_of(reserved: float, shared: float) -> Purse:
+    return Purse(WindowLedger(reserved, 1.0), WindowLedger(shared, 1.0, burst=0.3))
+
+
+def spend(purse: Purse, cost: float, now: float) -> tuple[float, float] | None:
+    """Charges `cost` if it is there, what is reserved first; of which it took how much."""
+    reserved, shared = purse.available(now, cost)
+    if reserved + shared < cost * (1 - 1e-9):
+        return None
+    of_reserved = min(cost, reserved)
+    purse.hold(of_reserved, cost - of_reserved)
+    purse.charge(of_reserved, cost - of_reserved, now, ALWAYS).started(now)
+    return of_reserved, cost - of_reserved
+
+
+@settings(max_examples=50)
+@given(
+    st.integers(0, 100),
+    st.integers(1, 1_000),
+    st.lists(st.tuples(st.floats(0, 0.3), st.floats(0.01, 1.0)), max_size=30),
+)
+def test_c1_neither_budget_is_ever_over(
+    reserved: int, shared: int, wanted: list[tuple[float, float]]
+) -> None:
+    purse = purse_of(reserved, shared)
+    spent: list[tuple[float, tuple[float, float]]] = []
+    now = 0.0
+    for pause, share in wanted:
+        now += pause
+        of_both = spend(purse, share * purse.capacity, now)
+        if of_both is not None:
+            spent.append((now, of_both))
+    for end, _ in spent:
+        window = [of_both for at, of_both in spent if end - 1.0 < at <= end]
+        assert math.fsum(one[0] for one in window) <= reserved * (1 + 1e-6)
+        assert math.fsum(one[1] for one in window) <= shared * (1 + 1e-6)
+
+
+@settings(max_examples=50)
+@given(
+    st.integers(0, 1_000),
+    st.integers(1, 1_000),
+    st.floats(0.0, 1.0),
+    st.floats(0.0, 1.0),
+    st.floats(0.01, 1.0),
+    st.floats(0.0, 1.5),
+)
+def test_c4_ready_at_is_about_when_it_is_there(
+    reserved: int, shared: int, first: float, second: float, share: float, pause: float
+) -> None:
+    purse = purse_of(reserved, shared)
+    for budget, capacity, part in (
+        (purse.reserved, reserved, first),
+        (purse.shared, shared, second),
+    ):
+        if capacity and part:
+            budget.hold(part * capacity)
+            budget.charge(part * capacity, 0.0).started(0.0)
+    cost = share * purse.capacity
+    steps = (pause + number / 200 for number in range(2_000))
+    there = next(at for at in steps if sum(purse.available(at, cost)) >= cost * (1 - 1e-9))
+    ready = purse.ready_at(cost, pause)
+    assert pause <= ready
+    # Both windows are full for a period and the guard; it is never later than it must be by more.
+    assert ready <= max(there, 1.0 + GUARD) + 0.01
+
+
+def test_c4_the_shared_part_is_not_held_up_by_a_reserved_one_that_is_there_already() -> None:
+    purse = purse_of(100, 1_000)
+    spend_of_shared = purse.shared
+    spend_of_shared.hold(300)
+    spend_of_shared.charge(300, 0.0).started(0.0)
+    ready = purse.ready_at(500, 0.0)
+    assert ready == pytest.approx(0.4, abs=0.01)
+    assert sum(purse.available(ready, 500)) == pytest.approx(500)
+
+
+def test_c4_nor_a_reserved_one_by_a_shared_one() -> None:
+    purse = purse_of(100, 1_000)
+    purse.reserved.hold(10)
+    purse.reserved.charge(10, -0.9).started(-0.9)
+    purse.reserved.hold(90)
+    purse.reserved.charge(90, 0.0).started(-0.95)
+    ready = purse.ready_at(1_050, 0.0)
+    assert sum(purse.available(ready, 1_050)) >= 1_050 * (1 - 1e-9)
+    assert ready < 0.6
+
+
+def test_c3_a_spend_of_both_starts_ends_and_lapses_as_one() -> None:
+    purse = purse_of(100, 100)
+    purse.hold(200, 200)
+    both = purse.charge(100, 100, 0.0, ALWAYS)
+    assert both.cost == 200
+    assert both.started(0.5)
+    assert purse.reserved.spent(1.0) == purse.shared.spent(1.0) == 100
+    assert purse.reserved.spent(1.6) == purse.shared.spent(1.6) == 0
+    lapsed = purse.charge(100, 100, 2.0, Tenure(2.1))
+    assert not lapsed.started(2.2)
+    cancelled = purse.charge(0, 0, 2.0, ALWAYS)
+    cancelled.cancel()
+    assert purse.reserved.spent(2.2) == purse.shared.spent(2.2) == 0
+    purse.release(0, 0)
+
+
+def test_c3_what_is_reserved_is_there_though_nothing_is_shared() -> None:
+    purse = purse_of(100, 0)
+    assert purse.available(0.0, 100) == (100, 0)
+    assert purse.ready_at(100, 0.0) == 0
+    assert purse_of(0, 0).ready_at(1, 5.0) == 6.0
+    assert purse_of(0, 0).ready_at(0, 5.0) == 5.0
+    with_crumbs = purse_of(1, 0)
+    with_crumbs.hold(0.3, 0.0)
+    assert with_crumbs.charge(0.3, 5e-17, 0.0, ALWAYS).started(0.0)

@@ -1,0 +1,157 @@
+"""SharedResource by hand: what happens between its thread, a grant and what it pays for."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from dispatcher import Watcher
+from limiters.leases.messages import Reply
+from limiters.testing import ManualClock
+from tests.crank import Crank, batchable, ends, ignore
+from tests.driven import Driven, Scripted
+
+
+@pytest.mark.parametrize(("shared", "factor"), [(100, 1_000), (100, 100), (1_050, 1_000)])
+def test_c3_a_factor_larger_than_what_is_held_does_not_hold_up_the_batches(
+    shared: float, factor: float
+) -> None:
+    driven = Driven(shared, factor)
+    crank = Crank(limiter=driven.limiter, clock=driven.clock)
+    crank.enqueue(*batchable(Watcher(ignore), *range(500), cost=10))
+
+    end = ends(crank)
+
+    def turn() -> None:
+        end()
+        driven.turn()
+
+    crank.run(3.0, at_turn=turn)
+    spent = sum(o.cost for at, batch in crank.raised for o in batch if at >= 101)
+    assert spent >= 0.85 * shared * 2
+
+
+def test_c2_what_a_grant_has_set_aside_is_not_released() -> None:
+    driven = Driven()
+    driven.give_me(1_000)
+    grant = driven.limiter.grant(300, 300)
+    assert grant.amount == 300
+    driven.limiter.give_me(0)
+    driven.clock.advance(0.6)
+    driven.turn()
+    assert len(driven.limiter.partitions) == 3
+    assert grant.spend(300).started(driven.clock.now())
+    grant.close()
+    driven.run(3.0)
+    assert driven.limiter.partitions == []
+
+
+def test_c2_a_lease_that_ends_between_a_grant_and_its_spending() -> None:
+    driven = Driven()
+    driven.give_me(1_000)
+    grant = driven.limiter.grant(300, 300)
+    driven.clock.advance(5.0)
+    assert driven.limiter.capacity == 0
+    assert not grant.spend(200).started(driven.clock.now())
+    grant.close()
+    driven.run(2.0, lambda: driven.limiter.give_me(1_000))
+    assert driven.limiter.grant(1_000, 300).amount == 300
+
+
+def test_c2_a_lease_that_ended_and_was_renewed_between_a_grant_and_its_spending() -> None:
+    driven = Driven()
+    driven.give_me(1_000)
+    grant = driven.limiter.grant(300, 300)
+    driven.clock.advance(2.5)
+    driven.turn()
+    assert driven.limiter.capacity == 1_000
+    assert not grant.spend(300).started(driven.clock.now())
+
+
+def test_c3_what_costs_nothing_needs_nothing() -> None:
+    driven = Driven()
+    driven.limiter.start()
+    assert driven.limiter.acquire(0, timeout=0)
+    driven.limiter.stop()
+
+
+def test_reserved_capacity_that_goes_between_a_grant_and_its_spending() -> None:
+    driven = Driven(reserved=100)
+    grant = driven.limiter.grant(10, 10)
+    driven.limiter.set_reserved_capacity(0)
+    assert grant.spend(10).started(driven.clock.now())
+    grant.close()
+    driven.limiter.set_reserved_capacity(100)
+    assert driven.limiter.grant(100, 95).amount == pytest.approx(90)
+
+
+def test_c1_a_new_identity_changes_nothing_of_what_is_reserved_nor_of_the_terms() -> None:
+    clock = ManualClock(100.0)
+    manager = Scripted(clock)
+    first = Driven(500, manager=manager, clock=clock)
+    first.give_me(100)
+    driven = Driven(shared=200, reserved=100, manager=manager, clock=clock)
+    driven.give_me(300)
+    assert driven.limiter.max_capacity == 600
+    before = driven.limiter.instance
+    grant = driven.limiter.grant(90, 90)
+    manager.change = lambda request, reply: Reply(stale=True)
+    driven.clock.advance(0.5)
+    request, _ = driven.limiter._next_request()
+    assert request is not None
+    driven.limiter._exchange(manager, request)
+    assert driven.limiter.instance != before
+    assert driven.limiter.max_capacity == 600
+    assert driven.limiter.capacity == 100
+    assert driven.limiter.grant(1_000).amount <= 10
+    grant.close()
+    assert driven.limiter.grant(1_000, 100).amount <= 100
+    manager.change = lambda request, reply: reply
+    driven.run(0.2)
+    assert driven.limiter.capacity > 100
+
+
+def test_capacity_is_told_once_and_not_again_while_it_stays() -> None:
+    driven = Driven(reserved=10)
+    told: list[float] = []
+    told_all = threading.Event()
+    driven.limiter.add_listener(lambda event: told.append(event.value), "capacity")
+    driven.limiter.add_listener(lambda event: told_all.set(), "shutdown")
+    driven.limiter._run = lambda manager: None  # type: ignore[method-assign]
+    driven.limiter.start()
+    driven.turn()
+    driven.clock.advance(0.1)
+    driven.give_me(1_000)
+    driven.limiter.set_reserved_capacity(20)
+    driven.limiter.set_reserved_capacity(20)
+    driven.turn()
+    driven.limiter.stop()
+    assert told_all.wait(10)
+    assert told == [10, 1_010, 1_020]
+
+
+def test_c9_who_changes_the_capacity_asks_what_that_means_though_a_reply_is_under_way() -> None:
+    driven = Driven()
+    driven.turn()
+    driven.give_me(100)
+    driven.clock.advance(0.5)
+    reply = driven.manager.sync(driven.limiter._next_request()[0])  # type: ignore[arg-type]
+    driven.limiter.set_shared_capacity(3_000)
+    driven.limiter._receive(reply, driven.clock.now())
+    driven.clock.advance(0.06)
+    driven.turn()
+    assert driven.limiter.max_capacity == 3_000
+    driven.limiter.give_me(0)
+    driven.run(3.0)
+    calls = driven.calls
+    driven.limiter.set_shared_capacity(2_000)
+    driven.clock.advance(0.06)
+    assert driven.turn() is None
+    assert driven.calls == calls + 1
+    assert driven.limiter._holdings.capacity == 2_000
+
+
+def test_c1_a_period_too_short_to_be_counted_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^period must be at least 0.001 seconds, not 0.0004"):
+        Driven(period=0.0004)

@@ -1,0 +1,118 @@
+"""The judge is judged: against one that looks at every window there is, one by one."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from limiters.verifier import fairness, verify
+
+# Times and periods in quarters, costs in whole numbers: sums and differences are exact.
+quarters = st.integers(0, 60).map(lambda number: number / 4)
+logs = st.lists(st.tuples(quarters, st.sampled_from("abc"), st.integers(0, 9)), max_size=25)
+capacities = st.lists(st.tuples(quarters, st.integers(1, 20)), min_size=1, max_size=4)
+periods = st.sampled_from([0.25, 1.0, 2.0])
+
+
+def spent_in(log: list[tuple[float, str, int]], end: float, period: float) -> int:
+    return sum(cost for at, _, cost in log if end - period < at <= end)
+
+
+def in_force(steps: list[tuple[float, int]], at: float) -> int:
+    """The capacity at that time; the first one before all."""
+    known = [capacity for since, capacity in sorted(steps) if since <= at]
+    return known[-1] if known else sorted(steps)[0][1]
+
+
+def over_anywhere(
+    log: list[tuple[float, str, int]],
+    steps: list[tuple[float, int]],
+    period: float,
+    settling: float,
+) -> bool:
+    """By definition: at every eighth of a second, every capacity in force in the window."""
+    for eighth in range(8 * 20):
+        end = eighth / 8
+        looked_at = round((period + settling) * 8)
+        limit = max(in_force(steps, end - back / 8) for back in range(looked_at + 1))
+        if spent_in(log, end, period) > limit:
+            return True
+    return False
+
+
+@given(logs, st.integers(1, 30), periods)
+def test_c1_it_finds_what_brute_force_finds(
+    log: list[tuple[float, str, int]], capacity: int, period: float
+) -> None:
+    verdict = verify(log, capacity, period=period)
+    fullest = max((spent_in(log, at, period) for at, _, _ in log), default=0)
+    assert verdict.worst == pytest.approx(fullest / capacity)
+    assert verdict.holds == (fullest <= capacity)
+    ends = {at for at, _, _ in log}
+    assert verdict.windows == len(ends)
+    assert verdict.over == sum(spent_in(log, at, period) > capacity for at in ends)
+    assert verdict.total == sum(cost for _, _, cost in log)
+    if log and fullest:
+        assert spent_in(log, verdict.worst_at, period) == fullest
+
+
+@settings(max_examples=40)
+@given(logs, capacities, periods, st.sampled_from([0.0, 0.5, 2.0]))
+def test_c9_with_a_capacity_that_changes_too(
+    log: list[tuple[float, str, int]],
+    steps: list[tuple[float, int]],
+    period: float,
+    settling: float,
+) -> None:
+    steps = list(dict(steps).items())
+    verdict = verify(log, steps, period=period, settling=settling)
+    assert verdict.holds != over_anywhere(log, steps, period, settling)
+
+
+def test_c9_a_window_that_lies_wholly_after_a_lowering_is_held_against_what_is_left() -> None:
+    log = [(0.0, "a", 8), (0.5, "b", 8)]
+    assert not verify(log, [(-9.0, 100), (-0.25, 10)]).holds
+    assert verify(log, [(-9.0, 100), (-0.25, 10)], settling=0.5).holds
+
+
+def test_what_was_used_counts_capacities_for_as_long_as_they_were_in_force() -> None:
+    log = [(0.0, "a", 10), (1.0, "a", 10), (2.0, "a", 0)]
+    assert verify(log, [(0.0, 10), (1.0, 30)]).used == pytest.approx(20 / 40)
+    assert verify([], 10).used == 0
+    assert str(verify([], 10)) == "nothing was spent"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "arguments"),
+    [
+        ("capacity", {"capacity": 0}),
+        ("capacity", {"capacity": math.nan}),
+        ("capacity", {"capacity": []}),
+        ("capacity", {"capacity": [(0.0, -1)]}),
+        ("period", {"period": 0}),
+        ("settling", {"settling": -1}),
+    ],
+)
+def test_bad_values_are_named(parameter: str, arguments: dict[str, object]) -> None:
+    told: dict[str, object] = {"capacity": 10} | arguments
+    with pytest.raises(ValueError, match=f"^{parameter} must"):
+        verify([(0.0, "a", 1)], **told)  # type: ignore[arg-type]
+
+
+@given(logs, st.permutations("abc"))
+def test_c5_fairness_is_jains_index(log: list[tuple[float, str, int]], names: list[str]) -> None:
+    spent = [sum(c for at, n, c in log if n == name and 1 <= at < 9) for name in names]
+    index = fairness(log, names, start=1, end=9)
+    if any(spent):
+        assert index == pytest.approx(sum(spent) ** 2 / (3 * sum(x * x for x in spent)))
+    assert 1 / 3 - 1e-9 <= index <= 1 + 1e-9
+
+
+def test_c5_fairness_by_weight_and_of_nothing() -> None:
+    log = [(0.0, "a", 1), (0.5, "b", 3), (0.6, "stranger", 50)]
+    assert fairness(log, ["a", "b"], start=0, end=1, weights={"a": 1, "b": 3}) == 1
+    assert fairness(log, ["a", "b"], start=0, end=1) == pytest.approx(0.8)
+    assert fairness([], ["a", "b"], start=0, end=1) == 1
