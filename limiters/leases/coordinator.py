@@ -355,7 +355,7 @@ class Coordinator:
 
     def _units(self, held: Ranges) -> float:
         """What `held` is worth, in partitions."""
-        full = ranges.count(ranges.common(held, ranges.span(0, self.full)))
+        full = ranges.count_below(held, self.full)
         return full + self.remainder * bool(ranges.common(held, self.last))
 
     # What it is told.
@@ -368,7 +368,7 @@ class Coordinator:
         certain = self.now_ms >= self.quarantine_ms
         if certain and not again and not request.leaving:
             self._grant(member, right)
-        full = ranges.count(ranges.common(member.held, ranges.span(0, self.full)))
+        full = ranges.count_below(member.held, self.full)
         last = bool(ranges.common(member.held, self.last))
         keep_last = self._may_have_last(member, right, full)
         too_many = certain and (full > right.full or (last and not keep_last))
@@ -414,7 +414,7 @@ class Coordinator:
         return right.last and (full < right.full or right.full < member.wanted)
 
     def _grant(self, member: Member, right: Entitled) -> None:
-        full = ranges.count(ranges.common(member.held, ranges.span(0, self.full)))
+        full = ranges.count_below(member.held, self.full)
         granted = ranges.lowest(ranges.without(self.free, self.last), right.full - full)
         if self._may_have_last(member, right, full + ranges.count(granted)):
             granted = ranges.union(granted, ranges.common(self.free, self.last))

@@ -41,6 +41,11 @@ def count(ranges: Ranges) -> int:
     return sum(last - first + 1 for first, last in ranges)
 
 
+def count_below(ranges: Ranges, end: int) -> int:
+    """How many partitions it has below `end`."""
+    return sum(min(last, end - 1) - first + 1 for first, last in ranges if first < end)
+
+
 def holds(ranges: Ranges, index: int) -> bool:
     """Whether `index` is in it."""
     return any(first <= index <= last for first, last in ranges)

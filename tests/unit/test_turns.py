@@ -50,10 +50,7 @@ def test_it_is_a_line_first_come_first_served(steps: list[tuple[str, str, float]
     line: list[tuple[str, float, float]] = []
     for what, name, number in steps:
         now += 0.1
-        while line and line[0][2] <= now:
-            line.pop(0)
         if what == "wait":
-            assert turns.is_for(name, now) in (True, False)
             turns.wait(name, number, now + number)
             entry = (name, number, now + number)
             if any(one[0] == name for one in line):
@@ -63,6 +60,8 @@ def test_it_is_a_line_first_come_first_served(steps: list[tuple[str, str, float]
         elif what == "end":
             turns.end(name)
             line = [one for one in line if one[0] != name]
+        while line and line[0][2] <= now:
+            line.pop(0)
         assert [one for one in "abcd" if turns.is_for(one, now)] == (
             [line[0][0]] if line else list("abcd")
         )
