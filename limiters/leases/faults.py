@@ -39,7 +39,7 @@ KNOWN = (
         "refuses writes since it cannot save to its disk; see its log, or set "
         "stop-writes-on-bgsave-error no",
     ),
-    (("MovedError", "AskError"), "is one node of a cluster; use redis+cluster://"),
+    (("MovedError", "AskError", "MOVED"), "is one node of a cluster; use redis+cluster://"),
     (
         ("Cluster mode is not enabled", "cluster support disabled"),
         "is not a cluster; use redis://",

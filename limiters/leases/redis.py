@@ -126,7 +126,7 @@ class RedisLeaseManager:
             return self._connection.client().execute_command(*words)
         except redis.exceptions.NoScriptError:
             raise _NotLoadedError from None
-        except (redis.RedisError, redis.exceptions.RedisClusterException, OSError) as error:
+        except Exception as error:  # not all that a client raises is a RedisError
             raise explained(error, self._connection.where, self._keys[0]) from error
 
 
