@@ -48,7 +48,7 @@ def of_source(source: str) -> Script:
     return Script(source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
 
 
-SYNC = script("ranges", "portion", "fair_share", "state", "sync")
+SYNC = script("ranges", "portion", "fair_share", "state", "pool", "members", "sync")
 CONFIGURE = script("ranges", "state", "configure")
 EVICT = script("evict")
 DELETE = script("delete")
@@ -160,7 +160,7 @@ def view_of(answer: Sequence[Any]) -> LimitView | None:
 
 
 def _member_of(name: str, stored: str, now_ms: int) -> MemberView:
-    # In the order in which sync.lua writes them (see NUMBERS there).
+    # In the order in which members.lua writes them.
     evicted, _, until_ms, _, seen_ms, *numbers, held, _, label = stored.split("|", 16)
     need, gathering, _, weight, _, share, _, spent, reserved = map(float, numbers)
     return MemberView(
