@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from dispatcher import Batcher, Operation, Watcher
 from limiters import MemoryLeaseManager, SharedResource
 from limiters.leases.messages import Reply, Request
 
@@ -27,10 +26,10 @@ def test_c4_each_operation_has_waited_for_itself_alone() -> None:
     limiter = SharedResource(
         shared_capacity=100, factor=100, lease_manager=manager, max_interval=0.1, period=0.2
     )
-    with limiter:
-        until = time.monotonic() + 1.5
-        while time.monotonic() < until:
-            limiter.acquire(20)
+    watcher = Watcher(lambda batch: None)
+    with Batcher(rate_limiter=limiter) as batcher:
+        batcher.enqueue_many([Operation(watcher, 20, None) for _ in range(50)])
+        batcher.drain(timeout=30)
     waited = [request.waited_ms for request in manager.requests if request.gathering]
     assert waited
     assert max(waited) < 1_000
