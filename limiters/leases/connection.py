@@ -36,9 +36,10 @@ class Connection:
             self._client = url_or_client
             self.where = _address_of(url_or_client)
         else:
+            kind = type(url_or_client)
             raise ValueError(
                 "url_or_client must be a URL, a redis.Redis or a redis.RedisCluster, "
-                f"not a {type(url_or_client).__name__}"
+                f"not a {kind.__module__}.{kind.__qualname__}"
             )
 
     def client(self) -> Any:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from limiters.errors import LeaseManagerError
 
 COMMANDS = (
     "+evalsha +eval +del +exists +get +hdel +hget +hgetall +hlen +hset +info +set +time "
     "+zadd +zrange +zrangebyscore +zrem +zremrangebyscore +zscore"
 )
-"""What a user of Redis must be allowed to do; HELLO, AUTH and PING beside them."""
+"""What a user of Redis must be allowed to do."""
+
+CLUSTER_COMMANDS = "+cluster|slots +command"
+"""And in a cluster, for a client to find its way."""
 
 KNOWN = (
     # What the error has in its name or text, and what that means. The first that fits counts.
@@ -39,7 +44,7 @@ KNOWN = (
         "refuses writes since it cannot save to its disk; see its log, or set "
         "stop-writes-on-bgsave-error no",
     ),
-    (("MovedError", "AskError"), "is one node of a cluster; use redis+cluster://"),
+    (("MovedError", "AskError", "MOVED"), "is one node of a cluster; use redis+cluster://"),
     (
         ("Cluster mode is not enabled", "cluster support disabled"),
         "is not a cluster; use redis://",
@@ -84,15 +89,23 @@ def explained(error: Exception, where: str, key: str) -> LeaseManagerError:
     >>> explained(Exception("OOM command not allowed"), "redis://db:6379", "d:v1:{x}:limit")
     LeaseManagerError('Redis at redis://db:6379 has no memory left; raise its maxmemory, ...')
     """
-    said = f"{type(error).__name__}: {error}"
+    said = " from ".join(_chain(error))
+    commands = f"{COMMANDS} {CLUSTER_COMMANDS}" if "+cluster://" in where else COMMANDS
     words = next(
         (meaning for signs, meaning in KNOWN if any(sign in said for sign in signs)),
         "cannot be used: {said}",
     ).format(
         said=said,
         key=key,
-        version=said.rpartition(" ")[2],
+        version=str(error).rpartition(" ")[2],
         prefix=key.partition(":v1:{")[0],
-        commands=COMMANDS,
+        commands=commands,
     )
     return LeaseManagerError(f"Redis at {where} {words}")
+
+
+def _chain(error: BaseException | None) -> Iterator[str]:
+    """It and what it comes from: a client of a cluster hides that behind what it thinks of it."""
+    while error is not None:
+        yield f"{type(error).__name__}: {error}"
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

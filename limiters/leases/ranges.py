@@ -1,7 +1,7 @@
 """Sets of partitions, written as ranges: "0-4,7". Pure.
 
 A holder has one range or a few, however many partitions there are, so what is done to a
-set takes as long as it has ranges. The same functions stand in sync.lua.
+set takes as long as it has ranges. The same functions stand in lua/ranges.lua.
 """
 
 from __future__ import annotations

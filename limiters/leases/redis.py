@@ -18,6 +18,7 @@ from limiters.leases.scripts import (
     Script,
     arguments_of,
     arguments_of_terms,
+    as_bytes,
     keys_of,
     reply_of,
     view_of,
@@ -97,7 +98,7 @@ class RedisLeaseManager:
 
     def evict(self, instance: str) -> bool:
         """Takes everything from `instance` and grants it nothing more; whether it is known."""
-        return bool(self._run(EVICT, self._keys[1:2], [instance.encode()]))
+        return bool(self._run(EVICT, self._keys[1:2], [as_bytes(instance)]))
 
     def delete(self) -> bool:
         """Forgets the limit; whether there was one."""
@@ -126,7 +127,7 @@ class RedisLeaseManager:
             return self._connection.client().execute_command(*words)
         except redis.exceptions.NoScriptError:
             raise _NotLoadedError from None
-        except (redis.RedisError, redis.exceptions.RedisClusterException, OSError) as error:
+        except Exception as error:  # not all that a client raises is a RedisError
             raise explained(error, self._connection.where, self._keys[0]) from error
 
 

@@ -18,7 +18,9 @@ from limiters.leases.messages import Reply, Request, Terms
 from limiters.leases.scripts import keys_of
 from limiters.testing import ManualClock
 
-TERMS = Terms(1000.0, 100.0, period_ms=200, lease_ms=1000, version=1)
+TERMS = Terms(1000.0, 100.0, period_ms=2_000, lease_ms=5_000, version=1)
+QUICK = replace(TERMS, period_ms=100, lease_ms=300)
+"""For what has to be waited for."""
 ALL = ((0, 9),)
 
 
@@ -72,7 +74,7 @@ def test_who_asks_alone_gets_all_it_needs(kept: Kept) -> None:
     reply = kept.ask("a", 1, need=420.0)
     assert (reply.held, reply.share, reply.keep) == (((0, 4),), 5.0, 5)
     assert (reply.capacity, reply.terms) == (1000.0, TERMS)
-    assert reply.lease_ms == 1000
+    assert reply.lease_ms == 5_000
 
 
 def test_c2_history_goes_along_with_partitions_in_proportion(kept: Kept) -> None:
@@ -92,25 +94,25 @@ def test_c2_history_goes_along_with_partitions_in_proportion(kept: Kept) -> None
 def test_c2_history_is_never_told_to_be_older_than_it_is(kept: Kept) -> None:
     kept.ready()
     kept.ask("a", 1, need=1000.0)
-    kept.ask("a", 2, released=ALL, history=((20, 5.0),))
+    before = kept.now()
+    kept.ask("a", 2, released=ALL, history=((200, 5.0),))
     kept.turn(0.01)
-    reply = kept.ask("b", 1, need=1000.0)
-    if reply.history:  # a slow machine may have let it go stale
-        ((age_ms, cost),) = reply.history
-        assert cost == 5.0
-        assert 29 <= age_ms <= 200
+    ((age_ms, cost),) = kept.ask("b", 1, need=1000.0).history
+    assert cost == 5.0
+    # Rounded to the later end of a slice; the clocks are read at other moments.
+    assert 199 <= age_ms <= 201 + (kept.now() - before) * 1000
 
 
 def test_c2_history_is_forgotten_after_a_period(kept: Kept) -> None:
-    kept.ready()
+    kept.ready(QUICK)
     kept.ask("a", 1, need=1000.0)
     kept.ask("a", 2, released=ALL, history=((20, 5.0),))
-    kept.turn(0.2)
+    kept.turn(0.1)
     assert kept.ask("b", 1, need=1000.0).history == ()
 
 
 def test_c2_killed_holder_is_given_up_a_period_after_its_lease(kept: Kept) -> None:
-    kept.ready()
+    kept.ready(QUICK)
     granted = kept.now()
     kept.ask("a", 1, need=1000.0)
     for seq in range(1, 1000):
@@ -118,8 +120,7 @@ def test_c2_killed_holder_is_given_up_a_period_after_its_lease(kept: Kept) -> No
         if reply.held:
             break
         kept.turn(0.01)
-    # Its clock and ours are read at other moments, to the millisecond.
-    assert kept.now() - granted >= 1.0 + 0.2
+    assert kept.now() - granted >= 0.3 + 0.1
     assert reply.held == ALL
     assert reply.history == ()
 
@@ -228,8 +229,8 @@ def test_c9_what_is_held_beyond_a_lower_capacity_comes_back_at_once(kept: Kept) 
 
 def test_c9_a_raise_can_be_ramped(kept: Kept) -> None:
     kept.ready()
-    kept.manager.set_capacity(replace(TERMS, capacity=2000.0), ramp=5000.0)
     before = kept.now()
+    kept.manager.set_capacity(replace(TERMS, capacity=2000.0), ramp=5000.0)
     kept.turn(0.05)
     reply = kept.ask("a", 1, need=5000.0)
     elapsed = kept.now() - before
@@ -245,7 +246,7 @@ def test_c9_another_factor_starts_over(kept: Kept) -> None:
     kept.manager.set_capacity(replace(TERMS, factor=50.0))
     reply = kept.ask("a", 2, need=1000.0, held=ALL)
     assert reply.held == ()
-    assert 0 < reply.quarantine_ms <= 1000 + 206
+    assert 0 < reply.quarantine_ms <= 5_000 + 2_012
 
 
 def test_c9_capacity_can_be_set_before_anybody_asks(kept: Kept) -> None:
@@ -313,4 +314,4 @@ def test_look_tells_what_is_known(kept: Kept) -> None:
     assert (member.need, member.spent, member.reserved, member.weight) == (200, 1.5, 3, 2)
     assert (member.share, member.gathering) == (2.0, 0.0)
     assert member.seen_ms >= 0
-    assert member.lease_ms <= 1000
+    assert member.lease_ms <= 5_000

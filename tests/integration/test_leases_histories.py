@@ -248,7 +248,7 @@ def remembered(one: Coordinator) -> tuple[object, ...]:
     """The same of the twin in Python."""
     members = sorted(one.members.items())
     return (
-        tuple(sorted(one.pool.items())),
+        tuple(sorted(one.pool.spent.items())),
         tuple(sorted(one.dear.items())),
         tuple(sorted(one.coming.items())),
         tuple((name, member.gone_ms) for name, member in members),

@@ -14,7 +14,7 @@ from redis import Redis
 from limiters import LeaseManagerError, RedisLeaseManager
 from limiters.embedded import EmbeddedRedis, free_port
 from limiters.leases import redis as module
-from limiters.leases.faults import COMMANDS
+from limiters.leases.faults import CLUSTER_COMMANDS, COMMANDS
 from limiters.leases.messages import Request, Terms
 from limiters.leases.scripts import SYNC, keys_of, of_source
 from tests.servers.cluster import ClusterRedis
@@ -111,6 +111,26 @@ def test_user_who_may_do_what_the_advice_says_can_do_everything(
     assert manager.evict("b")
     assert manager.delete()
     manager.close()
+
+
+def test_user_of_a_cluster_who_may_do_what_the_advice_says() -> None:
+    with ClusterRedis() as cluster:
+        url = cluster.nodes[0].url.replace("redis://", "redis+cluster://ann:secret@")[:-2]
+        allow(cluster, COMMANDS)
+        with refused(url, re.escape(f"{COMMANDS} {CLUSTER_COMMANDS}")):
+            pass
+        allow(cluster, f"{COMMANDS} {CLUSTER_COMMANDS}")
+        manager = RedisLeaseManager(url, name="limit")
+        manager.set_capacity(TERMS)
+        assert manager.sync(Request("a", 1, TERMS)).members == 1
+        manager.close()
+
+
+def allow(cluster: ClusterRedis, commands: str) -> None:
+    for node in cluster.nodes:
+        with Redis.from_url(node.url) as client:
+            admin: Any = client
+            admin.execute_command(*f"ACL SETUSER ann on >secret ~dispatcher:* {commands}".split())
 
 
 def test_older_than_6_2(shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 -- How one limit is stored, and the server that stores it. Its keys, which share one hash tag:
 --   limit    hash: the terms, the pool's partitions, the shares; numbers as text, "%.17g"
---   members  hash: instance -> what is known of it, as text (see MEMBER)
---   asks     hash: instance -> what it asks for, as doubles (see ASK); only of who wants something
+--   members  hash: instance -> what is known of it, as text (see members.lua)
+--   asks     hash: instance -> what it asks for, as doubles; only of who wants something
 --   going    sorted set: instance -> when it is given up
 --   dear     sorted set: instance -> since when its dear operation is in line
 --   coming   sorted set: instance -> when it is expected to bring back what it has too much of
