@@ -253,9 +253,11 @@ class Coordinator:
         """What is known, as of then. Changes nothing."""
         if self.terms is None:
             return None
+        capacity = self.ramp.capacity(self.terms.capacity, now_ms)
         return LimitView(
             terms=self.terms,
-            capacity=self.ramp.capacity(self.terms.capacity, now_ms),
+            capacity=capacity,
+            rising=self.ramp.per_ms * 1000 if capacity < self.terms.capacity else 0.0,
             partitions=self.partitions,
             free=self.free,
             quarantine_ms=max(0, self.quarantine_ms - now_ms),
