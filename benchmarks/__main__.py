@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from benchmarks import capacity, footprint, leases, throughput
+from benchmarks import asking, capacity, footprint, leases, sharing, simulation, throughput
 from benchmarks.figures import Figure
 
 GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
@@ -13,6 +13,9 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "capacity": capacity.run,
     "footprint": footprint.run,
     "leases": leases.run,
+    "asking": asking.run,
+    "sharing": sharing.run,
+    "simulation": simulation.run,
 }
 
 

@@ -21,7 +21,7 @@ from dispatcher.errors import BatchAbandonedError
 from dispatcher.lane import Lane
 from dispatcher.lanes import Lanes
 from dispatcher.operation import Operation, cost_of, ticket_of
-from dispatcher.runners import Job, Runners
+from dispatcher.runners import Job, NotStarted, Runners
 from dispatcher.verdict import Verdict, judge
 from dispatcher.watcher import is_async
 
@@ -133,6 +133,10 @@ class Endings:
         self._runners.ended(on_loop=batch.lane.watcher.runs_on_loop)
         if batch.state is BatchState.ABANDONED:
             self._settle_late(batch)
+        elif isinstance(error, NotStarted):
+            self._books.totals.batches -= 1
+            self.not_started(now, batch)
+            return
         else:
             self._books.ending(batch)
             verdict = self._judge(now, batch, error)
@@ -151,7 +155,7 @@ class Endings:
         self._lanes.forget_if_idle(batch.lane)
 
     def not_started(self, now: float, batch: Batch) -> None:
-        """The system would not run `batch`: it rests, and counts as never raised."""
+        """`batch` was not run after all: it rests, and counts as never raised."""
         if batch.spend is not None:
             batch.spend.cancel()
         for operation in batch.operations:

@@ -337,8 +337,8 @@ class Engine:
         else:
             self.endings.not_started(now, batch)
 
-    def _starting(self, spend: Spend) -> None:
-        spend.started(self.clock())
+    def _starting(self, spend: Spend) -> bool:
+        return spend.started(self.clock())
 
     # The limiter.
 

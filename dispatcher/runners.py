@@ -24,6 +24,10 @@ IDLE_SECONDS = 10.0
 Done = Callable[[BaseException | None], None]
 
 
+class NotStarted(Exception):  # noqa: N818 - it is not an error of anybody's
+    """The call was not made: what it would have spent is not there any more."""
+
+
 class Job:
     """One call of user code: what to do first, what to call, whom to tell how it ended."""
 
@@ -35,7 +39,7 @@ class Job:
         arguments: tuple[Any, ...],
         *,
         done: Done,
-        starting: Callable[[], None] | None = None,
+        starting: Callable[[], bool] | None = None,
         context: tuple[ContextVar[Any], Any] | None = None,
     ) -> None:
         self.function = function
@@ -44,16 +48,21 @@ class Job:
         self.starting = starting
         self.context = context
 
+    def may_start(self) -> bool:
+        """Notes the start, unless it may not begin any more: whom to tell is told then."""
+        if self.starting is None or self.starting():
+            return True
+        self.done(NotStarted())
+        return False
+
     def enter(self) -> Callable[[], None]:
-        """Sets the context and notes the start. What it gives resets the context."""
+        """Sets the context. What it gives resets it."""
         if self.context is None:
             leave = _nothing
         else:
             variable, value = self.context
             token = variable.set(value)
             leave = lambda: variable.reset(token)  # noqa: E731
-        if self.starting is not None:
-            self.starting()
         return leave
 
 
@@ -164,6 +173,8 @@ class _Worker(threading.Thread):
             threads.awake()
 
     def _call(self, job: Job) -> None:
+        if not job.may_start():
+            return
         leave = job.enter()
         error: BaseException | None = None
         try:
@@ -228,6 +239,8 @@ class Loop:
 
     @staticmethod
     async def _call(job: Job) -> None:
+        if not job.may_start():
+            return
         job.enter()  # the task's context is its own: there is nothing to reset
         try:
             result: Awaitable[object] = job.function(*job.arguments)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from limiters.leases import ranges
 from limiters.leases.messages import History, Reply, Request, Terms, partitions_of
 from limiters.leases.ranges import EMPTY, Ranges
-from limiters.window import WindowLedger
+from limiters.window import Tenure, WindowLedger
 
 DRIFT = 0.01
 """The share by which an instance's clock may run slower than the coordinator's."""
@@ -81,8 +81,7 @@ class Holdings:
         self.reserved = reserved
         self.label = label
         self.held = EMPTY
-        self.until = -math.inf
-        """When it has to stop spending, by its own clock."""
+        self.tenure = Tenure(-math.inf)
         self.ledger = WindowLedger(0.0, terms.period_ms / 1000, drift=WINDOW_DRIFT, burst=BURST)
         self.told: Reply | None = None
         self.pending: Request | None = None
@@ -99,6 +98,11 @@ class Holdings:
         self._last_call = -math.inf
         self._next_call = -math.inf
         self._failures = 0
+
+    @property
+    def until(self) -> float:
+        """When it has to stop spending, by its own clock."""
+        return self.tenure.until
 
     # What it may spend.
 
@@ -271,7 +275,7 @@ class Holdings:
         for age_ms, cost in reply.history:
             self.ledger.enter(cost, now - age_ms / 1000)
         if not self.left:
-            self.until = sent_at + reply.lease_ms / 1000 * (1 - DRIFT) - MARGIN
+            self._hold_until(sent_at + reply.lease_ms / 1000 * (1 - DRIFT) - MARGIN, now)
             self._until_ms = reply.until_ms
         self.settle(now)
         self._next_call = sent_at + self.interval
@@ -281,6 +285,12 @@ class Holdings:
                 self._next_call = max(back, sent_at + SOONEST)
         missing = max(0, self._asked - ranges.count(self.held))
         return News(gained, lost, released, missing)
+
+    def _hold_until(self, until: float, now: float) -> None:
+        if now < self.tenure.until:
+            self.tenure.until = until
+        else:  # what was charged before has lapsed
+            self.tenure = Tenure(until)
 
     def _follow(self, reply: Reply, now: float) -> None:
         if reply.terms.period_ms != self.terms.period_ms:

@@ -121,8 +121,7 @@ class Line:
         try:
             if grant.amount < waiter.cost * (1 - 1e-9):
                 return False
-            grant.spend(min(waiter.cost, grant.amount)).started(self._clock.now())
-            return True
+            return grant.spend(min(waiter.cost, grant.amount)).started(self._clock.now())
         finally:
             grant.close()
 

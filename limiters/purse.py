@@ -5,7 +5,7 @@ What is reserved goes first: it is there in any case, and what is shared may be 
 
 from __future__ import annotations
 
-from limiters.window import Spend, WindowLedger
+from limiters.window import Spend, Tenure, WindowLedger
 
 
 class SpendOfBoth(Spend):
@@ -17,10 +17,18 @@ class SpendOfBoth(Spend):
         super().__init__(sum(part.cost for part in parts), parts[0].charged_at)
         self._parts = parts
 
-    def started(self, now: float) -> None:
-        """The callback begins now."""
+    def may_start(self, now: float) -> bool:
+        """Whether the capacity of both is still held."""
+        return all(part.may_start(now) for part in self._parts)
+
+    def started(self, now: float) -> bool:
+        """The callback begins now, unless this says no."""
+        if not self.may_start(now):
+            self.cancel()
+            return False
         for part in self._parts:
             part.started(now)
+        return True
 
     def cancel(self) -> None:
         """The batch was never started: it stops counting."""
@@ -60,13 +68,14 @@ class Purse:
         self.reserved.release(reserved)
         self.shared.release(shared)
 
-    def charge(self, reserved: float, shared: float, now: float) -> Spend:
+    def charge(self, reserved: float, shared: float, now: float, tenure: Tenure) -> Spend:
         """Turns what is held into one that counts from now on."""
         if not shared:
             return self.reserved.charge(reserved, now)
+        of_shared = self.shared.charge(shared, now, tenure)
         if not reserved:
-            return self.shared.charge(shared, now)
-        return SpendOfBoth(self.reserved.charge(reserved, now), self.shared.charge(shared, now))
+            return of_shared
+        return SpendOfBoth(self.reserved.charge(reserved, now), of_shared)
 
     def ready_at(self, cost: float, now: float) -> float:
         """About when `cost` may be available: both refill at their own rates."""

@@ -224,7 +224,7 @@ class SharedResource:
     def charge(self, reserved: float, shared: float) -> Spend:
         """Charges what a grant holds."""
         with self._lock:
-            return self._purse.charge(reserved, shared, self._clock.now())
+            return self._purse.charge(reserved, shared, self._clock.now(), self._holdings.tenure)
 
     def give_back(self, reserved: float, shared: float) -> None:
         """Takes back what a grant did not spend."""
@@ -359,6 +359,7 @@ class SharedResource:
             now = self._clock.now()
             news = self._holdings.answered(reply, sent_at, now)
             if news.disowned:
+                self._holdings.tenure.until = now
                 self._begin_holdings()
             worth = self._holdings.settle(now)
         self._announce.reply(reply, news)

@@ -34,19 +34,41 @@ ROUNDING = 1e-9
 """The share of the capacity by which sums of fractions may be off."""
 
 
+class Tenure:
+    """For how long capacity is held. Whoever renews it in time prolongs it; once it has ended,
+    what was charged under it and has not begun may not begin any more."""
+
+    __slots__ = ("until",)
+
+    def __init__(self, until: float) -> None:
+        self.until = until
+
+
 class Spend:
     """What one batch was charged. Whoever runs it says when it began; until then it counts."""
 
-    __slots__ = ("charged_at", "cost", "started_at")
+    __slots__ = ("charged_at", "cost", "started_at", "tenure")
 
-    def __init__(self, cost: float, charged_at: float) -> None:
+    def __init__(self, cost: float, charged_at: float, tenure: Tenure | None = None) -> None:
         self.cost = cost
         self.charged_at = charged_at
         self.started_at: float | None = None
+        self.tenure = tenure
 
-    def started(self, now: float) -> None:
-        """The callback begins now. Safe to call from any thread."""
+    def may_start(self, now: float) -> bool:
+        """Whether the capacity is still held."""
+        return self.tenure is None or now < self.tenure.until
+
+    def started(self, now: float) -> bool:
+        """The callback begins now, unless this says no: then it must not, and costs nothing.
+
+        Safe to call from any thread.
+        """
+        if not self.may_start(now):
+            self.cancel()
+            return False
         self.started_at = now
+        return True
 
     def cancel(self) -> None:
         """The batch was never started: it stops counting."""
@@ -62,6 +84,7 @@ class WindowLedger:
     10.0
     >>> ledger.hold(10)
     >>> ledger.charge(10, now=0.0).started(0.0)
+    True
     >>> ledger.available(now=0.5, at_least=10)
     0.0
     >>> round(ledger.ready_at(10, now=0.5), 3)
@@ -105,12 +128,12 @@ class WindowLedger:
         """Sets `amount` aside for charges to come; nobody else is offered it meanwhile."""
         self._held += amount
 
-    def charge(self, cost: float, now: float) -> Spend:
+    def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> Spend:
         """Turns `cost` of what is held into an entry that counts from now on."""
         self._held -= cost
         earliest = now - max(self.burst, cost) / self._rate
         self._paid_until = max(self._paid_until, earliest) + cost / self._rate
-        spend = Spend(cost, now)
+        spend = Spend(cost, now, tenure)
         self._starting.append(spend)
         return spend
 

@@ -60,13 +60,13 @@ class HandRunners(Runners):
     def start(self, job: Job, *, on_loop: bool) -> bool:
         if self.refusing:
             return False
-        call = Call(self.crank, job)
-        if job.starting is not None:
-            job.starting()
-        self.crank.calls.append(call)
-        self.crank.raised.append((self.crank.clock.now(), call.operations))
         if not on_loop:
             self.threads_used += 1
+        if not job.may_start():
+            return True
+        call = Call(self.crank, job)
+        self.crank.calls.append(call)
+        self.crank.raised.append((self.crank.clock.now(), call.operations))
         return True
 
 

@@ -234,8 +234,7 @@ class Coordinator:
         self.now_ms = max(self.now_ms, now_ms)
         before = self.capacity
         known = self.terms
-        rises = ramp is not None and terms.capacity > before
-        self.ramp = Ramp(before, self.now_ms, ramp or 0.0) if rises else Ramp()
+        self.ramp = Ramp(before, self.now_ms, ramp or 0.0)
         self.terms = replace(known, capacity=terms.capacity, version=known.version + 1)
         if terms.factor != known.factor:
             self.terms = replace(self.terms, factor=terms.factor)
@@ -482,7 +481,7 @@ class Coordinator:
         part = self._units(granted) / self._units(self.free)
         self.free = ranges.without(self.free, granted)
         whole = sum(cost for _, cost in spent)
-        taken, left = portion(spent, whole * part if self.free else whole)
+        taken, left = portion(spent, whole * part)
         self.pool = dict(left)
         return taken
 

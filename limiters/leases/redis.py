@@ -131,7 +131,7 @@ class RedisLeaseManager:
             return self._connection.client().execute_command(*words)
         except redis.exceptions.NoScriptError:
             raise _NotLoadedError from None
-        except (redis.RedisError, OSError) as error:
+        except (redis.RedisError, redis.exceptions.RedisClusterException, OSError) as error:
             raise explained(error, self._connection.where, self._keys[0]) from error
 
 

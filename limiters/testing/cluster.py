@@ -107,17 +107,15 @@ class SimulatedInstance:
 
     def _raise(self, piece: float, now: float) -> None:
         self.holdings.ledger.hold(piece)
-        spend = self.holdings.ledger.charge(piece, self.local(now))
+        spend = self.holdings.ledger.charge(piece, self.local(now), self.holdings.tenure)
         self.work.went(piece, now)
         late = self.cluster.random.uniform(0, self.cluster.latest_start)
 
         def begin(then: float) -> None:
-            if self.alive:
-                # A process that hangs does so before it raises something, or after.
-                spend.started(self.local(then))
+            if spend.started(self.local(then)):
                 self.cluster.log.append(Spent(then, self.name, piece))
 
-        self.cluster.at(now + late, begin)
+        self._later(now + late, begin)
 
     # Asking.
 

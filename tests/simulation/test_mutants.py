@@ -111,7 +111,8 @@ class ReckonsFromTheReply(Holdings):
 
 class NeverGivesUp(Holdings):
     def settle(self, now: float) -> float:
-        self.until = float("inf") if self.held else self.until
+        if self.held:
+            self.tenure.until = float("inf")
         return super().settle(now)
 
 

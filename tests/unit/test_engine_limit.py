@@ -12,6 +12,7 @@ from dispatcher import (
 from dispatcher.engine import Waiter
 from limiters import ProvisionedResource
 from limiters.testing import ManualClock
+from limiters.window import Spend, Tenure
 from tests.crank import Crank, batchable, ends, ignore, limited
 
 # The limit.
@@ -202,3 +203,30 @@ def test_watchers_that_are_done_are_forgotten() -> None:
         crank.turn()
         crank.end_all()
     assert list(crank.engine.lanes) == []
+
+
+def test_c2_a_batch_whose_capacity_lapsed_before_it_began_is_not_raised_but_waits_again() -> None:
+    clock = ManualClock()
+    limiter = Lapsing(100, clock=clock)
+    crank = Crank(limiter=limiter, clock=clock)
+    watcher = Watcher(ignore, max_attempts=1)
+    crank.enqueue(Operation(watcher, 10, "a", key="k"), Operation(watcher, 10, "b", key="k"))
+    crank.run(0.5)
+    assert crank.raised == []
+    assert crank.engine.books.read() == (20, 0, 2)
+    limiter.tenure.until = 1e9
+    crank.run(0.5, at_turn=ends(crank))
+    assert [o.payload for _, batch in crank.raised for o in batch] == ["a", "b"]
+    assert [o.attempt for _, batch in crank.raised for o in batch] == [1, 1]
+    assert crank.engine.books.totals.batches == 2
+
+
+class Lapsing(ProvisionedResource):
+    """A limit that is held for as long as the test says."""
+
+    tenure = Tenure(until=-1.0)
+
+    def charge(self, cost: float) -> Spend:
+        spend = super().charge(cost)
+        spend.tenure = self.tenure
+        return spend

@@ -23,11 +23,7 @@ local function set_capacity(limit, now_ms, server)
   end
   limit.now_ms = math.max(limit.now_ms, now_ms)
   local before = capacity_of(limit)
-  if ramp and capacity > before then
-    set_ramp(limit, before, limit.now_ms, ramp)
-  else
-    set_ramp(limit, 0, 0, 0)
-  end
+  set_ramp(limit, before, limit.now_ms, ramp or 0)
   limit.capacity, limit.version = capacity, limit.version + 1
   if factor ~= limit.factor then
     limit.factor = factor

@@ -39,14 +39,17 @@ local TEXTS = { server = true, free = true, condemned = true }
 -- The limit as it is stored, and its fields' texts; nil if there is none.
 local function load_limit()
   local stored = redis.call('HGETALL', LIMIT)
-  if #stored == 0 then
-    return nil, {}
-  end
   local limit, texts = {}, {}
   for i = 1, #stored, 2 do
     local field, value = stored[i], stored[i + 1]
     texts[field] = value
     limit[field] = TEXTS[field] and value or tonumber(value)
+  end
+  -- A server without memory lets a script go on that has written something, however little. So
+  -- this, which needs memory, comes before all other writes: either all are refused or none.
+  redis.call('HSET', LIMIT, 'now_ms', texts.now_ms or 0)
+  if not limit.server then
+    return nil, {}
   end
   limit.free, limit.condemned = parse(limit.free), parse(limit.condemned)
   return limit, texts

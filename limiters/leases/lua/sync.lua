@@ -41,8 +41,7 @@ local request = {
 }
 
 -- Of the limit: what is stored, and what follows from its capacity.
-local limit, texts = load_limit()
-local created = not limit
+local limit, created
 local capacity, full, remainder, last
 
 -- Of a member: numbers as text, in this order, then what it holds, what came along with its
@@ -209,9 +208,6 @@ local function still_counts(spent)
 end
 
 local function remember(packed)
-  if #packed == 0 then
-    return
-  end
   local slice_ms = math.max(1, math.floor(limit.period_ms / SLICES))
   local pool, times = {}, {}
   local function add(at, cost)
@@ -377,7 +373,7 @@ local function take(granted)
   local part = units(granted) / units(limit.free)
   limit.free = without(limit.free, granted)
   local whole = total_of(spent)
-  local taken, left = portion(spent, #limit.free > 0 and whole * part or whole)
+  local taken, left = portion(spent, whole * part)
   save_spent(left)
   return taken
 end
@@ -499,6 +495,9 @@ local server, version = server_identity()
 if too_old(version) then
   return redis.error_reply('UNSUPPORTED ' .. version)
 end
+local texts
+limit, texts = load_limit()
+created = not limit
 local reply = sync(server_time(), server)
 save_limit(limit, texts)
 reply[#reply + 1] = version

@@ -1,0 +1,142 @@
+"""One limit, many processes: what is used, whether a window is over, who gets how much.
+
+Judged from the log that every process writes as each of its callbacks begins, by the clock of
+the machine. LONG=1 runs the case of the seed in full, and takes five minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from redis import Redis
+
+from benchmarks.figures import Figure
+from limiters import RedisLeaseManager
+from limiters.embedded import EmbeddedRedis
+from limiters.leases.messages import Terms
+from limiters.verifier import Spent, fairness, verify
+from tests.processes import Processes
+from tests.processes.plan import Plan
+
+CAPACITY, FACTOR, COST = 20_000.0, 1_000.0, 10.0
+LEASE, INTERVAL, PERIOD = 2.0, 0.5, 1.0
+LONG = bool(os.environ.get("LONG"))
+OPERATIONS = 100_000 if LONG else 20_000
+"""For each of the two processes that have work: 100 seconds of it, or 20."""
+
+
+def run() -> Iterator[Figure]:
+    """The figures."""
+    with EmbeddedRedis() as server:
+        for part in (_two_jobs, _losses, _fair, _dear):
+            yield from part(server)
+
+
+def _cluster(server: EmbeddedRedis, limit: str, **plan: Any) -> Processes:
+    """A cluster whose limit was made long enough ago to grant at once."""
+    manager = RedisLeaseManager(server.url, name=limit, lease_time=LEASE)
+    manager.set_capacity(Terms(CAPACITY, FACTOR, int(PERIOD * 1000), int(LEASE * 1000)))
+    manager.close()
+    time.sleep(LEASE + PERIOD + 0.1)
+    return Processes(Plan(url=server.url, log="", limit=limit, lease_time=LEASE, **plan))
+
+
+def _calls(server: EmbeddedRedis) -> int:
+    with Redis.from_url(server.url) as client:
+        stats: Any = client.info("commandstats")
+    return int(stats.get("cmdstat_evalsha", {}).get("calls", 0))
+
+
+def _judged(name: str, log: Sequence[Spent]) -> Iterator[Figure]:
+    verdict = verify(log, CAPACITY)
+    yield Figure(f"{name}: worst second", verdict.worst, "of the limit", at_most=1.0)
+    yield Figure(f"{name}: over, of {verdict.windows}", verdict.over, "windows", at_most=0)
+
+
+def _two_jobs(server: EmbeddedRedis) -> Iterator[Figure]:
+    name = f"4 processes, 2 with {OPERATIONS:,} operations"
+    with _cluster(server, "two-jobs", cost=COST) as cluster:
+        cluster.start([["idle 1"], ["idle 2"]])
+        begin = time.monotonic() + 2
+        cluster.start([["job 1"], ["job 2"]], operations=OPERATIONS, begin_at=begin)
+        batches = 2 * OPERATIONS // cluster.plan.batch
+        # In the middle, when nothing starts or ends.
+        time.sleep(begin + 3 - time.monotonic())
+        before, since = _calls(server), time.monotonic()
+        time.sleep(2 * OPERATIONS * COST / CAPACITY - 6)
+        calls = (_calls(server) - before) / (time.monotonic() - since) / 2
+        while len(cluster.log()) < batches:
+            time.sleep(0.2)
+        log = cluster.log()
+        time.sleep(3)
+        before = _calls(server)
+        time.sleep(5)
+        idle = _calls(server) - before
+    used = verify(log, CAPACITY).used
+    yield Figure(f"{name}: used", used, "of the limit", at_least=0.98, note="ancestor: 0.884")
+    yield from _judged(name, log)
+    yield Figure("Redis calls of each busy one", calls, "a second", at_most=2.05)
+    yield Figure("Redis calls of all four when idle", idle, "in 5 seconds", at_most=0)
+
+
+def _losses(server: EmbeddedRedis) -> Iterator[Figure]:
+    name = "4 busy, 1 killed, 1 leaves"
+    with _cluster(server, "losses", operations=None) as cluster:
+        processes = cluster.start([["a"], ["b"], ["c"], ["d"]])
+        time.sleep(4)
+        processes[0].signal(signal.SIGKILL)
+        killed = time.monotonic()
+        back = killed + LEASE + INTERVAL + PERIOD
+        time.sleep(back + 3 - time.monotonic())
+        processes[1].stop()
+        left = time.monotonic()
+        time.sleep(5)
+        log = cluster.log()
+    yield from _judged(name, log)
+    title = "used from lease + sync + period after the kill"
+    yield Figure(title, _used(log, back, left), "of the limit", at_least=0.98)
+    title = "used from sync + period after the other left"
+    back = left + INTERVAL + PERIOD
+    yield Figure(title, _used(log, back, left + 5), "of the limit", at_least=0.98)
+
+
+def _used(log: Sequence[Spent], start: float, end: float) -> float:
+    return sum(entry.cost for entry in log if start <= entry.at < end) / CAPACITY / (end - start)
+
+
+def _fair(server: EmbeddedRedis) -> Iterator[Figure]:
+    for count in (3, 4, 6, 13, 30):
+        names = [f"i{number}" for number in range(count)]
+        # More than a few Pythons would share two cores and little else.
+        groups = [names[first::4] for first in range(4) if names[first::4]]
+        span = 5 * max(1.0, count / 20)
+        with _cluster(server, f"fair-{count}", operations=None) as cluster:
+            cluster.start(groups)
+            time.sleep(5)
+            begin = time.monotonic()
+            time.sleep(2 * span)
+            log = cluster.log()
+        found = [fairness(log, names, start=at, end=at + span) for at in (begin, begin + span)]
+        title = f"{count} busy instances: Jain's index over {span:g} s"
+        yield Figure(title, sum(found) / 2, "", at_least=0.99, note=f"lower one {min(found):.4f}")
+        yield from _judged(f"{count} busy instances", log)
+
+
+def _dear(server: EmbeddedRedis) -> Iterator[Figure]:
+    with _cluster(server, "dear", operations=None) as cluster:
+        cluster.start([["a"], ["b"], ["c"], ["d"]])
+        begin = time.monotonic() + 4
+        cluster.start([["dear"]], cost=CAPACITY, batch=1, operations=1, begin_at=begin)
+        while not (gone := [entry.at for entry in cluster.log() if entry.instance == "dear"]):
+            time.sleep(0.05)
+            if time.monotonic() > begin + 30:
+                break
+        time.sleep(2)
+        log = cluster.log()
+    waited = gone[0] - begin if gone else float("inf")
+    yield Figure("one worth the whole limit among 4 busy ones", waited, "s", at_most=5)
+    yield from _judged("the same", log)
