@@ -227,8 +227,9 @@ class Coordinator:
         Creates the limit if there is none; another factor means to start over.
         """
         if self.terms is None:
-            # Newer than those that instances may bring back from before it was lost.
-            self.terms = replace(terms, version=terms.version + 1)
+            # Newer than those that instances may bring back from before it was lost: there are
+            # fewer changes than milliseconds, and whoever sets it anew may know of none of them.
+            self.terms = replace(terms, version=max(terms.version, now_ms) + 1)
             self._unsure(now_ms, server)
             return
         self.now_ms = max(self.now_ms, now_ms)

@@ -200,6 +200,19 @@ def test_set_is_followed_by_those_who_run(run: Run, url: str) -> None:
         wait_until(lambda: limiter.max_capacity == 500 and len(limiter.partitions) == 5)
 
 
+def test_set_anew_counts_more_than_what_those_who_run_know_from_before(run: Run, url: str) -> None:
+    with resource(url) as limiter:
+        limiter.give_me(10_000)
+        wait_until(lambda: limiter.partitions)
+        for capacity in (900, 800):
+            limiter.set_shared_capacity(capacity)
+        with closing(RedisLeaseManager(url, name="orders")) as manager:
+            manager.delete()
+            manager.set_capacity(Terms(500, 100, 1_000, 2_000))
+        wait_until(lambda: limiter.max_capacity == 500)
+        assert run("limit", "show", "orders", "--json").json["shared_capacity"] == 500
+
+
 def test_set_raises_along_a_ramp(run: Run, url: str) -> None:
     run("limit", "set", "orders", "--shared-capacity", "100")
     said = run("limit", "set", "orders", "--shared-capacity", "1000", "--ramp", "60/600")
