@@ -561,6 +561,25 @@ def test_an_instance_that_is_evicted_goes_on_with_what_is_reserved(run: Run, url
         assert len([error for error in errors if "evicted by an operator" in error]) == 1
 
 
+def test_an_instance_that_is_evicted_stays_so_until_it_is_restarted(run: Run, url: str) -> None:
+    def members() -> set[str]:
+        return {one["instance"] for one in run("leases", "orders", "--json").json["members"]}
+
+    with resource(url) as limiter, resource(url) as other:
+        limiter.give_me(100_000)
+        other.give_me(100_000)
+        wait_until(lambda: len(limiter.partitions) == len(other.partitions) == 5)
+        assert run("leases", "orders", "--evict", limiter.instance).code == 0
+        limiter.give_me(0)
+        wait_until(lambda: members() == {other.instance})  # the other one is forgotten
+        limiter.give_me(100_000)
+        for demand, partitions in ((100, 1), (100_000, 10)):
+            other.give_me(demand)
+            wait_until(lambda: len(other.partitions) == partitions)  # noqa: B023
+        assert limiter.partitions == []
+        assert members() == {other.instance}
+
+
 def feed(stack: ExitStack, limiter: SharedResource) -> Callable[[], int]:
     """A Batcher with a backlog that does not end; how many batches it has raised."""
     raised: list[int] = []
