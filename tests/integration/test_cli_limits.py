@@ -759,7 +759,9 @@ def guarded() -> Iterator[EmbeddedRedis]:
 # Help
 
 
-@pytest.mark.parametrize("command", [["limit", "show"], ["limit", "set"], ["leases"]])
+@pytest.mark.parametrize(
+    "command", [["limit", "show"], ["limit", "set"], ["limit", "delete"], ["leases"]]
+)
 def test_help_teaches_with_an_example(run: Run, command: list[str]) -> None:
     said = run(*command, "--help")
     assert said.code == 0
