@@ -32,6 +32,8 @@ COLUMNS = (
     "",
 )
 
+NOBODY = "no instance asks for any of it at present"
+
 
 def page(name: str, view: LimitView) -> Page:
     """A row for each instance, and the sums."""
@@ -40,7 +42,7 @@ def page(name: str, view: LimitView) -> Page:
     return Page(
         COLUMNS,
         [_row(member, letters) for member in members],
-        (f"limit {printable(name)}: {capacity(view)}", ""),
+        (f"limit {printable(name)}: {capacity(view)}", "", *[NOBODY] * (not members)),
         ("", *_summary(view)),
     )
 

@@ -16,6 +16,9 @@ from limiters.leases.messages import Terms, check_partitions
 FACTOR, PERIOD, LEASE_TIME = 1.0, 1.0, 5.0
 """What a new limit has unless it is said, as with SharedResource and RedisLeaseManager."""
 
+LONGEST = 86_400
+"""Nothing is granted for a lease and a period after a restart: longer than a day is a slip."""
+
 
 def add_command(actions: Any) -> None:
     """Adds `set` to the actions."""
@@ -101,9 +104,9 @@ def _set(options: argparse.Namespace) -> None:
 def _milliseconds(name: str, given: float | None) -> int | None:
     if given is None:
         return None
-    if not (milliseconds := round(seconds(name, given) * 1000)):
-        raise ValueError(f"{name} must be at least 0.001 seconds, not {given!r}")
-    return milliseconds
+    if not 0.001 <= seconds(name, given) <= LONGEST:
+        raise ValueError(f"{name} must be from 0.001 to {LONGEST:,} seconds, not {given!r}")
+    return round(given * 1000)
 
 
 def _check_fixed(name: str, wanted_ms: int | None, stored_ms: int) -> None:

@@ -70,7 +70,7 @@ def plain(page: Page) -> str:
     """
     titles = [title.removeprefix(">") for title in page.columns]
     lines = [list(row.cells) for row in page.rows]
-    if any(titles):
+    if lines and any(titles):
         lines.insert(0, titles)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     flush_right = [title.startswith(">") for title in page.columns]

@@ -232,6 +232,7 @@ def test_set_of_another_factor_starts_over_and_says_so(
     assert said.code == 0
     assert "the limit starts over" in said.out
     assert run("leases", "orders", "--json").json["members"] == []
+    assert "no instance asks for any of it" in run("leases", "orders").out
 
 
 def test_what_cannot_be_changed_is_refused(run: Run, manager: RedisLeaseManager) -> None:
@@ -253,7 +254,8 @@ def test_what_cannot_be_changed_is_refused(run: Run, manager: RedisLeaseManager)
         (["--shared-capacity=-5"], "shared_capacity must be more than zero, not -5.0"),
         (["--shared-capacity=5", "--factor=0"], "factor must be more than zero, not 0.0"),
         (["--shared-capacity=5", "--period=0"], "period must be more than zero seconds, not 0.0"),
-        (["--shared-capacity=5", "--period=0.0001"], "period must be at least 0.001 seconds"),
+        (["--shared-capacity=5", "--period=0.0001"], "period must be from 0.001 to 86,400 seconds"),
+        (["--shared-capacity=5", "--lease-time=1e300"], "lease_time must be from 0.001 to 86,400"),
         (["--shared-capacity=5", "--lease-time=-1"], "lease_time must be more than zero seconds"),
         (["--shared-capacity=5", "--ramp=0/5"], "ramp must be more than zero, not 0.0"),
         (["--shared-capacity=5", "--ramp=5/0"], "ramp must be more than zero seconds, not 0.0"),
