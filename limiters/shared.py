@@ -189,7 +189,8 @@ class SharedResource:
                 reserved = min(reserved, up_to)
                 shared = min(shared, up_to - reserved)
             if reserved + shared >= at_least or claimant is None:
-                self._turns.end(claimant)
+                if self._turns.end(claimant):
+                    self._want(now)  # it gathers no longer, or for something else
             else:
                 until = self._ready_at(at_least, now) + GRACE
                 self._turns.wait(claimant, at_least, until)

@@ -133,7 +133,7 @@ class Coordinator:
         self.asking: dict[str, Member] = {}
         self.dear: dict[str, int] = {}
         self.coming: dict[str, int] = {}
-        self.shares = Shares(math.inf, math.inf, math.inf)
+        self.shares = Shares(math.inf, math.inf, math.inf, math.inf)
         self.shares_ms = -1
         self.fair_level = math.inf
         """What the level would be if nothing were set aside for a dear operation."""
@@ -339,6 +339,11 @@ class Coordinator:
         """What it is owed by now."""
         return credit_after(member.credit, member.lacks, (self.now_ms - member.seen_ms) / 1000)
 
+    def _ask(self, member: Member) -> Ask:
+        credit = self._credit(member)
+        soon = credit_after(credit, member.lacks, member.interval_ms / 1000)
+        return Ask(member.wanted, member.weight, credit, soon)
+
     def _remember(self, history: History) -> None:
         slice_ms = max(1, self._terms.period_ms // SLICES)
         for age_ms, cost in history:
@@ -405,7 +410,7 @@ class Coordinator:
         if request.instance == self._admitted():
             full, last = self._set_aside(member.gathering)
             return Entitled(float(full), full, last)
-        return entitled(self.shares, Ask(member.wanted, member.weight, member.credit))
+        return entitled(self.shares, self._ask(member), self._units(member.held))
 
     def _may_have_last(self, member: Member, right: Entitled, full: int) -> bool:
         """Who gets all it wants gets the last one only in place of a full one."""
@@ -460,10 +465,7 @@ class Coordinator:
             return
         self.shares_ms = self.now_ms
         self.needs = math.fsum(one.need for one in self.asking.values()) / self._terms.factor
-        asks = {
-            name: Ask(one.wanted, one.weight, self._credit(one))
-            for name, one in self.asking.items()
-        }
+        asks = {name: self._ask(one) for name, one in self.asking.items()}
         full, remainder = self.full, self.remainder
         self.fair_level = water_level(list(asks.values()), full + remainder)
         admitted = self._admitted()

@@ -107,7 +107,8 @@ local function unsure(limit, now_ms, server)
   limit.server, limit.now_ms = server, now_ms
   limit.quarantine_ms = now_ms + gone_after_ms(limit)
   limit.partitions, limit.free, limit.condemned = 0, EMPTY, EMPTY
-  limit.level, limit.extra, limit.last_level = math.huge, math.huge, math.huge
+  limit.level, limit.extra = math.huge, math.huge
+  limit.keep, limit.last_level = math.huge, math.huge
   limit.shares_ms, limit.fair_level, limit.needs = -1, math.huge, 0
   redis.call('DEL', MEMBERS, ASKS, GOING, DEAR, COMING, SPENT)
 end

@@ -51,7 +51,7 @@ local NUMBERS = {
   'credit', 'share', 'lacks', 'spent', 'reserved',
 }
 local MEMBER = '^' .. string.rep('([^|]*)|', #NUMBERS + 2) .. '(.*)$'
-local ASK = '<dddddd' -- need, wanted, weight, credit, lacks, seen_ms
+local ASK = '<ddddddd' -- need, wanted, weight, credit, lacks, seen_ms, interval_ms
 
 local function load_member(name)
   local stored = redis.call('HGET', MEMBERS, name)
@@ -91,7 +91,7 @@ end
 local function save_ask()
   if member.wanted > 0 then
     local ask = struct.pack(ASK, member.need, member.wanted, member.weight, member.credit,
-      member.lacks, member.seen_ms)
+      member.lacks, member.seen_ms, request.interval_ms)
     redis.call('HSET', ASKS, request.instance, ask)
   else
     redis.call('HDEL', ASKS, request.instance)
@@ -286,15 +286,17 @@ local function reckon_shares()
   end
   limit.shares_ms = limit.now_ms
   local first, first_at = admitted(), nil
-  local asks = { wanted = {}, weight = {}, credit = {} }
+  local asks = { wanted = {}, weight = {}, credit = {}, soon = {} }
   local needs = 0
   local stored = redis.call('HGETALL', ASKS)
   for i = 1, #stored, 2 do
-    local need, wanted, weight, credit, lacks, seen_ms = struct.unpack(ASK, stored[i + 1])
+    local need, wanted, weight, credit, lacks, seen_ms, interval_ms =
+      struct.unpack(ASK, stored[i + 1])
     local at = (i + 1) / 2
     needs = needs + need
     asks.wanted[at], asks.weight[at] = wanted, weight
     asks.credit[at] = credit_after(credit, lacks, (limit.now_ms - seen_ms) / 1000)
+    asks.soon[at] = credit_after(asks.credit[at], lacks, interval_ms / 1000)
     if stored[i] == first then
       first_at = at
     end
@@ -314,7 +316,8 @@ local function reckon_shares()
     end
   end
   local shares = share_out(asks, rest_full, rest_remainder)
-  limit.level, limit.extra, limit.last_level = shares.level, shares.extra, shares.last
+  limit.level, limit.extra = shares.level, shares.extra
+  limit.keep, limit.last_level = shares.keep, shares.last
 end
 
 local function is_dear()
@@ -355,8 +358,14 @@ local function right_of_member()
     local aside, all_of_it = set_aside(member.gathering)
     return { share = aside, full = aside, last = all_of_it }
   end
-  local shares = { level = limit.level, extra = limit.extra, last = limit.last_level }
-  return entitled(shares, member.wanted, member.weight, member.credit)
+  local shares = {
+    level = limit.level, extra = limit.extra, keep = limit.keep, last = limit.last_level,
+  }
+  local ask = {
+    wanted = member.wanted, weight = member.weight, credit = member.credit,
+    soon = credit_after(member.credit, member.lacks, request.interval_ms / 1000),
+  }
+  return entitled(shares, ask, units(member.held))
 end
 
 -- Who gets all it wants gets the last one only in place of a full one.
