@@ -195,8 +195,9 @@ class Coordinator:
         Creates the limit if there is none; another factor means to start over.
         """
         if self.terms is None:
-            # Newer than those that instances may bring back from before it was lost.
-            self.terms = replace(terms, version=terms.version + 1)
+            # Newer than those that instances may bring back from before it was lost: there are
+            # fewer changes than milliseconds, and whoever sets it anew may know of none of them.
+            self.terms = replace(terms, version=max(terms.version, now_ms) + 1)
             self._unsure(now_ms, server)
             return
         self.now_ms = max(self.now_ms, now_ms)
@@ -220,9 +221,11 @@ class Coordinator:
         """What is known, as of then. Changes nothing."""
         if self.terms is None:
             return None
+        capacity = self.ramp.capacity(self.terms.capacity, now_ms)
         return LimitView(
             terms=self.terms,
-            capacity=self.ramp.capacity(self.terms.capacity, now_ms),
+            capacity=capacity,
+            rising=self.ramp.per_ms * 1000 if capacity < self.terms.capacity else 0.0,
             partitions=self.pool.partitions,
             free=self.pool.free,
             quarantine_ms=max(0, self.quarantine_ms - now_ms),
@@ -259,9 +262,10 @@ class Coordinator:
                     known.pop(name, None)
 
     def _meet(self, request: Request) -> Member:
-        member = Member(request.seq, seen_ms=self.now_ms, gone_ms=self.now_ms)
+        gone_ms = self.now_ms + self._gone_after_ms
+        member = Member(request.seq, seen_ms=self.now_ms, gone_ms=gone_ms)
         self.members[request.instance] = member
-        heapq.heappush(self.going, (self.now_ms, request.instance))
+        heapq.heappush(self.going, (gone_ms, request.instance))
         # Who shows a lease that has not run out keeps it while nothing is known.
         if (
             self.now_ms < min(self.quarantine_ms, request.until_ms)

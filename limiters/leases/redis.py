@@ -80,8 +80,13 @@ class RedisLeaseManager:
         """For how many seconds an instance holds what it was granted, unless it renews."""
         return self._lease_time
 
+    @property
+    def where(self) -> str:
+        """Where its Redis is: the URL without what is secret in it."""
+        return self._connection.where
+
     def __repr__(self) -> str:
-        return f"RedisLeaseManager({self._name!r}, at {self._connection.where!r})"
+        return f"RedisLeaseManager({self._name!r}, at {self.where!r})"
 
     def sync(self, request: Request) -> Reply:
         """Serves one request. Safe to be sent again. LeaseManagerError if there is no answer."""

@@ -148,10 +148,12 @@ def view_of(answer: Sequence[Any]) -> LimitView | None:
         int(limit["version"]),
     )
     risen = start + per_ms * max(0, now_ms - int(limit["ramp_start_ms"]))
+    in_force = min(capacity, risen) if per_ms > 0 else capacity
     members = sorted(_pairs(answer[2]).items())
     return LimitView(
         terms=terms,
-        capacity=min(capacity, risen) if per_ms > 0 else capacity,
+        capacity=in_force,
+        rising=per_ms * 1000 if in_force < capacity else 0.0,
         partitions=int(limit["partitions"]),
         free=ranges.parse(limit["free"]),
         quarantine_ms=max(0, int(limit["quarantine_ms"]) - now_ms),

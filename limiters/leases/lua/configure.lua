@@ -15,8 +15,10 @@ local version, ramp = tonumber(ARGV[5]), tonumber(ARGV[6])
 local function set_capacity(limit, now_ms, server)
   if not limit then
     limit = {}
-    -- Newer than those that instances may bring back from before it was lost.
-    follow_terms(limit, capacity, factor, period_ms, lease_ms, version + 1)
+    -- Newer than those that instances may bring back from before it was lost: there are
+    -- fewer changes than milliseconds, and whoever sets it anew may know of none of them.
+    local newer = math.max(version, now_ms) + 1
+    follow_terms(limit, capacity, factor, period_ms, lease_ms, newer)
     set_ramp(limit, 0, 0, 0)
     unsure(limit, now_ms, server)
     return limit

@@ -86,7 +86,7 @@ local function meet()
     member[field] = 0
   end
   member.seq, member.weight = request.seq, 1
-  member.seen_ms, member.gone_ms = limit.now_ms, limit.now_ms
+  member.seen_ms, member.gone_ms = limit.now_ms, limit.now_ms + gone_after_ms(limit)
   -- Who shows a lease that has not run out keeps it while nothing is known.
   if limit.now_ms < math.min(limit.quarantine_ms, request.until_ms)
     and request.factor == limit.factor then
