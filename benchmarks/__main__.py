@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from benchmarks import capacity, footprint, throughput
+from benchmarks import builders, capacity, footprint, throughput
 from benchmarks.figures import Figure
 
 GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "throughput": throughput.run,
     "capacity": capacity.run,
     "footprint": footprint.run,
+    "builders": builders.run,
 }
 
 

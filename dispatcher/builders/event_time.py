@@ -18,6 +18,7 @@ from dispatcher.builders.windows import Window, Windows
 from limiters.arguments import Seconds, seconds
 
 M = TypeVar("M")
+_NUMBER = Kind.NUMBER
 _NONE = object()
 
 
@@ -116,6 +117,7 @@ class EventTimeBuilder(Generic[M]):
 
     def _begin(self, rule: Closing, key: object, event_time: object) -> None:
         self._rule = rule
+        self._strict = rule.compares_clocks
         self._key = Field("key", key)
         self._time = Field("event_time", event_time)
         self._kind: Kind | None = None
@@ -135,33 +137,30 @@ class EventTimeBuilder(Generic[M]):
     def add(self, message: M, now: Instant) -> list[Batch[M]]:
         """Takes a message that arrived at `now`. Returns the batches that are closed by then,
         by the time they were due, then by their start."""
-        # The fast way: nothing here changes the state before all is known to be in order.
         try:
             key, time = self._key.of(message), self._time.of(message)
-            hash(key)
-        except Exception:
-            key = None
-        if (
-            key is None
-            or not (time.__class__ is float or time.__class__ is int)
-            or not -LARGEST <= time <= LARGEST
-            or not (now.__class__ is float or now.__class__ is int)
-            or self._kind is not Kind.NUMBER
-            or self._now_kind is not Kind.NUMBER
-            or not self._now <= now <= LARGEST
-        ):
-            key, time, kind = self._read(message)
+        except Exception:  # asked again, for the error that says what is wrong
+            key, time = self._key.value(message), self._time.value(message)
+        if not self._plain(time, now):
+            time, kind = self._read_time(message, time)
+            self._read_key(message, key)
             now = self._see(now, kind)
             self._kind = kind
+        elif key.__class__ is not str:
+            self._read_key(message, key)
+        # From here on nothing is refused, and so the state may change.
         self._now = now
-        closed = self._close_due(now)
-        if self._rule.compares_clocks and self._rule.refuses(time, now):
+        queue, known = self._queue, self._closed
+        closed: list[Batch[M]] = []
+        if (queue and queue[0][0] <= now) or (known.batches and known.batches[0][0] < now):
+            closed = self._close_due(now)
+        if self._strict and self._rule.refuses(time, now):
             self.dropped += 1
-        elif (key, time) in self._closed.known:
+        elif (key, time) in known.known:
             self.duplicates += 1
         else:
             self._place(key, time, now, message)
-            if self._rule.compares_clocks:  # only then can a message make something due
+            if self._strict:  # only then can a message make something due
                 closed += self._close_due(now, as_of=now)
         return closed
 
@@ -190,19 +189,30 @@ class EventTimeBuilder(Generic[M]):
 
     # A message's way in.
 
-    def _read(self, message: M) -> tuple[Hashable, Any, Kind]:
-        key = self._key.value(message)
+    def _plain(self, time: Any, now: Any) -> bool:
+        """Whether both are numbers like those before, so that a look is enough."""
+        return (
+            self._kind is _NUMBER
+            and self._now_kind is _NUMBER
+            and (time.__class__ is float or time.__class__ is int)
+            and (now.__class__ is float or now.__class__ is int)
+            and -LARGEST <= time <= LARGEST
+            and self._now <= now <= LARGEST
+        )
+
+    def _read_key(self, message: M, key: Hashable) -> None:
         if key is None:
             raise MeasurementError(message, "its key is None")
         check_hashable(self._key, message, key)
-        value = self._time.value(message)
+
+    def _read_time(self, message: M, value: object) -> tuple[Any, Kind]:
         try:
             time, kind = read(value)
         except ValueError as error:
             raise MeasurementError(message, f"its event_time {error}") from None
-        if kind is not self._kind and (wrong := mixed(kind, self._kind)):
+        if wrong := mixed(kind, self._kind):
             raise MeasurementError(message, f"its event_time {value!r} {wrong}")
-        return key, time, kind
+        return time, kind
 
     def _see(self, value: Instant, kind: Kind | None) -> Any:
         """`now`, which never goes back; `kind` is that of event times."""
@@ -212,7 +222,7 @@ class EventTimeBuilder(Generic[M]):
             raise ValueError(f"now {error}") from None
         if wrong := mixed(now_kind, self._now_kind):
             raise ValueError(f"now is {value!r} and {wrong}")
-        if self._rule.compares_clocks and (wrong := mixed(now_kind, kind)):
+        if self._strict and (wrong := mixed(now_kind, kind)):
             raise ValueError(f"now is {value!r} and {wrong} (event times)")
         if self._now is None or now > self._now:
             self._now, self._now_kind = now, now_kind
@@ -349,7 +359,9 @@ class EventTimeBuilder(Generic[M]):
             window = Window(start, end, shortened=shortened)
             for arrival, told in entries:
                 message = decode(told) if decode else told
-                key, time, _ = self._read(message)
+                key = self._key.value(message)
+                self._read_key(message, key)
+                time, _ = self._read_time(message, self._time.value(message))
                 window.put(key, time, arrival, message)
             self._open(window)
         for until, identities in state["closed"]:

@@ -56,12 +56,14 @@ class Field:
     def _quickest(self, measurements: Sequence[object]) -> Callable[[Any], Any]:
         """For a name in things of one type, what C can do alone."""
         name = self._where
-        kinds = set(map(type, measurements))
-        if not isinstance(name, str) or len(kinds) != 1:
+        if not isinstance(name, str):
             return self.of
-        if issubclass(kinds.pop(), dict):
+        kinds = set(map(type, measurements))
+        if kinds == {dict}:
             return methodcaller("get", name) if self._default else itemgetter(name)
-        if "." in name or self._default or not hasattr(measurements[0], name):
+        if len(kinds) != 1 or issubclass(kinds.pop(), Mapping) or self._default:
+            return self.of
+        if "." in name or not hasattr(measurements[0], name):
             return self.of
         return attrgetter(name)
 

@@ -225,7 +225,7 @@ class SubjectBuilder(Generic[M]):
             cutter.add_in_turn(order[placed:start])
             placed = end
             positions = order[start:end]
-            subjects = [self._subjects[position] for position in positions]
+            subjects = list(map(self._subjects.__getitem__, positions))
             if len(set(subjects)) == len(subjects):
                 cutter.add_each(positions)
             else:
@@ -235,7 +235,7 @@ class SubjectBuilder(Generic[M]):
 
     def _bounds(self, order: Positions) -> Iterator[int]:
         """Where in `order` the timestamps begin, and where the last one ends."""
-        times = [self._times[position] for position in order]
+        times = list(map(self._times.__getitem__, order))
         if self._together is None:
             yield 0
             changes = map(operator.ne, times, itertools.islice(times, 1, None))
@@ -249,16 +249,17 @@ class SubjectBuilder(Generic[M]):
         yield start
 
     def _batch(self, lane: Hashable, positions: Positions) -> SubjectBatch[M]:
-        times = [self._times[position] for position in positions]
+        subjects = map(self._subjects.__getitem__, positions)
+        cost: float = len(positions)
+        if self._cost is not None:
+            cost = costs.together(map(self._costs.__getitem__, positions))
         return SubjectBatch(
-            lane=lane,
-            measurements=[self._measurements[position] for position in positions],
-            subjects=tuple(dict.fromkeys(self._subjects[position] for position in positions)),
-            start=min(times),
-            end=max(times),
-            cost=costs.together(self._costs[position] for position in positions)
-            if self._costs
-            else len(positions),
+            lane,
+            list(map(self._measurements.__getitem__, positions)),
+            tuple(dict.fromkeys(subjects)),
+            min(map(self._times.__getitem__, positions)),
+            max(map(self._times.__getitem__, positions)),
+            cost,
         )
 
 

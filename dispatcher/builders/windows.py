@@ -32,10 +32,6 @@ class Window:
         self.due: Any = None
         """When it closes; None once it is closed."""
 
-    def covers(self, time: Any) -> bool:
-        """Whether `time`, which is not before its start, is in it."""
-        return time < self.end or (time == self.end and not self.shortened)
-
     def put(self, key: Hashable, time: Any, arrival: Any, message: Any) -> None:
         """One more member, of a key that it has none of."""
         self.times[key] = time
@@ -78,7 +74,9 @@ class Windows:
         if chunk < 0:
             return None
         window = self._windows[chunk][bisect_right(self._starts[chunk], time) - 1]
-        return window if window.covers(time) else None
+        if time < window.end or (time == window.end and not window.shortened):
+            return window
+        return None
 
     def start_after(self, time: Any) -> Any:
         """Where the next one begins, or None."""
