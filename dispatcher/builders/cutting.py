@@ -117,5 +117,5 @@ class ByCost:
         if self.batches and after.closed == self._state.closed:
             self.batches[-1] += positions
         else:
-            self.batches.append(list(positions))
+            self.batches.append(positions)
         self._state = after

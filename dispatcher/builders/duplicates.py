@@ -19,7 +19,7 @@ class Duplicates:
         """Each with the time until which it is known, in the order in which they closed."""
 
     def remember(self, batch: list[Identity], until: Any) -> None:
-        """Knows them up to and including `until`, which never goes back from call to call."""
+        """Knows them up to and including `until`, or for longer while an older batch is known."""
         self.known.update(batch)
         self.batches.append((until, batch))
 

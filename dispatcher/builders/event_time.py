@@ -161,7 +161,7 @@ class EventTimeBuilder(Generic[M]):
         else:
             self._place(key, time, now, message)
             if self._strict:  # only then can a message make something due
-                closed += self._close_due(now, as_of=now)
+                closed += self._close_due(now)
         return closed
 
     def advance(self, now: Instant) -> list[Batch[M]]:
@@ -276,16 +276,15 @@ class EventTimeBuilder(Generic[M]):
             window.due = due
             heapq.heappush(self._queue, (due, window.start, next(self._ties), window))
 
-    def _close_due(self, now: Any, as_of: Any = None) -> list[Batch[M]]:
-        """Closes what is due, as of the time it was due or `as_of`."""
+    def _close_due(self, now: Any) -> list[Batch[M]]:
+        """Closes what is due, as of the time it was due, and forgets what is to be forgotten."""
         queue = self._queue
         closed: list[Batch[M]] = []
         while queue and queue[0][0] <= now:
             due, _, _, window = heapq.heappop(queue)
             if window.due == due:
-                closed.append(self._close(window, due if as_of is None else as_of))
-        if self._closed.batches:
-            self._closed.forget(now)
+                closed.append(self._close(window, due))
+        self._closed.forget(now)
         return closed
 
     def _close(self, window: Window, as_of: Any) -> Batch[M]:

@@ -117,6 +117,17 @@ def test_e8_open_batches_stay_in_the_builder_and_can_be_saved(batcher: Batcher) 
         eventually(lambda: raised(seen) == [[("a", 1), ("b", 2)]])
 
 
+def test_e8_stopping_without_a_flush_closes_nothing_any_more(batcher: Batcher) -> None:
+    clock, builder = ManualClock(), built()
+    driver = EventTimeDriver(builder, batcher, Watcher(Seen()), clock=clock)
+    driver.start()
+    driver.add(("a", 1))
+    eventually(lambda: driver._wake == builder.deadline)
+    clock.advance(1000)
+    driver.stop(flush=False)
+    assert len(builder) == 1
+
+
 def test_when_the_batcher_is_stopped_add_says_so_and_stop_returns_the_rest() -> None:
     clock = ManualClock()
     batcher = Batcher()

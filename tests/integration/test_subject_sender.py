@@ -22,6 +22,7 @@ from dispatcher import (
     Watcher,
 )
 from dispatcher.bridges import SubjectSender
+from dispatcher.bridges.placing import Placed, place
 from dispatcher.builders import SubjectBatch, SubjectBuilder
 from tests.seen import PATIENCE, Seen, eventually
 
@@ -272,6 +273,25 @@ def test_a_batcher_that_raises_when_full_is_asked_again() -> None:
         sender.send([batch(str(n % 5), name=n) for n in range(20)])
         assert sender.wait(PATIENCE)
     assert sorted(names(seen)) == list(range(20))
+
+
+def test_what_is_half_accepted_keeps_the_other_half() -> None:
+    watcher = Watcher(Seen())
+    batcher = Batcher(max_buffer_size=1)
+    operations = [Operation(watcher, 1, 1), Operation(watcher, 0, 2)]
+    assert place(batcher, operations) is Placed.FULL
+    assert [operation.payload for operation in operations] == [2]
+    assert place(batcher, operations) is Placed.FULL
+    assert len(operations) == 1
+
+
+def test_a_batch_that_was_accepted_without_its_end_is_not_unsent() -> None:
+    with Batcher(max_buffer_size=1) as batcher:
+        batcher.pause(1000)
+        sender = SubjectSender(batcher, Watcher(Seen()), order="subject")
+        sender.send([batch("a", name=1), batch("b", name=2)])
+        eventually(lambda: batcher.operations_in_buffer == 1)
+        assert [one.measurements[0] for one in sender.close()] == [2]
 
 
 def test_waiting_for_oneself_is_refused(batcher: Batcher) -> None:

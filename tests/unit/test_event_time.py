@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime, timedelta, timezone
 from operator import itemgetter
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from dispatcher.builders import Batch, EventTimeBuilder, MeasurementError
+from dispatcher.builders.times import middle
 
 Message = tuple[str, Any]
 SEEN = re.compile(r"([a-z])\d+:t(-?\d+)@T(\d+)")
@@ -172,6 +174,17 @@ def test_e3_a_part_that_lost_its_first_member_waits_for_its_own_timeout() -> Non
     assert builder.deadline == 220
 
 
+def test_e3_a_deadline_that_moved_away_closes_nothing() -> None:
+    builder = made()
+    builder.add(("a", 100), 100)
+    builder.add(("b", 145), 120)
+    builder.add(("a", 130), 130)  # b's part is due at 220 ...
+    builder.add(("b", 140), 140)  # ... and goes on without it, from 230
+    assert names(builder.advance(229)) == [["a:t100"], ["b:t145"]]
+    assert builder.deadline == 230
+    assert names(builder.advance(230)) == [["a:t130", "b:t140"]]
+
+
 def test_e3_no_call_in_between_changes_what_is_known_of_closed_batches() -> None:
     for calls in ([], [210], [210, 250, 300]):
         builder = made()
@@ -219,6 +232,8 @@ def test_e4_what_was_forgotten_is_gone_from_memory() -> None:
     assert len(builder._closed.known) <= 4
     assert len(builder._closed.batches) <= 4
     assert len(builder._queue) <= 3
+    builder.flush()
+    assert not builder._queue
 
 
 # E5: conflicts.
@@ -349,6 +364,35 @@ def test_whole_numbers_stay_exact_however_large() -> None:
     builder.add(("b", base + 50), 0)
     builder.add(("c", base + 51), 0)
     assert [len(batch.messages) for batch in builder.advance(100)] == [2, 1]
+
+
+def test_whole_numbers_stay_exact_beside_a_window_that_is_not_whole() -> None:
+    base = 2**60 + 1
+    builder = made(window=2.5)
+    for key, step in [("a", 0), ("b", 2), ("c", 3)]:
+        builder.add((key, base + step), 0)
+    assert [len(batch.messages) for batch in builder.advance(100)] == [2, 1]
+
+
+STEP = timedelta(microseconds=1)
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "half"),
+    [
+        (100, 105, 102.5),
+        (1.0, math.nextafter(1.0, 2), math.nextafter(1.0, 2)),
+        (1e308, 1.5e308, 1.25e308),
+        (2**60, 2**60 + 5, 2**60 + 3),
+        (-(2**60) - 5, -(2**60), -(2**60) - 2),
+        (datetime.min, datetime.min + STEP, datetime.min + STEP),
+        (datetime.min, datetime.min + 5 * STEP, datetime.min + 3 * STEP),
+        (datetime.min, datetime.min + 6 * STEP, datetime.min + 3 * STEP),
+    ],
+)
+def test_e7_the_middle_is_exact_and_parts_the_two(early: Any, late: Any, half: Any) -> None:
+    assert middle(early, late) == half
+    assert early < middle(early, late) <= late
 
 
 # Bad input.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -96,6 +97,17 @@ def test_s4_each_search_finds_what_the_simpler_ones_do_not() -> None:
         assert end(0, [6, 5, 4, 3], 10) == 18  # the largest that fits: 6 + 4, 5 + 3
 
 
+def test_s4_an_order_that_is_only_as_good_is_not_taken() -> None:
+    assert tuple(best_order(0, [9, 3, 4, 6], 10)) == largest_first([9, 3, 4, 6])
+
+
+def test_s4_the_emptiest_batch_is_the_one_left_open() -> None:
+    searches: list[dict[str, Any]] = [{"MOST_STATES": 0}, {"MOST_STATES": 0, "MOST_GROUPS": 0}]
+    for limits in searches:
+        with mock.patch.multiple(packing, **limits):
+            assert end(0, [9, 6, 5, 5], 10) == 10 + 10 + 6
+
+
 def test_s4_equal_sizes_stay_in_order_of_arrival() -> None:
     assert list(best_order(0, [2, 3, 2, 3], 10)) == [1, 3, 0, 2]
     assert list(packing.exact(0, [2, 3, 2, 3], 5)) in ([0, 1, 2, 3], [1, 0, 3, 2], [1, 0, 2, 3])
@@ -156,6 +168,14 @@ def test_s1_a_sum_of_costs_is_allowed_just_when_it_rounds_to_no_more(
 ) -> None:
     total = sum(each) if all(isinstance(one, int) for one in each) else math.fsum(each)
     assert Limits(1, most).allow(0, sum(map(costs.exact, each))) == (total <= most)
+
+
+def test_s1_a_sum_just_between_two_floats_is_rounded_as_floats_are() -> None:
+    odd = math.nextafter(1.0, 2)
+    half = [odd, 2.0**-53]
+    assert math.fsum(half) > odd
+    assert not Limits(10, odd).allow(2, sum(map(costs.exact, half)))
+    assert Limits(10, 1.0).allow(2, sum(map(costs.exact, [1.0, 2.0**-53])))
 
 
 def test_s1_ten_tenths_are_one() -> None:

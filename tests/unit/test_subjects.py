@@ -101,6 +101,8 @@ def check(measurements: list[Measured], batches: list[Any], most: int, within: A
         assert batch.cost == len(batch.measurements)
         for m in batch.measurements:
             where[at_once[m[2]], m[1]].append(number)
+        if not within:
+            assert [m[0] for m in batch.measurements] == sorted(m[0] for m in batch.measurements)
     for (_, _), numbers in where.items():
         if len(numbers) <= most:
             assert len(set(numbers)) == 1
@@ -201,6 +203,7 @@ def test_s1_s2_s3_hold_with_costs(measurements: list[Measured], most: int) -> No
     for batch in batches:
         assert len(batch.measurements) <= most
         assert batch.cost <= 10
+        assert [m[0] for m in batch.measurements] == sorted(m[0] for m in batch.measurements)
     for early, late in itertools.pairwise(batches):
         assert early.end <= late.start
     for groups in plain.timestamps(measurements):
@@ -210,6 +213,12 @@ def test_s1_s2_s3_hold_with_costs(measurements: list[Measured], most: int) -> No
                     len({n for n, b in enumerate(batches) for m in b.measurements if m in group})
                     == 1
                 )
+
+
+def test_s2_costs_move_nothing_before_what_is_older() -> None:
+    measurements = [(0, "a", 1), (1, "b", 9), (2, "c", 3), (2, "c", 4)]
+    batches = built(measurements, 5, cost=lambda m: m[2], max_batch_cost=10)
+    assert [batch.measurements for batch in batches] == [measurements[:2], measurements[2:]]
 
 
 def test_s1_the_cost_of_a_batch_is_bounded() -> None:
@@ -316,7 +325,7 @@ def test_naive_beside_aware_is_named(first: Any) -> None:
         made.extend([one, other])
     assert caught.value.measurement is other
     assert len(made) == 0
-    made.add(one)
+    made.extend([one])
     with pytest.raises(MeasurementError):
         made.add(other)
     with pytest.raises(MeasurementError):
