@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +38,12 @@ def test_one_that_does_not_ask_again_is_forgotten() -> None:
     turns.end("never there")
 
 
+def without_the_gone(
+    line: list[tuple[str, float, float]], now: float
+) -> list[tuple[str, float, float]]:
+    return list(itertools.dropwhile(lambda one: one[2] <= now, line))
+
+
 @given(
     st.lists(
         st.tuples(
@@ -50,10 +58,9 @@ def test_it_is_a_line_first_come_first_served(steps: list[tuple[str, str, float]
     line: list[tuple[str, float, float]] = []
     for what, name, number in steps:
         now += 0.1
-        while line and line[0][2] <= now:
-            line.pop(0)
+        line = without_the_gone(line, now)
+        turns.gathering(now)  # forgets the gone, as whoever asks for a grant does
         if what == "wait":
-            assert turns.is_for(name, now) in (True, False)
             turns.wait(name, number, now + number)
             entry = (name, number, now + number)
             if any(one[0] == name for one in line):
@@ -62,7 +69,7 @@ def test_it_is_a_line_first_come_first_served(steps: list[tuple[str, str, float]
                 line.append(entry)
         elif what == "end":
             turns.end(name)
-            line = [one for one in line if one[0] != name]
+            line = without_the_gone([one for one in line if one[0] != name], now)
         assert [one for one in "abcd" if turns.is_for(one, now)] == (
             [line[0][0]] if line else list("abcd")
         )
