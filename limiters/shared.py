@@ -28,7 +28,7 @@ from limiters.leases.messages import Reply, Request, Terms, check_partitions
 from limiters.line import Line
 from limiters.purse import Purse
 from limiters.turns import GRACE, Turns
-from limiters.window import Spend, Tenure, WindowLedger
+from limiters.window import ROUNDING, Spend, Tenure, WindowLedger
 
 _log = logging.getLogger(__name__)
 
@@ -196,7 +196,7 @@ class SharedResource:
             now = self._clock.now()
             self._holdings.settle(now)
             reserved = shared = 0.0
-            if self._turns.is_for(claimant, now):
+            if self._turns.is_for(claimant, now) or self._lacks(self._turns.gathering(now)):
                 reserved, shared = self._purse.available(now, at_least)
                 reserved = min(reserved, up_to)
                 shared = min(shared, up_to - reserved)
@@ -217,8 +217,12 @@ class SharedResource:
             self._holdings.settle(now)
             return self._ready_at(cost, now)
 
+    def _lacks(self, cost: float) -> bool:
+        """Whether less is held than that: until more comes, nobody is in its way."""
+        return cost > self._purse.capacity * (1 + ROUNDING)
+
     def _ready_at(self, cost: float, now: float) -> float:
-        if cost > self._purse.capacity:
+        if self._lacks(cost):
             return now + self._interval
         return self._purse.ready_at(cost, now)
 

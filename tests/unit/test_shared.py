@@ -155,3 +155,34 @@ def test_c9_who_changes_the_capacity_asks_what_that_means_though_a_reply_is_unde
 def test_c1_a_period_too_short_to_be_counted_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^period must be at least 0.001 seconds, not 0.0004"):
         Driven(period=0.0004)
+
+
+def test_c4_c7_what_is_held_is_used_while_a_dear_amount_waits_for_more_than_that() -> None:
+    driven = Driven(reserved=100)
+    limiter = driven.limiter
+    limiter.give_me(500, "dear")
+    limiter.give_me(1, "cheap")
+    cheap: list[float] = []
+
+    def ask(claimant: str, cost: float) -> bool:
+        grant = limiter.grant(cost, cost, claimant)
+        enough = grant.amount >= cost
+        if enough:
+            grant.spend(cost).started(driven.clock.now())
+        grant.close()
+        return enough
+
+    # The lease manager is away.
+    for _ in range(50):
+        assert not ask("dear", 500)
+        if ask("cheap", 1):
+            cheap.append(driven.clock.now())
+        driven.clock.advance(0.02)
+    assert len(cheap) >= 45
+    # It is back: from when there is enough, only the dear one counts, and it goes out soon.
+    back = driven.clock.now()
+    while not ask("dear", 500):
+        driven.turn()
+        ask("cheap", 1)
+        driven.clock.advance(0.01)
+    assert driven.clock.now() - back < 1.2
