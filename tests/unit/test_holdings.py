@@ -289,3 +289,20 @@ def test_c1_the_ledgers_of_all_and_of_the_pool_are_never_more_than_the_capacity(
 
 def serve(coordinator: Coordinator, request: Request, now: float) -> Reply:
     return coordinator.sync(request, int(now * 1_000))
+
+
+def test_c7_who_only_looks_now_and_then_asks_again_each_time_while_nobody_answers() -> None:
+    holdings = Holdings("me", TERMS)
+    now, calls = NOW, 0
+    for _ in range(20):
+        holdings.want(50.0, 0.0, now)
+        holdings.want(0.0, 0.0, now)
+        due = holdings.next_call(now)
+        assert due < math.inf
+        now = max(now, due)
+        holdings.compose(now)
+        calls += 1
+        holdings.unanswered(now)
+        assert holdings.next_call(now) == math.inf
+        now += 1.0
+    assert calls == 20

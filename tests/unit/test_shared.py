@@ -186,3 +186,28 @@ def test_c4_c7_what_is_held_is_used_while_a_dear_amount_waits_for_more_than_that
         ask("cheap", 1)
         driven.clock.advance(0.01)
     assert driven.clock.now() - back < 1.2
+
+
+@pytest.mark.parametrize("every", [0.001, 0.02, 0.3])
+def test_c6_who_only_looks_whether_there_is_some_finds_some_in_the_end(every: float) -> None:
+    # The thread looks after the demand is gone again, however it is woken.
+    driven = Driven()
+    driven.turn()
+    driven.clock.advance(1.0)
+    had = []
+    for _ in range(20):
+        driven.give_up_at_once(50)
+        driven.clock.advance(every)
+        driven.turn()
+        driven.clock.advance(max(0.0, 0.06 - every))
+        driven.turn()
+        grant = driven.limiter.grant(50, 50)
+        had.append(grant.amount)
+        grant.close()
+    assert had[-1] == 50
+    calls = driven.calls
+    driven.run(5.0)
+    assert driven.calls - calls <= 3
+    driven.run(5.0)
+    assert driven.turn() is None
+    assert driven.limiter.partitions == []
