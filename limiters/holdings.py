@@ -310,7 +310,7 @@ class Holdings:
             self.ledger.set_period(reply.terms.period_ms / 1000, now)
         self.terms = reply.terms
         self.capacity = reply.capacity
-        self.interval = min(self.interval, reply.lease_ms / 4000)
+        self.interval = min(self.interval, max(SOONEST, reply.lease_ms / 4000))
         self.told = reply
 
 

@@ -340,6 +340,15 @@ class SharedResource:
     # The thread that asks.
 
     def _run(self, manager: LeaseManager) -> None:
+        try:
+            self._ask_and_wait(manager)
+        except Exception as error:
+            # A reply or a clock may be of the user's own. The leases run out by themselves.
+            _log.critical("no shared capacity is asked for any more", exc_info=True)
+            message = f"no shared capacity is asked for any more: {error!r}"
+            self._emitter.emit(events.ERROR, 0, message, error)
+
+    def _ask_and_wait(self, manager: LeaseManager) -> None:
         while not self._stopped:
             request, wait = self._next_request()
             if request is not None:
