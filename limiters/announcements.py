@@ -13,6 +13,9 @@ from limiters.leases.ranges import Ranges
 
 _log = logging.getLogger("limiters.shared")
 
+MOST_TOLD = 5
+"""How many different messages are told while the lease manager does not answer."""
+
 
 class Announcements:
     """One event when something changes, none while it stays. Used by one thread."""
@@ -23,7 +26,7 @@ class Announcements:
         self._version = 0
         self._capacity: float | None = None
         self._connected: bool | None = None
-        self._trouble = ""
+        self._troubles: set[str] = set()
         self._evicted = False
         self._provisioned = False
         self._certain = True
@@ -47,14 +50,14 @@ class Announcements:
         if self._connected is not False:
             self._connected = False
             self._emit(events.DISCONNECTED, 0, message, error)
-        if message != self._trouble:
-            self._trouble = message
+        if message not in self._troubles and len(self._troubles) < MOST_TOLD:
+            self._troubles.add(message)
             _log.warning("%s; until it is, only reserved capacity is used", message)
             self._emit(events.ERROR, 0, message, error)
 
     def reply(self, reply: Reply, news: News) -> None:
         """The lease manager has answered."""
-        self._trouble = ""
+        self._troubles.clear()
         if not self._connected:
             self._connected = True
             self._emit(events.CONNECTED)

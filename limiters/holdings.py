@@ -88,6 +88,8 @@ class Holdings:
         self.left = False
 
         self._waiting = 0.0
+        self._missed = 0.0
+        """What waited while nothing was held: it counts once, though it may wait no more."""
         self._gathering = 0.0
         self._gathers_since = 0.0
         self._asked = 0
@@ -142,13 +144,15 @@ class Holdings:
     def want(self, waiting: float, gathering: float, now: float) -> None:
         """So much waits to be spent, of which `gathering` has to come together in one piece."""
         self._waiting = waiting
+        if not self.held:
+            self._missed = max(self._missed, waiting)
         if gathering != self._gathering:
             self._gathering = gathering
             self._gathers_since = now
 
     def _need(self, now: float) -> float:
         """What was spent in the last period is likely to be wanted again in the next one."""
-        return max(self._waiting, self._gathering) + self.ledger.spent(now)
+        return max(self._waiting, self._missed, self._gathering) + self.ledger.spent(now)
 
     def renamed(self, capacity: float) -> Terms:
         """The terms it follows, but for another capacity."""
@@ -166,11 +170,11 @@ class Holdings:
         if self._urgent(now):
             return max(self._next_call if self._failures else 0.0, self._last_call + SOONEST)
         if self.pending is not None:
-            idle = not self._waiting and now >= self.until
+            idle = not (self._waiting or self._missed) and now >= self.until
             return math.inf if idle else self._next_call
         if self._curious:
             return self._last_call + SOONEST
-        if self.held or self._asked or self._waiting or self._seq == 0:
+        if self.held or self._asked or self._waiting or self._missed or self._seq == 0:
             return self._next_call
         return math.inf
 
@@ -178,7 +182,8 @@ class Holdings:
         if self.pending is not None or self.left or self._seq == 0:
             return False
         wanted = self._wanted(now)
-        if self._waiting and wanted > self._asked and (not self.held or wanted >= 2 * self._asked):
+        waiting = self._waiting or self._missed
+        if waiting and wanted > self._asked and (not self.held or wanted >= 2 * self._asked):
             return True
         if self._gathering > max(self._asked_gathering, self._worth(self.held)):
             return True
@@ -195,13 +200,14 @@ class Holdings:
             self._asked_gathering = self._gathering
             self._curious = False
             self.pending = self._request(self._surplus(now), now)
+        self._missed = 0.0
         return self.pending
 
     def leave(self, now: float) -> Request:
         """The last request, which gives back everything. One under way is sent first."""
         assert self.pending is None
         self.left = True
-        self._waiting = self._gathering = 0.0
+        self._waiting = self._missed = self._gathering = 0.0
         self.pending = replace(self._request(self._spare(self.held), now), leaving=True)
         return self.pending
 
@@ -305,7 +311,7 @@ class Holdings:
             self.ledger.set_period(reply.terms.period_ms / 1000, now)
         self.terms = reply.terms
         self._divide(reply.capacity)
-        self.interval = min(self.interval, reply.lease_ms / 4000)
+        self.interval = min(self.interval, max(SOONEST, reply.lease_ms / 4000))
         self.told = reply
 
 

@@ -28,7 +28,7 @@ from limiters.leases.messages import Reply, Request, Terms, check_partitions
 from limiters.line import Line
 from limiters.purse import Purse
 from limiters.turns import GRACE, Turns
-from limiters.window import Spend, Tenure, WindowLedger
+from limiters.window import ROUNDING, Spend, Tenure, WindowLedger
 
 _log = logging.getLogger(__name__)
 
@@ -199,7 +199,7 @@ class SharedResource:
             now = self._clock.now()
             self._holdings.settle(now)
             reserved = shared = 0.0
-            if self._turns.is_for(claimant, now):
+            if self._turns.is_for(claimant, now) or self._lacks(self._turns.gathering(now)):
                 reserved, shared = self._purse.available(now, at_least)
                 reserved = min(reserved, up_to)
                 shared = min(shared, up_to - reserved)
@@ -221,8 +221,12 @@ class SharedResource:
             self._holdings.settle(now)
             return self._ready_at(cost, now)
 
+    def _lacks(self, cost: float) -> bool:
+        """Whether less is held than that: until more comes, nobody is in its way."""
+        return cost > self._purse.capacity * (1 + ROUNDING)
+
     def _ready_at(self, cost: float, now: float) -> float:
-        if cost > self._purse.capacity:
+        if self._lacks(cost):
             return now + self._interval
         return self._purse.ready_at(cost, now)
 
@@ -343,6 +347,15 @@ class SharedResource:
     # The thread that asks.
 
     def _run(self, manager: LeaseManager) -> None:
+        try:
+            self._ask_and_wait(manager)
+        except Exception as error:
+            # A reply or a clock may be of the user's own. The leases run out by themselves.
+            _log.critical("no shared capacity is asked for any more", exc_info=True)
+            message = f"no shared capacity is asked for any more: {error!r}"
+            self._emitter.emit(events.ERROR, 0, message, error)
+
+    def _ask_and_wait(self, manager: LeaseManager) -> None:
         while not self._stopped:
             request, wait = self._next_request()
             if request is not None:

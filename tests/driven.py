@@ -58,6 +58,11 @@ class Driven:
         self.limiter.give_me(target)
         self.turn()
 
+    def give_up_at_once(self, target: float) -> None:
+        """Wants so much, and is gone before the thread has looked."""
+        self.limiter.give_me(target)
+        self.limiter.give_me(0)
+
 
 class Scripted(MemoryLeaseManager):
     """A lease manager whose replies the test may change."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +13,7 @@ from limiters import MemoryLeaseManager, SharedResource
 from limiters.errors import LeaseManagerError
 from limiters.events import Event
 from limiters.leases.messages import Reply, Request
-from tests.waiting import Heard
+from tests.waiting import LONG, Heard, until
 
 
 class Moody(MemoryLeaseManager):
@@ -131,3 +133,54 @@ def test_a_listener_that_raises_or_stops_the_limiter_harms_nothing() -> None:
     limiter.give_me(100)
     assert stopped.wait(10)
     heard.wait_for("shutdown")
+
+
+def test_c7_no_flood_though_each_error_says_something_else() -> None:
+    manager = Moody()
+    numbers = itertools.count()
+    asked = threading.Semaphore(0)
+
+    def mood() -> object:
+        asked.release()
+        raise LeaseManagerError(f"no answer from node {next(numbers)}")
+
+    manager.mood = mood
+    limiter = limiter_of(manager)
+    heard = Heard(limiter)
+    limiter.give_me(10)
+    with limiter:
+        for _ in range(12):
+            assert asked.acquire(timeout=LONG)
+        manager.mood = lambda: None
+        heard.wait_for("connected")
+    assert heard.names.count("disconnected") == 1
+    assert 1 <= heard.names.count("error") <= 5
+
+
+def test_a_reply_that_makes_no_sense_is_told_and_leaves_what_is_reserved() -> None:
+    manager = Moody()
+    limiter = limiter_of(manager, reserved_capacity=10)
+    heard = Heard(limiter)
+    with limiter:
+        assert limiter.acquire(20, LONG)
+        manager.mood = lambda: Reply(held="0-9", lease_ms=400)  # type: ignore[arg-type]
+        limiter.give_me(100)
+        assert "asked for any more" in heard.wait_for("error").message
+        until(lambda: limiter.capacity == 10)
+        assert limiter.acquire(10, LONG)
+
+
+def test_c6_a_lease_of_no_length_does_not_make_it_ask_all_the_time() -> None:
+    manager = Moody()
+    limiter = limiter_of(manager)
+    asked: list[float] = []
+
+    def mood() -> object:
+        asked.append(time.monotonic())
+        return Reply()
+
+    manager.mood = mood
+    limiter.give_me(100)
+    with limiter:
+        until(lambda: len(asked) >= 12)
+    assert asked[11] - asked[0] >= 5 * 0.05

@@ -157,3 +157,59 @@ def test_c1_a_period_too_short_to_be_counted_is_refused() -> None:
         ValueError, match=r"^period must be from 0.001 to 86400 seconds, not 0.0004"
     ):
         Driven(period=0.0004)
+
+
+def test_c4_c7_what_is_held_is_used_while_a_dear_amount_waits_for_more_than_that() -> None:
+    driven = Driven(reserved=100)
+    limiter = driven.limiter
+    limiter.give_me(500, "dear")
+    limiter.give_me(1, "cheap")
+    cheap: list[float] = []
+
+    def ask(claimant: str, cost: float) -> bool:
+        grant = limiter.grant(cost, cost, claimant)
+        enough = grant.amount >= cost
+        if enough:
+            grant.spend(cost).started(driven.clock.now())
+        grant.close()
+        return enough
+
+    # The lease manager is away.
+    for _ in range(50):
+        assert not ask("dear", 500)
+        if ask("cheap", 1):
+            cheap.append(driven.clock.now())
+        driven.clock.advance(0.02)
+    assert len(cheap) >= 45
+    # It is back: from when there is enough, only the dear one counts, and it goes out soon.
+    back = driven.clock.now()
+    while not ask("dear", 500):
+        driven.turn()
+        ask("cheap", 1)
+        driven.clock.advance(0.01)
+    assert driven.clock.now() - back < 1.2
+
+
+@pytest.mark.parametrize("every", [0.001, 0.02, 0.3])
+def test_c6_who_only_looks_whether_there_is_some_finds_some_in_the_end(every: float) -> None:
+    # The thread looks after the demand is gone again, however it is woken.
+    driven = Driven()
+    driven.turn()
+    driven.clock.advance(1.0)
+    had = []
+    for _ in range(20):
+        driven.give_up_at_once(50)
+        driven.clock.advance(every)
+        driven.turn()
+        driven.clock.advance(max(0.0, 0.06 - every))
+        driven.turn()
+        grant = driven.limiter.grant(50, 50)
+        had.append(grant.amount)
+        grant.close()
+    assert had[-1] == 50
+    calls = driven.calls
+    driven.run(5.0)
+    assert driven.calls - calls <= 3
+    driven.run(5.0)
+    assert driven.turn() is None
+    assert driven.limiter.partitions == []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiters.window import BURST, GUARD, Spend, WindowLedger
+from limiters.window import BURST, GUARD, SLICES, Spend, Tenure, WindowLedger
 
 
 def charge(ledger: WindowLedger, cost: float, now: float) -> Spend:
@@ -149,3 +149,110 @@ def test_a_cancelled_spend_counts_no_more() -> None:
     ledger = WindowLedger(10, 1.0)
     charge(ledger, 10, 0.0).cancel()
     assert ledger.available(1.0, at_least=10) == 10
+
+
+# What changes hands.
+
+entries = st.lists(st.tuples(st.floats(9.0, 10.0), st.floats(0.1, 50)), max_size=20)
+
+
+@given(entries, st.floats(0, 1_200))
+def test_c2_what_is_taken_out_and_entered_elsewhere_counts_just_as_long(
+    began: list[tuple[float, float]], cost: float
+) -> None:
+    ledger, other = WindowLedger(1000, 1.0), WindowLedger(1000, 1.0)
+    for at, one in began:
+        ledger.enter(one, at)
+    whole = ledger.spent(10.0)
+    assert whole == pytest.approx(math.fsum(one for _, one in began))
+    taken = ledger.take_out(cost, 10.0)
+    assert math.fsum(one for _, one in taken) == pytest.approx(min(cost, whole), abs=1e-6)
+    for at, one in taken:
+        other.enter(one, at)
+    for now in (10.0, 10.2, 10.7, 10.999):
+        recent = math.fsum(one for at, one in began if at > now - 1.0)
+        assert ledger.spent(now) + other.spent(now) >= recent * (1 - 1e-9) - 1e-9
+    assert ledger.spent(11.1) + other.spent(11.1) == 0
+
+
+@given(entries)
+def test_c1_what_others_spent_counts_to_the_end_of_its_period_and_hardly_longer(
+    began: list[tuple[float, float]],
+) -> None:
+    ledger = WindowLedger(1000, 1.0)
+    for at, one in began:
+        ledger.enter(one, at)
+    for step in range(210):
+        now = 10 + step / 100
+        least = math.fsum(one for at, one in began if at > now - 1.0)
+        most = math.fsum(one for at, one in began if at > now - 1.0 - GUARD - 2 / SLICES)
+        assert least * (1 - 1e-9) <= ledger.spent(now) <= most * (1 + 1e-9)
+
+
+def test_c2_what_has_not_begun_is_not_taken_out() -> None:
+    ledger = WindowLedger(100, 1.0)
+    spend = charge(ledger, 60, 0.0)
+    assert ledger.take_out(60, 0.5) == []
+    assert ledger.spent(0.5) == ledger.starting == ledger.pledged == 60
+    spend.started(0.5)
+    assert ledger.take_out(20, 0.6) == [(0.5, 20)]
+    assert ledger.spent(0.6) == 40
+    assert ledger.pledged == 0
+
+
+def test_what_is_set_aside_is_pledged_until_it_goes_back() -> None:
+    ledger = WindowLedger(100, 1.0)
+    ledger.hold(10)
+    charge(ledger, 5, 0.0)
+    assert ledger.pledged == 15
+    ledger.release(10)
+    assert ledger.pledged == 5
+
+
+@pytest.mark.parametrize(("before", "after"), [(1.0, 5.0), (5.0, 1.0), (1.0, 0.1)])
+def test_c1_with_another_period_what_has_begun_counts_on(before: float, after: float) -> None:
+    ledger = WindowLedger(100, before)
+    charge(ledger, 30, 0.0).started(0.0)
+    late = charge(ledger, 20, 0.0)
+    ledger.set_period(after, 0.05)
+    assert ledger.spent(0.09) == 50
+    late.started(0.09)
+    assert ledger.spent(after * 0.99) == 50
+    assert ledger.spent(0.09 + after * 1.01 + GUARD) == 0
+
+
+def test_c7_without_capacity_nothing_is_there_and_nothing_breaks() -> None:
+    ledger = WindowLedger(0, 1.0)
+    assert ledger.available(5.0) == ledger.available(5.0, at_least=10) == 0
+    assert ledger.ready_at(10, 5.0) == 6.0
+    assert ledger.burst == 0
+    charge(ledger, 0, 5.0).started(5.0)
+    ledger.enter(10, 5.0)
+    assert ledger.spent(5.5) == 10
+    ledger.set_capacity(10)
+    assert ledger.available(5.5, at_least=10) == 0
+    assert ledger.available(6.1, at_least=10) == 10
+
+
+def test_c7_capacity_that_went_and_came_back_remembers_what_was_spent() -> None:
+    ledger = WindowLedger(100, 1.0)
+    charge(ledger, 100, 0.0).started(0.0)
+    ledger.hold(5)
+    ledger.set_capacity(0)
+    ledger.charge(5, 0.1).started(0.1)
+    assert ledger.available(0.5) == 0
+    ledger.set_capacity(100)
+    assert ledger.available(0.9, at_least=100) == 0
+    assert ledger.available(1.05, at_least=100) == pytest.approx(95)
+
+
+def test_c2_what_was_charged_under_a_lease_that_has_ended_costs_nothing_and_does_not_begin() -> (
+    None
+):
+    ledger = WindowLedger(100, 1.0)
+    tenure = Tenure(1.0)
+    ledger.hold(100)
+    in_time, late = ledger.charge(40, 0.9, tenure), ledger.charge(60, 0.9, tenure)
+    assert in_time.started(0.95)
+    assert not late.started(1.0)
+    assert ledger.spent(1.0) == 40
