@@ -5,13 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from benchmarks import asking, capacity, footprint, leases, sharing, simulation, throughput
+from benchmarks import (
+    asking,
+    builders,
+    capacity,
+    footprint,
+    leases,
+    sharing,
+    simulation,
+    throughput,
+)
 from benchmarks.figures import Figure
 
 GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "throughput": throughput.run,
     "capacity": capacity.run,
     "footprint": footprint.run,
+    "builders": builders.run,
     "leases": leases.run,
     "asking": asking.run,
     "sharing": sharing.run,

@@ -29,6 +29,7 @@ class Announcements:
         self._troubles: set[str] = set()
         self._evicted = False
         self._provisioned = False
+        self._certain = True
 
     def capacity(self, capacity: float) -> bool:
         """What is held; whether it has changed."""
@@ -63,6 +64,7 @@ class Announcements:
         if news.disowned:
             self._trouble_with("somebody else used the same identity; taking a new one")
             return
+        self._quarantine(reply)
         if not self._provisioned:
             self._provisioned = True
             self._provision(reply)
@@ -88,7 +90,20 @@ class Announcements:
         self._emit(limit, reply.terms.capacity)
         for index in range(partitions_of(reply.terms.capacity, reply.terms.factor)):
             self._emit(partition, index)
-        self._emit(events.PROVISION_DONE)
+        self._emit(events.PROVISION_DONE, reply.quarantine_ms / 1000)
+
+    def _quarantine(self, reply: Reply) -> None:
+        certain = not reply.quarantine_ms
+        if not certain and self._certain:
+            why = "the limit is new" if reply.created else "its state is new, or may be old"
+            _log.log(
+                logging.WARNING if self._provisioned else logging.INFO,
+                "%s, so nothing more is granted for %.1f s: until whatever somebody may hold has "
+                "run out",
+                why,
+                reply.quarantine_ms / 1000,
+            )
+        self._certain = certain
 
     def _compare(self, terms: Terms) -> None:
         different = [

@@ -107,7 +107,7 @@ class EmbeddedRedis:
 
     @property
     def url(self) -> str:
-        """What a client needs to connect: `redis://[:password@]host:port/0`."""
+        """What a client needs to connect, the password included."""
         login = f":{quote(self._password, safe='')}@" if self._password else ""
         return f"redis://{login}{HOST}:{self.port}/0"
 

@@ -17,11 +17,14 @@ ROUNDING = 1e-9
 
 
 class Ask(NamedTuple):
-    """What one instance wants: so many partitions, with such a weight; and what it is owed."""
+    """What one instance wants: so many partitions, with such a weight."""
 
     wanted: int
     weight: float = 1.0
     credit: float = 0.0
+    """What it is owed now."""
+    soon: float = 0.0
+    """What it will be owed by its next request, if nothing changes."""
 
 
 class Shares(NamedTuple):
@@ -31,6 +34,9 @@ class Shares(NamedTuple):
     """An instance's share is its weight times this, or what it wants if that is less."""
     extra: float
     """Who is owed at least this gets a left-over partition."""
+    keep: float
+    """Who has one keeps it as long as it will be owed at least this by its next request, for it
+    is then that it gives it back."""
     last: float
     """Who is owed at least this, and less than `extra`, gets the last one, worth a remainder."""
 
@@ -44,18 +50,22 @@ def share_out(asks: Sequence[Ask], full: int, remainder: float) -> Shares:
     """
     level = water_level(asks, full + remainder)
     given = 0
-    owed = []
+    owed, soon = [], []
     for ask in asks:
         share = min(ask.wanted, ask.weight * level)
         floor = math.floor(share + ROUNDING)
         given += floor
         if share < ask.wanted and share > floor + ROUNDING:
             owed.append(ask.credit)
+            soon.append(ask.soon)
     owed.sort(reverse=True)
+    soon.sort(reverse=True)
     left = full - given
-    extra = owed[min(left, len(owed)) - 1] if left > 0 and owed else math.inf
+    extra = keep = math.inf
+    if left > 0 and owed:
+        extra, keep = (levels[min(left, len(owed)) - 1] for levels in (owed, soon))
     last = owed[left] if remainder > 0 and 0 <= left < len(owed) else extra
-    return Shares(level, extra, last)
+    return Shares(level, extra, keep, last)
 
 
 def water_level(asks: Sequence[Ask], units: float) -> float:
@@ -84,8 +94,8 @@ class Entitled(NamedTuple):
     last: bool
 
 
-def entitled(shares: Shares, ask: Ask) -> Entitled:
-    """What `shares` mean for one who asks.
+def entitled(shares: Shares, ask: Ask, held: float = 0.0) -> Entitled:
+    """What `shares` mean for one who asks and holds as much as `held`.
 
     >>> shares = share_out([Ask(2), Ask(2, credit=0.1)], full=3, remainder=0.0)
     >>> entitled(shares, Ask(2, credit=0.1)).full, entitled(shares, Ask(2)).full
@@ -97,7 +107,8 @@ def entitled(shares: Shares, ask: Ask) -> Entitled:
         return Entitled(share, ask.wanted, True)
     if share <= floor + ROUNDING:
         return Entitled(share, floor, False)
-    extra = ask.credit >= shares.extra
+    has_one = held >= floor + 1
+    extra = ask.soon >= shares.keep if has_one else ask.credit >= shares.extra
     return Entitled(share, floor + extra, not extra and ask.credit >= shares.last)
 
 

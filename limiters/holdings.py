@@ -74,8 +74,7 @@ class Holdings:
         self.instance = instance
         self.terms = terms
         """Those it follows: its own, until it is told of those in force."""
-        self.capacity = terms.capacity
-        """The shared capacity in force, as far as is known."""
+        self._divide(terms.capacity)
         self.interval = interval
         self.weight = weight
         self.reserved = reserved
@@ -117,19 +116,22 @@ class Holdings:
         return worth
 
     def _worth(self, held: Ranges) -> float:
-        factor = self.terms.factor
-        full = ranges.count(ranges.common(held, ranges.span(0, self._full)))
-        last = bool(ranges.common(held, self._last))
-        return full * factor + last * (self.capacity - self._full * factor)
+        factor, full = self.terms.factor, self._full
+        worth = ranges.count_below(held, full) * factor
+        if self._partitions > full and ranges.holds(held, full):
+            worth += self.capacity - full * factor
+        return worth
 
-    @property
-    def _full(self) -> int:
-        return math.floor(self.capacity / self.terms.factor + 1e-9)
+    def _divide(self, capacity: float) -> None:
+        self.capacity = capacity
+        """The shared capacity in force, as far as is known."""
+        self._partitions = partitions_of(capacity, self.terms.factor)
+        self._full = math.floor(capacity / self.terms.factor + 1e-9)
 
     @property
     def _last(self) -> Ranges:
         """The partition that is worth only a remainder, if there is one."""
-        return ranges.span(self._full, partitions_of(self.capacity, self.terms.factor))
+        return ranges.span(self._full, self._partitions)
 
     def burst(self, now: float) -> float:
         """What may go at once after a rest; of one partition, if it holds none."""
@@ -188,8 +190,7 @@ class Holdings:
         return self.told is not None and self.told.at_once and bool(self._surplus(now))
 
     def _wanted(self, now: float) -> int:
-        most = partitions_of(self.capacity, self.terms.factor)
-        return min(most, partitions_of(self._need(now), self.terms.factor))
+        return min(self._partitions, partitions_of(self._need(now), self.terms.factor))
 
     def compose(self, now: float) -> Request:
         """The request to send now: the one that was not answered, or a new one."""
@@ -309,7 +310,7 @@ class Holdings:
         if reply.terms.period_ms != self.terms.period_ms:
             self.ledger.set_period(reply.terms.period_ms / 1000, now)
         self.terms = reply.terms
-        self.capacity = reply.capacity
+        self._divide(reply.capacity)
         self.interval = min(self.interval, max(SOONEST, reply.lease_ms / 4000))
         self.told = reply
 

@@ -111,7 +111,7 @@ class SharedResource:
         self._wake = threading.Event()
         self._wakes_at = -1.0
         self._thread: threading.Thread | None = None
-        self._started = self._stopped = False
+        self._started = self._stopped = self._evicted = False
 
     def _begin_holdings(self, terms: Terms) -> None:
         """Takes part as somebody who was never heard of; what is reserved goes on."""
@@ -201,7 +201,8 @@ class SharedResource:
                 reserved = min(reserved, up_to)
                 shared = min(shared, up_to - reserved)
             if reserved + shared >= at_least or claimant is None:
-                self._turns.end(claimant)
+                if self._turns.end(claimant):
+                    self._want(now)  # it gathers no longer, or for something else
             else:
                 until = self._ready_at(at_least, now) + GRACE
                 self._turns.wait(claimant, at_least, until)
@@ -252,6 +253,9 @@ class SharedResource:
         """Tells the holdings what is wanted of the shared capacity; wakes who has to ask."""
         spare = max(0.0, self._reserved - self._purse.reserved.spent(now))
         waiting = max(0.0, sum(self._demands.values()) - spare)
+        if self._evicted:
+            # Also when the lease manager, which is told nothing any more, has forgotten it.
+            waiting = 0.0
         gathering = max(0.0, self._turns.gathering(now) - self._reserved)
         self._holdings.want(waiting, gathering if waiting else 0.0, now)
         if self._holdings.next_call(now) < self._wakes_at:
@@ -391,6 +395,7 @@ class SharedResource:
         with self._lock:
             now = self._clock.now()
             news = self._holdings.answered(reply, sent_at, now)
+            self._evicted = self._evicted or reply.evicted
             if news.disowned:
                 self._holdings.tenure.until = now
                 self._begin_holdings(self._holdings.terms)

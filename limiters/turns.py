@@ -20,6 +20,7 @@ class Turns:
     >>> turns.is_for("cheap", now=1.0), turns.is_for("dear", now=1.0)
     (False, True)
     >>> turns.end("dear")
+    True
     >>> turns.is_for("cheap", now=1.0), turns.is_for("dear", now=6.0)
     (True, True)
     """
@@ -42,9 +43,9 @@ class Turns:
         self._forget_the_gone(now)
         return next(iter(self._line.values()))[0] if self._line else 0.0
 
-    def end(self, claimant: object) -> None:
-        """`claimant` has what it waited for, or waits no more."""
-        self._line.pop(claimant, None)
+    def end(self, claimant: object) -> bool:
+        """`claimant` has what it waited for, or waits no more; whether it did wait."""
+        return self._line.pop(claimant, None) is not None
 
     def _forget_the_gone(self, now: float) -> None:
         while self._line:

@@ -6,9 +6,12 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
+from dispatcher.cli import leases, limit
+from dispatcher.cli.options import Parser, without_passwords
 from limiters.errors import DispatcherError
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
@@ -19,21 +22,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         options.run(options)
+        sys.stdout.flush()
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted: everything was stopped\n")
+        sys.stderr.write(options.interrupted)
         return INTERRUPTED
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
     except (DispatcherError, ValueError) as error:
-        sys.stderr.write(f"dispatcher: {error}\n")
+        sys.stderr.write(f"dispatcher: {without_passwords(str(error))}\n")
         return FAILED
     return DONE
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="dispatcher",
         description="Batches, as fast as a shared limit allows and never faster.",
-        epilog="exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted",
+        epilog="Options with a value may stand in variables: DISPATCHER_REDIS for --redis.\n"
+        "exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted",
     )
+    parser.set_defaults(interrupted="interrupted\n")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     demo = commands.add_parser(
         "demo",
@@ -47,7 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument(
         "--seconds", type=float, default=6, help="how much work there is, at best (%(default)s)"
     )
-    demo.set_defaults(run=_demo)
+    demo.set_defaults(run=_demo, interrupted="interrupted: everything was stopped\n")
+    limit.add_commands(commands)
+    leases.add_command(commands)
     return parser
 
 

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult
 
 from limiters.errors import RedisNotInstalledError
+from limiters.leases.address import checked, nodes_of, option_names, path_of, without_secrets
 
 if TYPE_CHECKING:
     from redis import Redis, RedisCluster
-
-SCHEMES = (
-    "redis",
-    "rediss",
-    "unix",
-    "redis+sentinel",
-    "rediss+sentinel",
-    "redis+cluster",
-    "rediss+cluster",
-)
-
-DEFAULT_PORTS = {"cluster": 6379, "sentinel": 26379}
 
 
 class Connection:
@@ -40,16 +29,17 @@ class Connection:
         self._process = -1
         self._url: SplitResult | None = None
         if isinstance(url_or_client, str):
-            self._url = _checked(url_or_client)
-            self.where = _without_secrets(self._url)
+            self._url = checked(url_or_client)
+            self.where = without_secrets(self._url)
             self._check_options(self._url)
         elif isinstance(url_or_client, (redis.Redis, redis.RedisCluster)):
             self._client = url_or_client
             self.where = _address_of(url_or_client)
         else:
+            kind = type(url_or_client)
             raise ValueError(
                 "url_or_client must be a URL, a redis.Redis or a redis.RedisCluster, "
-                f"not a {type(url_or_client).__name__}"
+                f"not a {kind.__module__}.{kind.__qualname__}"
             )
 
     def client(self) -> Any:
@@ -66,14 +56,16 @@ class Connection:
             self._client.close()
 
     def _check_options(self, url: SplitResult) -> None:
-        options = self._options(url)
-        kind = options.pop("connection_class", _redis().Connection)
+        """A connection takes the same options as one to be used; making it sends nothing."""
         try:
-            kind(**options)
-        except Exception:  # a TypeError or any other, with what was passed in its text
+            options = self._options(url)
+            for name in ("max_connections", "sentinel_username", "sentinel_password"):
+                options.pop(name, None)
+            options.pop("connection_class", _redis().Connection)(**options)
+        except Exception:  # its text may show what was passed
             raise ValueError(
-                f"url_or_client must have options that redis-py knows, in {self.where!r}"
-                f" some of these are not, or have a bad value: {_names_of(url.query)}"
+                f"url_or_client must have options that redis-py knows, with values of their kind; "
+                f"{self.where} has some that are not: {option_names(url.query)}"
             ) from None
 
     def _made(self, url: SplitResult) -> Any:
@@ -104,8 +96,8 @@ class Connection:
         }
         if tls:
             options["ssl"] = same["ssl"] = True
-        sentinel = redis.Sentinel(_nodes(url), sentinel_kwargs=same | login, **options)
-        return sentinel.master_for(_path(url)[0])
+        sentinel = redis.Sentinel(nodes_of(url), sentinel_kwargs=same | login, **options)
+        return sentinel.master_for(path_of(url)[0])
 
     def _of_cluster(self, url: SplitResult) -> Any:
         redis = _redis()
@@ -119,7 +111,7 @@ class Connection:
             options["cluster_error_retry_attempts"] = 1
         else:
             options["retry"] = Retry(NoBackoff(), 1)
-        nodes = [redis.cluster.ClusterNode(*node) for node in _nodes(url)]
+        nodes = [redis.cluster.ClusterNode(*node) for node in nodes_of(url)]
         return redis.RedisCluster(startup_nodes=nodes, **options)
 
     def _options(self, url: SplitResult) -> dict[str, Any]:
@@ -127,13 +119,12 @@ class Connection:
         from redis.retry import Retry
 
         scheme, _, kind = url.scheme.partition("+")
-        plain = url._replace(scheme=scheme)
+        place, path = url.netloc, url.path
         if kind:
+            # As if it were a single server, for what it says beside the hosts.
             user, at, _ = url.netloc.rpartition("@")
-            path = _path(url)
-            database = f"/{path[1]}" if len(path) > 1 else ""
-            plain = plain._replace(netloc=f"{user}{at}localhost", path=database)
-        given = _redis().connection.parse_url(plain.geturl())
+            place, path = f"{user}{at}localhost", "/".join(["", *path_of(url)[1:]])
+        given = _redis().connection.parse_url(f"{scheme}://{place}{path}?{url.query}")
         if kind:
             given.pop("host", None)
         return {
@@ -153,65 +144,6 @@ def _redis() -> Any:
             "RedisLeaseManager needs the package redis: pip install 'batch-dispatcher[redis]'"
         ) from error
     return redis
-
-
-def _checked(text: str) -> SplitResult:
-    """The URL, if it is one that can work. No message shows any of it but where it points."""
-    try:
-        url = urlsplit(text)
-    except ValueError:
-        raise ValueError("url_or_client must be a URL; what was given cannot be read") from None
-    if url.scheme not in SCHEMES:
-        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-        raise ValueError(f"url_or_client must begin with one of {known}, not with {url.scheme!r}")
-    kind = url.scheme.partition("+")[2]
-    if url.scheme == "unix":
-        if not url.path:
-            raise ValueError("url_or_client must name a socket: unix:///path/to/redis.sock")
-        return url
-    for _, port in _nodes(url):
-        if not 0 < port < 65_536:
-            raise ValueError("url_or_client must have ports from 1 to 65535")
-    path = _path(url)
-    if kind == "sentinel" and not path:
-        raise ValueError(
-            "url_or_client must name the service that the Sentinels watch: "
-            f"{url.scheme}://host:port,host:port/service"
-        )
-    if kind == "cluster" and path:
-        raise ValueError("url_or_client must have no database: a Redis Cluster has only one")
-    database = path[1:] if kind == "sentinel" else path
-    if len(database) > 1 or any(not part.isdecimal() for part in database):
-        raise ValueError("url_or_client must have a number for its database, or none")
-    return url
-
-
-def _nodes(url: SplitResult) -> list[tuple[str, int]]:
-    kind = url.scheme.partition("+")[2]
-    places = url.netloc.rpartition("@")[2]
-    nodes = []
-    for place in places.split(",") if kind else [places]:
-        try:
-            one = urlsplit(f"//{place}")
-            nodes.append((one.hostname or "", one.port or DEFAULT_PORTS.get(kind, 6379)))
-        except ValueError:
-            raise ValueError("url_or_client must have ports from 1 to 65535") from None
-        if kind and not one.hostname:
-            raise ValueError(f"url_or_client must name hosts: {url.scheme}://host:port,host:port")
-    return nodes
-
-
-def _path(url: SplitResult) -> list[str]:
-    return [unquote(part) for part in url.path.split("/") if part]
-
-
-def _names_of(query: str) -> str:
-    return ", ".join(part.partition("=")[0] for part in query.split("&") if part) or "(none)"
-
-
-def _without_secrets(url: SplitResult) -> str:
-    place = url.netloc.rpartition("@")[2] if url.scheme != "unix" else ""
-    return f"{url.scheme}://{place}{url.path}"
 
 
 def _address_of(client: Any) -> str:

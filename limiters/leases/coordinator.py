@@ -1,6 +1,6 @@
 """The coordinator of one limit: who holds which partitions, decided one request at a time. Pure.
 
-It is the twin of sync.lua, which does the same inside Redis: what one answers, the other does
+It is the twin of lua/sync.lua, which does the same inside Redis: what one answers, the other does
 too, and a test holds them to it. What keeps every window within the limit:
 
 * Each instance's ledger, and the pool's, never counts more than its partitions are worth.
@@ -31,15 +31,9 @@ from limiters.fair_share import (
 )
 from limiters.leases import ranges
 from limiters.leases.manager import LimitView, MemberView
-from limiters.leases.messages import History, Reply, Request, Terms, partitions_of
+from limiters.leases.messages import Reply, Request, Terms, partitions_of
+from limiters.leases.pool import Pool, counts_ms
 from limiters.leases.ranges import EMPTY, Ranges
-from limiters.portion import portion
-
-GUARD_MS = 6
-"""What an entry counts beyond each second of its period, as in the instances' own ledgers."""
-
-SLICES = 200
-"""The pool rounds what was spent to slices of a period, to the later end."""
 
 HAND_OVER_MS = 3
 """How long after a holder's next request what it releases is expected to be there."""
@@ -119,21 +113,14 @@ class Coordinator:
         self._start_over()
 
     def _start_over(self) -> None:
-        self.partitions = self.full = 0
-        self.remainder = 0.0
-        self.last: Ranges = EMPTY
-        """The partition that is worth only a remainder, if there is one."""
-        self.free: Ranges = EMPTY
-        self.condemned: Ranges = EMPTY
-        """Held, but beyond the number of partitions that there are now."""
-        self.pool: dict[int, float] = {}
+        self.pool = Pool()
         self.members: dict[str, Member] = {}
         self.going: list[tuple[int, str]] = []
         """A heap of when each is given up, as far as was known when it was entered."""
         self.asking: dict[str, Member] = {}
         self.dear: dict[str, int] = {}
         self.coming: dict[str, int] = {}
-        self.shares = Shares(math.inf, math.inf, math.inf)
+        self.shares = Shares(math.inf, math.inf, math.inf, math.inf)
         self.shares_ms = -1
         self.fair_level = math.inf
         """What the level would be if nothing were set aside for a dear operation."""
@@ -187,13 +174,7 @@ class Coordinator:
 
     @property
     def _gone_after_ms(self) -> int:
-        return self._terms.lease_ms + self._counts_ms
-
-    @property
-    def _counts_ms(self) -> int:
-        """For how long what was spent counts."""
-        period_ms = self._terms.period_ms
-        return period_ms + max(GUARD_MS, math.ceil(period_ms * GUARD_MS / 1000))
+        return self._terms.lease_ms + counts_ms(self._terms.period_ms)
 
     @property
     def capacity(self) -> float:
@@ -201,21 +182,8 @@ class Coordinator:
         return self.ramp.capacity(self._terms.capacity, self.now_ms)
 
     def _follow_capacity(self) -> None:
-        before, now = self.partitions, partitions_of(self.capacity, self._terms.factor)
-        self.partitions = now
-        self.full = math.floor(self.capacity / self._terms.factor + 1e-9)
-        self.remainder = 0.0
-        if self.full < now:
-            self.remainder = self.capacity / self._terms.factor - self.full
-        self.last = ranges.span(self.full, now)
-        if before == now:
-            return
-        new, gone = ranges.span(before, now), ranges.span(now, before)
-        self.condemned = ranges.union(self.condemned, ranges.without(gone, self.free))
-        self.free = ranges.without(self.free, gone)
-        self.free = ranges.union(self.free, ranges.without(new, self.condemned))
-        self.condemned = ranges.without(self.condemned, new)
-        self.shares_ms = -1
+        if self.pool.follow(self.capacity, self._terms.factor):
+            self.shares_ms = -1
 
     # What people change by hand.
 
@@ -227,15 +195,15 @@ class Coordinator:
         Creates the limit if there is none; another factor means to start over.
         """
         if self.terms is None:
-            # Newer than those that instances may bring back from before it was lost.
-            self.terms = replace(terms, version=terms.version + 1)
+            # Newer than those that instances may bring back from before it was lost: there are
+            # fewer changes than milliseconds, and whoever sets it anew may know of none of them.
+            self.terms = replace(terms, version=max(terms.version, now_ms) + 1)
             self._unsure(now_ms, server)
             return
         self.now_ms = max(self.now_ms, now_ms)
         before = self.capacity
         known = self.terms
-        rises = ramp is not None and terms.capacity > before
-        self.ramp = Ramp(before, self.now_ms, ramp or 0.0) if rises else Ramp()
+        self.ramp = Ramp(before, self.now_ms, ramp or 0.0)
         self.terms = replace(known, capacity=terms.capacity, version=known.version + 1)
         if terms.factor != known.factor:
             self.terms = replace(self.terms, factor=terms.factor)
@@ -253,11 +221,13 @@ class Coordinator:
         """What is known, as of then. Changes nothing."""
         if self.terms is None:
             return None
+        capacity = self.ramp.capacity(self.terms.capacity, now_ms)
         return LimitView(
             terms=self.terms,
-            capacity=self.ramp.capacity(self.terms.capacity, now_ms),
-            partitions=self.partitions,
-            free=self.free,
+            capacity=capacity,
+            rising=self.ramp.per_ms * 1000 if capacity < self.terms.capacity else 0.0,
+            partitions=self.pool.partitions,
+            free=self.pool.free,
             quarantine_ms=max(0, self.quarantine_ms - now_ms),
             members=tuple(
                 MemberView(
@@ -287,26 +257,21 @@ class Coordinator:
                 heapq.heappush(self.going, (member.gone_ms, name))
             else:
                 folded += 1
-                self._take_back(member.held)
+                self.pool.take_back(member.held)
                 for known in (self.members, self.asking, self.dear, self.coming):
                     known.pop(name, None)
 
-    def _take_back(self, released: Ranges) -> None:
-        there = ranges.span(0, self.partitions)
-        self.free = ranges.union(self.free, ranges.common(released, there))
-        self.condemned = ranges.without(self.condemned, released)
-
     def _meet(self, request: Request) -> Member:
-        member = Member(request.seq, seen_ms=self.now_ms, gone_ms=self.now_ms)
+        gone_ms = self.now_ms + self._gone_after_ms
+        member = Member(request.seq, seen_ms=self.now_ms, gone_ms=gone_ms)
         self.members[request.instance] = member
-        heapq.heappush(self.going, (self.now_ms, request.instance))
+        heapq.heappush(self.going, (gone_ms, request.instance))
         # Who shows a lease that has not run out keeps it while nothing is known.
         if (
             self.now_ms < min(self.quarantine_ms, request.until_ms)
             and request.terms.factor == self._terms.factor
         ):
-            member.held = ranges.common(request.held, self.free)
-            self.free = ranges.without(self.free, member.held)
+            member.held = self.pool.claim(request.held)
         return member
 
     # What it was told.
@@ -315,8 +280,8 @@ class Coordinator:
         released = ranges.common(request.released, member.held)
         if released:
             member.held = ranges.without(member.held, released)
-            self._take_back(released)
-            self._remember(request.history)
+            self.pool.take_back(released)
+            self.pool.remember(request.history, self.now_ms, self._terms.period_ms)
         member.seq = request.seq
         member.given = []
         member.interval_ms = request.interval_ms
@@ -327,7 +292,7 @@ class Coordinator:
         idle = request.leaving or member.evicted
         member.need = 0.0 if idle else request.need
         member.gathering = 0.0 if idle else request.gathering
-        member.wanted = min(partitions_of(member.need, self._terms.factor), self.partitions)
+        member.wanted = min(partitions_of(member.need, self._terms.factor), self.pool.partitions)
         if member.wanted:
             self.asking[request.instance] = member
         else:
@@ -337,22 +302,10 @@ class Coordinator:
         """What it is owed by now."""
         return credit_after(member.credit, member.lacks, (self.now_ms - member.seen_ms) / 1000)
 
-    def _remember(self, history: History) -> None:
-        slice_ms = max(1, self._terms.period_ms // SLICES)
-        for age_ms, cost in history:
-            at = math.ceil((self.now_ms - age_ms) / slice_ms) * slice_ms
-            self.pool[at] = self.pool.get(at, 0.0) + cost
-        self.pool = dict(self._still_counts())
-
-    def _still_counts(self) -> list[tuple[int, float]]:
-        """What was spent of the pool in the last period."""
-        oldest = self.now_ms - self._counts_ms
-        return [entry for entry in sorted(self.pool.items()) if entry[0] > oldest]
-
-    def _units(self, held: Ranges) -> float:
-        """What `held` is worth, in partitions."""
-        full = ranges.count(ranges.common(held, ranges.span(0, self.full)))
-        return full + self.remainder * bool(ranges.common(held, self.last))
+    def _ask(self, member: Member) -> Ask:
+        credit = self._credit(member)
+        soon = credit_after(credit, member.lacks, member.interval_ms / 1000)
+        return Ask(member.wanted, member.weight, credit, soon)
 
     # What it is told.
 
@@ -364,8 +317,7 @@ class Coordinator:
         certain = self.now_ms >= self.quarantine_ms
         if certain and not again and not request.leaving:
             self._grant(member, right)
-        full = ranges.count(ranges.common(member.held, ranges.span(0, self.full)))
-        last = bool(ranges.common(member.held, self.last))
+        full, last = self.pool.full_ones(member.held), self.pool.has_last(member.held)
         keep_last = self._may_have_last(member, right, full)
         too_many = certain and (full > right.full or (last and not keep_last))
         at_once = certain and (
@@ -373,7 +325,7 @@ class Coordinator:
         )
         short = full < right.full or (keep_last and not last)
         member.share = right.share
-        member.lacks = right.share - self._units(member.held)
+        member.lacks = right.share - self.pool.units(member.held)
         if right.share >= member.wanted - ROUNDING:
             # Who may have all it wants is owed nothing.
             member.credit = member.lacks = 0.0
@@ -396,25 +348,25 @@ class Coordinator:
             terms=self._terms,
             members=len(self.members),
             needs=self.needs,
-            free=ranges.count(ranges.without(self.free, self.last)),
+            free=ranges.count(self.pool.free_full()),
         )
 
     def _right(self, member: Member, request: Request) -> Entitled:
         if request.instance == self._admitted():
             full, last = self._set_aside(member.gathering)
             return Entitled(float(full), full, last)
-        return entitled(self.shares, Ask(member.wanted, member.weight, member.credit))
+        return entitled(self.shares, self._ask(member), self.pool.units(member.held))
 
     def _may_have_last(self, member: Member, right: Entitled, full: int) -> bool:
         """Who gets all it wants gets the last one only in place of a full one."""
         return right.last and (full < right.full or right.full < member.wanted)
 
     def _grant(self, member: Member, right: Entitled) -> None:
-        full = ranges.count(ranges.common(member.held, ranges.span(0, self.full)))
-        granted = ranges.lowest(ranges.without(self.free, self.last), right.full - full)
+        full = self.pool.full_ones(member.held)
+        granted = ranges.lowest(self.pool.free_full(), right.full - full)
         if self._may_have_last(member, right, full + ranges.count(granted)):
-            granted = ranges.union(granted, ranges.common(self.free, self.last))
-        member.given = self._take(granted)
+            granted = ranges.union(granted, ranges.common(self.pool.free, self.pool.last))
+        member.given = self.pool.take(granted, self.now_ms, self._terms.period_ms)
         member.held = ranges.union(member.held, granted)
 
     def _line_up(self, member: Member, request: Request) -> bool:
@@ -450,7 +402,7 @@ class Coordinator:
 
     def _set_aside(self, gathering: float) -> tuple[int, bool]:
         units = partitions_of(gathering, self._terms.factor)
-        return min(units, self.full), units > self.full
+        return min(units, self.pool.full), units > self.pool.full
 
     def _reckon_shares(self) -> None:
         age_ms = self.now_ms - self.shares_ms
@@ -458,11 +410,8 @@ class Coordinator:
             return
         self.shares_ms = self.now_ms
         self.needs = math.fsum(one.need for one in self.asking.values()) / self._terms.factor
-        asks = {
-            name: Ask(one.wanted, one.weight, self._credit(one))
-            for name, one in self.asking.items()
-        }
-        full, remainder = self.full, self.remainder
+        asks = {name: self._ask(one) for name, one in self.asking.items()}
+        full, remainder = self.pool.full, self.pool.remainder
         self.fair_level = water_level(list(asks.values()), full + remainder)
         admitted = self._admitted()
         if admitted is not None:
@@ -471,18 +420,6 @@ class Coordinator:
             remainder = 0.0 if all_of_it else remainder
             asks.pop(admitted, None)
         self.shares = share_out(list(asks.values()), full, remainder)
-
-    def _take(self, granted: Ranges) -> list[tuple[int, float]]:
-        """Takes `granted` out of what is free, with its part of what was spent."""
-        if not granted:
-            return []
-        spent = self._still_counts()
-        part = self._units(granted) / self._units(self.free)
-        self.free = ranges.without(self.free, granted)
-        whole = sum(cost for _, cost in spent)
-        taken, left = portion(spent, whole * part if self.free else whole)
-        self.pool = dict(left)
-        return taken
 
     def _come_back(self, request: Request, too_many: bool, at_once: bool, short: bool) -> int:
         name = request.instance

@@ -2,69 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from limiters.errors import LeaseManagerError
 
 COMMANDS = (
     "+evalsha +eval +del +exists +get +hdel +hget +hgetall +hlen +hset +info +set +time "
     "+zadd +zrange +zrangebyscore +zrem +zremrangebyscore +zscore"
 )
-"""What a user of Redis must be allowed to do; HELLO, AUTH and PING beside them."""
+"""What a user of Redis must be allowed to do."""
+
+CLUSTER_COMMANDS = "+cluster|slots +command"
+"""And in a cluster, for a client to find its way."""
 
 KNOWN = (
-    # (what the error has in its text, what to say about it), the first that fits
+    # What the error has in its name or text, and what that means. The first that fits counts.
     (("UNSUPPORTED",), "is version {version}; 6.2 or newer is needed"),
     (
-        ("NOAUTH", "Authentication required", "HELLO must be called"),
+        ("NOAUTH", "Authentication required", "unauthenticated", "HELLO must be called"),
         "asks for a password; put it into the URL: redis://:password@host",
     ),
     (
-        (
-            "WRONGPASS",
-            "invalid password",
-            "invalid username-password",
-            "without any password configured",
-        ),
+        ("NOPERM", "NoPermission", "no permissions", "can't run this command", "can't access"),
+        "does not allow this user what is needed; allow it: "
+        "ACL SETUSER <name> ~{prefix}:* {commands}",
+    ),
+    (
+        ("WRONGPASS", "invalid password", "invalid username", "AuthenticationError"),
         "does not accept the user and password in the URL",
     ),
     (
-        ("NOPERM", "no permissions", "can't run this command", "can't access"),
-        "does not allow this user what is needed; allow it: ACL SETUSER <name> ~{keys} {commands}",
+        ("READONLY", "ReadOnlyError", "now a slave"),
+        "is a read-only replica; name the master, or let Sentinels name it: redis+sentinel://",
     ),
-    (("READONLY",), "is a read-only replica; name the master, or use redis+sentinel://"),
-    (("OOM",), "has no memory left; raise its maxmemory, or free some"),
+    (
+        ("OOM", "OutOfMemoryError"),
+        "has no memory left; raise its maxmemory, or free some",
+    ),
     (
         ("MISCONF",),
         "refuses writes since it cannot save to its disk; see its log, or set "
         "stop-writes-on-bgsave-error no",
     ),
+    (("MovedError", "AskError", "MOVED"), "is one node of a cluster; use redis+cluster://"),
     (
-        ("CLUSTERDOWN", "not covered", "cannot be connected", "TTL exhausted"),
+        ("Cluster mode is not enabled", "cluster support disabled"),
+        "is not a cluster; use redis://",
+    ),
+    (
+        ("CLUSTERDOWN", "ClusterDownError", "not covered", "TTL exhausted"),
         "is a cluster that does not serve all slots at present; see CLUSTER INFO",
     ),
     (
-        ("MASTERDOWN", "No master found"),
-        "has no master at present; the Sentinels know of none under that name, or wait for one",
+        ("MASTERDOWN", "MasterDownError", "MasterNotFoundError"),
+        "has no master at present; the Sentinels know of none under that name, or have yet to "
+        "choose one, or do not answer",
     ),
-    (
-        ("WRONGTYPE",),
-        "has something else under {key}; delete that, or use another prefix",
-    ),
-    (("LOADING",), "is still loading its data; it will answer when it is done"),
+    (("WRONGTYPE",), "has something else under {key}; delete that, or use another prefix"),
+    (("LOADING", "BusyLoading"), "is still loading its data; it will answer when it is done"),
     (("BUSY",), "is busy with a script of somebody else's; see SCRIPT KILL"),
-    (("Timeout", "timed out"), "does not answer in time; is it up, reachable and not overloaded?"),
-    (("Connection refused",), "refuses connections; does it run, and on that port?"),
-    (
-        ("Name or service not known", "nodename nor servname", "name resolution", "getaddrinfo"),
-        "has a name that cannot be found; is the host spelled right?",
-    ),
     (
         ("CERTIFICATE_VERIFY_FAILED", "certificate verify failed"),
         "shows a certificate that is not trusted; name its authority in the URL: ?ssl_ca_certs=...",
     ),
     (
-        ("SSL", "WRONG_VERSION_NUMBER"),
-        "and TLS do not go together; is it rediss:// there, and does the certificate fit the host?",
+        ("Timeout", "timed out"),
+        "does not answer in time; is it up and reachable, and is TLS on both sides or on none?",
     ),
+    (
+        ("Connection closed", "Connection reset", "Broken pipe", "EOF occurred"),
+        "cuts the connection; was it stopped, or does it want TLS: rediss://?",
+    ),
+    (("Connection refused",), "refuses connections; does it run, and on that port?"),
+    (
+        ("Name or service not known", "nodename nor servname", "name resolution"),
+        "has a name that cannot be found; is the host spelled right?",
+    ),
+    (("SSL",), "and this side cannot agree on TLS; is it rediss:// there?"),
     (("No such file",), "is not there; does it run, with this path as its unixsocket?"),
 )
 
@@ -75,15 +89,23 @@ def explained(error: Exception, where: str, key: str) -> LeaseManagerError:
     >>> explained(Exception("OOM command not allowed"), "redis://db:6379", "d:v1:{x}:limit")
     LeaseManagerError('Redis at redis://db:6379 has no memory left; raise its maxmemory, ...')
     """
-    said = f"{type(error).__name__}: {error}"
+    said = " from ".join(_chain(error))
+    commands = f"{COMMANDS} {CLUSTER_COMMANDS}" if "+cluster://" in where else COMMANDS
     words = next(
         (meaning for signs, meaning in KNOWN if any(sign in said for sign in signs)),
         "cannot be used: {said}",
     ).format(
         said=said,
         key=key,
-        version=said.rpartition(" ")[2],
-        keys=f"{key.partition(':v1:')[0]}:*",
-        commands=COMMANDS,
+        version=str(error).rpartition(" ")[2],
+        prefix=key.partition(":v1:{")[0],
+        commands=commands,
     )
     return LeaseManagerError(f"Redis at {where} {words}")
+
+
+def _chain(error: BaseException | None) -> Iterator[str]:
+    """It and what it comes from: a client of a cluster hides that behind what it thinks of it."""
+    while error is not None:
+        yield f"{type(error).__name__}: {error}"
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

@@ -40,6 +40,8 @@ class LimitView:
     terms: Terms
     capacity: float
     """In force now; less than that of the terms while it is being raised."""
+    rising: float
+    """By how much a second it is being raised; 0 if it is not."""
     partitions: int
     free: Ranges
     quarantine_ms: int

@@ -1,7 +1,7 @@
 """Sets of partitions, written as ranges: "0-4,7". Pure.
 
 A holder has one range or a few, however many partitions there are, so what is done to a
-set takes as long as it has ranges. The same functions stand in sync.lua.
+set takes as long as it has ranges. The same functions stand in lua/ranges.lua.
 """
 
 from __future__ import annotations
@@ -39,6 +39,11 @@ def span(first: int, end: int) -> Ranges:
 def count(ranges: Ranges) -> int:
     """How many partitions it has."""
     return sum(last - first + 1 for first, last in ranges)
+
+
+def count_below(ranges: Ranges, end: int) -> int:
+    """How many partitions it has below `end`."""
+    return sum(min(last, end - 1) - first + 1 for first, last in ranges if first < end)
 
 
 def holds(ranges: Ranges, index: int) -> bool:

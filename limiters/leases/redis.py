@@ -18,6 +18,7 @@ from limiters.leases.scripts import (
     Script,
     arguments_of,
     arguments_of_terms,
+    as_bytes,
     keys_of,
     reply_of,
     view_of,
@@ -79,8 +80,13 @@ class RedisLeaseManager:
         """For how many seconds an instance holds what it was granted, unless it renews."""
         return self._lease_time
 
+    @property
+    def where(self) -> str:
+        """Where its Redis is: the URL without what is secret in it."""
+        return self._connection.where
+
     def __repr__(self) -> str:
-        return f"RedisLeaseManager({self._name!r}, at {self._connection.where!r})"
+        return f"RedisLeaseManager({self._name!r}, at {self.where!r})"
 
     def sync(self, request: Request) -> Reply:
         """Serves one request. Safe to be sent again. LeaseManagerError if there is no answer."""
@@ -97,7 +103,7 @@ class RedisLeaseManager:
 
     def evict(self, instance: str) -> bool:
         """Takes everything from `instance` and grants it nothing more; whether it is known."""
-        return bool(self._run(EVICT, self._keys[1:2], [instance.encode()]))
+        return bool(self._run(EVICT, self._keys[1:2], [as_bytes(instance)]))
 
     def delete(self) -> bool:
         """Forgets the limit; whether there was one."""
@@ -126,7 +132,7 @@ class RedisLeaseManager:
             return self._connection.client().execute_command(*words)
         except redis.exceptions.NoScriptError:
             raise _NotLoadedError from None
-        except (redis.RedisError, OSError) as error:
+        except Exception as error:  # not all that a client raises is a RedisError
             raise explained(error, self._connection.where, self._keys[0]) from error
 
 

@@ -48,7 +48,7 @@ def of_source(source: str) -> Script:
     return Script(source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
 
 
-SYNC = script("ranges", "portion", "fair_share", "state", "sync")
+SYNC = script("ranges", "portion", "fair_share", "state", "pool", "members", "sync")
 CONFIGURE = script("ranges", "state", "configure")
 EVICT = script("evict")
 DELETE = script("delete")
@@ -59,7 +59,7 @@ def arguments_of(request: Request) -> list[str | bytes]:
     """What sync.lua is told."""
     history = [value for entry in request.history for value in entry]
     return [
-        _bytes(request.instance),
+        as_bytes(request.instance),
         str(request.seq),
         *arguments_of_terms(request.terms),
         ranges.text(request.held),
@@ -73,7 +73,7 @@ def arguments_of(request: Request) -> list[str | bytes]:
         str(request.interval_ms),
         repr(float(request.spent)),
         repr(float(request.reserved)),
-        _bytes(request.label),
+        as_bytes(request.label),
         str(int(request.leaving)),
     ]
 
@@ -148,10 +148,12 @@ def view_of(answer: Sequence[Any]) -> LimitView | None:
         int(limit["version"]),
     )
     risen = start + per_ms * max(0, now_ms - int(limit["ramp_start_ms"]))
+    in_force = min(capacity, risen) if per_ms > 0 else capacity
     members = sorted(_pairs(answer[2]).items())
     return LimitView(
         terms=terms,
-        capacity=min(capacity, risen) if per_ms > 0 else capacity,
+        capacity=in_force,
+        rising=per_ms * 1000 if in_force < capacity else 0.0,
         partitions=int(limit["partitions"]),
         free=ranges.parse(limit["free"]),
         quarantine_ms=max(0, int(limit["quarantine_ms"]) - now_ms),
@@ -160,7 +162,7 @@ def view_of(answer: Sequence[Any]) -> LimitView | None:
 
 
 def _member_of(name: str, stored: str, now_ms: int) -> MemberView:
-    # In the order in which sync.lua writes them (see NUMBERS there).
+    # In the order in which members.lua writes them.
     evicted, _, until_ms, _, seen_ms, *numbers, held, _, label = stored.split("|", 16)
     need, gathering, _, weight, _, share, _, spent, reserved = map(float, numbers)
     return MemberView(
@@ -184,7 +186,8 @@ def _pairs(flat: Sequence[Any]) -> dict[str, str]:
     return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
-def _bytes(text: str) -> bytes:
+def as_bytes(text: str) -> bytes:
+    """As names and labels are written, whatever the client would make of them."""
     return text.encode("utf-8", "surrogateescape")
 
 

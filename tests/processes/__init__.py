@@ -79,7 +79,7 @@ class Processes:
             return []
         entries = []
         for line in Path(self.plan.log).read_text().splitlines():
-            at, instance, cost = line.split()
+            at, instance, cost = line.split("\t")
             entries.append(Spent(float(at), instance, float(cost)))
         return sorted(entries)
 

@@ -38,7 +38,7 @@ class Instance:
     def note(self, batch: list[Operation]) -> None:
         now = time.monotonic()
         cost = sum(operation.cost for operation in batch)
-        os.write(self.log, f"{now!r} {self.name} {cost!r}\n".encode())
+        os.write(self.log, f"{now!r}\t{self.name}\t{cost!r}\n".encode())
 
     def start(self) -> None:
         self.batcher.start()

@@ -12,7 +12,7 @@ class Plan:
 
     url: str
     log: str
-    """A file, to which `time instance cost` is appended as each batch begins."""
+    """A file, to which time, instance and cost are appended as each batch begins."""
     names: tuple[str, ...] = ("i0",)
     """An instance for each name, all in this process."""
     limit: str = "orders"

@@ -111,9 +111,9 @@ class History:
 
 def check(coordinator: Coordinator) -> None:
     """Every partition is free, or held by one; of those that are too many, all are held."""
-    there = set(range(coordinator.partitions))
-    free = set(ranges.indexes(coordinator.free))
-    condemned = set(ranges.indexes(coordinator.condemned))
+    there = set(range(coordinator.pool.partitions))
+    free = set(ranges.indexes(coordinator.pool.free))
+    condemned = set(ranges.indexes(coordinator.pool.condemned))
     held: list[int] = []
     for member in coordinator.members.values():
         held += ranges.indexes(member.held)
@@ -125,7 +125,7 @@ def check(coordinator: Coordinator) -> None:
     assert waiting == set(coordinator.members)
     for known in (coordinator.asking, coordinator.dear, coordinator.coming):
         assert set(known) <= set(coordinator.members)
-    assert all(cost > 0 for cost in coordinator.pool.values()) or not coordinator.pool
+    assert all(cost > 0 for cost in coordinator.pool.spent.values()) or not coordinator.pool.spent
 
 
 @settings(max_examples=40)
@@ -166,9 +166,9 @@ def state_of(coordinator: Coordinator) -> tuple[object, ...]:
     }
     return (
         members,
-        coordinator.free,
-        coordinator.condemned,
-        dict(coordinator.pool),
+        coordinator.pool.free,
+        coordinator.pool.condemned,
+        dict(coordinator.pool.spent),
         coordinator.terms,
         coordinator.quarantine_ms,
     )
@@ -238,7 +238,7 @@ def test_c2_what_was_spent_of_the_released_is_never_lost_while_it_counts(seed: i
         went += [(now_ms - age, cost) for age, cost in reply.history]
         # What counts for sure: in the pool it may count longer, as its time is rounded up.
         recent = math.fsum(cost for at, cost in spent if at > now_ms - 1_000)
-        pool = math.fsum(coordinator.pool.values())
+        pool = math.fsum(coordinator.pool.spent.values())
         given_ = math.fsum(cost for at, cost in went if at > now_ms - 1_006)
         assert pool + given_ >= recent - 1e-6
 
@@ -299,7 +299,7 @@ def test_c10_partitions_add_up_to_the_capacity(capacity: float) -> None:
     terms = replace(TERMS, capacity=capacity)
     reply = coordinator.sync(Request("a", 1, terms, need=2e6), 10_000)
     assert ranges.count(reply.held) == math.ceil(capacity / 100)
-    assert coordinator._units(reply.held) * 100 == pytest.approx(capacity)
+    assert coordinator.pool.units(reply.held) * 100 == pytest.approx(capacity)
 
 
 def test_nothing_grows_with_those_that_have_come_and_gone() -> None:
@@ -318,4 +318,4 @@ def test_nothing_grows_with_those_that_have_come_and_gone() -> None:
     assert len(coordinator.members) <= GONE_MS / 20 + 2
     for known in (coordinator.going, coordinator.asking, coordinator.dear, coordinator.coming):
         assert len(known) <= len(coordinator.members)
-    assert len(coordinator.pool) <= 210
+    assert len(coordinator.pool.spent) <= 210

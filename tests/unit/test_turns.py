@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,12 +36,6 @@ def test_one_that_does_not_ask_again_is_forgotten() -> None:
     turns.end("never there")
 
 
-def without_the_gone(
-    line: list[tuple[str, float, float]], now: float
-) -> list[tuple[str, float, float]]:
-    return list(itertools.dropwhile(lambda one: one[2] <= now, line))
-
-
 @given(
     st.lists(
         st.tuples(
@@ -58,8 +50,6 @@ def test_it_is_a_line_first_come_first_served(steps: list[tuple[str, str, float]
     line: list[tuple[str, float, float]] = []
     for what, name, number in steps:
         now += 0.1
-        line = without_the_gone(line, now)
-        turns.gathering(now)  # forgets the gone, as whoever asks for a grant does
         if what == "wait":
             turns.wait(name, number, now + number)
             entry = (name, number, now + number)
@@ -69,7 +59,9 @@ def test_it_is_a_line_first_come_first_served(steps: list[tuple[str, str, float]
                 line.append(entry)
         elif what == "end":
             turns.end(name)
-            line = without_the_gone([one for one in line if one[0] != name], now)
+            line = [one for one in line if one[0] != name]
+        while line and line[0][2] <= now:
+            line.pop(0)
         assert [one for one in "abcd" if turns.is_for(one, now)] == (
             [line[0][0]] if line else list("abcd")
         )

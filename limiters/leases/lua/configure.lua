@@ -15,19 +15,17 @@ local version, ramp = tonumber(ARGV[5]), tonumber(ARGV[6])
 local function set_capacity(limit, now_ms, server)
   if not limit then
     limit = {}
-    -- Newer than those that instances may bring back from before it was lost.
-    follow_terms(limit, capacity, factor, period_ms, lease_ms, version + 1)
+    -- Newer than those that instances may bring back from before it was lost: there are
+    -- fewer changes than milliseconds, and whoever sets it anew may know of none of them.
+    local newer = math.max(version, now_ms) + 1
+    follow_terms(limit, capacity, factor, period_ms, lease_ms, newer)
     set_ramp(limit, 0, 0, 0)
     unsure(limit, now_ms, server)
     return limit
   end
   limit.now_ms = math.max(limit.now_ms, now_ms)
   local before = capacity_of(limit)
-  if ramp and capacity > before then
-    set_ramp(limit, before, limit.now_ms, ramp)
-  else
-    set_ramp(limit, 0, 0, 0)
-  end
+  set_ramp(limit, before, limit.now_ms, ramp or 0)
   limit.capacity, limit.version = capacity, limit.version + 1
   if factor ~= limit.factor then
     limit.factor = factor

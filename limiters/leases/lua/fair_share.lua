@@ -1,5 +1,5 @@
 -- Who gets how many partitions: fair_share.py, in Lua. All asks together are three lists of
--- numbers: {wanted = {...}, weight = {...}, credit = {...}}.
+-- numbers: {wanted = {...}, weight = {...}, credit = {...}, soon = {...}}.
 
 local MEMORY = 20 -- seconds
 local ROUNDING = 1e-9
@@ -45,32 +45,37 @@ local function water_level(asks, units)
 end
 
 -- Shares `full` partitions, and one that is worth only `remainder` of one, among `asks`:
--- the level, and how much who gets a left-over one, and who gets the last one, is owed at least.
+-- the level, and how much who gets a left-over one, who keeps it, and who gets the last one, is
+-- owed at least.
 local function share_out(asks, full, remainder)
   local level = water_level(asks, full + remainder)
-  local given, owed = 0, {}
+  local given, owed, soon = 0, {}, {}
   for i, wanted in ipairs(asks.wanted) do
     local share = math.min(wanted, asks.weight[i] * level)
     local floor = math.floor(share + ROUNDING)
     given = given + floor
     if share < wanted and share > floor + ROUNDING then
       owed[#owed + 1] = asks.credit[i]
+      soon[#soon + 1] = asks.soon[i]
     end
   end
   table.sort(owed)
+  table.sort(soon)
   local left = full - given
-  local extra, last = math.huge, nil
+  local extra, keep, last = math.huge, math.huge, nil
   if left > 0 and #owed > 0 then
-    extra = owed[#owed - math.min(left, #owed) + 1]
+    local at = #owed - math.min(left, #owed) + 1
+    extra, keep = owed[at], soon[at]
   end
   if remainder > 0 and left >= 0 then
     last = owed[#owed - left]
   end
-  return { level = level, extra = extra, last = last or extra }
+  return { level = level, extra = extra, keep = keep, last = last or extra }
 end
 
--- What `shares` mean for one who asks.
-local function entitled(shares, wanted, weight, credit)
+-- What `shares` mean for one who asks and holds as much as `held`.
+local function entitled(shares, ask, held)
+  local wanted, weight, credit = ask.wanted, ask.weight, ask.credit
   local share = math.min(wanted, weight * shares.level)
   local floor = math.floor(share + ROUNDING)
   if share >= wanted - ROUNDING then
@@ -79,7 +84,12 @@ local function entitled(shares, wanted, weight, credit)
   if share <= floor + ROUNDING then
     return { share = share, full = floor, last = false }
   end
-  local extra = credit >= shares.extra
+  local extra
+  if held >= floor + 1 then
+    extra = ask.soon >= shares.keep
+  else
+    extra = credit >= shares.extra
+  end
   return {
     share = share,
     full = floor + (extra and 1 or 0),

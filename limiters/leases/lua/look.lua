@@ -2,7 +2,7 @@
 --
 -- KEYS   limit, members
 -- Reply  the server's time in milliseconds, as text; the fields of the limit and their values;
---        the instances and what is known of each. state.lua and sync.lua say how they are written.
+--        the instances and what is known of each. state.lua and members.lua say how they are written.
 
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)

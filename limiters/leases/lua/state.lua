@@ -1,7 +1,7 @@
 -- How one limit is stored, and the server that stores it. Its keys, which share one hash tag:
 --   limit    hash: the terms, the pool's partitions, the shares; numbers as text, "%.17g"
---   members  hash: instance -> what is known of it, as text (see MEMBER)
---   asks     hash: instance -> what it asks for, as doubles (see ASK); only of who wants something
+--   members  hash: instance -> what is known of it, as text (see members.lua)
+--   asks     hash: instance -> what it asks for, as doubles; only of who wants something
 --   going    sorted set: instance -> when it is given up
 --   dear     sorted set: instance -> since when its dear operation is in line
 --   coming   sorted set: instance -> when it is expected to bring back what it has too much of
@@ -39,14 +39,17 @@ local TEXTS = { server = true, free = true, condemned = true }
 -- The limit as it is stored, and its fields' texts; nil if there is none.
 local function load_limit()
   local stored = redis.call('HGETALL', LIMIT)
-  if #stored == 0 then
-    return nil, {}
-  end
   local limit, texts = {}, {}
   for i = 1, #stored, 2 do
     local field, value = stored[i], stored[i + 1]
     texts[field] = value
     limit[field] = TEXTS[field] and value or tonumber(value)
+  end
+  -- A server without memory lets a script go on that has written something, however little. So
+  -- this, which needs memory, comes before all other writes: either all are refused or none.
+  redis.call('HSET', LIMIT, 'now_ms', texts.now_ms or 0)
+  if not limit.server then
+    return nil, {}
   end
   limit.free, limit.condemned = parse(limit.free), parse(limit.condemned)
   return limit, texts
@@ -104,7 +107,8 @@ local function unsure(limit, now_ms, server)
   limit.server, limit.now_ms = server, now_ms
   limit.quarantine_ms = now_ms + gone_after_ms(limit)
   limit.partitions, limit.free, limit.condemned = 0, EMPTY, EMPTY
-  limit.level, limit.extra, limit.last_level = math.huge, math.huge, math.huge
+  limit.level, limit.extra = math.huge, math.huge
+  limit.keep, limit.last_level = math.huge, math.huge
   limit.shares_ms, limit.fair_level, limit.needs = -1, math.huge, 0
   redis.call('DEL', MEMBERS, ASKS, GOING, DEAR, COMING, SPENT)
 end

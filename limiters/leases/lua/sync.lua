@@ -1,5 +1,6 @@
 -- Serves one request of one instance of a limit, exactly as Coordinator.sync in coordinator.py.
--- It comes after ranges.lua, portion.lua, fair_share.lua and state.lua, which says what is stored.
+-- It comes after ranges.lua, portion.lua, fair_share.lua, state.lua (which says what is stored),
+-- pool.lua and members.lua, each of which stands for a part of it.
 --
 -- KEYS   limit, members, asks, going, dear, coming, spent
 -- ARGV   instance, seq, capacity, factor, period_ms, lease_ms, version, held, until_ms, released,
@@ -14,7 +15,6 @@
 -- the pool in the last period is in `spent`; and each member is in `going`.
 
 local MOST_FOLDED = 50
-local SLICES = 200
 local HAND_OVER_MS = 3
 local AT_ONCE_MS = 50
 local ASKS_PER_MS = 10
@@ -40,64 +40,7 @@ local request = {
   leaving = ARGV[20] == '1',
 }
 
--- Of the limit: what is stored, and what follows from its capacity.
-local limit, texts = load_limit()
-local created = not limit
-local capacity, full, remainder, last
-
--- Of a member: numbers as text, in this order, then what it holds, what came along with its
--- last grant ("at:cost,...") and its label, which may hold anything; separated by "|".
-local NUMBERS = {
-  'evicted', 'seq', 'until_ms', 'gone_ms', 'seen_ms', 'need', 'gathering', 'wanted', 'weight',
-  'credit', 'share', 'lacks', 'spent', 'reserved',
-}
-local MEMBER = '^' .. string.rep('([^|]*)|', #NUMBERS + 2) .. '(.*)$'
-local ASK = '<dddddd' -- need, wanted, weight, credit, lacks, seen_ms
-
-local function load_member(name)
-  local stored = redis.call('HGET', MEMBERS, name)
-  if not stored then
-    return nil
-  end
-  local fields = { string.match(stored, MEMBER) }
-  local one, n = {}, #NUMBERS
-  for i, field in ipairs(NUMBERS) do
-    one[field] = tonumber(fields[i])
-  end
-  one.held, one.given, one.label = parse(fields[n + 1]), {}, fields[n + 3]
-  for at, cost in string.gmatch(fields[n + 2], '([^:,]+):([^:,]+)') do
-    one.given[#one.given + 1] = tonumber(at)
-    one.given[#one.given + 1] = tonumber(cost)
-  end
-  return one
-end
-
-local member
-
-local function save_member()
-  local fields, n = {}, #NUMBERS
-  for i, field in ipairs(NUMBERS) do
-    fields[i] = text(member[field])
-  end
-  fields[n + 1], fields[n + 3] = text_of(member.held), member.label
-  local given = {}
-  for i = 1, #member.given, 2 do
-    given[#given + 1] = text(member.given[i]) .. ':' .. text(member.given[i + 1])
-  end
-  fields[n + 2] = table.concat(given, ',')
-  redis.call('HSET', MEMBERS, request.instance, table.concat(fields, '|'))
-  redis.call('ZADD', GOING, member.gone_ms, request.instance)
-end
-
-local function save_ask()
-  if member.wanted > 0 then
-    local ask = struct.pack(ASK, member.need, member.wanted, member.weight, member.credit,
-      member.lacks, member.seen_ms)
-    redis.call('HSET', ASKS, request.instance, ask)
-  else
-    redis.call('HDEL', ASKS, request.instance)
-  end
-end
+local created, member
 
 -- What is known, and whether it still counts.
 
@@ -122,29 +65,6 @@ local function look_at_the_clock(now_ms, server)
   end
 end
 
-local function follow_capacity()
-  capacity = capacity_of(limit)
-  local before, now = limit.partitions, partitions_of(capacity, limit.factor)
-  limit.partitions = now
-  full = math.floor(capacity / limit.factor + 1e-9)
-  remainder = full < now and capacity / limit.factor - full or 0
-  last = span(full, now)
-  if before == now then
-    return
-  end
-  local new, gone = span(before, now), span(now, before)
-  limit.condemned = union(limit.condemned, without(gone, limit.free))
-  limit.free = without(limit.free, gone)
-  limit.free = union(limit.free, without(new, limit.condemned))
-  limit.condemned = without(limit.condemned, new)
-  limit.shares_ms = -1
-end
-
-local function take_back(released)
-  limit.free = union(limit.free, common(released, span(0, limit.partitions)))
-  limit.condemned = without(limit.condemned, released)
-end
-
 local function fold()
   local gone = redis.call('ZRANGEBYSCORE', GOING, '-inf', limit.now_ms, 'LIMIT', 0, MOST_FOLDED)
   if #gone == 0 then
@@ -166,88 +86,15 @@ local function meet()
     member[field] = 0
   end
   member.seq, member.weight = request.seq, 1
-  member.seen_ms, member.gone_ms = limit.now_ms, limit.now_ms
+  member.seen_ms, member.gone_ms = limit.now_ms, limit.now_ms + gone_after_ms(limit)
   -- Who shows a lease that has not run out keeps it while nothing is known.
   if limit.now_ms < math.min(limit.quarantine_ms, request.until_ms)
     and request.factor == limit.factor then
-    member.held = common(parse(ARGV[8]), limit.free)
-    limit.free = without(limit.free, member.held)
+    member.held = claim(parse(ARGV[8]))
   end
 end
 
 -- What it was told.
-
-local function load_spent()
-  local packed = redis.call('GET', SPENT)
-  if not packed then
-    return {}
-  end
-  local spent = { struct.unpack('<' .. string.rep('d', #packed / 8), packed) }
-  spent[#spent] = nil -- where it ended
-  return spent
-end
-
-local function save_spent(spent)
-  if #spent > 0 then
-    redis.call('SET', SPENT, struct.pack('<' .. string.rep('d', #spent), unpack(spent)))
-  else
-    redis.call('DEL', SPENT)
-  end
-end
-
--- What was spent of the pool in the last period.
-local function still_counts(spent)
-  local oldest = limit.now_ms - counts_ms(limit)
-  local counts = {}
-  for i = 1, #spent, 2 do
-    if spent[i] > oldest then
-      counts[#counts + 1] = spent[i]
-      counts[#counts + 1] = spent[i + 1]
-    end
-  end
-  return counts
-end
-
-local function remember(packed)
-  if #packed == 0 then
-    return
-  end
-  local slice_ms = math.max(1, math.floor(limit.period_ms / SLICES))
-  local pool, times = {}, {}
-  local function add(at, cost)
-    if not pool[at] then
-      times[#times + 1] = at
-    end
-    pool[at] = (pool[at] or 0) + cost
-  end
-  local known = load_spent()
-  for i = 1, #known, 2 do
-    add(known[i], known[i + 1])
-  end
-  for i = 1, #packed, 16 do
-    local age_ms, cost = struct.unpack('<dd', packed, i)
-    add(math.ceil((limit.now_ms - age_ms) / slice_ms) * slice_ms, cost)
-  end
-  table.sort(times)
-  local spent = {}
-  for i, at in ipairs(times) do
-    spent[2 * i - 1], spent[2 * i] = at, pool[at]
-  end
-  save_spent(still_counts(spent))
-end
-
-local function full_ones(held)
-  return count(common(held, span(0, full)))
-end
-
-local function has_last(held)
-  return #common(held, last) > 0
-end
-
--- What `held` is worth, in partitions.
-local function units(held)
-  return full_ones(held) + (has_last(held) and remainder or 0)
-end
 
 local function hear()
   local released = common(parse(ARGV[10]), member.held)
@@ -266,7 +113,7 @@ local function hear()
   member.need = idle and 0 or request.need
   member.gathering = idle and 0 or request.gathering
   member.wanted = math.min(partitions_of(member.need, limit.factor), limit.partitions)
-  save_ask()
+  save_ask(request.instance, member, request.interval_ms)
 end
 
 -- What it is told.
@@ -290,15 +137,17 @@ local function reckon_shares()
   end
   limit.shares_ms = limit.now_ms
   local first, first_at = admitted(), nil
-  local asks = { wanted = {}, weight = {}, credit = {} }
+  local asks = { wanted = {}, weight = {}, credit = {}, soon = {} }
   local needs = 0
   local stored = redis.call('HGETALL', ASKS)
   for i = 1, #stored, 2 do
-    local need, wanted, weight, credit, lacks, seen_ms = struct.unpack(ASK, stored[i + 1])
+    local need, wanted, weight, credit, lacks, seen_ms, interval_ms =
+      struct.unpack(ASK, stored[i + 1])
     local at = (i + 1) / 2
     needs = needs + need
     asks.wanted[at], asks.weight[at] = wanted, weight
     asks.credit[at] = credit_after(credit, lacks, (limit.now_ms - seen_ms) / 1000)
+    asks.soon[at] = credit_after(asks.credit[at], lacks, interval_ms / 1000)
     if stored[i] == first then
       first_at = at
     end
@@ -318,7 +167,8 @@ local function reckon_shares()
     end
   end
   local shares = share_out(asks, rest_full, rest_remainder)
-  limit.level, limit.extra, limit.last_level = shares.level, shares.extra, shares.last
+  limit.level, limit.extra = shares.level, shares.extra
+  limit.keep, limit.last_level = shares.keep, shares.last
 end
 
 local function is_dear()
@@ -359,8 +209,14 @@ local function right_of_member()
     local aside, all_of_it = set_aside(member.gathering)
     return { share = aside, full = aside, last = all_of_it }
   end
-  local shares = { level = limit.level, extra = limit.extra, last = limit.last_level }
-  return entitled(shares, member.wanted, member.weight, member.credit)
+  local shares = {
+    level = limit.level, extra = limit.extra, keep = limit.keep, last = limit.last_level,
+  }
+  local ask = {
+    wanted = member.wanted, weight = member.weight, credit = member.credit,
+    soon = credit_after(member.credit, member.lacks, request.interval_ms / 1000),
+  }
+  return entitled(shares, ask, units(member.held))
 end
 
 -- Who gets all it wants gets the last one only in place of a full one.
@@ -368,23 +224,9 @@ local function may_have_last(right, fulls)
   return right.last and (fulls < right.full or right.full < member.wanted)
 end
 
--- Takes `granted` out of what is free, with its part of what was spent.
-local function take(granted)
-  if #granted == 0 then
-    return {}
-  end
-  local spent = still_counts(load_spent())
-  local part = units(granted) / units(limit.free)
-  limit.free = without(limit.free, granted)
-  local whole = total_of(spent)
-  local taken, left = portion(spent, #limit.free > 0 and whole * part or whole)
-  save_spent(left)
-  return taken
-end
-
 local function grant(right)
   local fulls = full_ones(member.held)
-  local granted = lowest(without(limit.free, last), right.full - fulls)
+  local granted = lowest(free_full(), right.full - fulls)
   if may_have_last(right, fulls + count(granted)) then
     granted = union(granted, common(limit.free, last))
   end
@@ -446,8 +288,8 @@ local function answer(again)
     history[#history + 1] = text(age_ms) .. ':' .. text(member.given[i + 1])
   end
   local back_ms = come_back(too_many, at_once, short)
-  save_ask()
-  save_member()
+  save_ask(request.instance, member, request.interval_ms)
+  save_member(request.instance, member)
   return {
     0,
     created and 1 or 0,
@@ -470,13 +312,15 @@ local function answer(again)
     text(limit.version),
     redis.call('HLEN', MEMBERS),
     text(limit.needs),
-    text(count(without(limit.free, last))),
+    text(count(free_full())),
   }
 end
 
 local function sync(now_ms, server)
   look_at_the_clock(now_ms, server)
-  follow_capacity()
+  if follow() then
+    limit.shares_ms = -1
+  end
   fold()
   member = load_member(request.instance)
   if member and request.seq < member.seq then
@@ -499,6 +343,9 @@ local server, version = server_identity()
 if too_old(version) then
   return redis.error_reply('UNSUPPORTED ' .. version)
 end
+local texts
+limit, texts = load_limit()
+created = not limit
 local reply = sync(server_time(), server)
 save_limit(limit, texts)
 reply[#reply + 1] = version

@@ -1,0 +1,33 @@
+"""What a builder says of a measurement that it cannot use."""
+
+from __future__ import annotations
+
+from limiters.errors import DispatcherError
+
+_LONGEST = 300
+
+
+class MeasurementError(DispatcherError, ValueError):
+    """A measurement without what the builder needs; the builder is as it was before.
+
+    `measurement` is the one, `reason` what is wrong with it.
+
+    >>> MeasurementError({"id": 7}, "it has no time")
+    MeasurementError("{'id': 7} cannot be used: it has no time")
+    """
+
+    def __init__(self, measurement: object, reason: str) -> None:
+        self.measurement = measurement
+        self.reason = _short(reason)
+        super().__init__(f"{_shown(measurement)} cannot be used: {self.reason}")
+
+
+def _shown(measurement: object) -> str:
+    try:
+        return _short(repr(measurement))
+    except Exception:  # a user's object may be unable to say what it is
+        return f"a {type(measurement).__name__}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

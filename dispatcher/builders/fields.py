@@ -1,0 +1,100 @@
+"""How a builder gets at a field of a measurement: by a name, or by asking a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from operator import attrgetter, itemgetter, methodcaller
+from typing import Any
+
+from dispatcher.builders.errors import MeasurementError
+
+Where = str | Callable[[Any], Any]
+"""A callable that takes the measurement, or the name of an item or attribute of it."""
+
+_ABSENT = (KeyError, AttributeError, IndexError, TypeError)
+
+
+class Field:
+    """One field, under the name of the parameter that says where it is.
+
+    By a name, a mapping is asked for the item; anything else for the attribute, then for the
+    item. With `default`, a name that is not there means None; else it is an error.
+
+    >>> Field("subject", "id").of({"id": "meter-1"})
+    'meter-1'
+    """
+
+    def __init__(self, parameter: str, where: object, *, default: bool = False) -> None:
+        if not callable(where) and not (isinstance(where, str) and where):
+            raise ValueError(
+                f"{parameter} must be a callable, or the name of an item or attribute, "
+                f"not {where!r}"
+            )
+        self.parameter = parameter
+        self._where = where
+        self._default = default
+        self.of: Callable[[Any], Any] = where if callable(where) else self._look_up
+        """Its value in a measurement. What that raises is not translated."""
+
+    def value(self, measurement: object) -> Any:
+        """Its value; MeasurementError if it cannot be had."""
+        try:
+            return self.of(measurement)
+        except Exception as error:
+            raise self._missing(measurement, error) from error
+
+    def values(self, measurements: Sequence[object]) -> list[Any]:
+        """Its value in each; MeasurementError for the first where it cannot be had."""
+        values: list[Any] = []
+        try:
+            # What was got before an error stays in the list, and so tells which one it was.
+            values.extend(map(self._quickest(measurements), measurements))
+        except Exception as error:
+            raise self._missing(measurements[len(values)], error) from error
+        return values
+
+    def _quickest(self, measurements: Sequence[object]) -> Callable[[Any], Any]:
+        """For a name in things of one type, what C can do alone."""
+        name = self._where
+        if not isinstance(name, str):
+            return self.of
+        kinds = set(map(type, measurements))
+        if kinds == {dict}:
+            return methodcaller("get", name) if self._default else itemgetter(name)
+        if len(kinds) != 1 or issubclass(kinds.pop(), Mapping) or self._default:
+            return self.of
+        if "." in name or not hasattr(measurements[0], name):
+            return self.of
+        return attrgetter(name)
+
+    def _look_up(self, measurement: Any) -> Any:
+        name: Any = self._where
+        try:
+            if isinstance(measurement, Mapping):
+                return measurement[name]
+            if hasattr(measurement, name):
+                return getattr(measurement, name)
+            return measurement[name]
+        except _ABSENT as error:
+            if self._default:
+                return None
+            if isinstance(error, TypeError):
+                raise AttributeError(name) from None
+            raise
+
+    def _missing(self, measurement: object, error: Exception) -> MeasurementError:
+        if isinstance(self._where, str):
+            return MeasurementError(measurement, f"it has no {self.parameter}: no {self._where!r}")
+        return MeasurementError(
+            measurement, f"{self.parameter} raised {type(error).__name__}: {error}"
+        )
+
+
+def check_hashable(field: Field, measurement: object, value: Hashable) -> None:
+    """Refuses a `value` that cannot be compared with others by its hash."""
+    try:
+        hash(value)
+    except TypeError:
+        raise MeasurementError(
+            measurement, f"its {field.parameter} must be hashable, not {value!r}"
+        ) from None

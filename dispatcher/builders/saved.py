@@ -1,0 +1,88 @@
+"""A builder's state as bytes and back: JSON, so that nothing that is read can run code.
+
+JSON's own values stand for themselves, but for objects: {"tuple": [...]} and its like say
+what JSON has no word for.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from typing import Any
+
+FORMAT = "dispatcher.builders/1"
+_LONG = 2**64
+
+
+def pack(state: object) -> bytes:
+    """`state` as bytes. TypeError names what cannot be told."""
+    text = json.dumps({"format": FORMAT, "state": encode(state)}, separators=(",", ":"))
+    return text.encode("ascii")
+
+
+def unpack(data: bytes) -> Any:
+    """What was packed. ValueError if `data` was not."""
+    try:
+        read = json.loads(data)
+        if not isinstance(read, dict) or read.get("format") != FORMAT:
+            raise ValueError(f"it is not of the format {FORMAT!r}")
+        return decode(read["state"])
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
+        raise ValueError(f"data is not what dump() gave: {error}") from error
+
+
+def encode(value: Any) -> Any:
+    """`value` as JSON has it. By its very type: of a subclass too much would be lost."""
+    kind = type(value)
+    if value is None or kind in (bool, str):
+        return value
+    if kind is int:  # long ones are refused by JSON readers, this one included
+        return value if -_LONG < value < _LONG else {"int": hex(value)}
+    if kind is float:
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if kind is list:
+        return list(map(encode, value))
+    if kind is dict:
+        return {"dict": [[encode(key), encode(one)] for key, one in value.items()]}
+    if kind is tuple:
+        return {"tuple": list(map(encode, value))}
+    if kind in (set, frozenset):  # sorted, so that the same state gives the same bytes
+        return {kind.__name__: sorted(map(encode, value), key=json.dumps)}
+    if kind is bytes:
+        return {"bytes": value.hex()}
+    if kind is datetime:
+        return {"datetime": [value.isoformat(), value.fold]}
+    if kind is date:
+        return {"date": value.isoformat()}
+    if kind is timedelta:
+        return {"timedelta": [value.days, value.seconds, value.microseconds]}
+    raise TypeError(
+        f"{value!r} is a {kind.__qualname__}, which cannot be saved as it is; hand dump() a "
+        "function `encode` that turns a message into what can, and load() a `decode`"
+    )
+
+
+def decode(value: Any) -> Any:
+    """The reverse."""
+    if isinstance(value, list):
+        return list(map(decode, value))
+    if not isinstance(value, dict):
+        return value
+    ((tag, told),) = value.items()
+    return _DECODERS[tag](told)
+
+
+_DECODERS: dict[str, Callable[[Any], Any]] = {
+    "int": lambda told: int(told, 16),
+    "float": float,
+    "dict": lambda told: {decode(key): decode(one) for key, one in told},
+    "tuple": lambda told: tuple(map(decode, told)),
+    "set": lambda told: set(map(decode, told)),
+    "frozenset": lambda told: frozenset(map(decode, told)),
+    "bytes": bytes.fromhex,
+    "datetime": lambda told: datetime.fromisoformat(told[0]).replace(fold=told[1]),
+    "date": date.fromisoformat,
+    "timedelta": lambda told: timedelta(*told),
+}

@@ -1,0 +1,120 @@
+"""How a command shows what it knows: by rich on a terminal, in plain columns everywhere else."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Cells; those of a row that is out of the ordinary stand out where there is colour."""
+
+    cells: Sequence[str]
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A table, with lines above and below it."""
+
+    columns: Sequence[str] = ()
+    """Their titles; those that begin with ">" are numbers, and flush right."""
+    rows: Sequence[Row] = ()
+    head: Sequence[str] = ()
+    foot: Sequence[str] = ()
+
+
+Show = Callable[[Page], None]
+
+
+def show(page: Page) -> None:
+    """Prints it once."""
+    if _colourful():
+        from rich.console import Console
+
+        Console(highlight=False).print(_rich(page))
+    else:
+        _print(plain(page))
+
+
+@contextmanager
+def redrawn() -> Iterator[Show]:
+    """Shows one page after the other: in its place on a terminal, below it elsewhere."""
+    if _colourful():
+        from rich.console import Console
+        from rich.live import Live
+
+        with Live(console=Console(highlight=False), auto_refresh=False) as live:
+            yield lambda page: live.update(_rich(page), refresh=True)
+    elif _terminal():
+        yield lambda page: _print(f"\x1b[H\x1b[2J{plain(page)}")
+    else:
+        yield lambda page: _print(f"{plain(page)}\n")
+
+
+def plain(page: Page) -> str:
+    """The page as text.
+
+    >>> print(plain(Page(("name", ">cost"), [Row(["a", "5"]), Row(["bcdef", "1,000"])])), end="")
+    name    cost
+    a          5
+    bcdef  1,000
+    """
+    titles = [title.removeprefix(">") for title in page.columns]
+    lines = [list(row.cells) for row in page.rows]
+    if lines and any(titles):
+        lines.insert(0, titles)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    flush_right = [title.startswith(">") for title in page.columns]
+    aligned = [
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(line, widths, flush_right, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+    return "".join(f"{line}\n" for line in [*page.head, *aligned, *page.foot])
+
+
+def _rich(page: Page) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, show_header=any(page.columns), header_style="bold")
+    for title in page.columns:
+        right = title.startswith(">")
+        table.add_column(
+            Text(title.removeprefix(">")), justify="right" if right else "left", overflow="fold"
+        )
+    for row in page.rows:
+        table.add_row(*map(Text, row.cells), style="red" if row.marked else None)
+    body = [table] if page.rows else []
+    return Group(*map(Text, page.head), *body, *map(Text, page.foot))
+
+
+def _colourful() -> bool:
+    if not _terminal():
+        return False
+    try:
+        import rich  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def _terminal() -> bool:
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,0 +1,86 @@
+"""URLs of Redis servers: which can work, and what they name. Pure."""
+
+from __future__ import annotations
+
+from urllib.parse import SplitResult, unquote, urlsplit
+
+SCHEMES = (
+    "redis",
+    "rediss",
+    "unix",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+)
+
+DEFAULT_PORTS = {"cluster": 6379, "sentinel": 26379}
+
+
+def checked(text: str) -> SplitResult:
+    """The URL, if it is one that can work. No message shows any of it but where it points."""
+    try:
+        url = urlsplit(text)
+    except ValueError:
+        raise ValueError("url_or_client must be a URL; what was given cannot be read") from None
+    if url.scheme not in SCHEMES:
+        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        raise ValueError(f"url_or_client must begin with one of {known}, not with {url.scheme!r}")
+    kind = url.scheme.partition("+")[2]
+    if "@" in url.path + url.query + url.fragment:
+        # Most likely the end of a password that has a "/", "?" or "#" in it.
+        raise ValueError(
+            "url_or_client must have odd characters percent-encoded (urllib.parse.quote), "
+            "those of a password too"
+        )
+    if url.scheme == "unix":
+        if not url.path:
+            raise ValueError("url_or_client must name a socket: unix:///path/to/redis.sock")
+        return url
+    for _, port in nodes_of(url):
+        if not 0 < port < 65_536:
+            raise ValueError("url_or_client must have ports from 1 to 65535")
+    path = path_of(url)
+    if kind == "sentinel" and not path:
+        raise ValueError(
+            "url_or_client must name the service that the Sentinels watch: "
+            f"{url.scheme}://host:port,host:port/service"
+        )
+    if kind == "cluster" and path:
+        raise ValueError("url_or_client must have no database: a Redis Cluster has only one")
+    database = path[1:] if kind == "sentinel" else path
+    if len(database) > 1 or any(not part.isdecimal() for part in database):
+        raise ValueError("url_or_client must have a number for its database, or none")
+    return url
+
+
+def nodes_of(url: SplitResult) -> list[tuple[str, int]]:
+    """The hosts and ports that it names."""
+    kind = url.scheme.partition("+")[2]
+    places = url.netloc.rpartition("@")[2]
+    nodes = []
+    for place in places.split(",") if kind else [places]:
+        try:
+            one = urlsplit(f"//{place}")
+            nodes.append((one.hostname or "", one.port or DEFAULT_PORTS.get(kind, 6379)))
+        except ValueError:
+            raise ValueError("url_or_client must have ports from 1 to 65535") from None
+        if kind and not one.hostname:
+            raise ValueError(f"url_or_client must name hosts: {url.scheme}://host:port,host:port")
+    return nodes
+
+
+def path_of(url: SplitResult) -> list[str]:
+    """The parts of its path: of Sentinels the service, then the database."""
+    return [unquote(part) for part in url.path.split("/") if part]
+
+
+def option_names(query: str) -> str:
+    """What its options are called, without their values."""
+    return ", ".join(part.partition("=")[0] for part in query.split("&") if part) or "(none)"
+
+
+def without_secrets(url: SplitResult) -> str:
+    """Where it points, for people: without users, passwords and options."""
+    place = url.netloc.rpartition("@")[2] if url.scheme != "unix" else ""
+    return f"{url.scheme}://{place}{url.path}"

@@ -1,0 +1,340 @@
+"""RedisLeaseManager: what it is made with, how it stays connected, and what Redis forgets."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
+
+from limiters import LeaseManagerError, RedisLeaseManager
+from limiters.embedded import EmbeddedRedis
+from limiters.leases import ranges
+from limiters.leases.messages import Reply, Request, Terms
+from limiters.leases.scripts import keys_of
+from tests.servers import wait_until
+from tests.servers.proxy import Proxy
+
+TERMS = Terms(1000.0, 100.0, period_ms=1_000, lease_ms=5_000, version=1)
+ALL = ((0, 9),)
+
+
+def granted(manager: RedisLeaseManager, server: EmbeddedRedis) -> Reply:
+    """What "a" has, without waiting until a new limit grants something."""
+    manager.sync(Request("a", 1, TERMS, need=1000.0))
+    with Redis.from_url(server.url) as client:
+        client.hset(keys_of("dispatcher", manager.name)[0], "quarantine_ms", "0")
+    return manager.sync(Request("a", 2, TERMS, need=1000.0))
+
+
+def answers(manager: RedisLeaseManager) -> bool:
+    try:
+        manager.look()
+    except LeaseManagerError:
+        return False
+    return True
+
+
+# What it is made with.
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("http://x", "url_or_client must begin with one of redis://, .* not with 'http'"),
+        ("localhost:6379", "url_or_client must begin with"),
+        ("", "url_or_client must begin with"),
+        (
+            7,
+            "must be a URL, a redis.Redis or a redis.RedisCluster, not a builtins.int",
+        ),
+        (AsyncRedis(), "not a redis.asyncio.client.Redis"),
+        ("redis://:secret@x:port", "url_or_client must have ports from 1 to 65535"),
+        ("redis://x:70000", "url_or_client must have ports from 1 to 65535"),
+        ("redis://:1/secret@x", "url_or_client must have odd characters percent-encoded"),
+        ("redis://:1?secret@x", "url_or_client must have odd characters percent-encoded"),
+        ("unix://u:1/secret@/x", "url_or_client must have odd characters percent-encoded"),
+        ("redis://[x", "url_or_client must be a URL"),
+        ("redis://x/database", "url_or_client must have a number for its database"),
+        ("redis://:secret@x?socket_timout=1", "must have options that redis-py .*socket_timout"),
+        ("redis://x?socket_timeout=soon", "must have options that redis-py .*socket_timeout"),
+        ("unix://", "url_or_client must name a socket"),
+        ("redis+sentinel://x:1,y:2", "url_or_client must name the service"),
+        ("redis+sentinel:///service", "url_or_client must name hosts"),
+        ("redis+cluster://x:1,y:2/3", "url_or_client must have no database"),
+        ("redis+cluster://,", "url_or_client must name hosts"),
+    ],
+)
+def test_wrong_url_is_refused_when_it_is_made(url: Any, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint) as caught:
+        RedisLeaseManager(url, name="x")
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"name": ""}, "name must be a text that is not empty, not ''"),
+        ({"name": 3}, "name must be a text"),
+        ({"lease_time": 0}, "lease_time must be more than zero"),
+        ({"timeout": -1}, "timeout must be more than zero"),
+        ({"prefix": ""}, "prefix must be a text that is not empty"),
+        ({"prefix": "a{}"}, "prefix must be without braces"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(arguments: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        RedisLeaseManager("redis://x", **({"name": "x"} | arguments))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://user:secret@h:1/2",
+        "rediss://:secret@h:1",
+        "unix://user:secret@/tmp/x?password=secret",
+        "redis+sentinel://user:secret@h:1,i:2/s?sentinel_password=secret",
+        "redis+cluster://user:secret@h:1,i:2",
+    ],
+)
+def test_passwords_never_show_and_nothing_is_sent_when_it_is_made(url: str) -> None:
+    manager = RedisLeaseManager(url, name="limit")
+    assert "secret" not in repr(manager) + repr(vars(manager))
+    assert repr(manager).startswith("RedisLeaseManager('limit', at '" + url.partition(":")[0])
+
+
+@pytest.mark.parametrize(("lease_time", "expected"), [(2.0, 0.5), (5.0, 1.0), (60.0, 1.0)])
+def test_timeout_is_short(lease_time: float, expected: float) -> None:
+    client = RedisLeaseManager("redis://h", name="x", lease_time=lease_time)._connection.client()
+    options = client.connection_pool.connection_kwargs
+    assert options["socket_timeout"] == options["socket_connect_timeout"] == expected
+    assert options["retry"]._retries == 0
+
+
+def test_redis_is_imported_by_those_only_who_use_it() -> None:
+    program = """
+import sys
+import dispatcher, limiters, limiters.leases
+assert "redis" not in sys.modules
+sys.modules["redis"] = None
+try:
+    limiters.RedisLeaseManager("redis://x", name="x")
+except limiters.LimiterError as error:
+    assert isinstance(error, ImportError)
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "pip install 'batch-dispatcher[redis]'" in done.stdout
+
+
+def test_limits_of_odd_names_are_apart(shared_redis: EmbeddedRedis) -> None:
+    names = ["a", "a b", "{a}", "a%20b", "ä", "a\n", "a:limit", "}{", "a/b"]
+    managers = [RedisLeaseManager(shared_redis.url, name=name) for name in names]
+    for number, manager in enumerate(managers):
+        manager.set_capacity(replace(TERMS, capacity=number + 1.0))
+    for number, manager in enumerate(managers):
+        view = manager.look()
+        assert view is not None
+        assert view.terms.capacity == number + 1.0
+        manager.close()
+
+
+# How it stays connected.
+
+
+def test_it_is_closed_and_can_be_used_again(shared_redis: EmbeddedRedis) -> None:
+    manager = RedisLeaseManager(shared_redis.url, name="limit")
+    manager.close()
+    assert manager.look() is None
+    manager.close()
+    manager.close()
+    assert manager.look() is None
+    manager.close()
+
+
+def test_client_handed_in_stays_open_and_as_it_is(shared_redis: EmbeddedRedis) -> None:
+    with Redis.from_url(shared_redis.url, socket_timeout=3.0) as client:
+        manager = RedisLeaseManager(client, name="limit")
+        assert manager.look() is None
+        (connection,) = client.connection_pool._available_connections
+        manager.close()
+        assert connection._sock is not None
+        assert client.get_connection_kwargs()["socket_timeout"] == 3.0
+        assert str(shared_redis.port) in repr(manager)
+
+
+def test_scripts_that_the_server_forgot_are_sent_again(shared_redis: EmbeddedRedis) -> None:
+    manager = RedisLeaseManager(shared_redis.url, name="limit")
+    with Redis.from_url(shared_redis.url) as client:
+        for seq in range(1, 4):
+            client.script_flush()
+            assert not manager.sync(Request("a", seq, TERMS)).stale
+        assert client.info("commandstats")["cmdstat_eval"]["calls"] >= 3
+    manager.close()
+
+
+def test_one_call_a_sync(proxy: Proxy) -> None:
+    manager = RedisLeaseManager(proxy.url, name="limit")
+    manager.sync(Request("a", 1, TERMS))
+    before = proxy.requests
+    for seq in range(2, 12):
+        manager.sync(Request("a", seq, TERMS, need=1000.0))
+    assert (proxy.requests - before) == {"EVALSHA": 10}
+    manager.close()
+
+
+def test_c2_lost_reply_and_the_same_request_again(
+    proxy: Proxy, shared_redis: EmbeddedRedis
+) -> None:
+    manager = RedisLeaseManager(proxy.url, name="limit")
+    granted(manager, shared_redis)
+    give = Request("a", 1000, TERMS, ((0, 4),), released=((5, 9),), history=((0, 20.0),))
+    proxy.lose_next_reply("EVALSHA")
+    with pytest.raises(LeaseManagerError):
+        manager.sync(give)
+    assert proxy.lost == 1
+    assert manager.sync(give).held == ((0, 4),)
+    taken = manager.sync(Request("b", 1, TERMS, need=1000.0))
+    assert taken.held == ((5, 9),)
+    assert sum(cost for _, cost in taken.history) == 20.0
+    manager.close()
+
+
+def test_it_gives_up_within_its_timeout(proxy: Proxy) -> None:
+    manager = RedisLeaseManager(proxy.url, name="limit", timeout=0.1)
+    manager.look()
+    proxy.drop_requests()
+    with pytest.raises(LeaseManagerError, match="does not answer in time"):
+        manager.look()
+    before = proxy.requests
+    with pytest.raises(LeaseManagerError, match="does not answer in time"):
+        manager.look()
+    assert (proxy.requests - before).total() <= 3  # what a new connection says, and it
+    proxy.heal()
+    assert answers(manager)
+    manager.close()
+
+
+def test_c7_it_connects_again_after_an_outage(proxy: Proxy, shared_redis: EmbeddedRedis) -> None:
+    manager = RedisLeaseManager(proxy.url, name="limit")
+    granted(manager, shared_redis)
+    proxy.refuse()
+    for _ in range(3):
+        with pytest.raises(LeaseManagerError, match=r"refuses connections|cuts the connection"):
+            manager.look()
+    proxy.accept()
+    assert answers(manager)
+    view = manager.look()
+    assert view is not None
+    assert ranges.count(view.free) == 0
+    manager.close()
+
+
+def test_many_threads_share_it(shared_redis: EmbeddedRedis) -> None:
+    manager = RedisLeaseManager(shared_redis.url, name="limit")
+    failures = []
+
+    def ask(name: str) -> None:
+        try:
+            for seq in range(1, 30):
+                assert not manager.sync(Request(name, seq, TERMS, need=10.0)).stale
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=ask, args=(f"i{n}",)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    view = manager.look()
+    assert view is not None
+    assert len(view.members) == 8
+    manager.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_both_sides_of_a_fork_use_it(shared_redis: EmbeddedRedis) -> None:
+    manager = RedisLeaseManager(shared_redis.url, name="limit")
+    manager.sync(Request("parent", 1, TERMS))
+    child = os.fork()
+    if child == 0:
+        try:
+            for seq in range(1, 50):
+                reply = manager.sync(Request("child", seq, TERMS))
+            os._exit(0 if reply.members == 2 else 1)
+        finally:
+            os._exit(2)
+    for seq in range(2, 50):
+        assert not manager.sync(Request("parent", seq, TERMS)).stale
+    assert os.waitpid(child, 0)[1] == 0
+    manager.close()
+
+
+# What Redis forgets.
+
+
+def test_c8_first_request_ever_is_granted_nothing_for_a_while(shared_redis: EmbeddedRedis) -> None:
+    manager = RedisLeaseManager(shared_redis.url, name="limit")
+    reply = manager.sync(Request("a", 1, TERMS, need=1000.0))
+    assert (reply.created, reply.held) == (True, ())
+    assert reply.quarantine_ms == reply.come_back_ms == 6_006
+    manager.close()
+
+
+@pytest.mark.parametrize("forget", ["flushed", "killed and empty", "killed and back"])
+def test_c8_after_amnesia_only_proven_leases_are_kept(forget: str) -> None:
+    with EmbeddedRedis(appendonly=True) as server:
+        manager = RedisLeaseManager(server.url, name="limit")
+        had = granted(manager, server)
+        assert had.held == ALL
+        if forget == "flushed":
+            with Redis.from_url(server.url) as client:
+                client.flushall()
+        else:
+            server.restart(empty=forget == "killed and empty")
+            wait_until(lambda: answers(manager))
+        other = manager.sync(Request("b", 1, TERMS, need=1000.0))
+        assert (other.held, other.history) == ((), ())
+        assert other.quarantine_ms > 0
+        proven = Request("a", 1000, TERMS, ((0, 3),), until_ms=had.until_ms, need=1000.0)
+        assert manager.sync(proven).held == ((0, 3),)
+        greedy = replace(proven, instance="c", held=ALL)
+        assert manager.sync(greedy).held == ((4, 9),)
+        late = replace(proven, instance="d", held=ALL, until_ms=1)
+        assert manager.sync(late).held == ()
+        manager.close()
+
+
+def test_nothing_is_stored_beside_the_documented_keys(
+    shared_redis: EmbeddedRedis, connect: Callable[[str], Redis]
+) -> None:
+    manager = RedisLeaseManager(shared_redis.url, name="limit")
+    granted(manager, shared_redis)
+    manager.sync(Request("a", 1000, TERMS, released=ALL, history=((0, 1.0),), gathering=1.0))
+    stored = set(connect(shared_redis.url).scan_iter())
+    assert stored <= {key.encode() for key in keys_of("dispatcher", "limit")}
+    assert manager.delete()
+    assert connect(shared_redis.url).dbsize() == 0
+    manager.close()
+
+
+def test_prefix_stands_before_every_key(
+    shared_redis: EmbeddedRedis, connect: Callable[[str], Redis]
+) -> None:
+    manager = RedisLeaseManager(shared_redis.url, name="limit", prefix="mine")
+    manager.sync(Request("a", 1, TERMS, need=10.0))
+    stored = set(connect(shared_redis.url).scan_iter())
+    assert stored
+    assert all(key.startswith(b"mine:v1:{limit}:") for key in stored)
+    manager.close()

@@ -1,0 +1,120 @@
+"""State as bytes and back (law E8): every value as it was, and nothing that is not told."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import IntEnum
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatcher.builders import EventTimeBuilder
+from dispatcher.builders.saved import FORMAT, pack, unpack
+
+plain = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers().map(lambda n: n * 10**5000)
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
+    | st.datetimes(timezones=st.none() | st.just(UTC))
+    | st.datetimes().map(lambda time: time.replace(fold=1))
+    | st.dates()
+    | st.timedeltas()
+)
+values = st.recursive(
+    plain | st.frozensets(plain) | st.sets(plain),
+    lambda inner: (
+        st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(plain, inner, max_size=5)
+    ),
+    max_leaves=15,
+)
+
+
+def types(value: Any) -> Any:
+    """What of a value `==` does not tell: True is 1, and one fold is the other."""
+    if isinstance(value, dict):
+        return [(types(key), types(one)) for key, one in value.items()]
+    if isinstance(value, (list, tuple)):
+        return type(value), [types(one) for one in value]
+    return type(value), getattr(value, "fold", None)
+
+
+@given(values)
+def test_e8_whatever_can_be_saved_comes_back_as_it_was(value: Any) -> None:
+    back = unpack(pack(value))
+    assert back == value
+    assert types(back) == types(value)
+    assert pack(back) == pack(value)
+
+
+def test_e8_it_is_json_without_what_json_does_not_know() -> None:
+    assert pack([float("inf"), 2**64]).isascii()
+    assert b"Infinity" not in pack([float("inf")])
+    assert b"18446744073709551616" not in pack(2**64)
+
+
+class Colour(IntEnum):
+    RED = 1
+
+
+@pytest.mark.parametrize("value", [object(), Colour.RED, [{1: {2: object()}}]])
+def test_e8_what_cannot_be_saved_is_named_with_what_to_do(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"cannot be saved as it is; hand dump\(\) a function"):
+        pack(value)
+
+
+def text(state: str) -> bytes:
+    return f'{{"format": "{FORMAT}", "state": {state}}}'.encode()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff",
+        text('{"no such": 1}'),
+        text('{"a": 1, "b": 2}'),
+        text('{"int": [1]}'),
+        text('{"datetime": ["today", 0]}'),
+        text("[" * 100_000 + "]" * 100_000),
+        text('{"dict": []}'),
+        text("5"),
+        text('{"dict": [["rule", "of thumb"], ["spans", []]]}'),
+    ],
+    ids=lambda data: data[:60],
+)
+def test_e8_what_is_no_saved_state_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"data is not what dump\(\) gave"):
+        EventTimeBuilder.load(data, key="k", event_time="t")
+
+
+def test_e8_messages_of_other_types_go_through_the_users_own_words() -> None:
+    builder = EventTimeBuilder[Any](5, 5, key=lambda m: m.real, event_time=lambda m: m.imag)
+    builder.add(complex(1, 2), 0)
+    with pytest.raises(TypeError, match="complex"):
+        builder.dump()
+    state = builder.dump(lambda message: [message.real, message.imag])
+    other = EventTimeBuilder[Any].load(
+        state,
+        key=lambda m: m.real,
+        event_time=lambda m: m.imag,
+        decode=lambda told: complex(*told),
+    )
+    assert other.flush()[0].messages == [complex(1, 2)]
+
+
+def test_e8_the_kind_of_times_is_remembered() -> None:
+    fields: Any = {"key": "k", "event_time": "t"}
+    builder = EventTimeBuilder[Any](5, 5, **fields)
+    builder.add({"k": 1, "t": 1}, 0)
+    builder.flush()
+    other = EventTimeBuilder[Any].load(builder.dump(), **fields)
+    with pytest.raises(ValueError, match="naive datetimes beside numbers"):
+        other.add({"k": 1, "t": datetime(2024, 1, 1)}, 0)
