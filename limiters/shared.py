@@ -35,8 +35,8 @@ _log = logging.getLogger(__name__)
 FEWEST_INTERVALS = 4
 """How many sync intervals a lease lasts at least (law C5 and the rest of them rely on it)."""
 
-SHORTEST_PERIOD = 0.001
-"""Seconds: ages and leases are told in milliseconds."""
+SHORTEST_PERIOD, LONGEST_PERIOD = 0.001, 86_400.0
+"""Seconds: ages are told in whole milliseconds, and nobody waits for longer than a day."""
 
 _all: weakref.WeakSet[SharedResource] = weakref.WeakSet()
 
@@ -82,8 +82,11 @@ class SharedResource:
         factor = amount("factor", factor)
         self._interval = seconds("max_interval", max_interval)
         period = seconds("period", period)
-        if period < SHORTEST_PERIOD:
-            raise ValueError(f"period must be at least {SHORTEST_PERIOD:g} seconds, not {period!r}")
+        if not SHORTEST_PERIOD <= period <= LONGEST_PERIOD:
+            raise ValueError(
+                f"period must be from {SHORTEST_PERIOD:g} to {LONGEST_PERIOD:g} seconds, "
+                f"not {period!r}"
+            )
         self._weight = amount("weight", weight)
         self._ramp = _ramp(ramp)
         _check_manager(lease_manager, shared, self._interval)

@@ -40,7 +40,7 @@ class Verdict:
     worst_at: float
     total: float
     used: float
-    """The share of the capacity that was used from the first entry to the last."""
+    """The share of the capacity that was used after the first entry, until the last one."""
 
     @property
     def holds(self) -> bool:
@@ -76,7 +76,7 @@ def verify(
     Reserved capacity, if there is any, belongs into `capacity`: that of all instances.
 
     >>> print(verify([(0.0, "a", 6), (0.5, "b", 4), (0.9, "a", 1)], 10))
-    1 OVER of 3; the fullest at 1.1000 of the limit, ending at 0.900; 1.1000 of the capacity used
+    1 OVER of 3; the fullest at 1.1000 of the limit, ending at 0.900; 0.5556 of the capacity used
     """
     period = seconds("period", period)
     settling = seconds("settling", settling, zero=True)
@@ -102,7 +102,7 @@ def verify(
         worst=worst,
         worst_at=worst_at,
         total=total,
-        used=total / _could_have(steps, times[0], max(times[-1], times[0] + period)),
+        used=_used(entries, steps),
     )
 
 
@@ -156,6 +156,12 @@ def _largest(steps: list[tuple[float, float]], start: float, end: float) -> floa
     first = bisect.bisect_right(steps, (start, math.inf)) - 1
     last = bisect.bisect_right(steps, (end, math.inf))
     return max(capacity for _, capacity in steps[max(first, 0) : last])
+
+
+def _used(entries: list[Spent], steps: list[tuple[float, float]]) -> float:
+    first, last = entries[0].at, entries[-1].at
+    spent = math.fsum(entry.cost for entry in entries if entry.at > first)
+    return spent / _could_have(steps, first, last) if spent else 0.0
 
 
 def _could_have(steps: list[tuple[float, float]], start: float, end: float) -> float:

@@ -13,6 +13,7 @@ it sets free: that may block, and it holds the slot that would make room.
 from __future__ import annotations
 
 import functools
+import logging
 import queue
 import threading
 import time
@@ -28,27 +29,45 @@ from dispatcher.errors import BatcherStoppedError, BufferFullError
 from dispatcher.operation import Operation
 from dispatcher.watcher import Watcher
 
+_log = logging.getLogger("dispatcher")
+_AGAIN = object()
+"""Instead of a post: there is none, but something that may go."""
+
 
 class _Sent:
     """One batch on its way; the key of its operations."""
 
-    __slots__ = ("batch",)
+    __slots__ = ("batch", "operations")
 
-    def __init__(self, batch: SubjectBatch[Any]) -> None:
+    def __init__(self, batch: SubjectBatch[Any], relay: _Relay) -> None:
         self.batch = batch
+        self.operations = [
+            Operation(relay, batch.cost, batch, key=self),
+            Operation(relay, 0, _Over(self), key=self),
+        ]
+        """What the Batcher did not accept yet: the batch, and what tells that it is over."""
+
+
+class _Over:
+    """The payload of what follows a batch."""
+
+    __slots__ = ("sent",)
+
+    def __init__(self, sent: _Sent) -> None:
+        self.sent = sent
 
 
 class _Relay(Watcher):
     """Tells the user's watcher of batches, and us of their ends; on the user's terms."""
 
-    def __init__(self, watcher: Watcher, over: queue.SimpleQueue[Any]) -> None:
+    def __init__(self, watcher: Watcher, posts: queue.SimpleQueue[Any]) -> None:
         tell = watcher.on_batch
 
         @functools.wraps(tell, updated=())
         def on_batch(operations: list[Operation]) -> object:
-            if not isinstance(operations[0].payload, _Sent):
+            if not isinstance(operations[0].payload, _Over):
                 return tell(operations)
-            over.put(operations[0].payload)
+            posts.put(operations[0].payload)
             return None
 
         @functools.wraps(tell, updated=())
@@ -73,11 +92,11 @@ class SentBySubject:
         self._batcher = batcher
         self._max_waiting = max_waiting
         self._posts: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        """A list of batches to send, a _Sent that has ended, or None: close."""
+        """_Sent: it is to go. _Over: it has ended. None: close."""
         self._relay = _Relay(watcher, self._posts)
         self._order = InOrder[_Sent]()
-        self._ready: deque[tuple[_Sent, list[Operation]]] = deque()
-        """What may go, and what the Batcher did not accept of it yet."""
+        self._ready: deque[_Sent] = deque()
+        """What may go, and was not accepted yet."""
         self._changed = threading.Condition()
         self._waiting = 0
         """How many batches the Batcher was not given yet."""
@@ -91,18 +110,18 @@ class SentBySubject:
     def send(self, batches: list[SubjectBatch[Any]], timeout: float | None) -> None:
         """See `Sending`."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        for sent, batch in enumerate(batches):
+        for taken, sent in enumerate([_Sent(batch, self._relay) for batch in batches]):
             with self._changed:
                 while self._waiting >= self._max_waiting and not self._closed:
                     left = None if deadline is None else deadline - time.monotonic()
                     if left is not None and left <= 0:
-                        raise BufferFullError(self._max_waiting, sent)
+                        raise BufferFullError(self._max_waiting, taken)
                     self._changed.wait(left)
                 if self._closed:
-                    raise BatcherStoppedError(sent)
+                    raise BatcherStoppedError(taken)
                 self._waiting += 1
                 self._unended += 1
-                self._posts.put([batch])  # under the lock, so that close() comes after it
+                self._posts.put(sent)  # under the lock: not after the last look at the posts
 
     def wait(self, timeout: float | None) -> bool:
         """See `Sending`."""
@@ -124,29 +143,33 @@ class SentBySubject:
     # The thread.
 
     def _run(self) -> None:
-        while True:
-            try:
-                post = self._posts.get(timeout=0 if self._ready else None)
-            except queue.Empty:
-                post = []
-            if post is None or not self._take(post):
-                break
-        self._end()
+        try:
+            while (post := self._next_post()) is not None:
+                if isinstance(post, _Over):
+                    self._over(post.sent)
+                elif post is not _AGAIN and self._order.offer(post, post.batch.subjects):
+                    self._ready.append(post)
+                if not self._place_ready():
+                    break
+        except BaseException:
+            # Nothing in there should raise; but nobody must wait for a thread that is gone.
+            _log.critical("a SubjectSender has failed and is closed", exc_info=True)
+        finally:
+            self._end()
 
-    def _take(self, post: list[SubjectBatch[Any]] | _Sent) -> bool:
-        """Takes in what was posted and gives the Batcher what may go. False: it has stopped."""
-        if isinstance(post, _Sent):
-            self._over(post)
-        else:
-            for sent in map(_Sent, post):
-                if self._order.offer(sent, sent.batch.subjects):
-                    self._may_go(sent)
+    def _next_post(self) -> Any:
+        try:
+            return self._posts.get(timeout=0 if self._ready else None)
+        except queue.Empty:
+            return _AGAIN
+
+    def _place_ready(self) -> bool:
+        """Gives the Batcher what may go, as long as it has places. False: it has stopped."""
         while self._ready:
-            sent, operations = self._ready[0]
-            placed = place(self._batcher, operations)
+            placed = place(self._batcher, self._ready[0].operations)
             if placed in (Placed.FULL, Placed.STOPPED):
                 return placed is Placed.FULL
-            self._ready.popleft()
+            sent = self._ready.popleft()
             with self._changed:
                 self._waiting -= 1
                 self._changed.notify_all()
@@ -154,14 +177,8 @@ class SentBySubject:
                 self._over(sent)
         return True
 
-    def _may_go(self, sent: _Sent) -> None:
-        batch = Operation(self._relay, sent.batch.cost, sent.batch, key=sent)
-        end = Operation(self._relay, 0, sent, key=sent)
-        self._ready.append((sent, [batch, end]))
-
     def _over(self, sent: _Sent) -> None:
-        for freed in self._order.ended(sent):
-            self._may_go(freed)
+        self._ready += self._order.ended(sent)
         with self._changed:
             self._unended -= 1
             self._changed.notify_all()
@@ -171,11 +188,10 @@ class SentBySubject:
             self._closed = True
             self._changed.notify_all()
         # Of what is half accepted, the batch is and its end is not.
-        ready = [sent for sent, operations in self._ready if len(operations) > 1]
-        unsent = [*ready, *self._order.waiting()]
-        posted: list[SubjectBatch[Any]] = []
+        unsent = [sent for sent in self._ready if len(sent.operations) > 1]
+        unsent += self._order.waiting()
         while not self._posts.empty():
             post = self._posts.get()
-            if isinstance(post, list):
-                posted += post
-        self._unsent = [*(sent.batch for sent in unsent), *posted]
+            if isinstance(post, _Sent):
+                unsent.append(post)
+        self._unsent = [sent.batch for sent in unsent]

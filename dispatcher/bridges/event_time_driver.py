@@ -89,6 +89,8 @@ class EventTimeDriver(Generic[M]):
         with self._changed:
             if self._started:
                 raise ImproperOrderError("this driver was started before; make a new one")
+            # Here, so that a clock of another kind than the builder's is heard of.
+            self._closed += self._builder.advance(self._clock.now())
             self._started = True
         self._thread.start()
 

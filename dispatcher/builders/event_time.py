@@ -22,7 +22,7 @@ _NUMBER = Kind.NUMBER
 _NONE = object()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Batch(Generic[M]):
     """Messages in order of event time, and the window they were gathered in: from `start` to
     `end`; `end` itself is left out of a window that was `shortened`, since there begins, or
@@ -141,7 +141,15 @@ class EventTimeBuilder(Generic[M]):
             key, time = self._key.of(message), self._time.of(message)
         except Exception:  # asked again, for the error that says what is wrong
             key, time = self._key.value(message), self._time.value(message)
-        if not self._plain(time, now):
+        # Numbers like those before need no more than this look.
+        if not (
+            self._kind is _NUMBER
+            and self._now_kind is _NUMBER
+            and (time.__class__ is float or time.__class__ is int)
+            and (now.__class__ is float or now.__class__ is int)
+            and -LARGEST <= time <= LARGEST
+            and self._now <= now <= LARGEST
+        ):
             time, kind = self._read_time(message, time)
             self._read_key(message, key)
             now = self._see(now, kind)
@@ -188,17 +196,6 @@ class EventTimeBuilder(Generic[M]):
         return len(self._windows)
 
     # A message's way in.
-
-    def _plain(self, time: Any, now: Any) -> bool:
-        """Whether both are numbers like those before, so that a look is enough."""
-        return (
-            self._kind is _NUMBER
-            and self._now_kind is _NUMBER
-            and (time.__class__ is float or time.__class__ is int)
-            and (now.__class__ is float or now.__class__ is int)
-            and -LARGEST <= time <= LARGEST
-            and self._now <= now <= LARGEST
-        )
 
     def _read_key(self, message: M, key: Hashable) -> None:
         if key is None:

@@ -127,14 +127,7 @@ class SubjectBuilder(Generic[M]):
             return
         subjects = self._hashable(self._subject, given)
         times, kind = self._read_times(given)
-        lanes: list[Hashable] = []
-        if self._lane is not None:
-            lanes = self._hashable(self._lane, given)
-            if None in subjects:
-                lanes = [
-                    None if subject is None else lane
-                    for subject, lane in zip(subjects, lanes, strict=True)
-                ]
+        lanes = [] if self._lane is None else self._read_lanes(self._lane, given, subjects)
         prices: list[float] = []
         if self._cost is not None:
             prices = list(map(self._read_cost, given, self._cost.values(given)))
@@ -179,6 +172,16 @@ class SubjectBuilder(Generic[M]):
             times.append(time)
         assert kind is not None
         return times, kind
+
+    def _read_lanes(
+        self, field: Field, measurements: Sequence[M], subjects: list[Hashable]
+    ) -> list[Any]:
+        """What has no subject is not asked."""
+        if None not in subjects:
+            return self._hashable(field, measurements)
+        known = [subject is not None for subject in subjects]
+        lanes = iter(self._hashable(field, list(itertools.compress(measurements, known))))
+        return [next(lanes) if one else None for one in known]
 
     def _read_cost(self, measurement: M, value: object) -> float:
         try:

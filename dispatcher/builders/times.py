@@ -92,6 +92,8 @@ class Span:
 
     def after(self, instant: Any) -> Any:
         """The instant this much later."""
+        if instant.__class__ is float:
+            return instant + self.seconds
         if isinstance(instant, datetime):
             try:
                 return instant + self.delta
@@ -129,11 +131,10 @@ def seconds_between(early: Any, late: Any) -> float:
 
 
 def _plus(instant: Any, seconds: float) -> Any:
-    if instant.__class__ is int and abs(instant) >= _WHOLE:
-        # Only whole numbers lie there: nothing is lost, where a float would round.
-        return instant + math.floor(seconds)
-    later = instant + seconds
-    return later if later >= instant else instant
+    if -_WHOLE < instant < _WHOLE or instant.__class__ is float:
+        return instant + seconds
+    # Only whole numbers lie there: nothing is lost, where a float would round.
+    return instant + math.floor(seconds)
 
 
 def _as_delta(seconds: float) -> timedelta:

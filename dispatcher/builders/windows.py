@@ -17,7 +17,7 @@ class Window:
     """An open batch: [start, end], or [start, end) if it was shortened.
 
     Its members, in order of arrival: `times` by key, and beside them `arrivals` and `messages`.
-    A record for each would be easier to read, and twice the memory and a third of the time.
+    A record for each would be easier to read, but costs time and memory at every message.
     """
 
     __slots__ = ("arrivals", "due", "end", "messages", "shortened", "start", "times")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from redis import Redis, RedisCluster
 
 LONGEST_TIMEOUT = 1.0
+LONGEST_LEASE = 86_400.0
 
 
 class RedisLeaseManager:
@@ -60,6 +61,8 @@ class RedisLeaseManager:
     ) -> None:
         self._name = _text("name", name)
         self._lease_time = seconds("lease_time", lease_time)
+        if self._lease_time > LONGEST_LEASE:
+            raise ValueError(f"lease_time must be at most a day, not {lease_time!r}")
         if set("{}") & set(_text("prefix", prefix)):
             raise ValueError(
                 f"prefix must be without braces, not {prefix!r}: "

@@ -271,6 +271,14 @@ def test_a_bad_argument_is_named(batcher: Batcher, arguments: Any, named: str) -
         EventTimeDriver(built(), batcher, Watcher(print), **arguments)
 
 
+def test_a_clock_of_another_kind_than_the_builder_knows_is_refused(batcher: Batcher) -> None:
+    builder = built()
+    builder.advance(datetime(2024, 1, 1))
+    driver = EventTimeDriver(builder, batcher, Watcher(Seen()))
+    with pytest.raises(ValueError, match="numbers beside naive datetimes"):
+        driver.start()
+
+
 def test_the_clocks_tell_the_present() -> None:
     assert abs(EpochClock().now() - time.time()) < 5
     aware = UtcClock().now()

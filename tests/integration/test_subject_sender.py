@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+import time
 from collections import defaultdict
 from typing import Any
 
@@ -22,6 +23,7 @@ from dispatcher import (
     Watcher,
 )
 from dispatcher.bridges import SubjectSender
+from dispatcher.bridges.placing import PATIENCE as PATIENCE_FOR_A_PLACE
 from dispatcher.bridges.placing import Placed, place
 from dispatcher.builders import SubjectBatch, SubjectBuilder
 from tests.seen import PATIENCE, Seen, eventually
@@ -292,6 +294,82 @@ def test_a_batch_that_was_accepted_without_its_end_is_not_unsent() -> None:
         sender.send([batch("a", name=1), batch("b", name=2)])
         eventually(lambda: batcher.operations_in_buffer == 1)
         assert [one.measurements[0] for one in sender.close()] == [2]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_batch_with_a_cost_that_is_none_is_refused(batcher: Batcher, order: str) -> None:
+    with SubjectSender(batcher, Watcher(Seen()), order=order) as sender:
+        with pytest.raises(ValueError, match="cost must be zero or more"):
+            sender.send([batch("a"), batch("b", cost=-1)])
+        assert batcher.needs_capacity == 0
+
+
+class BrokenKey:
+    def __hash__(self) -> int:
+        raise RuntimeError
+
+
+def test_a_thread_that_fails_leaves_nobody_waiting(
+    batcher: Batcher, caplog: pytest.LogCaptureFixture
+) -> None:
+    sender = SubjectSender(batcher, Watcher(Seen()), order="subject")
+    broken = SubjectBatch(None, [1], (BrokenKey(),), 0, 0, 1)
+    sender.send([broken])
+    assert sender.wait(PATIENCE)
+    assert "a SubjectSender has failed" in caplog.text
+    with pytest.raises(BatcherStoppedError):
+        sender.send([broken])
+
+
+class SlowKey:
+    """A subject that takes its time."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+
+    def __hash__(self) -> int:
+        assert self.gate.wait(PATIENCE)
+        return 1
+
+
+def test_what_a_stopped_batcher_never_saw_is_unsent() -> None:
+    batcher = Batcher()
+    batcher.start()
+    batcher.stop()
+    sender = SubjectSender(batcher, Watcher(Seen()), order="subject")
+    slow = SlowKey()
+    sender.send([SubjectBatch(None, [1], (slow,), 0, 0, 1), batch("b", name=2)])
+    slow.gate.set()
+    assert sender.wait(PATIENCE)
+    assert [one.measurements[0] for one in sender.close()] == [1, 2]
+
+
+def test_it_asks_again_for_a_place_though_nothing_of_its_own_ends() -> None:
+    seen = Seen()
+    with Batcher(max_buffer_size=1, flush_interval=0.01) as batcher:
+        batcher.pause(1000)
+        batcher.enqueue(Operation(Watcher(Seen()), 1, "another's"))
+        with SubjectSender(batcher, Watcher(seen), order="subject") as sender:
+            sender.send([batch("a", name=1)])
+            time.sleep(2 * PATIENCE_FOR_A_PLACE)  # so that it was refused at least once
+            batcher.resume()
+            assert sender.wait(PATIENCE)
+    assert names(seen) == [1]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_b7_an_abandoned_batch_that_is_retried_goes_before_its_successor(order: str) -> None:
+    seen = Seen(held=True)
+    watcher = Watcher(seen, max_operation_time=0.05, retry=wait_none(), retry_abandoned=True)
+    with (
+        Batcher(flush_interval=0.01) as batcher,
+        SubjectSender(batcher, watcher, order=order) as sender,
+    ):
+        sender.send([batch("a", name=1), batch("a", name=2)])
+        eventually(lambda: batcher.totals.retried == 1)
+        seen.gate.set()
+        assert sender.wait(PATIENCE)
+    assert names(seen) == [1, 1, 2]
 
 
 def test_waiting_for_oneself_is_refused(batcher: Batcher) -> None:

@@ -153,7 +153,9 @@ def test_c9_who_changes_the_capacity_asks_what_that_means_though_a_reply_is_unde
 
 
 def test_c1_a_period_too_short_to_be_counted_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^period must be at least 0.001 seconds, not 0.0004"):
+    with pytest.raises(
+        ValueError, match=r"^period must be from 0.001 to 86400 seconds, not 0.0004"
+    ):
         Driven(period=0.0004)
 
 

@@ -178,6 +178,16 @@ def test_s5_lanes_are_independent_sequences(measurements: list[Measured], most: 
         assert [b.measurements for b in same] == [b.measurements for b in alone]
 
 
+def test_s5_what_has_no_subject_is_not_asked_for_its_lane() -> None:
+    made = SubjectBuilder[Any](5, subject="id", event_time="at", lane=lambda m: m["id"][0])
+    made.extend([{"id": None, "at": 1}, {"id": "abc", "at": 1}, {"id": None, "at": 0}])
+    made.add({"id": None, "at": 2})
+    assert [(batch.lane, len(batch.measurements)) for batch in made.build()] == [
+        (None, 3),
+        ("a", 1),
+    ]
+
+
 def test_s5_a_name_that_is_not_there_is_no_lane() -> None:
     made = SubjectBuilder[Any](5, subject="id", event_time="at", lane="type")
     made.extend([{"id": "a", "at": 1, "type": "x"}, {"id": "b", "at": 1}])

@@ -79,7 +79,7 @@ def test_c9_a_window_that_lies_wholly_after_a_lowering_is_held_against_what_is_l
 
 
 def test_what_was_used_counts_capacities_for_as_long_as_they_were_in_force() -> None:
-    log = [(0.0, "a", 10), (1.0, "a", 10), (2.0, "a", 0)]
+    log = [(0.0, "a", 99), (1.0, "a", 10), (2.0, "a", 10)]
     assert verify(log, [(0.0, 10), (1.0, 30)]).used == pytest.approx(20 / 40)
     assert verify([], 10).used == 0
     assert str(verify([], 10)) == "nothing was spent"
