@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from limiters.leases import ranges
 from limiters.leases.messages import History, Reply, Request, Terms, partitions_of
 from limiters.leases.ranges import EMPTY, Ranges
-from limiters.window import Tenure, WindowLedger
+from limiters.window import UNEVEN_BURST, Tenure, WindowLedger
 
 DRIFT = 0.01
 """The share by which an instance's clock may run slower than the coordinator's."""
@@ -35,10 +35,6 @@ SOONEST = 0.05
 
 LATEST = 1.5
 """How many sync intervals a request may be put off, to when something is expected."""
-
-BURST = 0.3
-"""The share of a period's worth that may go at once. More than for a limit of one's own: what
-comes along with a partition was spent at other times than one's own, and room comes back then."""
 
 SLICES = 200
 """What was spent is told in slices of a period, rounded to the later end."""
@@ -81,7 +77,7 @@ class Holdings:
         self.label = label
         self.held = EMPTY
         self.tenure = Tenure(-math.inf)
-        self.ledger = WindowLedger(0.0, terms.period_ms / 1000, drift=WINDOW_DRIFT, burst=BURST)
+        self.ledger = WindowLedger(0.0, terms.period_ms / 1000, drift=WINDOW_DRIFT)
         self.told: Reply | None = None
         self.pending: Request | None = None
         """The request that is under way, or has to be sent again."""
@@ -136,8 +132,9 @@ class Holdings:
     def burst(self, now: float) -> float:
         """What may go at once after a rest; of one partition, if it holds none."""
         # Not more: whoever waits for that much to come together would wait for ever.
-        worth = self.settle(now) or min(self.terms.factor, self.capacity)
-        return worth * BURST
+        if self.settle(now):
+            return self.ledger.burst(now)
+        return min(self.terms.factor, self.capacity) * UNEVEN_BURST
 
     # What it wants.
 
@@ -232,6 +229,7 @@ class Holdings:
             spent=spent,
             reserved=self.reserved,
             label=self.label,
+            born_ms=self.told.born_ms if self.told else 0,
         )
 
     def _surplus(self, now: float) -> Ranges:
@@ -287,7 +285,7 @@ class Holdings:
         lost = ranges.without(self.held, reply.held)
         self.held = reply.held
         for age_ms, cost in reply.history:
-            self.ledger.enter(cost, now - age_ms / 1000)
+            self.ledger.receive(cost, now - age_ms / 1000, now)
         if not self.left:
             self._hold_until(sent_at + reply.lease_ms / 1000 * (1 - DRIFT) - MARGIN, now)
             self._until_ms = reply.until_ms

@@ -164,8 +164,8 @@ class SharedResource:
     def burst(self) -> float:
         """What may go at once after a rest; of one partition, if none is held."""
         with self._lock:
-            shared = self._holdings.burst(self._clock.now())
-            return self._purse.reserved.burst + shared
+            now = self._clock.now()
+            return self._purse.reserved.burst(now) + self._holdings.burst(now)
 
     @property
     def started(self) -> bool:

@@ -72,6 +72,8 @@ class Member:
     """What is known of one instance."""
 
     seq: int
+    born_ms: int
+    """When it was met."""
     held: Ranges = EMPTY
     until_ms: int = 0
     gone_ms: int = 0
@@ -136,6 +138,9 @@ class Coordinator:
         if member is not None and request.seq < member.seq:
             return Reply(stale=True)
         again = member is not None and request.seq == member.seq
+        if member is not None and not again and request.born_ms not in (0, member.born_ms):
+            self._dismiss(member)
+            member = None
         if member is None:
             member = self._meet(request)
         member.credit, member.seen_ms = self._credit(member), self.now_ms
@@ -261,11 +266,21 @@ class Coordinator:
                 for known in (self.members, self.asking, self.dear, self.coming):
                     known.pop(name, None)
 
+    def _dismiss(self, member: Member) -> None:
+        """It never heard of what `member` was granted: that went to one of its old requests,
+        which came late, when it had been given up. So it has not spent any of it."""
+        self.pool.take_back(member.held)
+        self.pool.put_back(member.given, self.now_ms, self._terms.period_ms)
+
     def _meet(self, request: Request) -> Member:
         gone_ms = self.now_ms + self._gone_after_ms
-        member = Member(request.seq, seen_ms=self.now_ms, gone_ms=gone_ms)
+        member = Member(request.seq, self.now_ms, seen_ms=self.now_ms, gone_ms=gone_ms)
+        known = self.members.get(request.instance)
+        if known is None:
+            heapq.heappush(self.going, (gone_ms, request.instance))
+        else:
+            member.evicted = known.evicted
         self.members[request.instance] = member
-        heapq.heappush(self.going, (gone_ms, request.instance))
         # Who shows a lease that has not run out keeps it while nothing is known.
         if (
             self.now_ms < min(self.quarantine_ms, request.until_ms)
@@ -349,6 +364,7 @@ class Coordinator:
             members=len(self.members),
             needs=self.needs,
             free=ranges.count(self.pool.free_full()),
+            born_ms=member.born_ms,
         )
 
     def _right(self, member: Member, request: Request) -> Entitled:
@@ -366,7 +382,8 @@ class Coordinator:
         granted = ranges.lowest(self.pool.free_full(), right.full - full)
         if self._may_have_last(member, right, full + ranges.count(granted)):
             granted = ranges.union(granted, ranges.common(self.pool.free, self.pool.last))
-        member.given = self.pool.take(granted, self.now_ms, self._terms.period_ms)
+        terms = self._terms
+        member.given = self.pool.take(granted, self.now_ms, terms.period_ms, terms.factor)
         member.held = ranges.union(member.held, granted)
 
     def _line_up(self, member: Member, request: Request) -> bool:

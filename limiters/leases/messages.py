@@ -75,6 +75,8 @@ class Request:
     label: str = ""
     """Who it is, for people."""
     leaving: bool = False
+    born_ms: int = 0
+    """The `born_ms` of the last reply it heard, or zero if it has heard none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +113,5 @@ class Reply:
     """The sum of what all need, in partitions."""
     free: int = 0
     """How many full partitions nobody holds."""
+    born_ms: int = 0
+    """When the coordinator met it: another time if it was given up meanwhile, or forgotten."""

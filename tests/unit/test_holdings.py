@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limiters.holdings import BURST, DRIFT, LATEST, MARGIN, SOONEST, Holdings, in_slices
+from limiters.holdings import DRIFT, LATEST, MARGIN, SOONEST, Holdings, in_slices
 from limiters.leases import ranges
 from limiters.leases.coordinator import Coordinator
 from limiters.leases.messages import Reply, Request, Terms
 from limiters.leases.ranges import EMPTY
+from limiters.window import BURST, UNEVEN_BURST
 
 TERMS = Terms(capacity=1_050.0, factor=100.0, period_ms=1_000, lease_ms=2_000)
 ALL = ((0, 10),)
@@ -60,12 +61,12 @@ def spend(holdings: Holdings, cost: float, at: float, *, begins: bool = True) ->
 def test_c10_the_last_partition_is_worth_the_remainder(held: ranges.Ranges, worth: float) -> None:
     holdings = holding(held)
     assert holdings.settle(NOW) == worth
-    assert holdings.burst(NOW) == (worth or 100) * BURST
+    assert holdings.burst(NOW) == (worth * BURST or 100 * UNEVEN_BURST)
 
 
 def test_c3_what_may_go_at_once_is_never_more_than_could_be_held() -> None:
     holdings = Holdings("me", replace(TERMS, capacity=10.0, factor=1_000.0))
-    assert holdings.burst(NOW) == 10 * BURST
+    assert holdings.burst(NOW) == 10 * UNEVEN_BURST
 
 
 def test_c2_a_lease_is_reckoned_from_before_it_was_asked_for() -> None:

@@ -5,7 +5,7 @@
 -- KEYS   limit, members, asks, going, dear, coming, spent
 -- ARGV   instance, seq, capacity, factor, period_ms, lease_ms, version, held, until_ms, released,
 --        history (doubles: age_ms, cost, ...), need, gathering, waited_ms, weight, interval_ms,
---        spent, reserved, label, leaving (0 or 1)
+--        spent, reserved, label, leaving (0 or 1), born_ms
 -- Reply  the fields of messages.Reply, in order: numbers as text, sets as "0-4,7", the history
 --        as "age_ms:cost,..."; then the server's version. An error UNSUPPORTED, and nothing
 --        written, on a server older than 6.2.
@@ -38,6 +38,7 @@ local request = {
   reserved = tonumber(ARGV[18]),
   label = ARGV[19],
   leaving = ARGV[20] == '1',
+  born_ms = tonumber(ARGV[21]),
 }
 
 local created, member
@@ -80,12 +81,20 @@ local function fold()
   end
 end
 
-local function meet()
+-- It never heard of what this one was granted: that went to one of its old requests, which came
+-- late, when it had been given up. So it has not spent any of it.
+local function dismiss(ghost)
+  take_back(ghost.held)
+  remember(ghost.given)
+end
+
+local function meet(known)
   member = { held = EMPTY, given = {}, label = '' }
   for _, field in ipairs(NUMBERS) do
     member[field] = 0
   end
-  member.seq, member.weight = request.seq, 1
+  member.seq, member.weight, member.born_ms = request.seq, 1, limit.now_ms
+  member.evicted = known and known.evicted or 0
   member.seen_ms, member.gone_ms = limit.now_ms, limit.now_ms + gone_after_ms(limit)
   -- Who shows a lease that has not run out keeps it while nothing is known.
   if limit.now_ms < math.min(limit.quarantine_ms, request.until_ms)
@@ -101,7 +110,7 @@ local function hear()
   if #released > 0 then
     member.held = without(member.held, released)
     take_back(released)
-    remember(ARGV[11])
+    remember(aged(ARGV[11]))
   end
   member.seq = request.seq
   member.given = {}
@@ -313,6 +322,7 @@ local function answer(again)
     redis.call('HLEN', MEMBERS),
     text(limit.needs),
     text(count(free_full())),
+    text(member.born_ms),
   }
 end
 
@@ -327,7 +337,11 @@ local function sync(now_ms, server)
     return { 1 }
   end
   local again = member ~= nil and request.seq == member.seq
-  if not member then
+  local heard_of_another = request.born_ms ~= 0 and member and request.born_ms ~= member.born_ms
+  if heard_of_another and not again then
+    dismiss(member)
+    meet(member)
+  elseif not member then
     meet()
   end
   member.credit = credit_after(member.credit, member.lacks,
