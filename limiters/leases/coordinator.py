@@ -329,6 +329,7 @@ class Coordinator:
         if self._line_up(member, request):
             self._reckon_shares()
         right = self._right(member, request)
+        had_none = not member.held
         certain = self.now_ms >= self.quarantine_ms
         if certain and not again and not request.leaving:
             self._grant(member, right)
@@ -339,6 +340,7 @@ class Coordinator:
             full > math.ceil(right.share - 1e-9) or ranges.count(member.held) > full + last
         )
         short = full < right.full or (keep_last and not last)
+        much = had_none and 2 * ranges.count(member.held) > self.pool.partitions
         member.share = right.share
         member.lacks = right.share - self.pool.units(member.held)
         if right.share >= member.wanted - ROUNDING:
@@ -356,7 +358,9 @@ class Coordinator:
             keep=right.full if certain else max(right.full, full),
             keep_last=keep_last or not certain,
             at_once=at_once,
-            come_back_ms=self._come_back(request, too_many, at_once, short),
+            come_back_ms=self._come_back(
+                request, too_many=too_many, at_once=at_once, short=short, much=much
+            ),
             quarantine_ms=max(0, self.quarantine_ms - self.now_ms),
             evicted=member.evicted,
             capacity=self.capacity,
@@ -438,7 +442,10 @@ class Coordinator:
             asks.pop(admitted, None)
         self.shares = share_out(list(asks.values()), full, remainder)
 
-    def _come_back(self, request: Request, too_many: bool, at_once: bool, short: bool) -> int:
+    def _come_back(
+        self, request: Request, *, too_many: bool, at_once: bool, short: bool, much: bool
+    ) -> int:
+        """How soon it is to ask again, if that is not when it would anyway."""
         name = request.instance
         self.coming = {
             one: at for one, at in self.coming.items() if at > self.now_ms and one != name
@@ -449,6 +456,10 @@ class Coordinator:
             return -1
         if self.now_ms < self.quarantine_ms:
             return self.quarantine_ms - self.now_ms
+        if much:
+            # Others may come at the same moment: they get their share two requests later.
+            self.coming[name] = self.now_ms + 2 * AT_ONCE_MS + HAND_OVER_MS
+            return AT_ONCE_MS
         if not short or not self.coming:
             return -1
         first = min(self.coming, key=lambda one: (self.coming[one], one))

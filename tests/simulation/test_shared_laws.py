@@ -98,6 +98,18 @@ def test_c5_new_shares_hold_within_two_intervals_and_a_period() -> None:
     assert fairness(cluster.log, names, start=10, end=15) >= 0.99
 
 
+def test_c5_two_that_begin_at_the_same_moment_share_from_the_start() -> None:
+    cluster = cluster_of(2, piece=50)
+    for one in cluster.instances.values():
+        one.work = Dear(100, every=1e9, start=1e9)
+    cluster.run(until=8)
+    for one in cluster.instances.values():
+        one.work = Backlog(50)
+    cluster.run(until=10)
+    first, second = (cluster.spent(name, 8, 10) for name in cluster.instances)
+    assert max(first, second) <= 1.3 * min(first, second)
+
+
 @pytest.mark.parametrize("count", [25, 45, 70])
 def test_c5_nobody_starves_with_more_instances_than_partitions(count: int) -> None:
     cluster = cluster_of(count)
@@ -177,7 +189,7 @@ def test_c6_from_idle_to_everything_is_one_round_trip() -> None:
     cluster.run(until=10)
     calls = only.calls
     only.work = Backlog(100)
-    cluster.run(until=10.1)
+    cluster.run(until=10.04)
     assert only.calls == calls + 1
     assert only.holdings.settle(only.local(cluster.now)) == CAPACITY
 

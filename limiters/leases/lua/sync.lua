@@ -243,7 +243,8 @@ local function grant(right)
   member.held = union(member.held, granted)
 end
 
-local function come_back(too_many, at_once, short)
+-- How soon it is to ask again, if that is not when it would anyway.
+local function come_back(too_many, at_once, short, much)
   redis.call('ZREMRANGEBYSCORE', COMING, '-inf', limit.now_ms)
   redis.call('ZREM', COMING, request.instance)
   if too_many then
@@ -253,6 +254,11 @@ local function come_back(too_many, at_once, short)
   end
   if limit.now_ms < limit.quarantine_ms then
     return limit.quarantine_ms - limit.now_ms
+  end
+  if much then
+    -- Others may come at the same moment: they get their share two requests later.
+    redis.call('ZADD', COMING, limit.now_ms + 2 * AT_ONCE_MS + HAND_OVER_MS, request.instance)
+    return AT_ONCE_MS
   end
   if not short then
     return -1
@@ -271,6 +277,7 @@ local function answer(again)
     reckon_shares()
   end
   local right = right_of_member()
+  local had_none = #member.held == 0
   local certain = limit.now_ms >= limit.quarantine_ms
   if certain and not again and not request.leaving then
     grant(right)
@@ -281,6 +288,7 @@ local function answer(again)
   local at_once = certain and (fulls > math.ceil(right.share - 1e-9)
     or count(member.held) > fulls + (lasts and 1 or 0))
   local short = fulls < right.full or (keep_last and not lasts)
+  local much = had_none and 2 * count(member.held) > limit.partitions
   member.share = right.share
   member.lacks = right.share - units(member.held)
   if right.share >= member.wanted - ROUNDING then
@@ -296,7 +304,7 @@ local function answer(again)
     local age_ms = math.max(0, limit.now_ms - member.given[i])
     history[#history + 1] = text(age_ms) .. ':' .. text(member.given[i + 1])
   end
-  local back_ms = come_back(too_many, at_once, short)
+  local back_ms = come_back(too_many, at_once, short, much)
   save_ask(request.instance, member, request.interval_ms)
   save_member(request.instance, member)
   return {
