@@ -4,7 +4,8 @@ to ask next. Pure: whoever drives it tells the time, sends the requests and brin
 The rules that keep every window within the limit, on this side:
 
 * A request is sent again, as it is, until it is answered: then it is known what became of
-  everything in it. There is never a second one under way.
+  everything in it. There is never a second one under way. But its proof of a lease is left
+  out once that lease is over.
 * What is released stops being spent when the request is made, and takes its part of the
   ledger along. What is set aside, or charged and not begun, is covered by what is kept.
 * Leases are reckoned from before the request was sent, less a margin for clocks that do not
@@ -200,6 +201,9 @@ class Holdings:
             self._asked_gathering = self._gathering
             self._curious = False
             self.pending = self._request(self._surplus(now), now)
+        if now >= self.until:
+            # Not to be taken for proof by a server whose clock is behind: others may hold it.
+            self.pending = replace(self.pending, until_ms=0)
         self._missed = 0.0
         return self.pending
 
