@@ -155,13 +155,9 @@ class Holdings:
         """What was spent in the last period is likely to be wanted again in the next one."""
         return max(self._waiting, self._missed, self._gathering) + self.ledger.spent(now)
 
-    def renamed(self, capacity: float) -> Terms:
-        """The terms it follows, but for another capacity."""
-        return replace(self.terms, capacity=capacity)
-
     def look_again(self, capacity: float) -> None:
         """The shared capacity was changed: asks at once what that means."""
-        self.terms = self.renamed(capacity)
+        self.terms = replace(self.terms, capacity=capacity)
         self._curious = True
 
     # When to ask, and what.

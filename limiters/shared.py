@@ -9,6 +9,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from limiters import events
@@ -276,8 +277,11 @@ class SharedResource:
             raise SharedCapacityNotProvisionedError(
                 "there is no shared capacity to change: this SharedResource has no lease_manager"
             )
+        # Who is new, or was idle, may know of another factor; that would start the limit over.
+        stored = self._manager.look()
         with self._lock:
-            terms = self._holdings.renamed(capacity)
+            known = stored.terms if stored else self._holdings.terms
+        terms = replace(known, capacity=capacity)
         check_partitions(terms)
         self._manager.set_capacity(terms, self._ramp)
         with self._lock:
