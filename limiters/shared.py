@@ -468,6 +468,12 @@ def _check_manager(manager: LeaseManager | None, shared: float, interval: float)
         return
     if isinstance(manager, type) or not isinstance(manager, LeaseManager):
         raise ValueError(f"lease_manager must be a LeaseManager, not {manager!r}")
+    if not shared:
+        # The first one that comes makes the limit, and those that follow would share nothing.
+        raise ValueError(
+            "shared_capacity=0 leaves nothing to share through a lease_manager; say how much all "
+            "instances may spend together, or leave lease_manager out"
+        )
     if manager.lease_time < FEWEST_INTERVALS * interval * (1 - 1e-9):
         raise ValueError(
             f"max_interval={interval:g} is too long for the lease manager's "

@@ -85,6 +85,8 @@ def in_thread(do: Callable[[], object]) -> tuple[threading.Thread, list[object]]
         ({"lease_manager": MemoryLeaseManager}, "lease_manager must be .*, not <class"),
         ({"lease_manager": "redis://"}, "lease_manager must be .*, not 'redis://'"),
         ({"lease_manager": None, "shared_capacity": 0}, "reserved_capacity and .* both 0"),
+        ({"shared_capacity": 0}, "shared_capacity=0 leaves nothing to share"),
+        ({"shared_capacity": 0, "reserved_capacity": 5}, "shared_capacity=0 leaves nothing"),
     ],
 )
 def test_a_bad_value_is_named(settings: dict[str, Any], message: str) -> None:
