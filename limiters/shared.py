@@ -211,6 +211,8 @@ class SharedResource:
                 until = self._ready_at(at_least, now) + GRACE
                 self._turns.wait(claimant, at_least, until)
                 self._want(now)
+            usable = max(at_least, min(up_to, self._demands.get(claimant, 0.0)))
+            self._holdings.short(reserved + shared < usable, now)
             self._purse.hold(reserved, shared)
             deal = Deal(self._purse, self._holdings.tenure)
         return SharedGrant(self, deal, reserved, shared)
