@@ -4,7 +4,8 @@ to ask next. Pure: whoever drives it tells the time, sends the requests and brin
 The rules that keep every window within the limit, on this side:
 
 * A request is sent again, as it is, until it is answered: then it is known what became of
-  everything in it. There is never a second one under way.
+  everything in it. There is never a second one under way. But its proof of a lease is left
+  out once that lease is over.
 * What is released stops being spent when the request is made, and takes its part of the
   ledger along. What is set aside, or charged and not begun, is covered by what is kept.
 * Leases are reckoned from before the request was sent, less a margin for clocks that do not
@@ -35,6 +36,10 @@ SOONEST = 0.05
 
 LATEST = 1.5
 """How many sync intervals a request may be put off, to when something is expected."""
+
+MOST_SHORT = 0.5
+"""The share of the time that it counts at most as being short of capacity: so it asks for no
+more than twice what it spent. Whoever could spend even more asks again a little later."""
 
 SLICES = 200
 """What was spent is told in slices of a period, rounded to the later end."""
@@ -88,6 +93,12 @@ class Holdings:
         """What waited while nothing was held: it counts once, though it may wait no more."""
         self._gathering = 0.0
         self._gathers_since = 0.0
+        self._short_since: float | None = None
+        """Since when somebody had to wait for capacity; None if nobody has to."""
+        self._was_short = 0.0
+        """Seconds for which somebody had to, since the last request."""
+        self._shortage = 0.0
+        """That, as a share of the time between the last two requests."""
         self._asked = 0
         self._asked_gathering = 0.0
         self._seq = 0
@@ -141,23 +152,30 @@ class Holdings:
     def want(self, waiting: float, gathering: float, now: float) -> None:
         """So much waits to be spent, of which `gathering` has to come together in one piece."""
         self._waiting = waiting
+        if not waiting:
+            self.short(False, now)
         if not self.held:
             self._missed = max(self._missed, waiting)
         if gathering != self._gathering:
             self._gathering = gathering
             self._gathers_since = now
 
-    def _need(self, now: float) -> float:
-        """What was spent in the last period is likely to be wanted again in the next one."""
-        return max(self._waiting, self._missed, self._gathering) + self.ledger.spent(now)
+    def short(self, short: bool, now: float) -> None:
+        """Whether somebody who could go on has to wait for capacity, from now on."""
+        if self._short_since is not None:
+            self._was_short += now - self._short_since
+        self._short_since = now if short else None
 
-    def renamed(self, capacity: float) -> Terms:
-        """The terms it follows, but for another capacity."""
-        return replace(self.terms, capacity=capacity)
+    def _need(self, now: float) -> float:
+        """What was spent in the last period is likely to be wanted again in the next one. Of one
+        who asks for a little at a time, more: what it could have spent without having to wait."""
+        spent = self.ledger.spent(now)
+        more = spent / (1 - self._shortage) - spent
+        return max(self._waiting, self._missed, self._gathering, more) + spent
 
     def look_again(self, capacity: float) -> None:
         """The shared capacity was changed: asks at once what that means."""
-        self.terms = self.renamed(capacity)
+        self.terms = replace(self.terms, capacity=capacity)
         self._curious = True
 
     # When to ask, and what.
@@ -191,20 +209,30 @@ class Holdings:
 
     def compose(self, now: float) -> Request:
         """The request to send now: the one that was not answered, or a new one."""
-        self._last_call = now
         if self.pending is None:
+            self._look_back(now)
             self._asked = self._wanted(now)
             self._asked_gathering = self._gathering
             self._curious = False
             self.pending = self._request(self._surplus(now), now)
+        if now >= self.until:
+            # Not to be taken for proof by a server whose clock is behind: others may hold it.
+            self.pending = replace(self.pending, until_ms=0)
+        self._last_call = now
         self._missed = 0.0
         return self.pending
+
+    def _look_back(self, now: float) -> None:
+        self.short(self._short_since is not None, now)
+        since = max(now - self._last_call, SOONEST)
+        self._shortage = min(self._was_short / since, MOST_SHORT)
+        self._was_short = 0.0
 
     def leave(self, now: float) -> Request:
         """The last request, which gives back everything. One under way is sent first."""
         assert self.pending is None
         self.left = True
-        self._waiting = self._missed = self._gathering = 0.0
+        self._waiting = self._missed = self._gathering = self._shortage = 0.0
         self.pending = replace(self._request(self._spare(self.held), now), leaving=True)
         return self.pending
 
