@@ -67,15 +67,22 @@ class SqliteEntityStore:
 
     def load(self) -> tuple[dict[str, str], list[str]]:
         """See LocalStore."""
-        damage: list[str] = []
         try:
             self._connection = self._opened()
-            return self._loaded(self._connection, damage), damage
+            known, broken = _read(self._connection)
         except sqlite3.DatabaseError as error:
             self.close()
-            if isinstance(error, sqlite3.OperationalError) and not _is_damage(error):
+            if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
                 raise self._explained(error) from error
-            return self._start_over(error), [*damage, f"{self._path}: {error}"]
+            broken, why = [], str(error)
+        else:
+            if not broken:
+                return known, []
+            self.close()
+            why = f"{len(broken)} records are not as they were written"
+        known = self._start_over(why)
+        names = [f"{self._path}: the record of {one!r} is damaged and left out" for one in broken]
+        return known, names or [f"{self._path}: {why}"]
 
     def save(self, records: Mapping[str, str], removed: Collection[str] = ()) -> None:
         """See LocalStore."""
@@ -130,26 +137,7 @@ class SqliteEntityStore:
             raise
         return connection
 
-    def _loaded(self, connection: sqlite3.Connection, damage: list[str]) -> dict[str, str]:
-        rows = connection.execute("SELECT entity, record, checksum FROM entities")
-        known = {}
-        broken = []
-        for entity, record, checksum in rows:
-            if checksum == crc32(f"{entity}{record}".encode()):
-                known[entity] = record
-            else:
-                broken.append(entity)
-        for entity in broken:
-            damage.append(f"{self._path}: the record of {entity!r} is damaged, and left out")
-            _log.error("%s", damage[-1])
-        if broken:
-            with _transaction(connection):
-                connection.executemany(
-                    "DELETE FROM entities WHERE entity = ?", [(one,) for one in broken]
-                )
-        return known
-
-    def _start_over(self, error: sqlite3.DatabaseError) -> dict[str, str]:
+    def _start_over(self, why: str) -> dict[str, str]:
         """Puts the damaged file aside, and begins another with what can be read of it."""
         aside = next(
             path
@@ -164,7 +152,7 @@ class SqliteEntityStore:
         _log.error(
             "%s is damaged (%s); %d entities could be read of it and are used, and what is left "
             "of the file is %s",
-            *(self._path, error, len(known), aside),
+            *(self._path, why, len(known), aside),
         )
         try:
             self._connection = self._opened()
@@ -202,8 +190,16 @@ def _checksum(entity: str, record: str) -> int:
     return crc32(f"{entity}{record}".encode())
 
 
-def _is_damage(error: sqlite3.Error) -> bool:
-    return "malformed" in str(error) or "disk I/O error" in str(error)
+def _read(connection: sqlite3.Connection) -> tuple[dict[str, str], list[str]]:
+    """All records, and whose are not as they were written."""
+    rows = connection.execute("SELECT entity, record, checksum FROM entities")
+    known, broken = {}, []
+    for entity, record, checksum in rows:
+        if checksum == crc32(f"{entity}{record}".encode()):
+            known[entity] = record
+        else:
+            broken.append(entity)
+    return known, broken
 
 
 @contextmanager

@@ -42,16 +42,6 @@ def registration_of(entity: str, record: str) -> Registration:
     return Registration(entity, parent, decode(data))
 
 
-def is_record(text: object) -> bool:
-    """Whether `text` is a record, and not what a fault has left of one."""
-    try:
-        parent, data = json.loads(text)  # type: ignore[arg-type]  # whatever a disk may give
-        decode(data)
-    except (ValueError, TypeError, LookupError, RecursionError):
-        return False
-    return parent is None or isinstance(parent, str)
-
-
 def text_of(message: object) -> str:
     """A message, to be kept outside of this process."""
     return json.dumps(encode("message", message), separators=(",", ":"))
