@@ -35,7 +35,7 @@ def words(operation: Operation) -> Any:
 
 
 def test_r4_an_order_key_is_the_topmost_ancestor(batcher: Batcher) -> None:
-    keys = []
+    keys: list[Any] = []
     watcher = Watcher(lambda batch: keys.extend(one.key for one in batch))
     gate = RegistrationGate(MemoryEntityStore())
     with GatedSender(gate, batcher, watcher) as sender:
