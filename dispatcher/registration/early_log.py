@@ -112,8 +112,11 @@ class EarlyMessageLog:
             with path.open("ab") as file:
                 file.write(frame)
         except OSError:
-            if path.exists():  # perhaps with a part of the message at its end
+            # Perhaps with a part of the message at its end.
+            if log.size:
                 os.truncate(path, log.size)
+            else:
+                path.unlink(missing_ok=True)
             raise
         self._logs[entity] = log
         self._change(entity, log, len(frame), 1)

@@ -211,6 +211,8 @@ def test_on_a_full_disk_telemetry_is_held_in_memory_in_order(
     gate.offer("a", 2)
     gate.offer("b", 2)
     monkeypatch.undo()
+    (log,) = files(tmp_path)  # and none that nobody would delete
+    assert log.stat().st_size == 9
     gate.offer("a", 3)
     gate.offer("a", 4)
     assert gate.counts["displaced"].telemetry == 1

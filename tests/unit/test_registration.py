@@ -212,14 +212,30 @@ def test_r5_it_is_dropped_also_when_nobody_evicts() -> None:
 
 
 @pytest.mark.parametrize("each", [1, 2])
-def test_r5_who_keeps_on_sending_does_not_stay_for_ever(each: int) -> None:
+@pytest.mark.parametrize("kind", ["telemetry", "registration"])
+def test_r5_who_keeps_on_sending_does_not_stay_for_ever(each: int, kind: str) -> None:
     clock = ManualClock()
     one = gate(clock=clock, max_age=10, telemetry_per_entity=each, telemetry_limit=1)
-    for _ in range(10):
-        one.offer("rogue", "t")
-        one.register("rogue", parent=f"x{clock.now()}")
+    for number in range(10):
+        if kind == "telemetry":
+            one.offer("rogue", number)
+        else:
+            one.register("rogue", parent=f"x{number}")
         clock.advance(1)
     assert one.evict() == 1
+
+
+def test_r2_who_holds_the_most_is_found_however_often_that_has_changed() -> None:
+    one = gate(telemetry_limit=60, telemetry_per_entity=40)
+    for number in range(5_000):
+        for entity in ("a", "b", "c"):
+            one.offer(entity, number)
+        if number % 50 == 0:
+            one.register("c")
+            one.deregister("c")
+    messages = [one.register(entity)[0].messages for entity in ("a", "b", "c")]
+    assert [len(mine) for mine in messages] == [20, 20, 20]
+    assert all(mine == tuple(range(4_980, 5_000)) for mine in messages)
 
 
 def test_r5_a_rogue_sender_harms_only_itself() -> None:

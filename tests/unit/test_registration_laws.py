@@ -44,7 +44,7 @@ def told(releases: list[Release]) -> Released:
     ]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(BOUNDS, MOVES)
 def test_r1_to_r6_whatever_comes_it_is_as_the_plain_model_says(
     bounds: dict[str, Any], moves: list[Any]
