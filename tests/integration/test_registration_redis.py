@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import threading
 from collections.abc import Callable
@@ -328,3 +329,8 @@ def test_an_early_log_is_not_for_a_gate_that_is_shared(
     with pytest.raises(ValueError, match="early_log must be None with a RedisEntityStore"):
         gate(shared_redis, early_log=log)
     log.close()
+
+
+def test_a_store_can_be_sent_to_another_process_and_shows_no_password() -> None:
+    store = pickle.loads(pickle.dumps(RedisEntityStore("redis://:secret@db:1/0", name="plant")))
+    assert repr(store) == "RedisEntityStore('plant', at 'redis://db:1/0')"

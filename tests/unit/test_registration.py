@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -445,3 +446,28 @@ def test_events_tell_of_everything() -> None:
         *(("held", 1), ("displaced", 1), ("held", 1)),
         *(("registered", 1), ("released", 1), ("updated", 1), ("deregistered", 1)),
     ]
+
+
+def test_threads_that_offer_and_register_at_once_lose_nothing() -> None:
+    one = gate(telemetry_per_entity=1_000)
+    out: list[Release] = []
+    entities = [f"e{number}" for number in range(50)]
+    meet = threading.Barrier(4)
+
+    def run(part: int) -> None:
+        meet.wait()
+        for number, entity in enumerate(entities * 4):
+            if number % 4 == part and number >= 100:
+                out.extend(one.register(entity, parent="e49" if entity != "e49" else None))
+            out.extend(one.offer(entity, (part, number)))
+
+    threads = [threading.Thread(target=run, args=(part,)) for part in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert one.pending == 0
+    assert sorted(message for release in out for message in release.messages) == [
+        (part, number) for part in range(4) for number in range(200)
+    ]
+    assert sum(release.registration is not None for release in out) == 50
