@@ -4,7 +4,7 @@
 --   children       sorted set, by text: "<length of parent>:<parent><child>", of registered ones
 --   pending        sorted set: pending entity -> its number; they grow with the time of arrival
 --   since          hash: pending entity -> when it came
---   registrations  hash: pending entity -> the record that is held
+--   registrations  hash: pending entity -> the number of its registration, and the record
 --   waiting        sorted set, by text: "<length of parent>:<parent><number><child>"
 --   order          sorted set, by text: "<length of entity>:<entity>m" or "t", then a number
 --   messages       hash: that text -> the message
@@ -85,7 +85,8 @@ local function registered(entity)
 end
 
 local function held_registration(entity)
-  return redis.call('HGET', REGISTRATIONS, entity)
+  local stored = redis.call('HGET', REGISTRATIONS, entity)
+  return stored and string.sub(stored, 16)
 end
 
 local function number_of(entity)
@@ -125,13 +126,10 @@ local function forget_if_empty(entity)
   end
 end
 
+-- Without looking at its siblings: all of them may be set free at once.
 local function unlink(entity, record)
-  local start = prefix(parent_of(record))
-  for _, member in ipairs(beginning(WAITING, start)) do
-    if string.sub(member, #start + 16) == entity then
-      redis.call('ZREM', WAITING, member)
-    end
-  end
+  local number = string.sub(redis.call('HGET', REGISTRATIONS, entity), 1, 15)
+  redis.call('ZREM', WAITING, prefix(parent_of(record)) .. number .. entity)
 end
 
 -- Takes what is held: how many registrations, and the messages, metadata first.
@@ -254,8 +252,9 @@ local function hold_registration(entity, record)
     return
   end
   let_go(entity)
-  redis.call('HSET', REGISTRATIONS, entity, record)
-  redis.call('ZADD', WAITING, 0, prefix(parent_of(record)) .. next_number() .. entity)
+  local number = next_number()
+  redis.call('HSET', REGISTRATIONS, entity, number .. record)
+  redis.call('ZADD', WAITING, 0, prefix(parent_of(record)) .. number .. entity)
   report('held', entity, 1, 0, 0)
 end
 
