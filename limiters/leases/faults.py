@@ -83,14 +83,18 @@ KNOWN = (
 )
 
 
-def explained(error: Exception, where: str, key: str) -> LeaseManagerError:
-    """What `error`, of the Redis `where`, means; `key` is that of the limit.
+def explained(
+    error: Exception, where: str, key: str, commands: str = COMMANDS
+) -> LeaseManagerError:
+    """What `error`, of the Redis `where`, means; `key` is that of the limit, `commands` what its
+    user must be allowed.
 
     >>> explained(Exception("OOM command not allowed"), "redis://db:6379", "d:v1:{x}:limit")
     LeaseManagerError('Redis at redis://db:6379 has no memory left; raise its maxmemory, ...')
     """
     said = " from ".join(_chain(error))
-    commands = f"{COMMANDS} {CLUSTER_COMMANDS}" if "+cluster://" in where else COMMANDS
+    if "+cluster://" in where:
+        commands = f"{commands} {CLUSTER_COMMANDS}"
     words = next(
         (meaning for signs, meaning in KNOWN if any(sign in said for sign in signs)),
         "cannot be used: {said}",

@@ -1,0 +1,149 @@
+"""Puts a RegistrationGate before a Batcher: what the gate releases becomes operations."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any
+
+from dispatcher.batcher import Batcher
+from dispatcher.bridges.placing import Placed, place
+from dispatcher.errors import BatcherStoppedError, ImproperOrderError
+from dispatcher.operation import Operation
+from dispatcher.registration import RegistrationError, RegistrationGate, Release
+from dispatcher.watcher import Watcher
+from limiters.arguments import Seconds, function, seconds
+
+_log = logging.getLogger("dispatcher")
+
+
+class GatedSender:
+    """Takes registrations and messages as they come; what may go on is enqueued for `watcher`.
+
+    Each operation's payload is a Release: of a registration, or of one message. Its key is the
+    topmost ancestor of its entity, so that it stays in order to the end: no message goes before
+    the registration of its entity, no child before its parent, through every retry.
+
+    * `cost`: takes a Release and says what it costs. By default 1.
+    * `batchable`: whether operations may share a batch with others.
+    * `evict_interval`: how often a thread drops what the gate has held too long.
+
+    While the Batcher has no place, `register` and `offer` wait, and so do others: who came
+    first is enqueued first. If the Batcher has stopped, they raise BatcherStoppedError, and
+    `unsent` has what could not be enqueued. If an entity gets another top by an update, what
+    is on its way is not waited for.
+
+    Thread-safe. The gate is not closed. Leave the `with` block before the Batcher stops.
+
+    >>> from dispatcher import Batcher, Watcher
+    >>> from dispatcher.bridges import GatedSender
+    >>> from dispatcher.registration import MemoryEntityStore, RegistrationGate
+    >>> watcher = Watcher(lambda batch: print(*(one.payload.entity for one in batch)))
+    >>> gate = RegistrationGate(MemoryEntityStore())
+    >>> with Batcher() as batcher, GatedSender(gate, batcher, watcher) as sender:
+    ...     sender.offer("meter", 21.5)
+    ...     sender.register("meter", parent="house")
+    ...     sender.register("house")
+    house
+    meter
+    meter
+    """
+
+    def __init__(
+        self,
+        gate: RegistrationGate,
+        batcher: Batcher,
+        watcher: Watcher,
+        *,
+        cost: Callable[[Release], float] | None = None,
+        batchable: bool = False,
+        evict_interval: Seconds = 1.0,
+    ) -> None:
+        if not isinstance(gate, RegistrationGate):
+            raise ValueError(f"gate must be a RegistrationGate, not {gate!r}")
+        if cost is not None:
+            function("cost", cost)
+        self._gate = gate
+        self._batcher = batcher
+        self._watcher = watcher
+        self._cost = cost or (lambda release: 1)
+        self._batchable = batchable
+        self._interval = seconds("evict_interval", evict_interval)
+        self._turn = threading.Lock()
+        """Held from the gate to the Batcher: what the gate sets free first is enqueued first."""
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._evict, name="dispatcher-gate", daemon=True)
+        self.unsent: list[Operation] = []
+        """What was released after the Batcher had stopped, or that it refused."""
+
+    def register(self, entity: str, *, parent: str | None = None, data: Any = None) -> None:
+        """See RegistrationGate; what that sets free is enqueued."""
+        with self._turn:
+            self._send(self._gate.register(entity, parent=parent, data=data))
+
+    def offer(self, entity: str, message: Any, *, metadata: bool = False) -> None:
+        """See RegistrationGate; what may go on is enqueued."""
+        with self._turn:
+            self._send(self._gate.offer(entity, message, metadata=metadata))
+
+    def deregister(self, entity: str) -> list[str]:
+        """See RegistrationGate."""
+        with self._turn:
+            return self._gate.deregister(entity)
+
+    def start(self) -> None:
+        """Begins to drop what is held too long. Nothing else has to be started."""
+        if self._thread.ident is not None:
+            raise ImproperOrderError("this sender was started before; make a new one")
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends that. Again is no error."""
+        self._ending.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def __enter__(self) -> GatedSender:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    # Inside.
+
+    def _send(self, releases: list[Release]) -> None:
+        operations = [one for release in releases for one in self._operations(release)]
+        for number, operation in enumerate(operations):
+            placed = Placed.FULL
+            while placed is Placed.FULL:
+                # One by one: if one is refused, it alone goes to the failure callback.
+                placed = place(self._batcher, [operation])
+            if placed is Placed.STOPPED:
+                self.unsent += operations[number:]
+                raise BatcherStoppedError
+
+    def _operations(self, release: Release) -> Iterator[Operation]:
+        entity, registration, messages = release
+        parts = [Release(entity, None, (message,)) for message in messages]
+        if registration is not None:
+            parts.insert(0, Release(entity, registration, ()))
+        key = self._gate.topmost(entity)
+        for part in parts:
+            yield Operation(
+                self._watcher, self._cost(part), part, batchable=self._batchable, key=key
+            )
+
+    def _evict(self) -> None:
+        while not self._ending.wait(self._interval):
+            try:
+                self._gate.evict()
+            except RegistrationError as error:
+                _log.warning("the gate could not drop what it has held too long: %s", error)

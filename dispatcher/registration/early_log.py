@@ -1,0 +1,226 @@
+"""Early telemetry on disk: an append-only log for each entity that is not registered yet."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import struct
+import zlib
+from collections import OrderedDict
+from pathlib import Path
+
+from dispatcher.registration.errors import EntityStoreError
+from dispatcher.registration.fullest import Fullest
+from limiters.arguments import Seconds, count, optional_count, seconds
+
+_FRAME = struct.Struct("<II")
+"""Before each message: its length, and its checksum."""
+
+_ENDING = ".early"
+
+
+class _Log:
+    """What is known of one file."""
+
+    __slots__ = ("count", "number", "since", "size")
+
+    def __init__(self, number: int, since: float) -> None:
+        self.number = number
+        self.since = since
+        self.size = 0
+        self.count = 0
+
+
+class EarlyMessageLog:
+    """Keeps early telemetry in `directory`, to be handed to one gate.
+
+    * `max_bytes`: how much all logs may take together.
+    * `max_age`: how long a log may stay, from its first message on.
+    * `max_bytes_per_entity`: how much one log may take; by default a tenth of all.
+
+    A log that is full loses the older half of its messages. When all of them together are too
+    much, it is the largest one that does: who sends a lot takes places from itself alone.
+    Logs that an earlier process has left are deleted at once: they are caches, and whoever
+    sent may send again. A directory belongs to one process at a time.
+
+    Not thread-safe; the gate calls it under its lock.
+
+    >>> import tempfile
+    >>> from dispatcher.registration import EarlyMessageLog, MemoryEntityStore, RegistrationGate
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     log = EarlyMessageLog(directory, max_bytes=1_000_000, max_age=3600)
+    ...     gate = RegistrationGate(MemoryEntityStore(), early_log=log)
+    ...     _ = gate.offer("meter", 21.5)
+    ...     gate.register("meter")[0].messages
+    (21.5,)
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        max_bytes: int,
+        max_age: Seconds,
+        max_bytes_per_entity: int | None = None,
+    ) -> None:
+        self._max_bytes = count("max_bytes", max_bytes)
+        self._max_age = seconds("max_age", max_age)
+        each = optional_count("max_bytes_per_entity", max_bytes_per_entity)
+        self._each = min(max_bytes, each or max(1, max_bytes // 10))
+        self._directory = Path(directory)
+        self._logs: OrderedDict[str, _Log] = OrderedDict()
+        """The oldest first."""
+        self._total = 0
+        self._numbers = 0
+        self._largest = Fullest()
+        self.displaced: list[tuple[str, int]] = []
+        """Who lost how many messages for newer ones, until somebody takes that away."""
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        except OSError as error:
+            raise EntityStoreError(
+                f"directory must be one that can be written to, not {str(directory)!r}: {error}"
+            ) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise EntityStoreError(
+                f"directory must be one that nobody else uses; {str(directory)!r} is in use by "
+                "another gate: give each its own"
+            ) from None
+        self._delete_what_is_left()
+
+    @property
+    def size(self) -> int:
+        """How many bytes all logs take."""
+        return self._total
+
+    def append(self, entity: str, text: str, now: float) -> bool:
+        """Adds a message; False if it is too long for a log. OSError if it cannot be written:
+        then the log is as it was. Who gave way is in `displaced` in any case."""
+        body = text.encode()
+        frame = _FRAME.pack(len(body), zlib.crc32(body)) + body
+        if len(frame) > self._each:
+            return False
+        self._make_room(entity, len(frame))
+        log = self._logs.get(entity) or self._new_log(now)
+        path = self._path(entity)
+        try:
+            with path.open("ab") as file:
+                file.write(frame)
+        except OSError:
+            # Perhaps with a part of the message at its end.
+            if log.size:
+                os.truncate(path, log.size)
+            else:
+                path.unlink(missing_ok=True)
+            raise
+        self._logs[entity] = log
+        self._change(entity, log, len(frame), 1)
+        return True
+
+    def take(self, entity: str) -> list[str]:
+        """All messages that are whole, in order; their log is deleted."""
+        bodies = self._read(entity)
+        self.drop(entity)
+        return [body.decode() for body in bodies]
+
+    def drop(self, entity: str) -> int:
+        """Deletes a log; how many messages it had."""
+        log = self._logs.pop(entity, None)
+        if log is None:
+            return 0
+        self._total -= log.size
+        self._largest.put(entity, 0, 0)
+        self._path(entity).unlink(missing_ok=True)
+        return log.count
+
+    def evict(self, now: float) -> list[tuple[str, int]]:
+        """Deletes logs that are too old: whose, and how many messages they had."""
+        dropped = []
+        while self._logs:
+            entity = next(iter(self._logs))
+            if now - self._logs[entity].since < self._max_age:
+                break
+            dropped.append((entity, self.drop(entity)))
+        return dropped
+
+    def close(self) -> None:
+        """Deletes all logs, and leaves the directory to others."""
+        if self._lock >= 0:
+            self._delete_what_is_left()
+            os.close(self._lock)
+            self._lock = -1
+
+    # Inside.
+
+    def _new_log(self, now: float) -> _Log:
+        self._numbers += 1
+        return _Log(self._numbers, now)
+
+    def _path(self, entity: str) -> Path:
+        # A name may be anything, also "../../etc"; its hash may not.
+        name = hashlib.sha256(entity.encode()).hexdigest()[:40]
+        return self._directory / f"{name}{_ENDING}"
+
+    def _make_room(self, entity: str, size: int) -> None:
+        while (log := self._logs.get(entity)) is not None and log.size + size > self._each:
+            self._halve(entity)
+        while self._total + size > self._max_bytes:
+            self._halve(self._largest.victim(entity))
+
+    def _halve(self, entity: str) -> None:
+        log = self._logs[entity]
+        bodies = self._read(entity)
+        kept = bodies[(len(bodies) + 1) // 2 :]
+        lost = log.count - len(kept)
+        self.displaced.append((entity, lost))
+        if not kept:
+            self.drop(entity)
+            return
+        frames = b"".join(_FRAME.pack(len(body), zlib.crc32(body)) + body for body in kept)
+        path = self._path(entity)
+        beside = path.with_suffix(".new")
+        try:
+            # Beside it, so that a full disk leaves the messages where they are ...
+            beside.write_bytes(frames)
+            beside.replace(path)
+        except OSError:
+            # ... but then there is no room to be made but by letting go of all of them.
+            beside.unlink(missing_ok=True)
+            self.displaced[-1] = (entity, self.drop(entity))
+            return
+        self._change(entity, log, len(frames) - log.size, -lost)
+
+    def _change(self, entity: str, log: _Log, size: int, messages: int) -> None:
+        log.size += size
+        log.count += messages
+        self._total += size
+        self._largest.put(entity, log.size, log.number)
+
+    def _read(self, entity: str) -> list[bytes]:
+        """The messages up to the first that is not whole. Behind that, nothing tells where a
+        message begins."""
+        try:
+            data = self._path(entity).read_bytes()
+        except OSError:
+            return []
+        bodies, at = [], 0
+        while at + _FRAME.size <= len(data):
+            length, checksum = _FRAME.unpack_from(data, at)
+            body = data[at + _FRAME.size : at + _FRAME.size + length]
+            if len(body) < length or zlib.crc32(body) != checksum:
+                break
+            bodies.append(body)
+            at += _FRAME.size + length
+        return bodies
+
+    def _delete_what_is_left(self) -> None:
+        for ending in (_ENDING, ".new"):
+            for path in self._directory.glob(f"{'[0-9a-f]' * 40}{ending}"):
+                path.unlink(missing_ok=True)
+        self._logs.clear()
+        self._total = 0

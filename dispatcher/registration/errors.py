@@ -1,0 +1,49 @@
+"""What a gate refuses, and why; after each of these it is as it was before."""
+
+from __future__ import annotations
+
+from limiters.errors import DispatcherError
+
+
+class RegistrationError(DispatcherError):
+    """Something about the registration of entities."""
+
+
+class AutoRegistrationConflictError(RegistrationError):
+    """Explicit registration and auto-registration do not go together.
+
+    An entity whose data came first would be registered without the parent and the data that
+    its own registration brings a moment later, and nothing could correct that.
+    """
+
+    def __init__(self, entity: str | None = None) -> None:
+        self.entity = entity
+        if entity is None:
+            problem = "this gate and the others of its name do not agree on auto_register"
+        else:
+            problem = f"{entity!r} cannot be registered explicitly: auto_register is on"
+        super().__init__(
+            f"{problem}; data that overtakes a registration would register its entity with the "
+            "wrong parent and data for good, so it is one or the other for the whole gate: "
+            "turn auto_register off and register every entity, or send no registrations"
+        )
+
+
+class RegistrationCycleError(RegistrationError, ValueError):
+    """The entity would be its own ancestor, or is nested too deep to tell."""
+
+    def __init__(self, entity: str, parent: str) -> None:
+        self.entity = entity
+        self.parent = parent
+        super().__init__(
+            f"parent must be no descendant of the entity, nor have ancestors without end; "
+            f"{entity!r} cannot be registered below {parent!r}"
+        )
+
+    def __reduce__(self) -> tuple[type[RegistrationCycleError], tuple[str, str]]:
+        return type(self), (self.entity, self.parent)
+
+
+class EntityStoreError(RegistrationError):
+    """Whoever keeps the entities could not. What was asked for was not acknowledged: once the
+    reason is gone, ask for it again."""

@@ -1,0 +1,269 @@
+"""RegistrationGate: whatever is registered passes; what comes early waits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from itertools import repeat
+from types import TracebackType
+from typing import Any, Protocol
+
+from dispatcher.registration.bounds import Bounds
+from dispatcher.registration.early_log import EarlyMessageLog
+from dispatcher.registration.errors import AutoRegistrationConflictError
+from dispatcher.registration.local import LocalRoom
+from dispatcher.registration.memory import LocalStore
+from dispatcher.registration.redis import RedisEntityStore
+from dispatcher.registration.redis_room import RedisRoom
+from dispatcher.registration.release import Registration, Release
+from dispatcher.registration.reports import GATE_EVENTS, Amounts, Counts, Report
+from dispatcher.registration.written import entity_checked
+from limiters.arguments import Seconds, count, seconds
+from limiters.clock import Clock, MonotonicClock
+from limiters.events import Emitter, Event, Listener
+
+# As `Release(...)` does, without a call into Python: each message that passes makes one.
+_release: Callable[[type[Release], tuple[Any, ...]], Release] = tuple.__new__
+
+
+class Room(Protocol):
+    """Who decides, and where it is remembered."""
+
+    known: dict[str, str]
+
+    @property
+    def pending(self) -> int:
+        """See RegistrationGate; and so for the others."""
+        ...
+
+    def reports(self) -> list[Report]:
+        """What has happened since the last call."""
+        ...
+
+    def offer(self, entity: str, message: Any, metadata: bool, now: float) -> list[Release]:
+        """A message of somebody who is not in `known`."""
+        ...
+
+    def register(self, registration: Registration, now: float) -> list[Release]: ...
+    def deregister(self, entity: str) -> list[str]: ...
+    def evict(self, now: float) -> int: ...
+    def topmost(self, entity: str) -> str: ...
+    def close(self) -> None: ...
+
+
+class RegistrationGate:
+    """Lets messages of registered entities pass, and holds those that come before their
+    entity's registration, and registrations that come before those of their ancestors.
+
+    * `store`: MemoryEntityStore, SqliteEntityStore or RedisEntityStore. What it knows is loaded
+      before the first message. With RedisEntityStore, all gates of one name are one gate: what
+      one holds is released by whichever is told the registration.
+    * `telemetry_limit`, `telemetry_per_entity`: how many telemetry messages are held, in all and
+      of one entity; newer ones displace older ones. When all places are taken, whoever holds
+      the most gives way.
+    * `metadata_limit`: how many metadata messages are held, in all. None is displaced by
+      another, nor by telemetry; when all places are taken, the entity that holds the most goes.
+    * `pending_entities`: how many entities may wait. The oldest goes.
+    * `max_age`: how long an entity may wait, from its first message or registration on.
+    * `early_log`: keeps the telemetry of this gate on disk, within its own bounds.
+    * `auto_register`: register each entity at its first message, without a parent.
+
+    Names of entities are texts. Data, and messages that leave the process, are made of None,
+    bool, int, float, str, bytes, datetime, list, tuple and dict. `counts` and listeners are told
+    of everything held, released, displaced, dropped, registered, updated, deregistered and
+    corrupt; each event's `value` is how many, its `message` why, its `metadata` a Report.
+
+    Thread-safe. But between what two threads are handed there is no order: keep a lock while
+    you hand it on, as `dispatcher.bridges.GatedSender` does.
+
+    >>> from dispatcher.registration import MemoryEntityStore, RegistrationGate
+    >>> gate = RegistrationGate(MemoryEntityStore())
+    >>> gate.offer("meter", "21.5")
+    []
+    >>> gate.register("meter", parent="house")
+    []
+    >>> [release.entity for release in gate.register("house")]
+    ['house', 'meter']
+    >>> gate.offer("meter", "21.6")
+    [Release(entity='meter', registration=None, messages=('21.6',))]
+    """
+
+    def __init__(
+        self,
+        store: LocalStore | RedisEntityStore,
+        *,
+        telemetry_limit: int = 100_000,
+        telemetry_per_entity: int = 100,
+        metadata_limit: int = 100_000,
+        pending_entities: int = 10_000,
+        max_age: Seconds = 600.0,
+        early_log: EarlyMessageLog | None = None,
+        auto_register: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        if not isinstance(auto_register, bool):
+            raise ValueError(f"auto_register must be True or False, not {auto_register!r}")
+        if early_log is not None and not isinstance(early_log, EarlyMessageLog):
+            raise ValueError(f"early_log must be an EarlyMessageLog, not {early_log!r}")
+        bounds = Bounds(
+            telemetry_limit=count("telemetry_limit", telemetry_limit),
+            telemetry_per_entity=count("telemetry_per_entity", telemetry_per_entity),
+            metadata_limit=count("metadata_limit", metadata_limit),
+            pending_entities=count("pending_entities", pending_entities),
+            max_age=seconds("max_age", max_age),
+            auto_register=auto_register,
+        )
+        self._auto_register = auto_register
+        self._now = (clock or MonotonicClock()).now
+        self._lock = threading.RLock()
+        self._counts = Counts()
+        self._emitter = Emitter("RegistrationGate", GATE_EVENTS)
+        self._room: Room
+        if isinstance(store, RedisEntityStore):
+            if early_log is not None:
+                raise ValueError(
+                    "early_log must be None with a RedisEntityStore, which holds early messages "
+                    f"where all gates of its name find them, not {early_log!r}"
+                )
+            self._room = RedisRoom(store, bounds)
+        elif all(callable(getattr(store, name, None)) for name in ("load", "save", "close")):
+            self._room = LocalRoom(store, bounds, early_log)
+        else:
+            raise ValueError(f"store must be an entity store, not {store!r}")
+        self._known = self._room.known.get
+        self._damage = self._room.reports()
+        """What was found corrupt while loading; told to the first listener too."""
+        self._counts.add(self._damage)
+
+    # What comes in.
+
+    def offer(self, entity: str, message: Any, *, metadata: bool = False) -> list[Release]:
+        """Takes a message that has come, and returns what may go on now: the message, if its
+        entity is registered, else nothing. `metadata` is kept apart from telemetry, and longer.
+        EntityStoreError if a store cannot be reached that has to be asked."""
+        try:
+            if self._known(entity) is not None:
+                return [_release(Release, (entity, None, (message,)))]
+        except TypeError:  # it has no hash, and is refused as any other that is no text
+            pass
+        entity_checked("entity", entity)
+        with self._lock, self._telling():
+            return self._room.offer(entity, message, metadata, self._now())
+
+    def offer_many(self, messages: Iterable[tuple[str, Any]]) -> list[Release]:
+        """The same for many messages, each with its entity: telemetry, in order."""
+        pairs = list(messages)
+        entities = [entity for entity, _ in pairs]
+        if all(map(self._known, entities)):
+            bodies = zip(message for _, message in pairs)
+            return list(map(_release, repeat(Release), zip(entities, repeat(None), bodies)))
+        return [release for one, message in pairs for release in self.offer(one, message)]
+
+    def register(
+        self, entity: str, *, parent: str | None = None, data: Any = None
+    ) -> list[Release]:
+        """Takes a registration, and returns what it sets free, parents before children: nothing
+        while an ancestor is missing, nor if it was known and has not changed. `data` is the
+        user's. When it returns, the store has it.
+
+        RegistrationCycleError, AutoRegistrationConflictError or EntityStoreError if it is
+        refused; then nothing has changed."""
+        entity_checked("entity", entity)
+        if parent is not None:
+            entity_checked("parent", parent)
+        if self._auto_register:
+            raise AutoRegistrationConflictError(entity)
+        with self._lock, self._telling():
+            return self._room.register(Registration(entity, parent, data), self._now())
+
+    def deregister(self, entity: str) -> list[str]:
+        """Forgets an entity, what is held of it, and its registered descendants, since they have
+        no parent any more. Returns who was removed, parents before children. Messages that come
+        afterwards wait for a new registration."""
+        entity_checked("entity", entity)
+        with self._lock, self._telling():
+            return self._room.deregister(entity)
+
+    def evict(self, now: float | None = None) -> int:
+        """Drops what has been held too long, and returns of how many entities. To be called now
+        and then where nothing else calls the gate: every other call does it as well. `now` is
+        of the gate's clock; with a RedisEntityStore, the server's time counts."""
+        with self._lock, self._telling():
+            return self._room.evict(self._now() if now is None else now)
+
+    # What it knows.
+
+    @property
+    def pending(self) -> int:
+        """How many entities wait, with their messages or their registration."""
+        with self._lock:
+            return self._room.pending
+
+    @property
+    def counts(self) -> dict[str, Amounts]:
+        """How much was held, released, and so on, by the names of the events. What was held is
+        what was released, displaced, dropped or found corrupt, and what waits. With a
+        RedisEntityStore, that is so for the sums of all gates."""
+        with self._lock:
+            return self._counts.read()
+
+    def topmost(self, entity: str) -> str:
+        """The ancestor of a registered entity that has no parent: what orders messages of a
+        whole family. It may be the entity itself."""
+        with self._lock:
+            return self._room.topmost(entity)
+
+    def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
+        """Calls `fn(event)` for the events named, or for all of them, on a thread of its own:
+        a listener that is slow or raises harms nothing."""
+        listener = self._emitter.add_listener(fn, *names)
+        with self._lock:
+            damage, self._damage = self._damage, []
+            self._emit(damage)
+        return listener
+
+    # Its end.
+
+    def close(self) -> None:
+        """Lets go of the store and the log. What is still held in memory is gone with it."""
+        with self._lock:
+            self._room.close()
+        self._emitter.close()
+
+    def __enter__(self) -> RegistrationGate:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _telling(self) -> _Telling:
+        return _Telling(self)
+
+    def _tell(self) -> None:
+        reports = self._room.reports()
+        self._counts.add(reports)
+        self._emit(reports)
+
+    def _emit(self, reports: list[Report]) -> None:
+        for report in reports:
+            self._emitter.emit(report.name, report.total, report.reason, report)
+
+
+class _Telling:
+    """Tells what has happened in its block, also if that ended with an error."""
+
+    __slots__ = ("_gate",)
+
+    def __init__(self, gate: RegistrationGate) -> None:
+        self._gate = gate
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        self._gate._tell()

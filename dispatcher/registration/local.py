@@ -1,0 +1,182 @@
+"""The gate of one process: its entities in a dict, and in a store that outlives it."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from dispatcher.registration.bounds import MOST_DEEP, Bounds
+from dispatcher.registration.early_log import EarlyMessageLog
+from dispatcher.registration.errors import RegistrationCycleError
+from dispatcher.registration.memory import LocalStore
+from dispatcher.registration.release import Registration, Release
+from dispatcher.registration.reports import (
+    CORRUPT,
+    DEREGISTERED,
+    REGISTERED,
+    RELEASED,
+    UPDATED,
+    Report,
+)
+from dispatcher.registration.waiting import Waiting
+from dispatcher.registration.written import parent_of, record_of
+
+
+class LocalRoom:
+    """Decides; `Waiting` remembers, the store keeps. Not thread-safe, but `known` may be read
+    at any time: an entity is in it from when it is registered for good."""
+
+    def __init__(
+        self, store: LocalStore, bounds: Bounds, early_log: EarlyMessageLog | None
+    ) -> None:
+        self._store = store
+        self._bounds = bounds
+        self._log = early_log
+        self._waiting = Waiting(bounds, early_log)
+        self.known, damage = store.load()
+        self._waiting.reports += [Report(CORRUPT, "", 1, reason=words) for words in damage]
+        self._children: dict[str, dict[str, None]] | None = None
+        """Of registered entities. Made when it is first needed: loading should be quick."""
+        self._topmost: dict[str, str] = {}
+
+    @property
+    def pending(self) -> int:
+        """How many entities wait."""
+        return len(self._waiting)
+
+    def reports(self) -> list[Report]:
+        """What has happened since the last call."""
+        reports, self._waiting.reports = self._waiting.reports, []
+        return reports
+
+    def offer(self, entity: str, message: Any, metadata: bool, now: float) -> list[Release]:
+        """Law R1 and R2."""
+        self._waiting.evict(now)
+        if entity in self.known:
+            return [Release(entity, None, (message,))]
+        if self._bounds.auto_register:
+            (release,) = self._admit(Registration(entity), record_of(None, None))
+            return [release._replace(messages=(*release.messages, message))]
+        if metadata:
+            self._waiting.hold_metadata(entity, message, now)
+        else:
+            self._waiting.hold_telemetry(entity, message, now)
+        return []
+
+    def register(self, registration: Registration, now: float) -> list[Release]:
+        """Law R3, R4 and R6."""
+        self._waiting.evict(now)
+        entity, parent, data = registration
+        record = record_of(parent, data)
+        if self.known.get(entity) == record:
+            self._waiting.forget_registration(entity)
+            return []
+        if parent is not None:
+            self._check_ancestors(entity, parent)
+            if parent not in self.known:
+                self._waiting.hold_registration(registration, record, now)
+                return []
+        return self._admit(registration, record)
+
+    def deregister(self, entity: str) -> list[str]:
+        """Forgets it, what is held of it, and all its descendants, which nobody could place."""
+        self._waiting.drop(entity, "it was deregistered")
+        if entity not in self.known:
+            return []
+        removed, children = [entity], self._children_of_known()
+        for one in removed:
+            removed += children.get(one, ())
+        self._store.save({}, removed)
+        for one in removed:
+            self._unlink(one, parent_of(self.known.pop(one)))
+            self._waiting.reports.append(Report(DEREGISTERED, one, 1))
+        self._topmost.clear()
+        return removed
+
+    def evict(self, now: float) -> int:
+        """Law R5."""
+        return self._waiting.evict(now)
+
+    def topmost(self, entity: str) -> str:
+        """The ancestor at the top; the entity itself, if it has no parent or is not known."""
+        found = self._topmost.get(entity)
+        if found is None:
+            found, path = entity, []
+            while found in self.known and (parent := parent_of(self.known[found])) is not None:
+                path.append(found)
+                found = parent
+            self._topmost.update(dict.fromkeys(path, found))
+        return found
+
+    def close(self) -> None:
+        """Lets go of the store and the log."""
+        self._store.close()
+        if self._log is not None:
+            self._log.close()
+
+    # Inside.
+
+    def _admit(self, registration: Registration, record: str) -> list[Release]:
+        """Registers it, and every held descendant: parents before children. The store comes
+        first: if it fails, nothing has changed."""
+        family = {registration.entity: (registration, record)}
+        queue = deque(family)
+        while queue:
+            for child in self._waiting.children(queue.popleft()):
+                pending = self._waiting.get(child)
+                assert pending is not None
+                assert pending.registration is not None
+                if child not in family:
+                    family[child] = (pending.registration, pending.record)
+                    queue.append(child)
+        self._store.save({entity: record for entity, (_, record) in family.items()})
+        return [self._release(one, record) for one, record in family.values()]
+
+    def _release(self, registration: Registration, record: str) -> Release:
+        entity = registration.entity
+        held, messages = self._waiting.take(entity)
+        reports = self._waiting.reports
+        before = self.known.get(entity)
+        reports.append(Report(REGISTERED if before is None else UPDATED, entity, 1))
+        if any(held):
+            reports.append(Report(RELEASED, entity, *held))
+        if before is not None:
+            self._unlink(entity, parent_of(before))
+            self._topmost.clear()
+        self.known[entity] = record
+        if self._children is not None and registration.parent is not None:
+            self._children.setdefault(registration.parent, {})[entity] = None
+        return Release(entity, registration, messages)
+
+    def _check_ancestors(self, entity: str, parent: str) -> None:
+        """Whoever is registered may have a registration held as well, that brings another
+        parent: neither may lead back."""
+        above, found = {parent}, [parent]
+        for one in found:
+            if one == entity or len(found) > MOST_DEEP:
+                raise RegistrationCycleError(entity, parent)
+            pending = self._waiting.get(one)
+            held = pending.registration if pending is not None else None
+            for next_one in (
+                held.parent if held is not None else None,
+                parent_of(self.known[one]) if one in self.known else None,
+            ):
+                if next_one is not None and next_one not in above:
+                    above.add(next_one)
+                    found.append(next_one)
+
+    def _children_of_known(self) -> dict[str, dict[str, None]]:
+        if self._children is None:
+            self._children = {}
+            for entity, record in self.known.items():
+                parent = parent_of(record)
+                if parent is not None:
+                    self._children.setdefault(parent, {})[entity] = None
+        return self._children
+
+    def _unlink(self, entity: str, parent: str | None) -> None:
+        if self._children is not None and parent is not None:
+            siblings = self._children.get(parent, {})
+            siblings.pop(entity, None)
+            if not siblings:
+                self._children.pop(parent, None)

@@ -1,0 +1,9 @@
+-- Drops what has been held too long. It comes after gate.lua.
+--
+-- KEYS   see gate.lua
+-- ARGV   see gate.lua
+-- Reply  see gate.lua
+
+return serve(function()
+  evict()
+end)

@@ -1,0 +1,134 @@
+"""RedisEntityStore: what a gate knows and holds, in a Redis that many processes share."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from dispatcher.registration.errors import EntityStoreError
+from limiters.arguments import Seconds, seconds
+from limiters.leases.connection import Connection
+from limiters.leases.faults import explained
+from limiters.leases.scripts import FORMAT, Script, of_source
+
+if TYPE_CHECKING:
+    from redis import Redis, RedisCluster
+
+KEYS = (
+    *("entities", "children", "pending", "since", "registrations", "waiting", "order"),
+    *("messages", "telemetry", "metadata", "totals", "replies", "heard"),
+)
+
+COMMANDS = (
+    "+evalsha +eval +del +hdel +hget +hincrby +hset +time +zadd +zcard +zrange +zrangebylex "
+    "+zrangebyscore +zrem +zrevrange +zscore"
+)
+"""What a user of Redis must be allowed to do."""
+
+
+def _script(name: str) -> Script:
+    folder = Path(__file__).parent / "lua"
+    return of_source(
+        "\n".join((folder / f"{one}.lua").read_text("utf-8") for one in ("gate", name))
+    )
+
+
+OFFER, REGISTER, DEREGISTER, EVICT, LOOK = map(
+    _script, ("offer", "register", "deregister", "evict", "look")
+)
+
+
+class RedisEntityStore:
+    """Makes one gate of all the gates called `name`, in any number of processes: registered
+    entities, and all that is held, are in Redis 6.2 or newer, Valkey, Sentinel or Cluster. Each
+    call of a gate is one script, so that whatever processes do at once comes out as if one
+    had done it after the other.
+
+    The URL is as that of RedisLeaseManager; a client handed in is used as it is, and never
+    closed. No step of a call takes longer than `timeout`. A call whose reply is lost is sent
+    again, and carried out once; if that fails too, EntityStoreError says why, and what the
+    call set free comes out of the next one.
+
+    A gate remembers whom it knows to be registered, so that their messages pass without a
+    call; at least every `refresh` seconds it asks whether that still holds. So a removal by
+    another process is seen that much later. While Redis cannot be reached, they pass.
+
+    Thread-safe, and safe to be used on both sides of a fork; but each process needs a gate of
+    its own.
+
+    >>> from dispatcher.registration import RedisEntityStore
+    >>> RedisEntityStore("redis://:secret@localhost:6379/0", name="plant")
+    RedisEntityStore('plant', at 'redis://localhost:6379/0')
+    """
+
+    def __init__(
+        self,
+        url_or_client: str | Redis | RedisCluster,
+        *,
+        name: str,
+        prefix: str = "dispatcher",
+        timeout: Seconds = 1.0,
+        refresh: Seconds = 1.0,
+    ) -> None:
+        for parameter, value in (("name", name), ("prefix", prefix)):
+            if not isinstance(value, str) or not value:
+                raise ValueError(f"{parameter} must be a text that is not empty, not {value!r}")
+        if set("{}") & set(prefix):
+            raise ValueError(
+                f"prefix must be without braces, not {prefix!r}: "
+                "they would spread the keys of one gate over a cluster"
+            )
+        self._name = name
+        self.refresh = seconds("refresh", refresh)
+        tag = f"{prefix}:{FORMAT}:{{{quote(name, safe='')}}}:gate"
+        self.keys = tuple(f"{tag}:{key}" for key in KEYS)
+        self._connection = Connection(url_or_client, seconds("timeout", timeout))
+
+    @property
+    def name(self) -> str:
+        """What is shared: same name, same gate."""
+        return self._name
+
+    @property
+    def where(self) -> str:
+        """Where its Redis is: the URL without what is secret in it."""
+        return self._connection.where
+
+    def __repr__(self) -> str:
+        return f"RedisEntityStore({self._name!r}, at {self.where!r})"
+
+    def delete(self) -> None:
+        """Forgets the gate: all entities, and all that is held."""
+        self._execute("DEL", *self.keys)
+
+    def close(self) -> None:
+        """Lets go of its connections. Those handed in stay open."""
+        self._connection.close()
+
+    def run(self, script: Script, arguments: list[str | bytes]) -> list[Any]:
+        """Runs a script of the gate's. EntityStoreError if there is no answer."""
+        import redis
+
+        words = (len(self.keys), *self.keys, *arguments)
+        try:
+            answer: list[Any] = self._execute("EVALSHA", script.sha, *words)
+        except EntityStoreError as error:
+            if not isinstance(error.__cause__, redis.exceptions.NoScriptError):
+                raise
+            # The server keeps the script from now on.
+            answer = self._execute("EVAL", script.source, *words)
+        return answer
+
+    def _execute(self, *words: Any) -> Any:
+        try:
+            return self._connection.client().execute_command(*words)
+        except Exception as error:  # not all that a client raises is a RedisError
+            told = explained(error, self._connection.where, self.keys[0], COMMANDS)
+            raise EntityStoreError(str(told)) from error
+
+
+def new_gate() -> str:
+    """A name for one gate of one process, that no other has."""
+    return uuid.uuid4().hex

@@ -1,0 +1,73 @@
+"""What a gate tells of what it did, and how that is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+HELD = "held"
+RELEASED = "released"
+DISPLACED = "displaced"
+DROPPED = "dropped"
+REGISTERED = "registered"
+UPDATED = "updated"
+DEREGISTERED = "deregistered"
+CORRUPT = "corrupt"
+ERROR = "error"
+
+GATE_EVENTS = frozenset(
+    {HELD, RELEASED, DISPLACED, DROPPED, REGISTERED, UPDATED, DEREGISTERED, CORRUPT, ERROR}
+)
+
+
+class Report(NamedTuple):
+    """One thing that happened to what was held, or to an entity; the `metadata` of an event.
+
+    `name` is the event's; `reason` says why something was displaced or dropped.
+    """
+
+    name: str
+    entity: str
+    registrations: int = 0
+    metadata: int = 0
+    telemetry: int = 0
+    reason: str = ""
+
+    @property
+    def total(self) -> int:
+        """How many messages and registrations it is about."""
+        return self.registrations + self.metadata + self.telemetry
+
+
+class Amounts(NamedTuple):
+    """How many of each there were."""
+
+    registrations: int = 0
+    metadata: int = 0
+    telemetry: int = 0
+
+
+class Counts:
+    """Sums of reports, by name. What was held is, exactly, what was released, displaced, dropped,
+    found corrupt, and what is held still. Not thread-safe.
+
+    >>> counts = Counts()
+    >>> counts.add([Report(HELD, "meter", telemetry=1)])
+    >>> counts.read()["held"].telemetry
+    1
+    """
+
+    def __init__(self) -> None:
+        self._sums = {name: [0, 0, 0] for name in GATE_EVENTS}
+
+    def add(self, reports: Iterable[Report]) -> None:
+        """Adds to the sums."""
+        for report in reports:
+            sums = self._sums[report.name]
+            sums[0] += report.registrations
+            sums[1] += report.metadata
+            sums[2] += report.telemetry
+
+    def read(self) -> dict[str, Amounts]:
+        """The sums; a copy."""
+        return {name: Amounts(*sums) for name, sums in self._sums.items()}

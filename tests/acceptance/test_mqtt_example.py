@@ -1,0 +1,48 @@
+"""The example with an MQTT broker: with mosquitto, and with a plain one where that is missing.
+
+`.ci/run` installs mosquitto and sets REQUIRE_MOSQUITTO: there, that it is missing is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.processes import ROOT
+from tests.servers.mqtt import PlainBroker
+
+PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
+REQUIRED = bool(os.environ.get("REQUIRE_MOSQUITTO"))
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "examples/early_messages_from_mqtt.py", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(
+    not REQUIRED and shutil.which("mosquitto", path=PATH) is None,
+    reason="there is no mosquitto here: apt-get install mosquitto; the plain broker stands in",
+)
+def test_r4_and_r6_the_seeds_topics_in_the_wrong_order_through_mosquitto() -> None:
+    done = run()
+    assert done.returncode == 0, done.stderr
+    assert "broker: mosquitto" in done.stdout
+    assert "done: nothing was dropped, and all of it in order" in done.stdout
+
+
+def test_r4_and_r6_the_seeds_topics_in_the_wrong_order_through_any_broker() -> None:
+    with PlainBroker() as broker:
+        done = run(broker.place)
+    assert done.returncode == 0, done.stderr
+    assert "done: nothing was dropped, and all of it in order" in done.stdout
