@@ -89,8 +89,14 @@ def explained(error: Exception, where: str, key: str) -> LeaseManagerError:
     >>> explained(Exception("OOM command not allowed"), "redis://db:6379", "d:v1:{x}:limit")
     LeaseManagerError('Redis at redis://db:6379 has no memory left; raise its maxmemory, ...')
     """
+    return LeaseManagerError(in_words(error, where, key, COMMANDS))
+
+
+def in_words(error: Exception, where: str, key: str, commands: str) -> str:
+    """The same as a text; `commands` are what a user must be allowed to do."""
     said = " from ".join(_chain(error))
-    commands = f"{COMMANDS} {CLUSTER_COMMANDS}" if "+cluster://" in where else COMMANDS
+    if "+cluster://" in where:
+        commands = f"{commands} {CLUSTER_COMMANDS}"
     words = next(
         (meaning for signs, meaning in KNOWN if any(sign in said for sign in signs)),
         "cannot be used: {said}",
@@ -101,7 +107,7 @@ def explained(error: Exception, where: str, key: str) -> LeaseManagerError:
         prefix=key.partition(":v1:{")[0],
         commands=commands,
     )
-    return LeaseManagerError(f"Redis at {where} {words}")
+    return f"Redis at {where} {words}"
 
 
 def _chain(error: BaseException | None) -> Iterator[str]:
