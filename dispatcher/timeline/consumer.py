@@ -244,8 +244,15 @@ class Consumer:
                 self._agenda.assign(own)
 
     def _look(self) -> None:
-        for seen in look(self._topic):
-            self._agenda.learn(*seen)
+        for bucket, seen in look(self._topic):
+            if seen is None:
+                self._put_off(bucket)
+            else:
+                self._agenda.learn(bucket, *seen)
+
+    def _put_off(self, bucket: int) -> None:
+        now_ms = self._topic.server.clock.now_ms()
+        self._agenda.put_off(bucket, now_ms + LOOK_AGAIN * 1000)
 
     def _lease(self, limit: int, length_ms: int) -> Leases:
         """What is due in the buckets whose turn it is, as far as is known."""
@@ -278,7 +285,7 @@ class Consumer:
         for (bucket, _), answer in zip(wave, answers, strict=True):
             if isinstance(answer, TimelineError):
                 refused = answer
-                self._agenda.put_off(bucket, self._topic.server.clock.now_ms() + LOOK_AGAIN * 1000)
+                self._put_off(bucket)
                 continue
             _, heads, more, blob, given_up = answer
             until, waiting, leased = _HEADS.unpack(heads)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.server import COUNT, LOOK, TOTALS
@@ -23,14 +24,39 @@ STATES = ("new", "lost", "waiting", "processing", "dead")
 _SEEN = struct.Struct("<ddI")
 
 
-def look(topic: Topic) -> Iterator[tuple[int, float, float, int]]:
-    """Each bucket, when the first of waiting and of leased is due, and how many are due."""
+class Seen(NamedTuple):
+    """When the first of waiting and of leased is due, and how many are due now."""
+
+    waiting: float
+    leased: float
+    due: int
+
+
+def look(topic: Topic) -> Iterator[tuple[int, Seen | None]]:
+    """Each bucket, and what is seen there; None where there is no answer. TimelineError if there
+    is none at all: a node that is gone must not hide what is due on the others."""
     groups = groups_of(topic, AT_ONCE)
-    for buckets, answer in zip(
-        groups, _asked(topic, LOOK, groups, "waiting", "leased"), strict=True
-    ):
+    answers = topic.server.run_each(
+        LOOK, [(topic.layout.some(buckets, "waiting", "leased"), ()) for buckets in groups]
+    )
+    if all(isinstance(answer, TimelineError) for answer in answers):
+        raise answers[0]
+    for buckets, answer in zip(groups, answers, strict=True):
+        if isinstance(answer, TimelineError):
+            yield from ((bucket, None) for bucket in buckets)
+            continue
         for bucket, seen in zip(buckets, _SEEN.iter_unpack(answer[1]), strict=True):
-            yield bucket, *seen
+            yield bucket, Seen(*seen)
+
+
+def heads(topic: Topic) -> tuple[float, float]:
+    """When the first of all that wait, and of all that are leased, is due."""
+    groups = groups_of(topic, AT_ONCE)
+    waiting = leased = math.inf
+    for answer in _asked(topic, LOOK, groups, "waiting", "leased"):
+        for seen in map(Seen._make, _SEEN.iter_unpack(answer[1])):
+            waiting, leased = min(waiting, seen.waiting), min(leased, seen.leased)
+    return waiting, leased
 
 
 def counts(topic: Topic, edges: Sequence[float], *, relative: bool) -> list[dict[str, int]]:

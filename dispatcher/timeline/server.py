@@ -15,10 +15,11 @@ from limiters.leases.script import Script, from_files
 
 COMMANDS = (
     "&{prefix}:* +evalsha +eval +exists +hdel +hexists +hget +hincrby +hmget +hscan +hset +hsetnx "
-    "+info +publish +subscribe +time +unsubscribe +wait +waitaof +zadd +zcard +zcount +zmscore "
+    "+info +publish +subscribe +time +unsubscribe +wait +zadd +zcard +zcount +zmscore "
     "+zrange +zrangebylex +zrangebyscore +zrem +zremrangebyscore +zscan +zscore"
 )
-"""What a user of Redis must be allowed to do, and the channels it must be allowed to use."""
+"""What a user of Redis must be allowed to do, and the channels it must be allowed to use; and
++waitaof, for Durability.AOF, where the server knows that."""
 
 ON_ONE_WAY = 64
 """How many scripts are sent before the first answer is read."""
@@ -74,14 +75,14 @@ class Server:
         With a command `then`, that is sent on each connection after its calls, and the answers
         to them are pairs: what the script says, and what that command does.
         """
+        client = self.connection.client()
         if self.is_cluster:
-            client = self.connection.client()
-            return [self._run_in_cluster(client, script, call, then) for call in calls]
+            if then:
+                return self._run_on_each_node(client, script, calls, then)
+            return [self._run_in_cluster(client, script, call) for call in calls]
         answers: list[Any] = []
         for at in range(0, len(calls), ON_ONE_WAY):
-            answers += self._run_on_one_way(
-                self.connection.client(), script, calls[at : at + ON_ONE_WAY], then
-            )
+            answers += self._run_on_one_way(client, script, calls[at : at + ON_ONE_WAY], then)
         return answers
 
     def refused(self, error: Exception, key: bytes) -> TimelineUnavailableError:
@@ -89,18 +90,30 @@ class Server:
         where = self.connection.where
         return TimelineUnavailableError(in_words(error, where, key.decode(), self._commands))
 
-    def _run_in_cluster(
-        self, client: Any, script: Script, call: Call, then: Sequence[Any]
-    ) -> list[Any] | TimelineUnavailableError:
-        keys, arguments = call
-        if then:
-            # What waits for replicas waits for what its own connection has written.
+    def _run_on_each_node(
+        self, client: Any, script: Script, calls: Sequence[Call], then: Sequence[Any]
+    ) -> list[Any]:
+        """What waits for replicas waits for what its own connection has written."""
+        answers: list[Any] = [None] * len(calls)
+        places: dict[str, list[int]] = {}
+        nodes: dict[str, Any] = {}
+        for at, (keys, _) in enumerate(calls):
             try:
                 node = client.get_node_from_key(keys[0])
-                owner = client.get_redis_connection(node)
+                nodes[node.name] = client.get_redis_connection(node)
+                places.setdefault(node.name, []).append(at)
             except Exception as error:
-                return self.refused(error, keys[0])
-            return self._run_on_one_way(owner, script, [call], then)[0]  # type: ignore[no-any-return]
+                answers[at] = self.refused(error, keys[0])
+        for name, mine in places.items():
+            said = self._run_on_one_way(nodes[name], script, [calls[at] for at in mine], then)
+            for at, answer in zip(mine, said, strict=True):
+                answers[at] = answer
+        return answers
+
+    def _run_in_cluster(
+        self, client: Any, script: Script, call: Call
+    ) -> list[Any] | TimelineUnavailableError:
+        keys, arguments = call
         words = (len(keys), *keys, *arguments)
         try:
             asked = time.monotonic()

@@ -11,7 +11,7 @@ from dispatcher.timeline.consumer import Consumer
 from dispatcher.timeline.durability import Durably
 from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.layout import Layout
-from dispatcher.timeline.looking import counts, look, totals
+from dispatcher.timeline.looking import counts, heads, totals
 from dispatcher.timeline.message import Snapshot
 from dispatcher.timeline.outcomes import Status
 from dispatcher.timeline.producer import Producer
@@ -170,10 +170,8 @@ class Timeline:
     def stats(self) -> Stats:
         """What there is, what there was, and how late it is."""
         [found] = counts(self._topic, [-math.inf, math.inf], relative=False)
-        seen = list(look(self._topic))
+        waiting, leased = heads(self._topic)
         now_ms = self._server.clock.now_ms()
-        oldest = min(min(waiting, leased) for _, waiting, leased, _ in seen)
-        next_due = min(waiting for _, waiting, _, _ in seen)
         created, deleted, remembered = totals(self._topic)
         _, members = self._server.run(JOIN, [self._topic.layout.members], [b"", b""])
         return Stats(
@@ -181,8 +179,8 @@ class Timeline:
             created=created,
             deleted=deleted,
             remembered=remembered,
-            backlog_age=max(0.0, (now_ms - oldest) / 1000),
-            next_due=None if next_due == math.inf else int(next_due),
+            backlog_age=max(0.0, (now_ms - min(waiting, leased)) / 1000),
+            next_due=None if waiting == math.inf else int(waiting),
             consumers=len(members) // 2,
             drift=self.drift,
         )

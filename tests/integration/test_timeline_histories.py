@@ -233,8 +233,7 @@ class Histories(RuleBasedStateMachine):
     def is_own(self, consumer: Consumer, name: str) -> bool:
         keys = self.timeline._topic.layout
         return any(
-            self.hands._client.hexists(keys.keys(bucket)[2], name)  # type: ignore[arg-type]
-            for bucket in consumer._buckets
+            self.hands._client.hexists(keys.keys(bucket)[2], name) for bucket in consumer._buckets
         )
 
     @rule(
@@ -344,7 +343,7 @@ def test_t1_to_t10_the_server_answers_as_the_model_does(shared_redis: EmbeddedRe
     class OnThisServer(Histories):
         url = shared_redis.url
 
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         OnThisServer,
         settings=settings(
             max_examples=40,
