@@ -14,6 +14,7 @@ from benchmarks import (
     sharing,
     simulation,
     throughput,
+    timeline,
 )
 from benchmarks.figures import Figure
 
@@ -26,6 +27,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "asking": asking.run,
     "sharing": sharing.run,
     "simulation": simulation.run,
+    "timeline": timeline.run,
 }
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MOST_BINS = 10_000
 
-SWEPT_AT_ONCE = 500
+SWEPT_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)

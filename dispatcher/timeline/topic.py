@@ -15,7 +15,7 @@ from dispatcher.timeline.server import SETTINGS, Server
 BUCKETS = 64
 """How many a topic has unless its first user says otherwise."""
 
-AT_ONCE = 200
+AT_ONCE = 100
 """How many messages one script works on at most, so that none blocks Redis for long."""
 
 BYTES_AT_ONCE = 1_048_576

@@ -187,9 +187,17 @@ class Histories(RuleBasedStateMachine):
                 expected = ("Snapshot", facts)
             assert shown(outcome) == expected
 
-    @rule(name=st.sampled_from(CONSUMERS), limit=st.integers(1, 9), length=DELAYS)
-    def lease(self, name: str, limit: int, length: int) -> None:
+    @rule(
+        name=st.sampled_from(CONSUMERS),
+        limit=st.integers(1, 9),
+        length=DELAYS,
+        insists=st.booleans(),
+    )
+    def lease(self, name: str, limit: int, length: int, insists: bool) -> None:
         consumer = self.consumers[name]
+        if insists:  # and asks the server, although it knows that nothing is due
+            for bucket in range(BUCKETS):
+                consumer._agenda.learn(bucket, 0, 0, 9)
         due = {
             key: one
             for key, one in self.known.items()

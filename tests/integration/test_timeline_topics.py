@@ -430,7 +430,7 @@ def test_t10_no_script_is_given_more_than_it_may(
     monkeypatch.setattr(timeline._server, "run_each", spy)
     timeline.producer("us").create([Message(n) for n in range(1_000)])
     assert len(timeline.consumer("c").lease(1_000, for_=30)) == 1_000
-    assert max(asked) == 200
+    assert max(asked) == 100
 
 
 def test_generated_ids_go_to_few_buckets_at_once_and_to_all_in_turn(

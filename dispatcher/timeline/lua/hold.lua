@@ -11,6 +11,7 @@ local time = ARGV[4] == '1' and FROM_NOW + tonumber(ARGV[5]) or tonumber(ARGV[5]
 local remember_ms, leases = tonumber(ARGV[6]), ARGV[7]
 local before = head_of(WAITING)
 local answers, ids, tokens, states, at = {}, {}, {}, {}, 1
+local places, texts = {}, {} -- of those that are extended, written together
 
 redis.call('HDEL', STATES, '') -- see bucket.lua: whoever is full can be emptied
 
@@ -19,8 +20,8 @@ local actions = {}
 function actions.extend(id, state)
   state.ends = math.max(state.ends, time)
   state.version = state.version + 1
-  redis.call('ZADD', LEASED, state.ends, id)
-  redis.call('HSET', STATES, id, text_of(state))
+  places[#places + 1], places[#places + 2] = state.ends, id
+  texts[#texts + 1], texts[#texts + 2] = id, text_of(state)
   return answer(DONE, 0, state.ends, state)
 end
 
@@ -61,7 +62,8 @@ while at <= #leases do
   ids[#ids + 1] = string.sub(leases, at, at + id_length - 1)
   at = at + id_length
 end
-local stored, ends = redis.call('HMGET', STATES, unpack(ids)), redis.call('ZMSCORE', LEASED, unpack(ids))
+local stored = redis.call('HMGET', STATES, unpack(ids))
+local ends = redis.call('ZMSCORE', LEASED, unpack(ids))
 for i, id in ipairs(ids) do
   if stored[i] and not states[id] then
     states[id] = state_of(stored[i])
@@ -70,6 +72,10 @@ for i, id in ipairs(ids) do
 end
 for i, id in ipairs(ids) do
   answers[i] = act(id, tokens[i])
+end
+if #places > 0 then
+  redis.call('ZADD', LEASED, unpack(places))
+  redis.call('HSET', STATES, unpack(texts))
 end
 finish_removing(remember_ms)
 tell_if_earlier(before, channel, bucket)
