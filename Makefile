@@ -34,8 +34,9 @@ $(VENV)/.installed: pyproject.toml
 demo: install
 	@$(BIN)/dispatcher demo
 
+# Most tests of processes and servers wait: three at a time keep two cores busy.
 test: install
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses 3 --dist worksteal
 
 check: install
 	$(BIN)/ruff format --check .

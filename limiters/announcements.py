@@ -52,13 +52,15 @@ class Announcements:
             self._emit(events.DISCONNECTED, 0, message, error)
         if message not in self._troubles and len(self._troubles) < MOST_TOLD:
             self._troubles.add(message)
-            _log.warning("%s; until it is, only reserved capacity is used", message)
+            _log.warning("no shared capacity but what is still held: %s", message)
             self._emit(events.ERROR, 0, message, error)
 
     def reply(self, reply: Reply, news: News) -> None:
         """The lease manager has answered."""
         self._troubles.clear()
         if not self._connected:
+            if self._connected is False:
+                _log.warning("the lease manager answers again: shared capacity is asked for")
             self._connected = True
             self._emit(events.CONNECTED)
         if news.disowned:

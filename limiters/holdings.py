@@ -4,7 +4,8 @@ to ask next. Pure: whoever drives it tells the time, sends the requests and brin
 The rules that keep every window within the limit, on this side:
 
 * A request is sent again, as it is, until it is answered: then it is known what became of
-  everything in it. There is never a second one under way.
+  everything in it. There is never a second one under way. But its proof of a lease is left
+  out once that lease is over.
 * What is released stops being spent when the request is made, and takes its part of the
   ledger along. What is set aside, or charged and not begun, is covered by what is kept.
 * Leases are reckoned from before the request was sent, less a margin for clocks that do not
@@ -19,7 +20,7 @@ from dataclasses import dataclass, replace
 from limiters.leases import ranges
 from limiters.leases.messages import History, Reply, Request, Terms, partitions_of
 from limiters.leases.ranges import EMPTY, Ranges
-from limiters.window import Tenure, WindowLedger
+from limiters.window import UNEVEN_BURST, Tenure, WindowLedger
 
 DRIFT = 0.01
 """The share by which an instance's clock may run slower than the coordinator's."""
@@ -36,9 +37,9 @@ SOONEST = 0.05
 LATEST = 1.5
 """How many sync intervals a request may be put off, to when something is expected."""
 
-BURST = 0.3
-"""The share of a period's worth that may go at once. More than for a limit of one's own: what
-comes along with a partition was spent at other times than one's own, and room comes back then."""
+MOST_SHORT = 0.5
+"""The share of the time that it counts at most as being short of capacity: so it asks for no
+more than twice what it spent. Whoever could spend even more asks again a little later."""
 
 SLICES = 200
 """What was spent is told in slices of a period, rounded to the later end."""
@@ -81,7 +82,7 @@ class Holdings:
         self.label = label
         self.held = EMPTY
         self.tenure = Tenure(-math.inf)
-        self.ledger = WindowLedger(0.0, terms.period_ms / 1000, drift=WINDOW_DRIFT, burst=BURST)
+        self.ledger = WindowLedger(0.0, terms.period_ms / 1000, drift=WINDOW_DRIFT)
         self.told: Reply | None = None
         self.pending: Request | None = None
         """The request that is under way, or has to be sent again."""
@@ -92,6 +93,12 @@ class Holdings:
         """What waited while nothing was held: it counts once, though it may wait no more."""
         self._gathering = 0.0
         self._gathers_since = 0.0
+        self._short_since: float | None = None
+        """Since when somebody had to wait for capacity; None if nobody has to."""
+        self._was_short = 0.0
+        """Seconds for which somebody had to, since the last request."""
+        self._shortage = 0.0
+        """That, as a share of the time between the last two requests."""
         self._asked = 0
         self._asked_gathering = 0.0
         self._seq = 0
@@ -136,31 +143,39 @@ class Holdings:
     def burst(self, now: float) -> float:
         """What may go at once after a rest; of one partition, if it holds none."""
         # Not more: whoever waits for that much to come together would wait for ever.
-        worth = self.settle(now) or min(self.terms.factor, self.capacity)
-        return worth * BURST
+        if self.settle(now):
+            return self.ledger.burst(now)
+        return min(self.terms.factor, self.capacity) * UNEVEN_BURST
 
     # What it wants.
 
     def want(self, waiting: float, gathering: float, now: float) -> None:
         """So much waits to be spent, of which `gathering` has to come together in one piece."""
         self._waiting = waiting
+        if not waiting:
+            self.short(False, now)
         if not self.held:
             self._missed = max(self._missed, waiting)
         if gathering != self._gathering:
             self._gathering = gathering
             self._gathers_since = now
 
-    def _need(self, now: float) -> float:
-        """What was spent in the last period is likely to be wanted again in the next one."""
-        return max(self._waiting, self._missed, self._gathering) + self.ledger.spent(now)
+    def short(self, short: bool, now: float) -> None:
+        """Whether somebody who could go on has to wait for capacity, from now on."""
+        if self._short_since is not None:
+            self._was_short += now - self._short_since
+        self._short_since = now if short else None
 
-    def renamed(self, capacity: float) -> Terms:
-        """The terms it follows, but for another capacity."""
-        return replace(self.terms, capacity=capacity)
+    def _need(self, now: float) -> float:
+        """What was spent in the last period is likely to be wanted again in the next one. Of one
+        who asks for a little at a time, more: what it could have spent without having to wait."""
+        spent = self.ledger.spent(now)
+        more = spent / (1 - self._shortage) - spent
+        return max(self._waiting, self._missed, self._gathering, more) + spent
 
     def look_again(self, capacity: float) -> None:
         """The shared capacity was changed: asks at once what that means."""
-        self.terms = self.renamed(capacity)
+        self.terms = replace(self.terms, capacity=capacity)
         self._curious = True
 
     # When to ask, and what.
@@ -194,20 +209,30 @@ class Holdings:
 
     def compose(self, now: float) -> Request:
         """The request to send now: the one that was not answered, or a new one."""
-        self._last_call = now
         if self.pending is None:
+            self._look_back(now)
             self._asked = self._wanted(now)
             self._asked_gathering = self._gathering
             self._curious = False
             self.pending = self._request(self._surplus(now), now)
+        if now >= self.until:
+            # Not to be taken for proof by a server whose clock is behind: others may hold it.
+            self.pending = replace(self.pending, until_ms=0)
+        self._last_call = now
         self._missed = 0.0
         return self.pending
+
+    def _look_back(self, now: float) -> None:
+        self.short(self._short_since is not None, now)
+        since = max(now - self._last_call, SOONEST)
+        self._shortage = min(self._was_short / since, MOST_SHORT)
+        self._was_short = 0.0
 
     def leave(self, now: float) -> Request:
         """The last request, which gives back everything. One under way is sent first."""
         assert self.pending is None
         self.left = True
-        self._waiting = self._missed = self._gathering = 0.0
+        self._waiting = self._missed = self._gathering = self._shortage = 0.0
         self.pending = replace(self._request(self._spare(self.held), now), leaving=True)
         return self.pending
 
@@ -232,6 +257,7 @@ class Holdings:
             spent=spent,
             reserved=self.reserved,
             label=self.label,
+            born_ms=self.told.born_ms if self.told else 0,
         )
 
     def _surplus(self, now: float) -> Ranges:
@@ -287,7 +313,7 @@ class Holdings:
         lost = ranges.without(self.held, reply.held)
         self.held = reply.held
         for age_ms, cost in reply.history:
-            self.ledger.enter(cost, now - age_ms / 1000)
+            self.ledger.receive(cost, now - age_ms / 1000, now)
         if not self.left:
             self._hold_until(sent_at + reply.lease_ms / 1000 * (1 - DRIFT) - MARGIN, now)
             self._until_ms = reply.until_ms

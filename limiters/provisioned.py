@@ -66,7 +66,7 @@ class ProvisionedResource:
     @property
     def burst(self) -> float:
         """What may go at once after a rest."""
-        return self._ledger.burst
+        return self._ledger.burst(self._clock.now())
 
     @property
     def started(self) -> bool:

@@ -9,6 +9,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from limiters import events
@@ -164,8 +165,8 @@ class SharedResource:
     def burst(self) -> float:
         """What may go at once after a rest; of one partition, if none is held."""
         with self._lock:
-            shared = self._holdings.burst(self._clock.now())
-            return self._purse.reserved.burst + shared
+            now = self._clock.now()
+            return self._purse.reserved.burst(now) + self._holdings.burst(now)
 
     @property
     def started(self) -> bool:
@@ -210,6 +211,8 @@ class SharedResource:
                 until = self._ready_at(at_least, now) + GRACE
                 self._turns.wait(claimant, at_least, until)
                 self._want(now)
+            usable = max(at_least, min(up_to, self._demands.get(claimant, 0.0)))
+            self._holdings.short(reserved + shared < usable, now)
             self._purse.hold(reserved, shared)
             deal = Deal(self._purse, self._holdings.tenure)
         return SharedGrant(self, deal, reserved, shared)
@@ -276,8 +279,11 @@ class SharedResource:
             raise SharedCapacityNotProvisionedError(
                 "there is no shared capacity to change: this SharedResource has no lease_manager"
             )
+        # Who is new, or was idle, may know of another factor; that would start the limit over.
+        stored = self._manager.look()
         with self._lock:
-            terms = self._holdings.renamed(capacity)
+            known = stored.terms if stored else self._holdings.terms
+        terms = replace(known, capacity=capacity)
         check_partitions(terms)
         self._manager.set_capacity(terms, self._ramp)
         with self._lock:
@@ -464,6 +470,12 @@ def _check_manager(manager: LeaseManager | None, shared: float, interval: float)
         return
     if isinstance(manager, type) or not isinstance(manager, LeaseManager):
         raise ValueError(f"lease_manager must be a LeaseManager, not {manager!r}")
+    if not shared:
+        # The first one that comes makes the limit, and those that follow would share nothing.
+        raise ValueError(
+            "shared_capacity=0 leaves nothing to share through a lease_manager; say how much all "
+            "instances may spend together, or leave lease_manager out"
+        )
     if manager.lease_time < FEWEST_INTERVALS * interval * (1 - 1e-9):
         raise ValueError(
             f"max_interval={interval:g} is too long for the lease manager's "

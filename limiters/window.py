@@ -21,6 +21,10 @@ from limiters.portion import portion
 BURST = 0.1
 """The share of a period's capacity that may go at once after a rest."""
 
+UNEVEN_BURST, UNEVEN_PERIODS = 0.3, 3
+"""The same for a few periods after capacity changed hands: what others spent was spent at other
+times than one's own, and room comes back in the same uneven way."""
+
 GUARD = 0.006
 """Seconds an entry counts beyond its period. A start is noted just before the callback is
 entered; the guard covers a thread that is switched out between the two (Python's own switch
@@ -91,13 +95,11 @@ class WindowLedger:
     1.006
     """
 
-    def __init__(
-        self, capacity: float, period: float, *, drift: float = 0.0, burst: float = BURST
-    ) -> None:
+    def __init__(self, capacity: float, period: float, *, drift: float = 0.0) -> None:
         """`drift` is the share by which other clocks, by which windows are judged, may differ."""
         self.capacity = capacity
         self._drift = drift
-        self._burst = burst
+        self._uneven_until = -math.inf
         self._measure_in(period)
         self._held = 0.0
         self._starting: list[Spend] = []
@@ -110,17 +112,16 @@ class WindowLedger:
         self._life = period + max(GUARD, self._drift * period)
         self._slice = period / SLICES
 
-    @property
-    def burst(self) -> float:
+    def burst(self, now: float) -> float:
         """What may go at once after a rest."""
-        return self.capacity * self._burst
+        return self.capacity * (UNEVEN_BURST if now < self._uneven_until else BURST)
 
     def available(self, now: float, at_least: float = 0.0) -> float:
         """What may be charged now; amounts dearer than a burst say so in `at_least`."""
         if not self.capacity:
             return 0.0
         room = self.capacity - self._held - self.spent(now)
-        paced = min((now - self._paid_until) * self._rate, max(self.burst, at_least))
+        paced = min((now - self._paid_until) * self._rate, max(self.burst(now), at_least))
         free = min(room, paced - self._held)
         return max(0.0, free)
 
@@ -132,7 +133,7 @@ class WindowLedger:
         """Turns `cost` of what is held into an entry that counts from now on."""
         self._held -= cost
         if self.capacity:  # it may have gone since the amount was set aside
-            earliest = now - max(self.burst, cost) / self._rate
+            earliest = now - max(self.burst(now), cost) / self._rate
             self._paid_until = max(self._paid_until, earliest) + cost / self._rate
         spend = Spend(cost, now, tenure)
         self._starting.append(spend)
@@ -167,7 +168,7 @@ class WindowLedger:
         entries = self.take_out(math.inf, now)
         self._measure_in(period)
         for started_at, cost in entries:
-            self.enter(cost, started_at)
+            self._enter(cost, started_at)
 
     def spent(self, now: float) -> float:
         """What counts now: what began in the last period, and what is about to begin."""
@@ -186,8 +187,12 @@ class WindowLedger:
         """What is set aside, or charged and has not begun: it may begin at any moment."""
         return self._held + self.starting
 
-    def enter(self, cost: float, started_at: float) -> None:
+    def receive(self, cost: float, started_at: float, now: float) -> None:
         """Counts `cost` that somebody else has spent."""
+        self._uneven_until = now + UNEVEN_PERIODS * self.period
+        self._enter(cost, started_at)
+
+    def _enter(self, cost: float, started_at: float) -> None:
         slice_ = math.ceil(started_at / self._slice)
         if slice_ not in self._started:
             self._started[slice_] = 0.0
@@ -197,6 +202,7 @@ class WindowLedger:
     def take_out(self, cost: float, now: float) -> list[tuple[float, float]]:
         """Stops counting `cost` of what has begun; (when, cost) of what was taken out."""
         self.spent(now)
+        self._uneven_until = now + UNEVEN_PERIODS * self.period
         taken, left = portion(sorted(self._started.items()), cost)
         self._started = dict(left)
         self._expiries = sorted(self._started)
@@ -216,7 +222,7 @@ class WindowLedger:
             if spend.started_at is None:
                 still_starting.append(spend)
             elif spend.cost:
-                self.enter(spend.cost, spend.started_at)
+                self._enter(spend.cost, spend.started_at)
         self._starting = still_starting
 
     def _expires(self, slice_: int) -> float:

@@ -46,12 +46,14 @@ class Driven:
             if not self.limiter._exchange(self.manager, request):
                 return 0.0
 
-    def run(self, seconds: float, each: Callable[[], object] = lambda: None) -> None:
+    def run(
+        self, seconds: float, each: Callable[[], object] = lambda: None, step: float = 0.01
+    ) -> None:
         """Turns the time, and the thread whenever it would wake."""
-        for _ in range(round(seconds / 0.01)):
+        for _ in range(round(seconds / step)):
             each()
             self.turn()
-            self.clock.advance(0.01)
+            self.clock.advance(step)
 
     def give_me(self, target: float) -> None:
         """Wants so much, and waits until it is there."""

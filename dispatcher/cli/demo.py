@@ -1,34 +1,28 @@
-"""The demo: one limited datastore and two jobs, first without a Batcher, then with one."""
+"""The demo: four processes and one datastore, first on their own, then with a shared limit."""
 
 from __future__ import annotations
 
-import contextlib
-import random
-import threading
+import subprocess
+import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
-from dispatcher import (
-    Batcher,
-    BatcherStoppedError,
-    Operation,
-    ProvisionedResource,
-    Throttled,
-    Watcher,
-)
-from dispatcher.cli.datastore import Datastore, TooManyRequestsError
+from dispatcher.cli.datastore import Datastore
+from dispatcher.cli.datastore_server import DatastoreServer
+from dispatcher.cli.demo_process import BATCH, COST, LEASE, LIMIT, PARTITIONS, Plan
+from limiters import RedisLeaseManager
+from limiters.embedded import EmbeddedRedis
+from limiters.errors import LimiterError
+from limiters.leases.messages import Terms
 
-COST = 10
-BATCH = 100
-JOBS = 2
-WRITERS = 8
-"""How many requests a job without a Batcher sends at once."""
+JOBS, PROCESSES = 2, 4
 
 
 @dataclass
@@ -43,26 +37,30 @@ class Outcome:
 
 def run(*, capacity: float, seconds: float) -> None:
     """Runs both halves, with progress, and draws the comparison."""
-    if capacity < BATCH * COST:
-        raise ValueError(f"capacity must be at least {BATCH * COST}, the cost of one batch")
+    if capacity < 2 * BATCH * COST:
+        raise ValueError(f"capacity must be at least {2 * BATCH * COST}, the cost of two batches")
     console = Console()
-    batches = max(1, round(capacity * seconds / COST / BATCH / JOBS))
-    records = batches * BATCH
+    records = BATCH * max(1, round(capacity * seconds / COST / BATCH / JOBS))
     console.print(
-        f"\n[bold]{JOBS} jobs[/] of {records:,} records, {COST} request units each, for a "
-        f"datastore that allows [bold]{capacity:,.0f} a second[/]: "
+        f"\n[bold]{PROCESSES} processes, {JOBS} jobs[/] of {records:,} records, {COST} request "
+        f"units each, for a datastore that allows [bold]{capacity:,.0f} a second[/]: "
         f"{JOBS * records * COST / capacity:.1f} s of work at best.\n"
     )
-    halves = [("on their own", _alone), ("through a Batcher", _together)]
-    outcomes = [_half(console, title, work, Datastore(capacity), records) for title, work in halves]
+    with EmbeddedRedis() as redis:
+        # Made now, so that by the second half it is certain that nobody holds anything.
+        leases = RedisLeaseManager(redis.url, name=LIMIT, lease_time=LEASE)
+        leases.set_capacity(Terms(capacity, capacity / PARTITIONS, 1000, int(LEASE * 1000)))
+        leases.close()
+        outcomes = [
+            _half(console, "on their own", Plan(0, capacity, records)),
+            _half(console, "sharing the limit", Plan(0, capacity, records, redis.url)),
+        ]
     _draw(console, outcomes)
 
 
-Work = Callable[[Datastore, int, threading.Event], None]
-
-
-def _half(console: Console, title: str, work: Work, datastore: Datastore, records: int) -> Outcome:
-    total = JOBS * records
+def _half(console: Console, title: str, plan: Plan) -> Outcome:
+    total = JOBS * plan.records
+    datastore = Datastore(plan.capacity)
     columns = (
         TextColumn("{task.description:<18}"),
         BarColumn(),
@@ -70,75 +68,65 @@ def _half(console: Console, title: str, work: Work, datastore: Datastore, record
         MofNCompleteColumn(),
         TextColumn("[red]{task.fields[refused]} refused (429)"),
     )
-    stop = threading.Event()
-    started = time.monotonic()
-    worker = threading.Thread(target=work, args=(datastore, records, stop), daemon=True)
-    with Progress(*columns, console=console) as progress:
+    with ExitStack() as closing:
+        server = closing.enter_context(DatastoreServer(datastore))
+        processes = [
+            closing.enter_context(_Process(replace(plan, port=server.port, records=records)))
+            for records in [plan.records] * JOBS + [0] * (PROCESSES - JOBS)
+        ]
+        for process in processes:
+            process.hear("ready")
+        for process in processes:
+            process.begin()
+        started = time.monotonic()
+        progress = closing.enter_context(Progress(*columns, console=console))
         task = progress.add_task(title, total=total, refused=0)
-        worker.start()
-        try:
-            while worker.is_alive():
-                worker.join(0.05)
-                progress.update(task, completed=datastore.written, refused=datastore.refused)
-        finally:
-            stop.set()
-            worker.join()
-    elapsed = time.monotonic() - started
+        while datastore.written < total:
+            time.sleep(0.05)
+            if any(process.ended for process in processes):
+                raise LimiterError("a process of the demo has ended in the middle; see above")
+            progress.update(task, completed=datastore.written, refused=datastore.refused)
+        elapsed = time.monotonic() - started
+        progress.update(task, completed=datastore.written, refused=datastore.refused)
     return Outcome(title, datastore, elapsed, total * COST / datastore.capacity)
 
 
-def _alone(datastore: Datastore, records: int, stop: threading.Event) -> None:
-    """What one writes without thinking of a limit: many writers, back-off, try again."""
+class _Process:
+    """One process of the demo; it ends with its `with` block, or with us."""
 
-    def write(_: int) -> None:
-        for attempt in range(1_000_000):
-            if stop.is_set():
-                return
-            try:
-                datastore.write(BATCH, BATCH * COST)
-                return
-            except TooManyRequestsError:
-                stop.wait(random.uniform(0, min(0.5, 0.02 * 2**attempt)))
+    def __init__(self, plan: Plan) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "dispatcher.cli.demo_process", plan.as_argument()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # Ctrl-C is ours to answer
+        )
 
-    with ThreadPoolExecutor(JOBS * WRITERS) as pool:
-        list(pool.map(write, range(JOBS * records // BATCH)))
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
 
+    def hear(self, word: str) -> None:
+        assert self._process.stdout is not None
+        if self._process.stdout.readline() != f"{word}\n":
+            raise LimiterError("a process of the demo could not be started; see above")
 
-def _together(datastore: Datastore, records: int, stop: threading.Event) -> None:
-    """The same through one Batcher."""
+    def begin(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("begin\n")
+        self._process.stdin.flush()
 
-    def on_batch(batch: list[Operation]) -> None:
-        try:
-            datastore.write(len(batch), sum(operation.cost for operation in batch))
-        except TooManyRequestsError:
-            raise Throttled from None
+    def __enter__(self) -> Self:
+        return self
 
-    watchers = [Watcher(on_batch, max_batch_size=BATCH) for _ in range(JOBS)]
-    with Batcher(rate_limiter=ProvisionedResource(datastore.capacity)) as batcher:
-        jobs = [
-            threading.Thread(target=_job, args=(batcher, watcher, records), daemon=True)
-            for watcher in watchers
-        ]
-        for job in jobs:
-            job.start()
-        while not stop.is_set() and any(job.is_alive() for job in jobs):
-            jobs[0].join(0.05)
-            jobs[-1].join(0.05)
-        while not stop.is_set() and not all(watcher.wait(0.05) for watcher in watchers):
-            pass
-        batcher.stop(drain=not stop.is_set())
-
-
-def _job(batcher: Batcher, watcher: Watcher, records: int) -> None:
-    with contextlib.suppress(BatcherStoppedError):
-        for _ in range(records // BATCH):
-            batcher.enqueue_many(
-                [Operation(watcher, COST, None, batchable=True) for _ in range(BATCH)]
-            )
+    def __exit__(self, *error: object) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
 def _draw(console: Console, outcomes: list[Outcome]) -> None:
-    table = Table(title="\nOne datastore, two jobs")
+    table = Table(title="\nOne datastore, four processes, two jobs")
     table.add_column("")
     for outcome in outcomes:
         table.add_column(outcome.title, justify="right")

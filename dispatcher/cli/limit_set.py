@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from dispatcher.cli.tables import Page, Row, show
 from dispatcher.cli.wording import duration, terms_of
 from limiters.arguments import amount, seconds
 from limiters.leases import LimitView
-from limiters.leases.messages import Terms, check_partitions
+from limiters.leases.messages import Terms, check_partitions, lease_seconds
 
 FACTOR, PERIOD, LEASE_TIME = 1.0, 1.0, 5.0
 """What a new limit has unless it is said, as with SharedResource and RedisLeaseManager."""
@@ -81,8 +82,8 @@ def _set(options: argparse.Namespace) -> None:
     if ramp is not None:
         ramp = amount("ramp", ramp[0]) / seconds("ramp", ramp[1])
     factor = None if options.factor is None else amount("factor", options.factor)
-    period_ms = _milliseconds("period", options.period)
-    lease_ms = _milliseconds("lease_time", options.lease_time)
+    period_ms = _milliseconds(_period, options.period)
+    lease_ms = _milliseconds(lease_seconds, options.lease_time)
     with lease_manager(options) as manager:
         before = manager.look()
         if before is None:
@@ -101,12 +102,14 @@ def _set(options: argparse.Namespace) -> None:
     _tell(printable(options.name), before, now, ramped=ramp is not None)
 
 
-def _milliseconds(name: str, given: float | None) -> int | None:
-    if given is None:
-        return None
-    if not 0.001 <= seconds(name, given) <= LONGEST:
-        raise ValueError(f"{name} must be from 0.001 to {LONGEST:,} seconds, not {given!r}")
-    return round(given * 1000)
+def _period(given: float) -> float:
+    if not 0.001 <= seconds("period", given) <= LONGEST:
+        raise ValueError(f"period must be from 0.001 to {LONGEST:,} seconds, not {given!r}")
+    return given
+
+
+def _milliseconds(checked: Callable[[float], float], given: float | None) -> int | None:
+    return None if given is None else round(checked(given) * 1000)
 
 
 def _check_fixed(name: str, wanted_ms: int | None, stored_ms: int) -> None:

@@ -72,6 +72,8 @@ class Member:
     """What is known of one instance."""
 
     seq: int
+    born_ms: int
+    """When it was met."""
     held: Ranges = EMPTY
     until_ms: int = 0
     gone_ms: int = 0
@@ -136,6 +138,9 @@ class Coordinator:
         if member is not None and request.seq < member.seq:
             return Reply(stale=True)
         again = member is not None and request.seq == member.seq
+        if member is not None and not again and request.born_ms not in (0, member.born_ms):
+            self._dismiss(member)
+            member = None
         if member is None:
             member = self._meet(request)
         member.credit, member.seen_ms = self._credit(member), self.now_ms
@@ -261,11 +266,21 @@ class Coordinator:
                 for known in (self.members, self.asking, self.dear, self.coming):
                     known.pop(name, None)
 
+    def _dismiss(self, member: Member) -> None:
+        """It never heard of what `member` was granted: that went to one of its old requests,
+        which came late, when it had been given up. So it has not spent any of it."""
+        self.pool.take_back(member.held)
+        self.pool.put_back(member.given, self.now_ms, self._terms.period_ms)
+
     def _meet(self, request: Request) -> Member:
         gone_ms = self.now_ms + self._gone_after_ms
-        member = Member(request.seq, seen_ms=self.now_ms, gone_ms=gone_ms)
+        member = Member(request.seq, self.now_ms, seen_ms=self.now_ms, gone_ms=gone_ms)
+        known = self.members.get(request.instance)
+        if known is None:
+            heapq.heappush(self.going, (gone_ms, request.instance))
+        else:
+            member.evicted = known.evicted
         self.members[request.instance] = member
-        heapq.heappush(self.going, (gone_ms, request.instance))
         # Who shows a lease that has not run out keeps it while nothing is known.
         if (
             self.now_ms < min(self.quarantine_ms, request.until_ms)
@@ -314,6 +329,7 @@ class Coordinator:
         if self._line_up(member, request):
             self._reckon_shares()
         right = self._right(member, request)
+        had_none = not member.held
         certain = self.now_ms >= self.quarantine_ms
         if certain and not again and not request.leaving:
             self._grant(member, right)
@@ -324,6 +340,7 @@ class Coordinator:
             full > math.ceil(right.share - 1e-9) or ranges.count(member.held) > full + last
         )
         short = full < right.full or (keep_last and not last)
+        much = had_none and 2 * ranges.count(member.held) > self.pool.partitions
         member.share = right.share
         member.lacks = right.share - self.pool.units(member.held)
         if right.share >= member.wanted - ROUNDING:
@@ -341,7 +358,9 @@ class Coordinator:
             keep=right.full if certain else max(right.full, full),
             keep_last=keep_last or not certain,
             at_once=at_once,
-            come_back_ms=self._come_back(request, too_many, at_once, short),
+            come_back_ms=self._come_back(
+                request, too_many=too_many, at_once=at_once, short=short, much=much
+            ),
             quarantine_ms=max(0, self.quarantine_ms - self.now_ms),
             evicted=member.evicted,
             capacity=self.capacity,
@@ -349,6 +368,7 @@ class Coordinator:
             members=len(self.members),
             needs=self.needs,
             free=ranges.count(self.pool.free_full()),
+            born_ms=member.born_ms,
         )
 
     def _right(self, member: Member, request: Request) -> Entitled:
@@ -366,7 +386,8 @@ class Coordinator:
         granted = ranges.lowest(self.pool.free_full(), right.full - full)
         if self._may_have_last(member, right, full + ranges.count(granted)):
             granted = ranges.union(granted, ranges.common(self.pool.free, self.pool.last))
-        member.given = self.pool.take(granted, self.now_ms, self._terms.period_ms)
+        terms = self._terms
+        member.given = self.pool.take(granted, self.now_ms, terms.period_ms, terms.factor)
         member.held = ranges.union(member.held, granted)
 
     def _line_up(self, member: Member, request: Request) -> bool:
@@ -421,7 +442,10 @@ class Coordinator:
             asks.pop(admitted, None)
         self.shares = share_out(list(asks.values()), full, remainder)
 
-    def _come_back(self, request: Request, too_many: bool, at_once: bool, short: bool) -> int:
+    def _come_back(
+        self, request: Request, *, too_many: bool, at_once: bool, short: bool, much: bool
+    ) -> int:
+        """How soon it is to ask again, if that is not when it would anyway."""
         name = request.instance
         self.coming = {
             one: at for one, at in self.coming.items() if at > self.now_ms and one != name
@@ -432,6 +456,10 @@ class Coordinator:
             return -1
         if self.now_ms < self.quarantine_ms:
             return self.quarantine_ms - self.now_ms
+        if much:
+            # Others may come at the same moment: they get their share two requests later.
+            self.coming[name] = self.now_ms + 2 * AT_ONCE_MS + HAND_OVER_MS
+            return AT_ONCE_MS
         if not short or not self.coming:
             return -1
         first = min(self.coming, key=lambda one: (self.coming[one], one))

@@ -6,11 +6,11 @@ import os
 import threading
 import weakref
 
-from limiters.arguments import Seconds, seconds
+from limiters.arguments import Seconds
 from limiters.clock import Clock, MonotonicClock
 from limiters.leases.coordinator import Coordinator
 from limiters.leases.manager import LimitView
-from limiters.leases.messages import Reply, Request, Terms, check_partitions
+from limiters.leases.messages import Reply, Request, Terms, check_partitions, lease_seconds
 
 _all: weakref.WeakSet[MemoryLeaseManager] = weakref.WeakSet()
 
@@ -34,7 +34,7 @@ class MemoryLeaseManager:
         clock: Clock | None = None,
     ) -> None:
         self._name = name
-        self._lease_time = seconds("lease_time", lease_time)
+        self._lease_time = lease_seconds(lease_time)
         self._clock = clock or MonotonicClock()
         self._begin()
         _all.add(self)

@@ -9,12 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from limiters.arguments import seconds
 from limiters.leases.ranges import EMPTY, Ranges
 
 History = tuple[tuple[int, float], ...]
 """What was spent, as (age in milliseconds, cost)."""
 
 MOST_PARTITIONS = 10_000
+
+SHORTEST_LEASE, LONGEST_LEASE = 0.2, 86_400.0
+"""Seconds: a shorter one would run out between two requests, however soon they follow."""
 
 
 def partitions_of(capacity: float, factor: float) -> int:
@@ -30,6 +34,17 @@ def check_partitions(terms: Terms) -> None:
             f"factor must be at least {least:g} for a capacity of {terms.capacity:g}, "
             f"not {terms.factor!r}: there can be no more than {MOST_PARTITIONS:,} partitions"
         )
+
+
+def lease_seconds(value: object) -> float:
+    """`value` as the lease time of a limit."""
+    lease = seconds("lease_time", value)
+    if not SHORTEST_LEASE <= lease <= LONGEST_LEASE:
+        raise ValueError(
+            f"lease_time must be from {SHORTEST_LEASE:g} to {LONGEST_LEASE:g} seconds, "
+            f"not {value!r}"
+        )
+    return lease
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +90,8 @@ class Request:
     label: str = ""
     """Who it is, for people."""
     leaving: bool = False
+    born_ms: int = 0
+    """The `born_ms` of the last reply it heard, or zero if it has heard none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +128,5 @@ class Reply:
     """The sum of what all need, in partitions."""
     free: int = 0
     """How many full partitions nobody holds."""
+    born_ms: int = 0
+    """When the coordinator met it: another time if it was given up meanwhile, or forgotten."""

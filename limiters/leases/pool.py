@@ -79,14 +79,21 @@ class Pool:
         self.free = ranges.without(self.free, claimed)
         return claimed
 
-    def take(self, granted: Ranges, now_ms: int, period_ms: int) -> list[tuple[int, float]]:
-        """Takes `granted` out of what is free, with its part of what was spent."""
+    def take(
+        self, granted: Ranges, now_ms: int, period_ms: int, factor: float
+    ) -> list[tuple[int, float]]:
+        """Takes `granted` out of what is free, with its part of what was spent.
+
+        Never more than it is worth: after the capacity was lowered there may be more than that,
+        and if it is raised again, what is beyond must count against what comes back.
+        """
         if not granted:
             return []
         spent = self._still_counts(now_ms, period_ms)
-        part = self.units(granted) / self.units(self.free)
+        units = self.units(granted)
+        part = units / self.units(self.free) * sum(cost for _, cost in spent)
         self.free = ranges.without(self.free, granted)
-        taken, left = portion(spent, part * sum(cost for _, cost in spent))
+        taken, left = portion(spent, min(part, units * factor))
         self.spent = dict(left)
         return taken
 
@@ -99,8 +106,14 @@ class Pool:
     def remember(self, history: History, now_ms: int, period_ms: int) -> None:
         """Keeps what was spent of those that came back."""
         slice_ms = max(1, period_ms // SLICES)
-        for age_ms, cost in history:
-            at = math.ceil((now_ms - age_ms) / slice_ms) * slice_ms
+        entries = [
+            (math.ceil((now_ms - age_ms) / slice_ms) * slice_ms, cost) for age_ms, cost in history
+        ]
+        self.put_back(entries, now_ms, period_ms)
+
+    def put_back(self, taken: list[tuple[int, float]], now_ms: int, period_ms: int) -> None:
+        """Keeps what was spent, by when; that which still counts."""
+        for at, cost in taken:
             self.spent[at] = self.spent.get(at, 0.0) + cost
         self.spent = dict(self._still_counts(now_ms, period_ms))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from limiters.arguments import Seconds, optional_seconds, seconds
+from limiters.arguments import Seconds, optional_seconds
 from limiters.leases.connection import Connection
 from limiters.leases.faults import explained
 from limiters.leases.manager import LimitView
-from limiters.leases.messages import Reply, Request, Terms, check_partitions
+from limiters.leases.messages import Reply, Request, Terms, check_partitions, lease_seconds
 from limiters.leases.script import Script
 from limiters.leases.scripts import (
     CONFIGURE,
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from redis import Redis, RedisCluster
 
 LONGEST_TIMEOUT = 1.0
-LONGEST_LEASE = 86_400.0
 
 
 class RedisLeaseManager:
@@ -60,9 +59,7 @@ class RedisLeaseManager:
         timeout: Seconds | None = None,
     ) -> None:
         self._name = _text("name", name)
-        self._lease_time = seconds("lease_time", lease_time)
-        if self._lease_time > LONGEST_LEASE:
-            raise ValueError(f"lease_time must be at most a day, not {lease_time!r}")
+        self._lease_time = lease_seconds(lease_time)
         if set("{}") & set(_text("prefix", prefix)):
             raise ValueError(
                 f"prefix must be without braces, not {prefix!r}: "

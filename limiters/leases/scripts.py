@@ -60,6 +60,7 @@ def arguments_of(request: Request) -> list[str | bytes]:
         repr(float(request.reserved)),
         as_bytes(request.label),
         str(int(request.leaving)),
+        str(request.born_ms),
     ]
 
 
@@ -108,6 +109,7 @@ def reply_of(answer: Sequence[Any]) -> Reply:
         members=whole(),
         needs=number(),
         free=whole(),
+        born_ms=whole(),
     )
 
 
@@ -148,8 +150,8 @@ def view_of(answer: Sequence[Any]) -> LimitView | None:
 
 def _member_of(name: str, stored: str, now_ms: int) -> MemberView:
     # In the order in which members.lua writes them.
-    evicted, _, until_ms, _, seen_ms, *numbers, held, _, label = stored.split("|", 16)
-    need, gathering, _, weight, _, share, _, spent, reserved = map(float, numbers)
+    evicted, _, until_ms, _, seen_ms, *numbers, held, _, label = stored.split("|", 17)
+    need, gathering, _, weight, _, share, _, spent, reserved, _ = map(float, numbers)
     return MemberView(
         instance=name,
         label=label,

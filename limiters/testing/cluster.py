@@ -97,12 +97,13 @@ class SimulatedInstance:
         worth = holdings.settle(local)
         while (waiting := self.work.waiting(now)) > 0:
             piece = self.work.piece
-            dear = piece > holdings.ledger.burst
+            dear = piece > holdings.burst(local)
             free = holdings.ledger.available(local, piece if dear else 0.0)
             if free < piece * (1 - 1e-9) or worth < piece * (1 - 1e-9):
                 holdings.want(min(waiting, 1e12), piece if dear else 0.0, local)
                 return
             self._raise(piece, now)
+            holdings.want(min(waiting, 1e12), 0.0, local)  # the next one has not waited yet
         holdings.want(0.0, 0.0, local)
 
     def _raise(self, piece: float, now: float) -> None:

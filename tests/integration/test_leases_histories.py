@@ -131,6 +131,8 @@ class Instance:
             reserved=random.choice([0.0, 2.5]),
             label=random.choice(["", "host 1", "a|b\nc", "köln\x00|"]),
             leaving=leaving,
+            # Now and then it has heard of somebody who was given up since.
+            born_ms=(self.told.born_ms if self.told else 0) + (random.random() < 0.03),
         )
         self.sent.append(request)
         return request

@@ -85,6 +85,8 @@ def test_wrong_url_is_refused_when_it_is_made(url: Any, complaint: str) -> None:
         ({"name": ""}, "name must be a text that is not empty, not ''"),
         ({"name": 3}, "name must be a text"),
         ({"lease_time": 0}, "lease_time must be more than zero"),
+        ({"lease_time": 0.002}, "lease_time must be from 0.2 to 86400 seconds, not 0.002"),
+        ({"lease_time": 1e6}, "lease_time must be from 0.2 to 86400 seconds"),
         ({"timeout": -1}, "timeout must be more than zero"),
         ({"prefix": ""}, "prefix must be a text that is not empty"),
         ({"prefix": "a{}"}, "prefix must be without braces"),

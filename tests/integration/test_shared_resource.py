@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +22,7 @@ from limiters import (
     SharedResource,
     TooExpensiveError,
 )
+from limiters.leases.manager import LimitView
 from limiters.verifier import Spent, verify
 from tests.waiting import LONG, Heard, until
 
@@ -83,6 +85,8 @@ def in_thread(do: Callable[[], object]) -> tuple[threading.Thread, list[object]]
         ({"lease_manager": MemoryLeaseManager}, "lease_manager must be .*, not <class"),
         ({"lease_manager": "redis://"}, "lease_manager must be .*, not 'redis://'"),
         ({"lease_manager": None, "shared_capacity": 0}, "reserved_capacity and .* both 0"),
+        ({"shared_capacity": 0}, "shared_capacity=0 leaves nothing to share"),
+        ({"shared_capacity": 0, "reserved_capacity": 5}, "shared_capacity=0 leaves nothing"),
     ],
 )
 def test_a_bad_value_is_named(settings: dict[str, Any], message: str) -> None:
@@ -400,6 +404,32 @@ def test_c9_a_capacity_that_is_changed_is_followed_by_all() -> None:
         until(lambda: len(one.partitions) + len(other.partitions) == 13)
         assert one.max_capacity == 1_250
         until(lambda: one.capacity + other.capacity == 1_255)
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_c9_who_changes_the_capacity_leaves_the_factor_as_it_is(joined: bool) -> None:
+    leases = manager()
+
+    def look() -> LimitView:
+        view = leases.look()
+        assert view is not None
+        return view
+
+    other = limiter_of(leases, factor=100 if joined else 10)
+    with limiter_of(leases) as holder:
+        holder.give_me(9_000)
+        until(lambda: holder.capacity == 1_000)
+        if joined:  # and is idle while an operator changes the factor
+            other.start()
+            until(lambda: len(look().members) == 2)
+            leases.set_capacity(replace(look().terms, factor=50))
+            until(lambda: not look().quarantine_ms and holder.capacity == 1_000)
+        other.set_shared_capacity(900)
+        assert look().terms.factor == (50 if joined else 100)
+        assert not look().quarantine_ms
+        until(lambda: holder.capacity == 900)
+    if joined:
+        other.stop()
 
 
 @pytest.mark.parametrize("bad", [0, -1, float("nan"), "9"])

@@ -74,7 +74,7 @@ def test_c5_one_that_wants_little_gets_it_and_the_others_share_the_rest() -> Non
     cluster.run(until=20)
     assert cluster.spent("little", 8, 18) >= 0.97 * 1_500 * 10
     assert fairness(cluster.log, ["i0", "i1", "i2"], start=8, end=18) >= 0.99
-    assert sum(cluster.spent(name, 8, 18) for name in cluster.instances) >= 0.97 * CAPACITY * 10
+    assert sum(cluster.spent(name, 8, 18) for name in cluster.instances) >= 0.96 * CAPACITY * 10
 
 
 def test_c5_one_busy_among_25_idle_gets_everything() -> None:
@@ -96,6 +96,18 @@ def test_c5_new_shares_hold_within_two_intervals_and_a_period() -> None:
     names = [*cluster.instances]
     assert fairness(cluster.log, names, start=10, end=11) >= 0.98
     assert fairness(cluster.log, names, start=10, end=15) >= 0.99
+
+
+def test_c5_two_that_begin_at_the_same_moment_share_from_the_start() -> None:
+    cluster = cluster_of(2, piece=50)
+    for one in cluster.instances.values():
+        one.work = Dear(100, every=1e9, start=1e9)
+    cluster.run(until=8)
+    for one in cluster.instances.values():
+        one.work = Backlog(50)
+    cluster.run(until=10)
+    first, second = (cluster.spent(name, 8, 10) for name in cluster.instances)
+    assert max(first, second) <= 1.3 * min(first, second)
 
 
 @pytest.mark.parametrize("count", [25, 45, 70])
@@ -177,7 +189,7 @@ def test_c6_from_idle_to_everything_is_one_round_trip() -> None:
     cluster.run(until=10)
     calls = only.calls
     only.work = Backlog(100)
-    cluster.run(until=10.1)
+    cluster.run(until=10.04)
     assert only.calls == calls + 1
     assert only.holdings.settle(only.local(cluster.now)) == CAPACITY
 
@@ -191,7 +203,7 @@ def test_c7_back_within_two_intervals_after_an_outage() -> None:
     away = [cluster.spent(name, 11.0, 14.0) for name in names]
     assert not sum(away)
     cluster.run(until=20)
-    assert sum(cluster.spent(name, 15.0, 20.0) for name in names) >= 0.97 * CAPACITY * 5
+    assert sum(cluster.spent(name, 15.0, 20.0) for name in names) >= 0.95 * CAPACITY * 5
     assert holds(cluster)
 
 
@@ -230,6 +242,24 @@ def test_c9_all_follow_a_change_within_two_intervals() -> None:
     cluster.run(until=24)
     assert sum(cluster.spent(name, 18, 24) for name in names) >= 0.97 * 24_000 * 6
     assert holds(cluster)
+
+
+def test_c9_lowered_and_raised_again_within_a_period() -> None:
+    """What was spent of partitions that are no more counts when they come back."""
+    cluster = cluster_of(0, capacity=20_000.0, factor=5_000.0)
+    cluster.run(until=4)
+    cluster.add("first", Dear(20_000.0, every=1e9))
+    while not cluster.log:
+        cluster.run(cluster.now + 0.01)
+    cluster.set_capacity(7_300.0)
+    spent_at = cluster.now
+    second = cluster.add("second", Backlog(100))
+    while not second.holdings.held:
+        cluster.run(cluster.now + 0.001)
+    cluster.set_capacity(20_000.0)
+    cluster.add("third", Backlog(100))
+    cluster.run(spent_at + 3)
+    assert verify(cluster.log, 20_000).holds
 
 
 def test_c9_a_raise_with_a_ramp_takes_its_time() -> None:

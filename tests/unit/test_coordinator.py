@@ -319,3 +319,17 @@ def test_nothing_grows_with_those_that_have_come_and_gone() -> None:
     for known in (coordinator.going, coordinator.asking, coordinator.dear, coordinator.coming):
         assert len(known) <= len(coordinator.members)
     assert len(coordinator.pool.spent) <= 210
+
+
+def test_c2_a_late_request_of_one_that_was_given_up_swallows_nothing() -> None:
+    """It is granted something, and what was spent of that: to nobody."""
+    terms = Terms(1_000.0, 100.0, 1_000, 2_000)
+    coordinator = Coordinator(forgetful=False)
+    old = coordinator.sync(Request("b", 5, terms, need=0.0), 1_000)
+    coordinator.sync(Request("a", 1, terms, need=1_000.0), 5_000)  # b was given up
+    coordinator.sync(Request("a", 2, terms, released=((0, 9),), history=((10, 1_000.0),)), 5_100)
+    late = coordinator.sync(Request("b", 4, terms, need=1_000.0), 5_200)
+    assert sum(cost for _, cost in late.history) == 1_000  # and nobody hears of it
+    reply = coordinator.sync(Request("b", 6, terms, need=1_000.0, born_ms=old.born_ms), 5_300)
+    assert reply.held == ((0, 9),)
+    assert sum(cost for _, cost in reply.history) == 1_000

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limiters.holdings import BURST, DRIFT, LATEST, MARGIN, SOONEST, Holdings, in_slices
+from limiters.holdings import DRIFT, LATEST, MARGIN, SOONEST, Holdings, in_slices
 from limiters.leases import ranges
 from limiters.leases.coordinator import Coordinator
 from limiters.leases.messages import Reply, Request, Terms
 from limiters.leases.ranges import EMPTY
+from limiters.window import BURST, UNEVEN_BURST
 
 TERMS = Terms(capacity=1_050.0, factor=100.0, period_ms=1_000, lease_ms=2_000)
 ALL = ((0, 10),)
@@ -60,12 +61,12 @@ def spend(holdings: Holdings, cost: float, at: float, *, begins: bool = True) ->
 def test_c10_the_last_partition_is_worth_the_remainder(held: ranges.Ranges, worth: float) -> None:
     holdings = holding(held)
     assert holdings.settle(NOW) == worth
-    assert holdings.burst(NOW) == (worth or 100) * BURST
+    assert holdings.burst(NOW) == (worth * BURST or 100 * UNEVEN_BURST)
 
 
 def test_c3_what_may_go_at_once_is_never_more_than_could_be_held() -> None:
     holdings = Holdings("me", replace(TERMS, capacity=10.0, factor=1_000.0))
-    assert holdings.burst(NOW) == 10 * BURST
+    assert holdings.burst(NOW) == 10 * UNEVEN_BURST
 
 
 def test_c2_a_lease_is_reckoned_from_before_it_was_asked_for() -> None:
@@ -158,6 +159,33 @@ def test_c6_one_that_has_done_its_work_gives_all_back_and_is_silent() -> None:
     assert holdings.ledger.spent(now + 1.1) == 0
 
 
+@pytest.mark.parametrize("cut_off_while_asking", [False, True])
+def test_c8_a_lease_that_is_over_proves_nothing_whatever_the_clock_of_the_next_server_says(
+    cut_off_while_asking: bool,
+) -> None:
+    one, other = Holdings("one", TERMS), Holdings("other", TERMS)
+    coordinator = Coordinator(forgetful=False)
+
+    def exchange(holdings: Holdings, now: float, server: str = "first", ahead: float = 0) -> None:
+        holdings.want(5_000.0, 0.0, now)
+        request = holdings.compose(now)
+        reply = coordinator.sync(request, round((now + ahead) * 1_000), server)
+        holdings.answered(reply, now, now)
+
+    exchange(one, NOW, "first")
+    assert one.settle(NOW) == 1_050
+    if cut_off_while_asking:
+        one.compose(NOW + 0.5)
+    given_up = NOW + 3.1
+    exchange(other, given_up)
+    assert other.settle(given_up) == 1_050
+
+    exchange(one, given_up + 0.1, "second", -1.5)
+    exchange(other, given_up + 0.2, "second", -1.5)
+    assert one.settle(given_up + 0.2) + other.settle(given_up + 0.2) <= 1_050
+    assert other.settle(given_up + 0.2) == 1_050
+
+
 def test_c7_no_answer_and_it_asks_again_ever_less_often_the_very_same() -> None:
     holdings = holding(((0, 4),))
     holdings.want(2_000.0, 0.0, NOW)
@@ -168,7 +196,8 @@ def test_c7_no_answer_and_it_asks_again_ever_less_often_the_very_same() -> None:
         waits.append(holdings.next_call(now) - now)
         now = holdings.next_call(now)
         holdings.want(3_000.0, 0.0, now)
-        assert holdings.compose(now) == first
+        proof = first.until_ms if now < holdings.until else 0
+        assert holdings.compose(now) == replace(first, until_ms=proof)
     assert waits == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.5, 0.5])
 
 

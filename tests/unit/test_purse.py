@@ -15,7 +15,7 @@ ALWAYS = Tenure(math.inf)
 
 
 def purse_of(reserved: float, shared: float) -> Purse:
-    return Purse(WindowLedger(reserved, 1.0), WindowLedger(shared, 1.0, burst=0.3))
+    return Purse(WindowLedger(reserved, 1.0), WindowLedger(shared, 1.0))
 
 
 def spend(purse: Purse, cost: float, now: float) -> tuple[float, float] | None:

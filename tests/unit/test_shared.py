@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
 import pytest
@@ -213,3 +214,57 @@ def test_c6_who_only_looks_whether_there_is_some_finds_some_in_the_end(every: fl
     driven.run(5.0)
     assert driven.turn() is None
     assert driven.limiter.partitions == []
+
+
+@pytest.mark.parametrize(("shared", "factor", "cost"), [(1_000, 10, 10), (2_000, 100, 20)])
+def test_c1_who_asks_for_a_little_at_a_time_soon_has_all_it_can_use(
+    shared: float, factor: float, cost: float
+) -> None:
+    driven = Driven(shared, factor)
+    caller = SerialCaller(driven, cost)
+    driven.run(5.0, caller.go_on)
+    caller.spent = 0.0
+    driven.run(5.0, caller.go_on)
+    assert caller.spent >= 0.9 * 5 * shared
+
+
+def test_c5_who_could_not_spend_more_does_not_hold_more() -> None:
+    driven = Driven(10_000, 10)
+    caller = SerialCaller(driven, 10, rate=500)
+    driven.run(5.0, caller.go_on, step=0.001)
+    held: list[float] = []
+    caller.spent = 0.0
+
+    def go_on() -> None:
+        caller.go_on()
+        held.append(driven.limiter.capacity)
+
+    driven.run(5.0, go_on, step=0.001)
+    assert caller.spent == pytest.approx(2_500, rel=0.02)
+    assert sum(held) / len(held) <= 1.25 * 500
+
+
+class SerialCaller:
+    """Wants `cost`, spends it, and then wants it again: at once, or as often as `rate` says."""
+
+    def __init__(self, driven: Driven, cost: float, rate: float = math.inf) -> None:
+        self.driven = driven
+        self.cost = cost
+        self.rate = rate
+        self.spent = 0.0
+        self.next = driven.clock.now()
+
+    def go_on(self) -> None:
+        now, limiter = self.driven.clock.now(), self.driven.limiter
+        while self.next <= now:
+            limiter.give_me(self.cost, self)
+            grant = limiter.grant(self.cost, self.cost, self)
+            granted = grant.amount >= self.cost
+            if granted:
+                assert grant.spend(self.cost).started(now)
+            grant.close()
+            if not granted:
+                return
+            limiter.give_me(0, self)
+            self.spent += self.cost
+            self.next += self.cost / self.rate

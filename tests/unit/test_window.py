@@ -162,13 +162,13 @@ def test_c2_what_is_taken_out_and_entered_elsewhere_counts_just_as_long(
 ) -> None:
     ledger, other = WindowLedger(1000, 1.0), WindowLedger(1000, 1.0)
     for at, one in began:
-        ledger.enter(one, at)
+        ledger.receive(one, at, at)
     whole = ledger.spent(10.0)
     assert whole == pytest.approx(math.fsum(one for _, one in began))
     taken = ledger.take_out(cost, 10.0)
     assert math.fsum(one for _, one in taken) == pytest.approx(min(cost, whole), abs=1e-6)
     for at, one in taken:
-        other.enter(one, at)
+        other.receive(one, at, at)
     for now in (10.0, 10.2, 10.7, 10.999):
         recent = math.fsum(one for at, one in began if at > now - 1.0)
         assert ledger.spent(now) + other.spent(now) >= recent * (1 - 1e-9) - 1e-9
@@ -181,7 +181,7 @@ def test_c1_what_others_spent_counts_to_the_end_of_its_period_and_hardly_longer(
 ) -> None:
     ledger = WindowLedger(1000, 1.0)
     for at, one in began:
-        ledger.enter(one, at)
+        ledger.receive(one, at, at)
     for step in range(210):
         now = 10 + step / 100
         least = math.fsum(one for at, one in began if at > now - 1.0)
@@ -225,9 +225,9 @@ def test_c7_without_capacity_nothing_is_there_and_nothing_breaks() -> None:
     ledger = WindowLedger(0, 1.0)
     assert ledger.available(5.0) == ledger.available(5.0, at_least=10) == 0
     assert ledger.ready_at(10, 5.0) == 6.0
-    assert ledger.burst == 0
+    assert ledger.burst(0.0) == 0
     charge(ledger, 0, 5.0).started(5.0)
-    ledger.enter(10, 5.0)
+    ledger.receive(10, 5.0, 5.0)
     assert ledger.spent(5.5) == 10
     ledger.set_capacity(10)
     assert ledger.available(5.5, at_least=10) == 0

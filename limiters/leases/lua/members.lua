@@ -4,7 +4,7 @@
 -- last grant ("at:cost,...") and its label, which may hold anything; separated by "|".
 local NUMBERS = {
   'evicted', 'seq', 'until_ms', 'gone_ms', 'seen_ms', 'need', 'gathering', 'wanted', 'weight',
-  'credit', 'share', 'lacks', 'spent', 'reserved',
+  'credit', 'share', 'lacks', 'spent', 'reserved', 'born_ms',
 }
 local MEMBER = '^' .. string.rep('([^|]*)|', #NUMBERS + 2) .. '(.*)$'
 local ASK = '<ddddddd' -- need, wanted, weight, credit, lacks, seen_ms, interval_ms

@@ -78,8 +78,19 @@ local function still_counts(spent)
 end
 
 -- Keeps what was spent of those that came back: doubles, age_ms, cost, ...
-local function remember(packed)
+-- What was spent, as entries of the pool; `packed` tells how long ago it was.
+local function aged(packed)
   local slice_ms = math.max(1, math.floor(limit.period_ms / SLICES))
+  local entries = {}
+  for i = 1, #packed, 16 do
+    local age_ms, cost = struct.unpack('<dd', packed, i)
+    entries[#entries + 1] = math.ceil((limit.now_ms - age_ms) / slice_ms) * slice_ms
+    entries[#entries + 1] = cost
+  end
+  return entries
+end
+
+local function remember(entries)
   local pool, times = {}, {}
   local function add(at, cost)
     if not pool[at] then
@@ -87,13 +98,10 @@ local function remember(packed)
     end
     pool[at] = (pool[at] or 0) + cost
   end
-  local known = load_spent()
-  for i = 1, #known, 2 do
-    add(known[i], known[i + 1])
-  end
-  for i = 1, #packed, 16 do
-    local age_ms, cost = struct.unpack('<dd', packed, i)
-    add(math.ceil((limit.now_ms - age_ms) / slice_ms) * slice_ms, cost)
+  for _, some in ipairs({ load_spent(), entries }) do
+    for i = 1, #some, 2 do
+      add(some[i], some[i + 1])
+    end
   end
   table.sort(times)
   local spent = {}
@@ -116,10 +124,10 @@ local function take(granted)
     return {}
   end
   local spent = still_counts(load_spent())
-  local part = units(granted) / units(limit.free)
+  local worth = units(granted)
+  local part = worth / units(limit.free) * total_of(spent)
   limit.free = without(limit.free, granted)
-  local whole = total_of(spent)
-  local taken, left = portion(spent, whole * part)
+  local taken, left = portion(spent, math.min(part, worth * limit.factor))
   save_spent(left)
   return taken
 end

@@ -5,7 +5,7 @@
 -- KEYS   limit, members, asks, going, dear, coming, spent
 -- ARGV   instance, seq, capacity, factor, period_ms, lease_ms, version, held, until_ms, released,
 --        history (doubles: age_ms, cost, ...), need, gathering, waited_ms, weight, interval_ms,
---        spent, reserved, label, leaving (0 or 1)
+--        spent, reserved, label, leaving (0 or 1), born_ms
 -- Reply  the fields of messages.Reply, in order: numbers as text, sets as "0-4,7", the history
 --        as "age_ms:cost,..."; then the server's version. An error UNSUPPORTED, and nothing
 --        written, on a server older than 6.2.
@@ -38,6 +38,7 @@ local request = {
   reserved = tonumber(ARGV[18]),
   label = ARGV[19],
   leaving = ARGV[20] == '1',
+  born_ms = tonumber(ARGV[21]),
 }
 
 local created, member
@@ -80,12 +81,20 @@ local function fold()
   end
 end
 
-local function meet()
+-- It never heard of what this one was granted: that went to one of its old requests, which came
+-- late, when it had been given up. So it has not spent any of it.
+local function dismiss(ghost)
+  take_back(ghost.held)
+  remember(ghost.given)
+end
+
+local function meet(known)
   member = { held = EMPTY, given = {}, label = '' }
   for _, field in ipairs(NUMBERS) do
     member[field] = 0
   end
-  member.seq, member.weight = request.seq, 1
+  member.seq, member.weight, member.born_ms = request.seq, 1, limit.now_ms
+  member.evicted = known and known.evicted or 0
   member.seen_ms, member.gone_ms = limit.now_ms, limit.now_ms + gone_after_ms(limit)
   -- Who shows a lease that has not run out keeps it while nothing is known.
   if limit.now_ms < math.min(limit.quarantine_ms, request.until_ms)
@@ -101,7 +110,7 @@ local function hear()
   if #released > 0 then
     member.held = without(member.held, released)
     take_back(released)
-    remember(ARGV[11])
+    remember(aged(ARGV[11]))
   end
   member.seq = request.seq
   member.given = {}
@@ -234,7 +243,8 @@ local function grant(right)
   member.held = union(member.held, granted)
 end
 
-local function come_back(too_many, at_once, short)
+-- How soon it is to ask again, if that is not when it would anyway.
+local function come_back(too_many, at_once, short, much)
   redis.call('ZREMRANGEBYSCORE', COMING, '-inf', limit.now_ms)
   redis.call('ZREM', COMING, request.instance)
   if too_many then
@@ -244,6 +254,11 @@ local function come_back(too_many, at_once, short)
   end
   if limit.now_ms < limit.quarantine_ms then
     return limit.quarantine_ms - limit.now_ms
+  end
+  if much then
+    -- Others may come at the same moment: they get their share two requests later.
+    redis.call('ZADD', COMING, limit.now_ms + 2 * AT_ONCE_MS + HAND_OVER_MS, request.instance)
+    return AT_ONCE_MS
   end
   if not short then
     return -1
@@ -262,6 +277,7 @@ local function answer(again)
     reckon_shares()
   end
   local right = right_of_member()
+  local had_none = #member.held == 0
   local certain = limit.now_ms >= limit.quarantine_ms
   if certain and not again and not request.leaving then
     grant(right)
@@ -272,6 +288,7 @@ local function answer(again)
   local at_once = certain and (fulls > math.ceil(right.share - 1e-9)
     or count(member.held) > fulls + (lasts and 1 or 0))
   local short = fulls < right.full or (keep_last and not lasts)
+  local much = had_none and 2 * count(member.held) > limit.partitions
   member.share = right.share
   member.lacks = right.share - units(member.held)
   if right.share >= member.wanted - ROUNDING then
@@ -287,7 +304,7 @@ local function answer(again)
     local age_ms = math.max(0, limit.now_ms - member.given[i])
     history[#history + 1] = text(age_ms) .. ':' .. text(member.given[i + 1])
   end
-  local back_ms = come_back(too_many, at_once, short)
+  local back_ms = come_back(too_many, at_once, short, much)
   save_ask(request.instance, member, request.interval_ms)
   save_member(request.instance, member)
   return {
@@ -313,6 +330,7 @@ local function answer(again)
     redis.call('HLEN', MEMBERS),
     text(limit.needs),
     text(count(free_full())),
+    text(member.born_ms),
   }
 end
 
@@ -327,7 +345,11 @@ local function sync(now_ms, server)
     return { 1 }
   end
   local again = member ~= nil and request.seq == member.seq
-  if not member then
+  local heard_of_another = request.born_ms ~= 0 and member and request.born_ms ~= member.born_ms
+  if heard_of_another and not again then
+    dismiss(member)
+    meet(member)
+  elseif not member then
     meet()
   end
   member.credit = credit_after(member.credit, member.lacks,
