@@ -17,7 +17,7 @@ from dispatcher.timeline import Consumer, Leases, Message, Producer, Timeline
 from limiters.embedded import EmbeddedRedis
 
 BATCH = 100
-MESSAGES = 50_000
+MESSAGES = 20_000
 JOBS = 2_000
 MILLION = 1_000_000
 LATE_MESSAGES, LATE_SECONDS = 10_000, 10.0
@@ -40,15 +40,19 @@ def run() -> Iterator[Figure]:
 
 
 def _throughput(server: EmbeddedRedis, client: Any) -> Iterator[Figure]:
-    ping = _pings(client)
-    best = 0.0
-    for _ in range(3):
-        timeline = Timeline(server.url, "throughput")
+    # In turns, since how fast the machine is changes from one second to the next.
+    rates_of_both = []
+    for number in range(7):
+        ping = _pings(client)
+        timeline = Timeline(server.url, f"throughput-{number}")
         start = time.perf_counter()
         _fill(timeline.producer("bench"), MESSAGES)
         _drain(timeline.consumer("bench"))
-        best = max(best, MESSAGES / (time.perf_counter() - start))
+        rates_of_both.append(
+            (MESSAGES / (time.perf_counter() - start), (ping + _pings(client)) / 2)
+        )
         timeline.close()
+    best, ping = sorted(rates_of_both, key=lambda both: both[0] / both[1])[3]
     yield Figure(
         f"create + lease + delete at batch {BATCH}, against a PING",
         best / ping,
@@ -241,10 +245,7 @@ def _used(client: Any) -> int:
 
 
 def _pings(client: Any) -> float:
-    best = 0.0
-    for _ in range(3):
-        start = time.perf_counter()
-        for _ in range(4_000):
-            client.ping()
-        best = max(best, 4_000 / (time.perf_counter() - start))
-    return best
+    start = time.perf_counter()
+    for _ in range(4_000):
+        client.ping()
+    return 4_000 / (time.perf_counter() - start)
