@@ -41,37 +41,35 @@ def run() -> Iterator[Figure]:
 
 def _throughput(server: EmbeddedRedis, client: Any) -> Iterator[Figure]:
     # In turns, since how fast the machine is changes from one second to the next.
-    rates_of_both = []
+    rates = []
     for number in range(7):
         ping = _pings(client)
         timeline = Timeline(server.url, f"throughput-{number}")
         start = time.perf_counter()
         _fill(timeline.producer("bench"), MESSAGES)
         _drain(timeline.consumer("bench"))
-        rates_of_both.append(
-            (MESSAGES / (time.perf_counter() - start), (ping + _pings(client)) / 2)
-        )
+        rates.append((MESSAGES / (time.perf_counter() - start), (ping + _pings(client)) / 2))
         timeline.close()
-    best, ping = sorted(rates_of_both, key=lambda both: both[0] / both[1])[3]
+    rate, ping = sorted(rates, key=lambda both: both[0] / both[1])[3]
     yield Figure(
         f"create + lease + delete at batch {BATCH}, against a PING",
-        best / ping,
+        rate / ping,
         "PINGs",
         at_least=4.0,
-        note=f"{best:,.0f} and {ping:,.0f} a second",
+        note=f"{rate:,.0f} and {ping:,.0f} a second",
     )
-    rates = {name: _rival(name, server.url) for name in ("dramatiq", "arq", "rq")}
-    known = {name: rate for name, rate in rates.items() if rate is not None}
+    of_rivals = {name: _rival(name, server.url) for name in ("dramatiq", "arq", "rq")}
+    known = {name: one for name, one in of_rivals.items() if one is not None}
     if not known:
         yield Figure("against dramatiq, arq and rq: not installed (make bench does)", 0, "")
         return
     fastest = max(known, key=lambda name: known[name])
     yield Figure(
         "against the fastest of dramatiq, arq and rq",
-        best / known[fastest],
+        rate / known[fastest],
         "times",
         at_least=10.0,
-        note=", ".join(f"{name} {rate:,.0f}/s" for name, rate in known.items()),
+        note=", ".join(f"{name} {one:,.0f}/s" for name, one in known.items()),
     )
 
 

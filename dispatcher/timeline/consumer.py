@@ -13,7 +13,7 @@ from typing import Any
 
 from dispatcher.timeline import ids
 from dispatcher.timeline.agenda import Agenda
-from dispatcher.timeline.errors import TimelineError
+from dispatcher.timeline.errors import TimelineError, TimelineUnavailableError
 from dispatcher.timeline.holding import Holding, as_leases, ends_at, leases_of
 from dispatcher.timeline.looking import look
 from dispatcher.timeline.members import Membership
@@ -168,6 +168,8 @@ class Consumer:
             self._loop(fn, limit, length_ms, patience)
         finally:
             wakeups.stop()
+            if self._closed:  # and shows itself no more: it may have done so meanwhile
+                self._leave()
 
     def close(self) -> None:
         """Ends `subscribe`, wherever that runs, and leaves the others its buckets. Leases that it
@@ -176,6 +178,9 @@ class Consumer:
             return
         self._closed = True
         self._bell.put(None)
+        self._leave()
+
+    def _leave(self) -> None:
         if self._members.members:
             try:
                 self._members.leave()
@@ -195,7 +200,7 @@ class Consumer:
                     leases = self._lease(limit, length_ms)
                     leases.more = self._agenda.has_more(self._topic.server.clock.now_ms())
                 silent = False
-            except TimelineError as error:
+            except TimelineUnavailableError as error:
                 if not silent:
                     logger.warning("%r has to wait: %s", self, error)
                 silent = True

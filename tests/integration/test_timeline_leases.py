@@ -10,6 +10,7 @@ import pytest
 
 from dispatcher.timeline import (
     AlreadyGone,
+    BucketCountError,
     Consumer,
     Deleted,
     Extended,
@@ -326,6 +327,22 @@ def test_t13_a_function_that_raises_harms_nothing(
     consumer.subscribe(work, for_=0.1)
     assert calls == [1, 2]
     assert "no luck today" in caplog.text
+
+
+def test_t11_a_subscriber_to_a_topic_of_other_buckets_is_refused(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    assert Timeline(shared_redis.url, "topic", buckets=8).buckets == 8
+    with pytest.raises(BucketCountError):
+        Timeline(shared_redis.url, "topic", buckets=9).consumer("c").subscribe(print)
+
+
+def test_t11_who_is_closed_is_missed_at_once(shared_redis: EmbeddedRedis) -> None:
+    timeline = Timeline(shared_redis.url, "topic")
+    with Subscription(timeline) as seen:
+        until(lambda: seen.listens())
+        assert timeline.stats().consumers == 1
+    assert timeline.stats().consumers == 0
 
 
 def test_t7_a_subscriber_that_dies_is_replaced_in_time(shared_redis: EmbeddedRedis) -> None:
