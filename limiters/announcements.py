@@ -70,9 +70,10 @@ class Announcements:
         if not self._provisioned:
             self._provisioned = True
             self._provision(reply)
-        if reply.terms.version != self._version:
-            self._version = reply.terms.version
             self._compare(reply.terms)
+        elif reply.terms.version != self._version:
+            _log.info("the shared capacity was changed to %g", reply.terms.capacity)
+        self._version = reply.terms.version
         for index in ranges.indexes(news.gained):
             self._emit(events.ALLOCATED, index)
         self.released(ranges.union(news.lost, news.released))

@@ -28,7 +28,7 @@ from dispatcher.timeline.outcomes import (
 from dispatcher.timeline.scanning import scan
 from dispatcher.timeline.server import CREATE, OWNER
 from dispatcher.timeline.times import Moment, when
-from dispatcher.timeline.topic import AT_ONCE, STATUSES, Answer, Items, Topic, answers_of, body_of
+from dispatcher.timeline.topic import STATUSES, Answer, Items, Topic, answers_of, body_of
 from limiters.arguments import Seconds, count
 
 _CREATED = struct.Struct("<BdHI")
@@ -263,6 +263,3 @@ def _reference(message: object) -> tuple[str, int]:
 
 def _name(message: Message) -> str:
     return message.id if isinstance(message.id, str) else repr(message.id)
-
-
-assert AT_ONCE >= TOGETHER

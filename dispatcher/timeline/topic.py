@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from dispatcher.timeline import bodies, ids
+from dispatcher.timeline import bodies
 from dispatcher.timeline.errors import BucketCountError, TimelineError
 from dispatcher.timeline.layout import Layout
 from dispatcher.timeline.outcomes import NoAnswer, Outcome, Status
@@ -23,8 +23,6 @@ BYTES_AT_ONCE = 1_048_576
 STATUSES = (None, *Status)
 
 _ANSWER = struct.Struct("<BBdII")
-
-T = TypeVar("T")
 
 
 class Answer(NamedTuple):
@@ -125,13 +123,3 @@ class Items:
     def done(self) -> list[Outcome]:
         """One for each."""
         return [outcome for outcome in self.outcomes if outcome is not None]
-
-
-def bucket_or(
-    identity: object, buckets: int, invalid: Callable[[str, str], T]
-) -> tuple[int, None] | tuple[None, T]:
-    """The bucket of an id that a user gave, or what to say of it."""
-    try:
-        return ids.bucket_of(identity, buckets), None  # type: ignore[arg-type]
-    except ValueError as error:
-        return None, invalid(identity if isinstance(identity, str) else repr(identity), str(error))
