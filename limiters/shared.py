@@ -10,7 +10,6 @@ import uuid
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 from limiters import events
 from limiters.announcements import Announcements
@@ -25,19 +24,15 @@ from limiters.events import Emitter, Event, Listener
 from limiters.holdings import Holdings
 from limiters.leases import ranges
 from limiters.leases.manager import LeaseManager
-from limiters.leases.messages import Reply, Request, Terms, check_partitions
+from limiters.leases.messages import Reply, Request, Terms, check_partitions, period_seconds
 from limiters.line import Line
 from limiters.purse import Purse
+from limiters.shared_arguments import FEWEST_INTERVALS, check_manager, ramp_of
+from limiters.shared_grant import SharedGrant
 from limiters.turns import GRACE, Turns
-from limiters.window import ROUNDING, Spend, Tenure, WindowLedger
+from limiters.window import ROUNDING, WindowLedger
 
 _log = logging.getLogger(__name__)
-
-FEWEST_INTERVALS = 4
-"""How many sync intervals a lease lasts at least (law C5 and the rest of them rely on it)."""
-
-SHORTEST_PERIOD, LONGEST_PERIOD = 0.001, 86_400.0
-"""Seconds: ages are told in whole milliseconds, and nobody waits for longer than a day."""
 
 _all: weakref.WeakSet[SharedResource] = weakref.WeakSet()
 
@@ -82,19 +77,12 @@ class SharedResource:
         self._reserved = amount("reserved_capacity", reserved_capacity, zero=True)
         factor = amount("factor", factor)
         self._interval = seconds("max_interval", max_interval)
-        period = seconds("period", period)
-        if not SHORTEST_PERIOD <= period <= LONGEST_PERIOD:
-            raise ValueError(
-                f"period must be from {SHORTEST_PERIOD:g} to {LONGEST_PERIOD:g} seconds, "
-                f"not {period!r}"
-            )
+        period = period_seconds(period)
         self._weight = amount("weight", weight)
-        self._ramp = _ramp(ramp)
-        _check_manager(lease_manager, shared, self._interval)
-        if lease_manager is None and not self._reserved:
-            raise ValueError(
-                "reserved_capacity and shared_capacity are both 0: there is nothing to spend"
-            )
+        self._ramp = ramp_of(ramp)
+        check_manager(
+            lease_manager, shared=shared, reserved=self._reserved, interval=self._interval
+        )
         self._manager = lease_manager
         lease = lease_manager.lease_time if lease_manager else self._interval * FEWEST_INTERVALS
         self._terms = Terms(shared, factor, round(period * 1000), round(lease * 1000))
@@ -214,8 +202,14 @@ class SharedResource:
             usable = max(at_least, min(up_to, self._demands.get(claimant, 0.0)))
             self._holdings.short(reserved + shared < usable, now)
             self._purse.hold(reserved, shared)
-            deal = Deal(self._purse, self._holdings.tenure)
-        return SharedGrant(self, deal, reserved, shared)
+            return SharedGrant(
+                self._lock,
+                self._clock,
+                self._purse,
+                self._holdings.tenure,
+                reserved=reserved,
+                shared=shared,
+            )
 
     def ready_at(self, cost: float) -> float:
         """When it is worth asking again for `cost`, as far as is known: capacity may come."""
@@ -244,16 +238,6 @@ class SharedResource:
     async def acquire_async(self, cost: float, timeout: Seconds | None = None) -> bool:
         """The same for coroutines."""
         return await self._line.acquire_async(cost, timeout)
-
-    def charge(self, deal: Deal, reserved: float, shared: float) -> Spend:
-        """Charges what a grant holds."""
-        with self._lock:
-            return deal.purse.charge(reserved, shared, self._clock.now(), deal.tenure)
-
-    def give_back(self, deal: Deal, reserved: float, shared: float) -> None:
-        """Takes back what a grant did not spend."""
-        with self._lock:
-            deal.purse.release(reserved, shared)
 
     def _want(self, now: float) -> None:
         """Tells the holdings what is wanted of the shared capacity; wakes who has to ask."""
@@ -428,69 +412,6 @@ class SharedResource:
         released = self._exchange(manager, request)
         self._announce.released(request.released if released else ranges.EMPTY)
         self._announce.capacity(self._reserved)
-
-
-class Deal(NamedTuple):
-    """Of what an amount was set aside: something else may be held by when it is spent."""
-
-    purse: Purse
-    tenure: Tenure
-
-
-class SharedGrant:
-    """One deal with a SharedResource, for the one thread that made it."""
-
-    def __init__(self, limiter: SharedResource, deal: Deal, reserved: float, shared: float) -> None:
-        self.amount = reserved + shared
-        self._limiter = limiter
-        self._deal = deal
-        self._reserved = reserved
-        self._shared = shared
-
-    def spend(self, cost: float) -> Spend:
-        """Charges `cost` of it for a batch that is about to start; what is reserved first."""
-        reserved = min(cost, self._reserved)
-        self._reserved -= reserved
-        self._shared -= cost - reserved
-        return self._limiter.charge(self._deal, reserved, cost - reserved)
-
-    def close(self) -> None:
-        """Gives back what was not spent."""
-        self._limiter.give_back(self._deal, self._reserved, self._shared)
-        self._reserved = self._shared = 0.0
-
-
-def _check_manager(manager: LeaseManager | None, shared: float, interval: float) -> None:
-    if manager is None:
-        if shared:
-            raise ValueError(
-                f"shared_capacity={shared:g} needs a lease_manager, through which it is shared; "
-                "RedisLeaseManager(url, name=...) for many processes, MemoryLeaseManager() for one"
-            )
-        return
-    if isinstance(manager, type) or not isinstance(manager, LeaseManager):
-        raise ValueError(f"lease_manager must be a LeaseManager, not {manager!r}")
-    if not shared:
-        # The first one that comes makes the limit, and those that follow would share nothing.
-        raise ValueError(
-            "shared_capacity=0 leaves nothing to share through a lease_manager; say how much all "
-            "instances may spend together, or leave lease_manager out"
-        )
-    if manager.lease_time < FEWEST_INTERVALS * interval * (1 - 1e-9):
-        raise ValueError(
-            f"max_interval={interval:g} is too long for the lease manager's "
-            f"lease_time={manager.lease_time:g}: a lease has to last at least "
-            f"{FEWEST_INTERVALS} intervals; take {manager.lease_time / FEWEST_INTERVALS:g} or less"
-        )
-
-
-def _ramp(ramp: tuple[float, Seconds] | None) -> float | None:
-    """How much a second it rises."""
-    if ramp is None:
-        return None
-    if not isinstance(ramp, tuple) or len(ramp) != 2:
-        raise ValueError(f"ramp must be (how much, over how many seconds), not {ramp!r}")
-    return amount("ramp", ramp[0]) / seconds("ramp", ramp[1])
 
 
 def _begin_in_child() -> None:

@@ -12,13 +12,10 @@ from dispatcher.cli.tables import Page, Row, show
 from dispatcher.cli.wording import duration, terms_of
 from limiters.arguments import amount, seconds
 from limiters.leases import LimitView
-from limiters.leases.messages import Terms, check_partitions, lease_seconds
+from limiters.leases.messages import Terms, check_partitions, lease_seconds, period_seconds
 
 FACTOR, PERIOD, LEASE_TIME = 1.0, 1.0, 5.0
 """What a new limit has unless it is said, as with SharedResource and RedisLeaseManager."""
-
-LONGEST = 86_400
-"""Nothing is granted for a lease and a period after a restart: longer than a day is a slip."""
 
 
 def add_command(actions: Any) -> None:
@@ -82,7 +79,7 @@ def _set(options: argparse.Namespace) -> None:
     if ramp is not None:
         ramp = amount("ramp", ramp[0]) / seconds("ramp", ramp[1])
     factor = None if options.factor is None else amount("factor", options.factor)
-    period_ms = _milliseconds(_period, options.period)
+    period_ms = _milliseconds(period_seconds, options.period)
     lease_ms = _milliseconds(lease_seconds, options.lease_time)
     with lease_manager(options) as manager:
         before = manager.look()
@@ -100,12 +97,6 @@ def _set(options: argparse.Namespace) -> None:
         if now is None:  # somebody has deleted it since
             raise no_limit(manager, options)
     _tell(printable(options.name), before, now, ramped=ramp is not None)
-
-
-def _period(given: float) -> float:
-    if not 0.001 <= seconds("period", given) <= LONGEST:
-        raise ValueError(f"period must be from 0.001 to {LONGEST:,} seconds, not {given!r}")
-    return given
 
 
 def _milliseconds(checked: Callable[[float], float], given: float | None) -> int | None:

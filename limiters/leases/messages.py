@@ -17,6 +17,9 @@ History = tuple[tuple[int, float], ...]
 
 MOST_PARTITIONS = 10_000
 
+SHORTEST_PERIOD, LONGEST_PERIOD = 0.001, 86_400.0
+"""Seconds: ages are told in whole milliseconds, and nobody waits for longer than a day."""
+
 SHORTEST_LEASE, LONGEST_LEASE = 0.2, 86_400.0
 """Seconds: a shorter one would run out between two requests, however soon they follow."""
 
@@ -34,6 +37,16 @@ def check_partitions(terms: Terms) -> None:
             f"factor must be at least {least:g} for a capacity of {terms.capacity:g}, "
             f"not {terms.factor!r}: there can be no more than {MOST_PARTITIONS:,} partitions"
         )
+
+
+def period_seconds(value: object) -> float:
+    """`value` as the period of a limit."""
+    period = seconds("period", value)
+    if not SHORTEST_PERIOD <= period <= LONGEST_PERIOD:
+        raise ValueError(
+            f"period must be from {SHORTEST_PERIOD:g} to {LONGEST_PERIOD:g} seconds, not {value!r}"
+        )
+    return period
 
 
 def lease_seconds(value: object) -> float:

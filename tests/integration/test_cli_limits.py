@@ -254,7 +254,7 @@ def test_what_cannot_be_changed_is_refused(run: Run, manager: RedisLeaseManager)
         (["--shared-capacity=-5"], "shared_capacity must be more than zero, not -5.0"),
         (["--shared-capacity=5", "--factor=0"], "factor must be more than zero, not 0.0"),
         (["--shared-capacity=5", "--period=0"], "period must be more than zero seconds, not 0.0"),
-        (["--shared-capacity=5", "--period=0.0001"], "period must be from 0.001 to 86,400 seconds"),
+        (["--shared-capacity=5", "--period=0.0001"], "period must be from 0.001 to 86400 seconds"),
         (["--shared-capacity=5", "--lease-time=1e300"], "lease_time must be from 0.2 to 86400"),
         (["--shared-capacity=5", "--lease-time=0.1"], "lease_time must be from 0.2 to 86400"),
         (["--shared-capacity=5", "--lease-time=-1"], "lease_time must be more than zero seconds"),

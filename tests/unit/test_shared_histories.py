@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limiters.leases.messages import Reply, Request
-from limiters.shared import SharedGrant
+from limiters.shared_grant import SharedGrant
 from limiters.testing import ManualClock
 from limiters.verifier import verify
 from limiters.window import Spend
