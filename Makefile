@@ -44,7 +44,14 @@ check: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: install
+$(VENV)-rivals/.installed: pyproject.toml
+	@test -x $(VENV)-rivals/bin/python || $(PYTHON) -m venv $(VENV)-rivals
+	@echo "installing into $(VENV)-rivals, once ..."
+	@$(VENV)-rivals/bin/python -m pip --disable-pip-version-check --quiet install 'pip>=25.1'
+	@$(VENV)-rivals/bin/python -m pip --disable-pip-version-check --quiet install --group rivals
+	@touch $@
+
+bench: install $(VENV)-rivals/.installed
 	@$(BIN)/python -m benchmarks
 
 docs: install
@@ -52,4 +59,4 @@ docs: install
 	@echo "open docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-rivals docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

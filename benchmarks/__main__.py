@@ -15,6 +15,7 @@ from benchmarks import (
     sharing,
     simulation,
     throughput,
+    timeline,
 )
 from benchmarks.figures import Figure
 
@@ -28,6 +29,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "asking": asking.run,
     "sharing": sharing.run,
     "simulation": simulation.run,
+    "timeline": timeline.run,
 }
 
 

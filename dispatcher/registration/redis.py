@@ -10,8 +10,9 @@ from urllib.parse import quote
 from dispatcher.registration.errors import EntityStoreError
 from limiters.arguments import Seconds, seconds
 from limiters.leases.connection import Connection
-from limiters.leases.faults import explained
-from limiters.leases.scripts import FORMAT, Script, of_source
+from limiters.leases.faults import in_words
+from limiters.leases.script import Script, from_files
+from limiters.leases.scripts import FORMAT
 
 if TYPE_CHECKING:
     from redis import Redis, RedisCluster
@@ -29,10 +30,7 @@ COMMANDS = (
 
 
 def _script(name: str) -> Script:
-    folder = Path(__file__).parent / "lua"
-    return of_source(
-        "\n".join((folder / f"{one}.lua").read_text("utf-8") for one in ("gate", name))
-    )
+    return from_files(Path(__file__).parent / "lua", "gate", name)
 
 
 OFFER, REGISTER, DEREGISTER, EVICT, LOOK = map(
@@ -125,8 +123,8 @@ class RedisEntityStore:
         try:
             return self._connection.client().execute_command(*words)
         except Exception as error:  # not all that a client raises is a RedisError
-            told = explained(error, self._connection.where, self.keys[0], COMMANDS)
-            raise EntityStoreError(str(told)) from error
+            told = in_words(error, self._connection.where, self.keys[0], COMMANDS)
+            raise EntityStoreError(told) from error
 
 
 def new_gate() -> str:

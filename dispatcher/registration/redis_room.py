@@ -30,7 +30,7 @@ from dispatcher.registration.written import (
     registration_of,
     text_of,
 )
-from limiters.leases.scripts import Script
+from limiters.leases.script import Script
 
 
 class Remembered(dict[str, str]):

@@ -83,15 +83,17 @@ KNOWN = (
 )
 
 
-def explained(
-    error: Exception, where: str, key: str, commands: str = COMMANDS
-) -> LeaseManagerError:
-    """What `error`, of the Redis `where`, means; `key` is that of the limit, `commands` what its
-    user must be allowed.
+def explained(error: Exception, where: str, key: str) -> LeaseManagerError:
+    """What `error`, of the Redis `where`, means; `key` is that of the limit.
 
     >>> explained(Exception("OOM command not allowed"), "redis://db:6379", "d:v1:{x}:limit")
     LeaseManagerError('Redis at redis://db:6379 has no memory left; raise its maxmemory, ...')
     """
+    return LeaseManagerError(in_words(error, where, key, COMMANDS))
+
+
+def in_words(error: Exception, where: str, key: str, commands: str) -> str:
+    """The same as a text; `commands` are what a user must be allowed to do."""
     said = " from ".join(_chain(error))
     if "+cluster://" in where:
         commands = f"{commands} {CLUSTER_COMMANDS}"
@@ -105,7 +107,7 @@ def explained(
         prefix=key.partition(":v1:{")[0],
         commands=commands,
     )
-    return LeaseManagerError(f"Redis at {where} {words}")
+    return f"Redis at {where} {words}"
 
 
 def _chain(error: BaseException | None) -> Iterator[str]:

@@ -9,13 +9,13 @@ from limiters.leases.connection import Connection
 from limiters.leases.faults import explained
 from limiters.leases.manager import LimitView
 from limiters.leases.messages import Reply, Request, Terms, check_partitions, lease_seconds
+from limiters.leases.script import Script
 from limiters.leases.scripts import (
     CONFIGURE,
     DELETE,
     EVICT,
     LOOK,
     SYNC,
-    Script,
     arguments_of,
     arguments_of_terms,
     as_bytes,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,6 +11,7 @@ from urllib.parse import quote
 from limiters.leases import ranges
 from limiters.leases.manager import LimitView, MemberView
 from limiters.leases.messages import History, Reply, Request, Terms
+from limiters.leases.script import Script, from_files
 
 FORMAT = "v1"
 """The version of what is stored, in every key: another format never reads this one's."""
@@ -29,23 +28,9 @@ def keys_of(prefix: str, name: str) -> tuple[str, ...]:
     return tuple(f"{prefix}:{FORMAT}:{{{quote(name, safe='')}}}:{key}" for key in KEYS)
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """A script: files put together, and what a server calls it."""
-
-    source: str
-    sha: str
-
-
 def script(*files: str) -> Script:
     """The script that `files` make together."""
-    folder = Path(__file__).parent / "lua"
-    return of_source("\n".join((folder / f"{file}.lua").read_text("utf-8") for file in files))
-
-
-def of_source(source: str) -> Script:
-    """The script that `source` is."""
-    return Script(source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
+    return from_files(Path(__file__).parent / "lua", *files)
 
 
 SYNC = script("ranges", "portion", "fair_share", "state", "pool", "members", "sync")

@@ -16,7 +16,8 @@ from limiters.embedded import EmbeddedRedis, free_port
 from limiters.leases import redis as module
 from limiters.leases.faults import CLUSTER_COMMANDS, COMMANDS
 from limiters.leases.messages import Request, Terms
-from limiters.leases.scripts import SYNC, keys_of, of_source
+from limiters.leases.script import of_source
+from limiters.leases.scripts import SYNC, keys_of
 from tests.servers.cluster import ClusterRedis
 from tests.servers.sentinel import SentinelRedis
 from tests.servers.tls import TlsRedis

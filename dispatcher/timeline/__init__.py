@@ -1,0 +1,65 @@
+"""Work that is due at a time, on Redis: leased to one at a time, never doubled, never lost."""
+
+from dispatcher.timeline.consumer import Consumer
+from dispatcher.timeline.errors import (
+    BucketCountError,
+    TimelineError,
+    TimelineUnavailableError,
+)
+from dispatcher.timeline.message import Lease, Leases, Message, Snapshot
+from dispatcher.timeline.outcomes import (
+    AlreadyGone,
+    Created,
+    Deleted,
+    Duplicate,
+    Durability,
+    Extended,
+    Invalid,
+    Leased,
+    LeaseExpired,
+    LeaseLost,
+    Moved,
+    NoAnswer,
+    NotFound,
+    NotOwner,
+    Outcome,
+    Released,
+    Status,
+    TimeInPast,
+    VersionConflict,
+)
+from dispatcher.timeline.producer import Producer
+from dispatcher.timeline.timeline import Stats, Timeline
+
+__all__ = [
+    "AlreadyGone",
+    "BucketCountError",
+    "Consumer",
+    "Created",
+    "Deleted",
+    "Duplicate",
+    "Durability",
+    "Extended",
+    "Invalid",
+    "Lease",
+    "LeaseExpired",
+    "LeaseLost",
+    "Leased",
+    "Leases",
+    "Message",
+    "Moved",
+    "NoAnswer",
+    "NotFound",
+    "NotOwner",
+    "Outcome",
+    "Producer",
+    "Released",
+    "Snapshot",
+    "Stats",
+    "Status",
+    "TimeInPast",
+    "Timeline",
+    "TimelineError",
+    "TimelineUnavailableError",
+    "VersionConflict",
+]

@@ -1,0 +1,305 @@
+"""Consumer: leases what is due, and does with it what only the holder of a lease may do."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import queue
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dispatcher.timeline import ids
+from dispatcher.timeline.agenda import Agenda
+from dispatcher.timeline.errors import TimelineError, TimelineUnavailableError
+from dispatcher.timeline.holding import Holding, as_leases, ends_at, leases_of
+from dispatcher.timeline.looking import look
+from dispatcher.timeline.members import Membership
+from dispatcher.timeline.message import Lease, Leases
+from dispatcher.timeline.outcomes import Outcome
+from dispatcher.timeline.server import ACTIVE, LEASE
+from dispatcher.timeline.times import Moment, lease_ms, when
+from dispatcher.timeline.topic import AT_ONCE, Topic
+from dispatcher.timeline.wakeups import Wakeups
+from limiters.arguments import Seconds, count, function
+
+logger = logging.getLogger("dispatcher.timeline")
+
+LOOK_AGAIN = 1.0
+"""Seconds after which a sleeper looks by itself, however well it was told."""
+
+_HEADS = struct.Struct("<ddd")
+_END = struct.Struct("<d")
+
+
+class Consumer:
+    """One consumer of a topic. Its id is its own: a process that comes back under it gets its
+    leases back by `active()`, and shuts out whoever else uses it.
+
+    The consumers of a topic divide the buckets among themselves. Calls can be made from several
+    threads; `lease`, `active` and `subscribe` take turns, `extend`, `release` and `delete` do
+    not wait for them. Every call answers for each message, like a Producer's.
+
+    >>> from dispatcher.timeline import Message, Timeline
+    >>> from limiters.embedded import EmbeddedRedis
+    >>> with EmbeddedRedis() as server:
+    ...     timeline = Timeline(server.url, "mails")
+    ...     _ = timeline.producer("signup").create([Message({"user": 7}, id="user-7")])
+    ...     with timeline.consumer("worker-1") as consumer:
+    ...         leases = consumer.lease(100, for_=30)
+    ...         outcomes = consumer.delete(leases)
+    >>> leases[0].body, outcomes
+    ({'user': 7}, [Deleted(id='user-7')])
+    """
+
+    def __init__(self, topic: Topic, consumer_id: str) -> None:
+        self._topic = topic
+        self.id = consumer_id
+        self._written = ids.as_bytes(consumer_id)
+        self._holding = Holding(topic)
+        self._members = Membership(topic, consumer_id)
+        self._lock = threading.Lock()
+        self._made_agenda: Agenda | None = None
+        self._bell: queue.SimpleQueue[tuple[int, float] | None] = queue.SimpleQueue()
+        self._closed = False
+        self._buckets: list[int] = []
+
+    def __repr__(self) -> str:
+        return f"Consumer({self.id!r}, of {self._topic.name!r})"
+
+    def __enter__(self) -> Consumer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def buckets(self) -> list[int]:
+        """The buckets that are its own at present."""
+        with self._lock:
+            self._keep_membership()
+            return list(self._buckets)
+
+    def lease(self, limit: int, for_: Seconds) -> Leases:
+        """At most `limit` messages that are due now, for `for_` seconds; its own buckets first.
+
+        Never waits. A message that was leased `max_attempts` times and is due again is dead
+        instead. What was leased by a call whose answer was lost is due again when that ends, or
+        `active()` brings it."""
+        limit, length_ms = count("limit", limit), lease_ms(for_)
+        with self._lock:
+            leases = self._lease(limit, length_ms)
+            if len(leases) < limit:
+                self._look()
+                leases += self._lease(limit - len(leases), length_ms)
+            leases.more = self._agenda.has_more(self._topic.server.clock.now_ms())
+            return leases
+
+    def extend(self, leases: Iterable[Lease] | Lease, for_: Seconds) -> list[Outcome]:
+        """Lets leases last until `for_` seconds from now, and never shorter than before.
+
+        Extended, NotFound, LeaseLost or LeaseExpired for each; the leases are changed too."""
+        return self._holding.extend(as_leases(leases), lease_ms(for_))
+
+    def release(
+        self,
+        leases: Iterable[Lease] | Lease,
+        *,
+        at: Moment | None = None,
+        delay: Seconds | None = None,
+    ) -> list[Outcome]:
+        """Gives messages back, to be due `at` a time from now on or after a `delay`.
+
+        Released, TimeInPast, NotFound, LeaseLost or LeaseExpired for each."""
+        return self._holding.release(as_leases(leases), *when(at, delay))
+
+    def delete(self, leases: Iterable[Lease] | Lease) -> list[Outcome]:
+        """Deletes messages: they are done. Deleted, AlreadyGone, LeaseLost or LeaseExpired for
+        each."""
+        return self._holding.delete(as_leases(leases))
+
+    def active(self) -> list[Lease]:
+        """The leases that it has and that live, with new tokens, so that those told before are
+        lost: for a process that has come back."""
+        with self._lock:
+            found: list[Lease] = []
+            left = [(bucket, b"") for bucket in range(self._topic.buckets)]
+            while left:
+                asked, server = time.monotonic(), self._topic.server
+                calls = [
+                    (self._topic.layout.keys(bucket), [self._written, after, AT_ONCE])
+                    for bucket, after in left
+                ]
+                further = []
+                for (bucket, _), answer in zip(left, server.run_each(ACTIVE, calls), strict=True):
+                    if isinstance(answer, TimelineError):
+                        raise answer
+                    now_us, last, ends, blob = answer
+                    untils = [int(until) for (until,) in _END.iter_unpack(ends)]
+                    lasts_ms = [until - now_us / 1000 for until in untils]
+                    found += leases_of(blob, untils, [ends_at(asked, it) for it in lasts_ms])
+                    if last:
+                        further.append((bucket, last))
+                left = further
+            return found
+
+    def subscribe(
+        self, fn: Callable[[Leases], Any], *, limit: int = 100, for_: Seconds = 30.0
+    ) -> None:
+        """Calls `fn` with what is due, when it is due, until `close()` is called.
+
+        It runs on the caller's thread and sleeps in between: until the next message is due, or
+        an earlier one is created. `fn` deletes, extends or releases what it is given; what it
+        leaves comes again when the lease ends. If `fn` raises, that is logged, and nothing else
+        changes. While Redis is away it tries again, without a flood."""
+        function("fn", fn)
+        limit, length_ms = count("limit", limit), lease_ms(for_)
+        patience = min(LOOK_AGAIN, length_ms / 2000)
+        wakeups = Wakeups(
+            self._topic.server.connection,
+            self._topic.layout.channel,
+            lambda bucket, due: self._bell.put((bucket, due)),
+            lambda: self._bell.put(None),
+        )
+        wakeups.start()
+        try:
+            self._loop(fn, limit, length_ms, patience)
+        finally:
+            wakeups.stop()
+            if self._closed:  # and shows itself no more: it may have done so meanwhile
+                self._leave()
+
+    def close(self) -> None:
+        """Ends `subscribe`, wherever that runs, and leaves the others its buckets. Leases that it
+        has last until they end. May be called again, and from a signal handler's thread."""
+        if self._closed:
+            return
+        self._closed = True
+        self._bell.put(None)
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._members.members:
+            try:
+                self._members.leave()
+            except TimelineError as error:  # it is missed a moment later all the same
+                logger.debug("%r could not say that it leaves: %s", self, error)
+
+    def _loop(
+        self, fn: Callable[[Leases], Any], limit: int, length_ms: int, patience: float
+    ) -> None:
+        looked, silent = float("-inf"), False
+        while not self._closed:
+            try:
+                with self._lock:
+                    if time.monotonic() - looked >= patience:
+                        self._look()
+                        looked = time.monotonic()
+                    leases = self._lease(limit, length_ms)
+                    leases.more = self._agenda.has_more(self._topic.server.clock.now_ms())
+                silent = False
+            except TimelineUnavailableError as error:
+                if not silent:
+                    logger.warning("%r has to wait: %s", self, error)
+                silent = True
+                self._sleep(patience)
+                continue
+            if leases:
+                try:
+                    fn(leases)
+                except Exception:
+                    logger.exception(
+                        "%r: %d messages are left to be leased again", self, len(leases)
+                    )
+                continue
+            clock = self._topic.server.clock
+            until_next = (self._agenda.next() - clock.now_ms()) / 1000
+            until_look = looked + patience - time.monotonic()
+            if self._sleep(min(until_next, until_look)):
+                looked = float("-inf")
+
+    def _sleep(self, seconds: float) -> bool:
+        """Until then, or something is heard of; whether it has to look by itself."""
+        look_again = False
+        try:
+            heard = self._bell.get(timeout=seconds) if seconds > 0 else self._bell.get_nowait()
+            while True:
+                if heard is None:
+                    look_again = True
+                else:
+                    with self._lock:
+                        self._agenda.hear(*heard)
+                heard = self._bell.get_nowait()
+        except queue.Empty:
+            return look_again
+
+    @property
+    def _agenda(self) -> Agenda:
+        if self._made_agenda is None:
+            self._made_agenda = Agenda(self._topic.buckets)
+        return self._made_agenda
+
+    def _keep_membership(self) -> None:
+        if not self._closed and self._topic.server.clock.now_ms() >= self._members.next_ms:
+            own = self._members.refresh()
+            if own != self._buckets:
+                self._buckets = own
+                self._agenda.assign(own)
+
+    def _look(self) -> None:
+        for bucket, seen in look(self._topic):
+            if seen is None:
+                self._put_off(bucket)
+            else:
+                self._agenda.learn(bucket, *seen)
+
+    def _put_off(self, bucket: int) -> None:
+        now_ms = self._topic.server.clock.now_ms()
+        self._agenda.put_off(bucket, now_ms + LOOK_AGAIN * 1000)
+
+    def _lease(self, limit: int, length_ms: int) -> Leases:
+        """What is due in the buckets whose turn it is, as far as is known."""
+        self._keep_membership()
+        server, layout, leases = self._topic.server, self._topic.layout, Leases()
+        most_attempts = self._topic.settings.most_attempts
+        while len(leases) < limit:
+            wave = self._agenda.choose(server.clock.now_ms(), limit - len(leases))
+            if not wave:
+                break
+            calls = [
+                (
+                    layout.keys(bucket),
+                    [self._written, min(portion, AT_ONCE), length_ms, most_attempts],
+                )
+                for bucket, portion in wave
+            ]
+            asked = time.monotonic()
+            answers = server.run_each(LEASE, calls)
+            refused = self._take(leases, wave, answers, ends_at(asked, length_ms))
+            if refused is not None and not leases:
+                raise refused
+        return leases
+
+    def _take(
+        self, leases: Leases, wave: list[tuple[int, int]], answers: list[Any], ends: float
+    ) -> TimelineError | None:
+        """Takes in what was leased; the error, if there was none but errors."""
+        refused = None
+        for (bucket, _), answer in zip(wave, answers, strict=True):
+            if isinstance(answer, TimelineError):
+                refused = answer
+                self._put_off(bucket)
+                continue
+            _, heads, more, blob, given_up = answer
+            until, waiting, leased = _HEADS.unpack(heads)
+            self._agenda.learn(bucket, waiting, leased, more)
+            leases += leases_of(blob, itertools.repeat(int(until)), itertools.repeat(ends))
+            if given_up:
+                logger.warning(
+                    "%s: %d messages were leased too often and are dead now",
+                    self._topic.name,
+                    given_up,
+                )
+        return refused

@@ -1,0 +1,32 @@
+-- Tells a consumer the leases that it has and that live, with new tokens: whoever used the old
+-- ones under its name is shut out. It comes after bucket.lua and give.lua.
+--
+-- ARGV   consumer, after which entry ("" for the first), limit
+-- Reply  the server's time in microseconds, the last entry looked at ("" if that was all), the
+--        ends of the leases, the leases
+
+local consumer, after, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local from = after == '' and '[' .. held_as(consumer, '') or '(' .. after
+local entries =
+  redis.call('ZRANGEBYLEX', HELD, from, '(' .. consumer .. '\1', 'LIMIT', 0, limit)
+local leases, ends, bytes, last = {}, {}, 0, ''
+
+for i, entry in ipairs(entries) do
+  if bytes >= MOST_BYTES then
+    break
+  end
+  last = (i < #entries or #entries == limit) and entry or ''
+  local id = string.sub(entry, #consumer + 2)
+  local status, time = where_is(id)
+  if status == IS_PROCESSING then
+    local state = state_of(redis.call('HGET', STATES, id))
+    redis.call('HDEL', STATES, '') -- see bucket.lua: a lease is told also if memory is full
+    state.token, state.version = next_tokens(1), state.version + 1
+    redis.call('HSET', STATES, id, text_of(state))
+    local message = redis.call('HGET', MESSAGES, id)
+    bytes = bytes + #message
+    leases[#leases + 1] = told(id, state, message)
+    ends[#ends + 1] = struct.pack('<d', time)
+  end
+end
+return { NOW_US, last, table.concat(ends), table.concat(leases) }

@@ -1,0 +1,146 @@
+-- One bucket of a topic, how it is stored, and what is answered for each message of a call. It
+-- comes first in every script that changes a bucket. KEYS, which share one hash tag:
+--   waiting   sorted set: id -> when it is due; all that nobody was given since
+--   leased    sorted set: id -> when its lease ends or has ended
+--   messages  hash: id -> owner's length, owner, kind of body, body; written once
+--   states    hash: id -> version, attempts, due, token, consumer; only once something changed
+--   held      sorted set, all scores 0: consumer NUL id, of every lease, ended or not
+--   dead      sorted set: id -> when it was given up
+--   deleted   sorted set: id -> until when it is remembered
+--   meta      hash: token (the last one), created, deleted (how many)
+-- A message is in exactly one of waiting, leased and dead. Times are whole milliseconds of the
+-- server's clock, the only one that counts. Tokens never go back: they follow the clock too.
+--
+-- A server that has no memory left refuses a script's first write if it needs some, and lets a
+-- script go on that has written something. So either all is done or nothing.
+
+local WAITING, LEASED, MESSAGES, STATES = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local HELD, DEAD, DELETED, META = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+
+local MOST_BYTES = 1048576 -- of bodies that one script reads
+
+local DONE, DUPLICATE, NOT_FOUND, NOT_OWNER, LEASED_BY_SOME, CONFLICT = 1, 2, 3, 4, 5, 6
+local LOST_IT, EXPIRED, IN_PAST, GONE = 7, 8, 9, 10
+local IS_NEW, IS_LOST, IS_WAITING, IS_PROCESSING, IS_DEAD, IS_DELETED = 1, 2, 3, 4, 5, 6
+
+local function server_time_us()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+-- Read once: it goes on during a script before Redis 7.2.
+local NOW_US = server_time_us()
+local NOW = math.floor(NOW_US / 1000)
+local FROM_NOW = math.ceil(NOW_US / 1000) -- for what lasts: never too short
+
+local function state_of(stored)
+  if not stored then
+    return { version = 1, attempts = 0, token = 0, consumer = '' }
+  end
+  local version, attempts, due, token, at = struct.unpack('<I4I4dd', stored)
+  return {
+    version = version,
+    attempts = attempts,
+    due = due,
+    token = token,
+    consumer = string.sub(stored, at),
+  }
+end
+
+local function text_of(state)
+  local numbers = struct.pack('<I4I4dd', state.version, state.attempts, state.due, state.token)
+  return numbers .. state.consumer
+end
+
+local function held_as(consumer, id)
+  return consumer .. '\0' .. id
+end
+
+-- Which state a message is in, and when that began or ends.
+local function where_is(id)
+  local due = tonumber(redis.call('ZSCORE', WAITING, id))
+  if due then
+    return due <= NOW and IS_NEW or IS_WAITING, due
+  end
+  local ends = tonumber(redis.call('ZSCORE', LEASED, id))
+  if ends then
+    return ends <= NOW and IS_LOST or IS_PROCESSING, ends
+  end
+  return IS_DEAD, tonumber(redis.call('ZSCORE', DEAD, id) or 0)
+end
+
+local function answer(code, status, time, state)
+  local version, attempts = state and state.version or 0, state and state.attempts or 0
+  return struct.pack('<BBdI4I4', code, status or 0, time or 0, version, attempts)
+end
+
+local function head_of(key)
+  return tonumber(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) or math.huge
+end
+
+-- Tells sleeping consumers if there is something earlier than what they know of.
+local function tell_if_earlier(before, channel, bucket)
+  local head = head_of(WAITING)
+  if head < before then
+    redis.call('PUBLISH', channel, bucket .. ' ' .. string.format('%.0f', head))
+  end
+end
+
+local function forget_lease(id, state)
+  if state.token > 0 then
+    redis.call('ZREM', HELD, held_as(state.consumer, id))
+  end
+  state.token, state.consumer = 0, ''
+end
+
+-- Puts a message onto the timeline at another time, where nobody has it.
+local function put_back(id, state, due)
+  redis.call('ZREM', LEASED, id)
+  redis.call('ZREM', DEAD, id)
+  forget_lease(id, state)
+  state.version, state.due = state.version + 1, due
+  redis.call('HSET', STATES, id, text_of(state))
+  redis.call('ZADD', WAITING, due, id)
+end
+
+local removed, removed_holds = {}, {}
+
+-- Removes a message and all that was known of it, once all are removed that the call names.
+local function remove(id, state)
+  removed[#removed + 1] = id
+  if state.token > 0 then
+    removed_holds[#removed_holds + 1] = held_as(state.consumer, id)
+  end
+  state.token, state.removed = 0, true
+end
+
+-- Ids are remembered for so long. They make room for themselves: for each that is remembered
+-- two that were so for long enough go.
+local function finish_removing(remember_ms)
+  if #removed == 0 then
+    return
+  end
+  redis.call('HDEL', MESSAGES, unpack(removed))
+  redis.call('HDEL', STATES, unpack(removed))
+  redis.call('ZREM', WAITING, unpack(removed))
+  redis.call('ZREM', LEASED, unpack(removed))
+  redis.call('ZREM', DEAD, unpack(removed))
+  if #removed_holds > 0 then
+    redis.call('ZREM', HELD, unpack(removed_holds))
+  end
+  redis.call('HINCRBY', META, 'deleted', #removed)
+  if remember_ms > 0 then
+    local old = redis.call('ZRANGEBYSCORE', DELETED, '-inf', NOW, 'LIMIT', 0, 2 * #removed)
+    if #old > 0 then
+      redis.call('ZREM', DELETED, unpack(old))
+    end
+    for _, id in ipairs(removed) do
+      redis.call('ZADD', DELETED, FROM_NOW + remember_ms, id)
+    end
+  end
+end
+
+local function is_remembered(id)
+  local ends = tonumber(redis.call('ZSCORE', DELETED, id))
+  return ends and ends > NOW
+end

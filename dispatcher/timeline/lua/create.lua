@@ -1,0 +1,47 @@
+-- Puts messages onto the timeline. It comes after bucket.lua.
+--
+-- ARGV   channel, bucket, owner, messages: one after the other (relative 0 or 1, time, length
+--        of the id, length of the body with its kind; id; body), "<BdI2I4"
+-- Reply  the server's time in microseconds, an answer for each
+--
+-- An id that is there, or remembered as deleted, changes nothing: so a call whose reply was lost
+-- may be sent again.
+
+local channel, bucket, owner, messages = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local before = head_of(WAITING)
+local remembers = redis.call('EXISTS', DELETED) == 1
+local start = string.char(#owner) .. owner
+local answers, places, at = {}, {}, 1
+
+while at <= #messages do
+  local relative, due, id_length, body_length, id
+  relative, due, id_length, body_length, at = struct.unpack('<BdI2I4', messages, at)
+  id, at = string.sub(messages, at, at + id_length - 1), at + id_length
+  local body = string.sub(messages, at, at + body_length - 1)
+  at = at + body_length
+  if relative == 1 then
+    due = FROM_NOW + due
+  end
+  if remembers and is_remembered(id) then
+    answers[#answers + 1] = answer(DUPLICATE, IS_DELETED)
+  elseif redis.call('HSETNX', MESSAGES, id, start .. body) == 1 then
+    places[#places + 1], places[#places + 2] = due, id
+    answers[#answers + 1] = struct.pack('<BBdI4I4', DONE, 0, due, 1, 0)
+  else
+    -- One created twice in this call is put onto the timeline only below.
+    if #places > 0 then
+      redis.call('ZADD', WAITING, unpack(places))
+      redis.call('HINCRBY', META, 'created', #places / 2)
+      places = {}
+    end
+    local status, time = where_is(id)
+    local state = state_of(redis.call('HGET', STATES, id))
+    answers[#answers + 1] = answer(DUPLICATE, status, time, state)
+  end
+end
+if #places > 0 then
+  redis.call('ZADD', WAITING, unpack(places))
+  redis.call('HINCRBY', META, 'created', #places / 2)
+end
+tell_if_earlier(before, channel, bucket)
+return { NOW_US, table.concat(answers) }

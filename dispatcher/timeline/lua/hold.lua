@@ -1,0 +1,82 @@
+-- What a consumer may do with what it has leased. It comes after bucket.lua.
+--
+-- ARGV   channel, bucket, action ("extend", "release" or "delete"), relative (0 or 1), time,
+--        remember_ms, leases: one after the other (token, length of the id; id), "<dI2"
+-- Reply  the server's time in microseconds, an answer for each
+--
+-- Only the right token, and only before the lease ends.
+
+local channel, bucket, action = ARGV[1], ARGV[2], ARGV[3]
+local time = ARGV[4] == '1' and FROM_NOW + tonumber(ARGV[5]) or tonumber(ARGV[5])
+local remember_ms, leases = tonumber(ARGV[6]), ARGV[7]
+local before = head_of(WAITING)
+local answers, ids, tokens, states, at = {}, {}, {}, {}, 1
+local places, texts = {}, {} -- of those that are extended, written together
+
+redis.call('HDEL', STATES, '') -- see bucket.lua: whoever is full can be emptied
+
+local actions = {}
+
+function actions.extend(id, state)
+  state.ends = math.max(state.ends, time)
+  state.version = state.version + 1
+  places[#places + 1], places[#places + 2] = state.ends, id
+  texts[#texts + 1], texts[#texts + 2] = id, text_of(state)
+  return answer(DONE, 0, state.ends, state)
+end
+
+function actions.release(id, state)
+  if time < NOW then
+    return answer(IN_PAST, 0, NOW, state)
+  end
+  put_back(id, state, time)
+  return answer(DONE, 0, time, state)
+end
+
+function actions.delete(id, state)
+  remove(id, state)
+  return answer(DONE, 0, 0, state)
+end
+
+local function act(id, token)
+  local state = states[id]
+  if not state or state.removed then
+    if not state and redis.call('HEXISTS', MESSAGES, id) == 1 then
+      return answer(LOST_IT)
+    end
+    return answer(action == 'delete' and GONE or NOT_FOUND)
+  end
+  if state.token ~= token then
+    return answer(LOST_IT, 0, 0, state)
+  end
+  if state.ends <= NOW then
+    return answer(EXPIRED, 0, state.ends, state)
+  end
+  return actions[action](id, state)
+end
+
+while at <= #leases do
+  local token, id_length
+  token, id_length, at = struct.unpack('<dI2', leases, at)
+  tokens[#tokens + 1] = token
+  ids[#ids + 1] = string.sub(leases, at, at + id_length - 1)
+  at = at + id_length
+end
+local stored = redis.call('HMGET', STATES, unpack(ids))
+local ends = redis.call('ZMSCORE', LEASED, unpack(ids))
+for i, id in ipairs(ids) do
+  if stored[i] and not states[id] then
+    states[id] = state_of(stored[i])
+    states[id].ends = tonumber(ends[i])
+  end
+end
+for i, id in ipairs(ids) do
+  answers[i] = act(id, tokens[i])
+end
+if #places > 0 then
+  redis.call('ZADD', LEASED, unpack(places))
+  redis.call('HSET', STATES, unpack(texts))
+end
+finish_removing(remember_ms)
+tell_if_earlier(before, channel, bucket)
+return { NOW_US, table.concat(answers) }

@@ -1,0 +1,20 @@
+-- Who consumes a topic at present.
+--
+-- KEYS   members, a sorted set: consumer -> until when it counts, unless it comes again
+-- ARGV   consumer, for how many ms it counts from now on (0: it leaves; "": it only looks)
+-- Reply  the server's time in microseconds; consumer, until, consumer, until ...
+
+local function server_time_us()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+local now_us = server_time_us()
+local now = math.floor(now_us / 1000)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+if ARGV[2] == '0' then
+  redis.call('ZREM', KEYS[1], ARGV[1])
+elseif ARGV[2] ~= '' then
+  redis.call('ZADD', KEYS[1], now + tonumber(ARGV[2]), ARGV[1])
+end
+return { now_us, redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES') }

@@ -1,0 +1,90 @@
+-- Gives a consumer messages that are due: new ones, and those whose lease has ended, in the order
+-- in which they became so. It comes after bucket.lua and give.lua.
+--
+-- ARGV   consumer, limit, lease_ms, most_attempts (0: any number)
+-- Reply  the server's time in microseconds, the end of the leases, when the first of waiting and
+--        of leased is due, how many more are due now, the leases, how many were given up
+--
+-- What was given too often is dead, and counts towards the limit: so the work is bounded. Nothing
+-- is written that needs memory before something was removed: whoever is full can be emptied.
+
+local consumer, limit = ARGV[1], tonumber(ARGV[2])
+local ends, most_attempts = FROM_NOW + tonumber(ARGV[3]), tonumber(ARGV[4])
+
+-- The first ones of both sets together, by time.
+local function due_messages()
+  local lost = redis.call('ZRANGEBYSCORE', LEASED, '-inf', NOW, 'WITHSCORES', 'LIMIT', 0, limit)
+  local new = redis.call('ZRANGEBYSCORE', WAITING, '-inf', NOW, 'WITHSCORES', 'LIMIT', 0, limit)
+  local ids, dues, i, j = {}, {}, 1, 1
+  while #ids < limit and (i <= #lost or j <= #new) do
+    if j > #new or (i <= #lost and tonumber(lost[i + 1]) <= tonumber(new[j + 1])) then
+      ids[#ids + 1], i = lost[i], i + 2
+    else
+      ids[#ids + 1], dues[#ids + 1], j = new[j], tonumber(new[j + 1]), j + 2
+    end
+  end
+  return ids, dues
+end
+
+local ids, dues = due_messages()
+local leases, given_up = {}, 0
+local new_ids, old_holds, ended, states, holds = {}, {}, {}, {}, {}
+if #ids > 0 then
+  local stored = redis.call('HMGET', STATES, unpack(ids))
+  local given, bytes = {}, 0
+  for i, id in ipairs(ids) do
+    if bytes >= MOST_BYTES then
+      break
+    end
+    local state = state_of(stored[i])
+    if state.token > 0 then
+      old_holds[#old_holds + 1] = held_as(state.consumer, id)
+    end
+    if dues[i] then
+      new_ids[#new_ids + 1] = id
+      state.due = dues[i]
+    end
+    state.version = state.version + 1
+    if most_attempts > 0 and state.attempts >= most_attempts then
+      given_up = given_up + 1
+      ended[#ended + 1] = id
+      state.token, state.consumer = 0, ''
+    else
+      state.attempts, state.consumer = state.attempts + 1, consumer
+      local message = redis.call('HGET', MESSAGES, id)
+      bytes = bytes + #message
+      given[#given + 1] = { id, state, message }
+    end
+    states[#states + 1], states[#states + 2] = id, state
+  end
+  if #new_ids > 0 then
+    redis.call('ZREM', WAITING, unpack(new_ids))
+  end
+  if #old_holds > 0 then
+    redis.call('ZREM', HELD, unpack(old_holds))
+  end
+  if #ended > 0 then
+    redis.call('ZREM', LEASED, unpack(ended))
+    for _, id in ipairs(ended) do
+      redis.call('ZADD', DEAD, NOW, id)
+    end
+  end
+  if #given > 0 then
+    local token, places = next_tokens(#given), {}
+    for i, one in ipairs(given) do
+      one[2].token = token + i - 1
+      places[2 * i - 1], places[2 * i] = ends, one[1]
+      holds[2 * i - 1], holds[2 * i] = 0, held_as(consumer, one[1])
+      leases[i] = told(unpack(one))
+    end
+    redis.call('ZADD', LEASED, unpack(places))
+    redis.call('ZADD', HELD, unpack(holds))
+  end
+  for i = 2, #states, 2 do
+    states[i] = text_of(states[i])
+  end
+  redis.call('HSET', STATES, unpack(states))
+end
+local more = redis.call('ZCOUNT', WAITING, '-inf', NOW) + redis.call('ZCOUNT', LEASED, '-inf', NOW)
+local heads = struct.pack('<ddd', ends, head_of(WAITING), head_of(LEASED))
+return { NOW_US, heads, more, table.concat(leases), given_up }

@@ -1,0 +1,265 @@
+"""Producer: puts messages onto the timeline, and may change its mind while nobody has them."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+
+from dispatcher.timeline import bodies, ids
+from dispatcher.timeline.durability import Confirmed, Durably
+from dispatcher.timeline.errors import TimelineError
+from dispatcher.timeline.message import Message, Snapshot
+from dispatcher.timeline.outcomes import (
+    AlreadyGone,
+    Created,
+    Deleted,
+    Duplicate,
+    Durability,
+    Invalid,
+    Leased,
+    Moved,
+    NotFound,
+    NotOwner,
+    Outcome,
+    TimeInPast,
+    VersionConflict,
+)
+from dispatcher.timeline.scanning import scan
+from dispatcher.timeline.server import CREATE, OWNER
+from dispatcher.timeline.times import Moment, when
+from dispatcher.timeline.topic import STATUSES, Answer, Items, Topic, answers_of, body_of
+from limiters.arguments import Seconds, count
+
+_CREATED = struct.Struct("<BdHI")
+_OWNED = struct.Struct("<IBdH")
+_LENGTH = struct.Struct("<I")
+
+TOGETHER = 100
+"""How many messages with generated ids are put into one bucket, before the next one's turn."""
+
+Reference = str | tuple[str, int] | Created | Moved | Snapshot
+"""A message: its id; with the version that it must still have, if it is not the id alone."""
+
+Outcomes = list[Outcome]
+Page = tuple[list[Snapshot], str]
+
+
+class Producer:
+    """Puts messages onto a timeline on behalf of a `group`, whose members all may move, read and
+    delete them as long as no consumer has a lease on them. Nobody else may.
+
+    Every method takes many messages and answers for each, in order, by one of the `outcomes`;
+    each is done in full or not at all, and a bad one does not disturb the others. If Redis
+    answers for none of them, TimelineUnavailableError is raised. All calls are safe to be sent
+    again. Thread-safe.
+
+    >>> from dispatcher.timeline import Message, Timeline
+    >>> from limiters.embedded import EmbeddedRedis
+    >>> with EmbeddedRedis() as server:
+    ...     producer = Timeline(server.url, "mails").producer("signup")
+    ...     [created] = producer.create([Message("welcome", delay=3_600, id="user-7")])
+    ...     [again] = producer.create([Message("welcome", delay=3_600, id="user-7")])
+    ...     [gone] = producer.delete(["user-7"])
+    >>> created.ok, again.status, gone
+    (True, <Status.WAITING: 'waiting'>, Deleted(id='user-7'))
+    """
+
+    def __init__(self, topic: Topic, group: str, durably: Durably) -> None:
+        self._topic = topic
+        self.group = group
+        self._owner = ids.as_bytes(group)
+        self._durably = durably
+        self._turn = random.randrange(ids.MOST_BUCKETS)
+
+    def __repr__(self) -> str:
+        return f"Producer({self.group!r}, of {self._topic.name!r})"
+
+    def create(
+        self, messages: Iterable[Message], *, durability: Durability | None = None
+    ) -> Outcomes:
+        """Created, Duplicate or Invalid for each. Messages without an id are given one here.
+
+        `durability` says what to wait for; by default the most that the server offers. What was
+        confirmed in time is in the answer; what was not is on the timeline all the same.
+        """
+        messages = list(messages)
+        items = Items(len(messages))
+        for place, (message, bucket) in enumerate(self._placed(messages)):
+            if isinstance(bucket, Invalid):
+                items.outcomes[place] = bucket
+                continue
+            try:
+                relative, due = when(message.at, message.delay)
+                body = bodies.encoded(message.body)
+            except ValueError as error:
+                items.outcomes[place] = Invalid(_name(message), str(error))
+                continue
+            name = ids.as_bytes(message.id or "")
+            head = _CREATED.pack(relative, due, len(name), len(body))
+            items.add(place, bucket, head + name + body)
+        names = [_name(message) for message in messages]
+        portions = list(items.portions())
+        calls = [
+            (self._topic.layout.keys(bucket), self._arguments(bucket, b"".join(texts)))
+            for bucket, _, texts in portions
+        ]
+        failed: list[tuple[int, TimelineError]] = []
+        confirmed = self._durably.run(CREATE, calls, durability)
+        for (_, places, _), answer in zip(portions, confirmed, strict=True):
+            if isinstance(answer, TimelineError):
+                failed += [(place, answer) for place in places]
+            else:
+                self._note_created(items, names, places, answer)
+        items.unanswered(names, failed)
+        return items.done()
+
+    def move(
+        self,
+        messages: Iterable[Reference],
+        *,
+        at: Moment | None = None,
+        delay: Seconds | None = None,
+    ) -> Outcomes:
+        """Moves them `at` a time from now on, or by a `delay` from now; one that was dead lives
+        again. Moved, TimeInPast, NotFound, NotOwner, Leased or VersionConflict for each."""
+        relative, due = when(at, delay)
+        return self._change(b"move", messages, relative, due)
+
+    def delete(self, messages: Iterable[Reference]) -> Outcomes:
+        """Deletes them, dead ones too. Deleted, AlreadyGone (if that is remembered), NotFound,
+        NotOwner, Leased or VersionConflict for each."""
+        return self._change(b"delete", messages)
+
+    def get(self, messages: Iterable[Reference]) -> Outcomes:
+        """Reads them. Snapshot, NotFound, NotOwner, Leased or VersionConflict for each."""
+        return self._change(b"get", messages)
+
+    def list(self, limit: int = 100, cursor: str = "") -> Page:
+        """Some of the group's messages, about `limit`, and a cursor for the next call; "" when
+        that was all. In no order. What is there all the time is listed, what comes or goes
+        meanwhile may be; one may be listed twice. It goes through all messages of the topic."""
+        return scan(self._topic, self._owner, count("limit", limit), cursor)
+
+    def _placed(self, messages: Sequence[Message]) -> Iterator[tuple[Message, int | Invalid]]:
+        """Each with its bucket. Those without an id go together, so that few scripts are run."""
+        buckets = self._topic.buckets
+        nameless = sum(1 for message in messages if message.id is None)
+        names: list[str] = []
+        for message in messages:
+            if message.id is None:
+                if not names:
+                    portion = min(nameless, TOGETHER)
+                    nameless -= portion
+                    self._turn += 1
+                    now_ms = int(self._topic.server.clock.now_ms())
+                    names = ids.generated(self._turn % buckets, now_ms, portion)
+                message.id = names.pop()
+            try:
+                yield message, ids.bucket_of(message.id, buckets)
+            except ValueError as error:
+                yield message, Invalid(_name(message), str(error))
+
+    def _arguments(self, bucket: int, text: bytes) -> Sequence[bytes]:
+        return [self._topic.layout.channel, b"%d" % bucket, self._owner, text]
+
+    def _note_created(
+        self, items: Items, names: Sequence[str], places: Sequence[int], answer: Confirmed
+    ) -> None:
+        for place, said in zip(places, answers_of(answer.said[1]), strict=True):
+            name = names[place]
+            if said.code == 1:
+                outcome: Outcome = Created(name, int(said.time), said.version, answer.durability)
+            else:
+                status = STATUSES[said.status]
+                assert status is not None
+                outcome = Duplicate(name, status, int(said.time), said.version, said.attempts)
+            items.outcomes[place] = outcome
+
+    def _change(
+        self, action: bytes, messages: Iterable[Reference], relative: bool = True, due: int = 0
+    ) -> Outcomes:
+        references = [_reference(message) for message in messages]
+        names = [name if isinstance(name, str) else repr(name) for name, _ in references]
+        items = Items(len(references))
+        for place, (name, version) in enumerate(references):
+            try:
+                bucket = ids.bucket_of(name, self._topic.buckets)
+                written = ids.as_bytes(name)
+                items.add(
+                    place, bucket, _OWNED.pack(version, relative, due, len(written)) + written
+                )
+            except (ValueError, struct.error) as error:
+                items.outcomes[place] = Invalid(names[place], str(error))
+        remember_ms = self._topic.settings.remember_ms
+        failed: list[tuple[int, TimelineError]] = []
+        left = list(items.portions())
+        while left:
+            calls = []
+            for bucket, _, texts in left:
+                told = [action, remember_ms, b"".join(texts)]
+                keys = self._topic.layout.keys(bucket)
+                calls.append((keys, [self._topic.layout.channel, bucket, self._owner, *told]))
+            answers = self._topic.server.run_each(OWNER, calls)
+            further = []
+            for (bucket, places, texts), answer in zip(left, answers, strict=True):
+                if isinstance(answer, TimelineError):
+                    failed += [(place, answer) for place in places]
+                    continue
+                done = self._note_changed(items, names, action, places, answer)
+                if done < len(places):
+                    further.append((bucket, places[done:], texts[done:]))
+            left = further
+        items.unanswered(names, failed)
+        return items.done()
+
+    def _note_changed(
+        self,
+        items: Items,
+        names: Sequence[str],
+        action: bytes,
+        places: Sequence[int],
+        answer: Sequence[bytes],
+    ) -> int:
+        bodies, at, done = answer[2], 0, 0
+        for place, said in zip(places, answers_of(answer[1]), strict=False):
+            stored = b""
+            if said.code == 1 and action == b"get":
+                (length,) = _LENGTH.unpack_from(bodies, at)
+                stored = bodies[at + 4 : at + 4 + length]
+                at += 4 + length
+            items.outcomes[place] = _changed(names[place], action, said, stored)
+            done += 1
+        return done
+
+
+def _changed(name: str, action: bytes, said: Answer, stored: bytes) -> Outcome:
+    code, status, time, version, attempts = said
+    if code == 1:
+        if action == b"move":
+            return Moved(name, int(time), version)
+        if action == b"delete":
+            return Deleted(name)
+        found = STATUSES[status]
+        assert found is not None
+        return Snapshot(name, body_of(stored), found, int(time), version, attempts)
+    if code == 5:
+        return Leased(name, int(time))
+    if code == 6:
+        return VersionConflict(name, version)
+    if code == 9:
+        return TimeInPast(name, int(time))
+    return {3: NotFound, 4: NotOwner, 10: AlreadyGone}[code](name)
+
+
+def _reference(message: object) -> tuple[str, int]:
+    """The id, and the version that it must have; 0 for any."""
+    if isinstance(message, tuple) and len(message) == 2:
+        return message
+    if isinstance(message, (Created, Moved, Snapshot)):
+        return message.id, message.version
+    return message, 0  # type: ignore[return-value]  # what is no id is found out like a bad one
+
+
+def _name(message: Message) -> str:
+    return message.id if isinstance(message.id, str) else repr(message.id)

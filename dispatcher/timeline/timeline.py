@@ -1,0 +1,245 @@
+"""Timeline: a topic of work that is due at a time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dispatcher.timeline import ids
+from dispatcher.timeline.consumer import Consumer
+from dispatcher.timeline.durability import Durably
+from dispatcher.timeline.errors import TimelineError
+from dispatcher.timeline.layout import Layout
+from dispatcher.timeline.looking import counts, heads, totals
+from dispatcher.timeline.message import Snapshot
+from dispatcher.timeline.outcomes import Status
+from dispatcher.timeline.producer import Producer
+from dispatcher.timeline.scanning import scan
+from dispatcher.timeline.server import JOIN, SWEEP, Server
+from dispatcher.timeline.times import Moment, epoch_ms, milliseconds
+from dispatcher.timeline.topic import Topic
+from limiters.arguments import Seconds, count, optional_count, seconds
+from limiters.leases.connection import Connection
+
+if TYPE_CHECKING:
+    from redis import Redis, RedisCluster
+
+MOST_BINS = 10_000
+
+SWEPT_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """A topic at one moment of the server's clock. Exact on a single server; in a cluster each
+    bucket is, at a moment of its own."""
+
+    new: int
+    lost: int
+    waiting: int
+    processing: int
+    dead: int
+    created: int
+    deleted: int
+    remembered: int
+    """Deleted messages whose ids are remembered."""
+    backlog_age: float
+    """For how many seconds the oldest message has been due; 0 if none is."""
+    next_due: int | None
+    """When the next one is due that nobody has."""
+    consumers: int
+    drift: float | None
+    """By how many seconds this machine's clock is ahead of the server's."""
+
+    @property
+    def remaining(self) -> int:
+        """What is neither dead nor deleted: always created - deleted - dead."""
+        return self.new + self.lost + self.waiting + self.processing
+
+
+class Timeline:
+    """The topic called `topic` on a Redis 6.2 or newer, Valkey, Sentinel or Cluster.
+
+    Messages are due at a time, leased to one consumer at a time, never doubled and never lost:
+    [Guarantees](guarantees.md) says how far. The URL or client is as for RedisLeaseManager.
+
+    * `buckets`: over how many buckets it is spread, 64 unless said otherwise. Fixed when the topic
+      is first used; another number then is a BucketCountError. Many for many consumers: a bucket
+      is one consumer's at a time.
+    * `remember_deleted`: for how long the id of a deleted message still makes a create a
+      Duplicate; a remembered id takes about 100 bytes.
+    * `max_attempts`: how often a message may be leased; when it is due again then, it is dead.
+      Both are stored with the topic; left out, what is stored counts.
+    * `timeout`: the longest that a step of a call may take.
+
+    Nothing is sent before the first call. Thread-safe, and safe on both sides of a fork.
+
+    >>> Timeline("redis://:secret@localhost:6379/0", "mails")
+    Timeline('mails', at 'redis://localhost:6379/0')
+    """
+
+    def __init__(
+        self,
+        url_or_client: str | Redis | RedisCluster,
+        topic: str,
+        *,
+        buckets: int | None = None,
+        prefix: str = "dispatcher",
+        remember_deleted: Seconds | None = None,
+        max_attempts: int | None = None,
+        timeout: Seconds = 1.0,
+    ) -> None:
+        self._name = _name("topic", topic)
+        optional_count("buckets", buckets)
+        if buckets is not None and buckets > ids.MOST_BUCKETS:
+            raise ValueError(f"buckets must be at most {ids.MOST_BUCKETS}, not {buckets!r}")
+        remember_ms = None
+        if remember_deleted is not None:
+            remember_ms = milliseconds("remember_deleted", remember_deleted, zero=True)
+        asked = (buckets, remember_ms, optional_count("max_attempts", max_attempts))
+        self._patience = seconds("timeout", timeout)
+        connection = Connection(url_or_client, self._patience)
+        self._server = Server(connection, _name("prefix", prefix))
+        self._topic = Topic(self._server, Layout(prefix, topic), topic, asked)
+
+    @property
+    def topic(self) -> str:
+        """Its name."""
+        return self._name
+
+    @property
+    def where(self) -> str:
+        """Where its Redis is: the URL without what is secret in it."""
+        return self._server.connection.where
+
+    @property
+    def buckets(self) -> int:
+        """How many buckets the topic has."""
+        return self._topic.buckets
+
+    @property
+    def drift(self) -> float | None:
+        """By how many seconds this machine's clock is ahead of the server's; None before the
+        first answer. Only times that are given as such, not delays or leases, are off by it."""
+        return self._server.clock.drift
+
+    def __repr__(self) -> str:
+        return f"Timeline({self._name!r}, at {self.where!r})"
+
+    def producer(self, group: str) -> Producer:
+        """Whoever creates messages on behalf of `group`, which owns them."""
+        return Producer(
+            self._topic, _short_name("group", group), Durably(self._server, self._patience * 0.8)
+        )
+
+    def consumer(self, consumer_id: str) -> Consumer:
+        """The consumer that is called so."""
+        return Consumer(self._topic, _short_name("consumer_id", consumer_id))
+
+    def count(self, start: Moment, end: Moment, state: Status | str | None = None) -> int:
+        """How many messages are from `start` up to `end`, which is left out: due, or with a lease
+        that ends, or dead since then; all that are not dead, or those in one `state`."""
+        edges = [epoch_ms("start", start), epoch_ms("end", end)]
+        [found] = counts(self._topic, edges, relative=False)
+        return _total(found, state)
+
+    def histogram(
+        self, start: Moment, end: Moment, step: Seconds, state: Status | str | None = None
+    ) -> list[tuple[int, int]]:
+        """The start of each step from `start` to `end`, and what `count` finds in it."""
+        first, last = epoch_ms("start", start), epoch_ms("end", end)
+        width = max(1, milliseconds("step", step))
+        bins = max(0, math.ceil((last - first) / width))
+        if bins > MOST_BINS:
+            raise ValueError(f"step must make at most {MOST_BINS} steps, not {bins}: {step!r}")
+        if not bins:
+            return []
+        edges = [*range(first, last, width), last]
+        found = counts(self._topic, edges, relative=False)
+        return [(at, _total(one, state)) for at, one in zip(edges, found, strict=False)]
+
+    def due_within(self, duration: Seconds) -> int:
+        """How many messages nobody has that are due by so many seconds from now."""
+        return self._due_within(milliseconds("duration", duration, zero=True))
+
+    def is_spike(self, more_than: int, within: Seconds) -> bool:
+        """Whether more than so many are due in the next `within` seconds."""
+        return self._due_within(milliseconds("within", within)) > count("more_than", more_than)
+
+    def stats(self) -> Stats:
+        """What there is, what there was, and how late it is."""
+        [found] = counts(self._topic, [-math.inf, math.inf], relative=False)
+        waiting, leased = heads(self._topic)
+        now_ms = self._server.clock.now_ms()
+        created, deleted, remembered = totals(self._topic)
+        _, members = self._server.run(JOIN, [self._topic.layout.members], [b"", b""])
+        return Stats(
+            **found,
+            created=created,
+            deleted=deleted,
+            remembered=remembered,
+            backlog_age=max(0.0, (now_ms - min(waiting, leased)) / 1000),
+            next_due=None if waiting == math.inf else int(waiting),
+            consumers=len(members) // 2,
+            drift=self.drift,
+        )
+
+    def dead(self, limit: int = 100, cursor: str = "") -> tuple[list[Snapshot], str]:
+        """Some of the dead messages, about `limit`, of all groups, and a cursor for the next call;
+        "" when that was all. Their owners may `move` them to let them live again, or delete
+        them."""
+        return scan(self._topic, b"", count("limit", limit), cursor, only="dead")
+
+    def sweep(self) -> int:
+        """Forgets the deleted messages that were remembered for long enough, in small steps; how
+        many. Deleting does that too, by and by."""
+        swept, left = 0, list(range(self._topic.buckets))
+        while left:
+            calls = [(self._topic.layout.keys(bucket), [SWEPT_AT_ONCE]) for bucket in left]
+            answers = self._server.run_each(SWEEP, calls)
+            for answer in answers:
+                if isinstance(answer, TimelineError):
+                    raise answer
+            swept += sum(answer[1] for answer in answers)
+            left = [
+                bucket
+                for bucket, answer in zip(left, answers, strict=True)
+                if answer[1] == SWEPT_AT_ONCE
+            ]
+        return swept
+
+    def close(self) -> None:
+        """Lets go of its connections. Those handed in stay open."""
+        self._server.connection.close()
+
+    def _due_within(self, duration_ms: int) -> int:
+        [found] = counts(self._topic, [-math.inf, duration_ms + 1], relative=True)
+        return found["new"] + found["waiting"]
+
+
+def _total(found: dict[str, int], state: Status | str | None) -> int:
+    if state is None:
+        return sum(found.values()) - found["dead"]
+    if state not in found:
+        raise ValueError(f"state must be one of {', '.join(found)}, not {state!r}")
+    return found[Status(state).value]
+
+
+def _name(parameter: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{parameter} must be a text that is not empty, not {value!r}")
+    if set("{}") & set(value):
+        raise ValueError(
+            f"{parameter} must be without braces, not {value!r}: "
+            "they would put the keys of a bucket onto different nodes of a cluster"
+        )
+    return value
+
+
+def _short_name(parameter: str, value: object) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ValueError(f"{parameter} must be a text that is not empty, not {value!r}")
+    if len(ids.as_bytes(value)) > ids.LONGEST:
+        raise ValueError(f"{parameter} must be at most {ids.LONGEST} bytes, not {value!r}")
+    return value

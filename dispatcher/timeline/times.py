@@ -1,0 +1,63 @@
+"""Times as users write them, and as the server keeps them: whole milliseconds. Pure."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+
+from limiters.arguments import Seconds, seconds
+
+Moment = datetime | int | float
+"""A time: a datetime with a time zone, or epoch milliseconds."""
+
+EARLIEST = 100_000_000_000  # 1973, in milliseconds; in seconds it is the year 5138
+LATEST = 100_000_000_000_000
+LONGEST = 10 * 365 * 86_400.0
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def when(at: object, delay: object) -> tuple[bool, int]:
+    """Whether a time is relative to the server's, and the time in milliseconds.
+
+    It is rounded up, so that nothing comes early. Neither of both means now.
+
+    >>> when(None, 0.2501)
+    (True, 251)
+    """
+    if at is None:
+        return True, 0 if delay is None else milliseconds("delay", delay, zero=True)
+    if delay is not None:
+        raise ValueError(f"delay must be left out if there is an at, not {delay!r}")
+    return False, epoch_ms("at", at)
+
+
+def epoch_ms(name: str, value: object) -> int:
+    """A moment in epoch milliseconds. One in another unit is noticed."""
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError(f"{name} must have a time zone, which {value!r} has not")
+        return -((_EPOCH - value) // _MILLISECOND)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a datetime or epoch milliseconds, not {value!r}")
+    if abs(value) < EARLIEST:
+        raise ValueError(f"{name} must be in milliseconds, but {value!r} looks like seconds")
+    if abs(value) >= LATEST:
+        raise ValueError(
+            f"{name} must be in milliseconds, but {value!r} looks like micro- or nanoseconds"
+        )
+    return math.ceil(value)
+
+
+def milliseconds(name: str, value: object, *, zero: bool = False) -> int:
+    """A duration, rounded up."""
+    number = seconds(name, value, zero=zero)
+    if number > LONGEST:
+        raise ValueError(f"{name} must be at most ten years in seconds, not {value!r}")
+    return math.ceil(round(number * 1000, 6))
+
+
+def lease_ms(value: Seconds) -> int:
+    """For how long a lease is asked for."""
+    return max(1, milliseconds("for_", value))

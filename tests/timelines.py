@@ -1,0 +1,60 @@
+"""Timelines whose server's time is turned by hand: the scripts' text is changed, here only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from redis import Redis
+
+from dispatcher.timeline import Timeline
+from dispatcher.timeline.server import Call, Server
+from limiters.leases.script import Script, of_source
+
+START_MS = 1_800_000_000_000
+_KEY = "tests:now_us"
+_ASKED = "local time = redis.call('TIME')"
+_TOLD = (
+    f"local told = redis.call('GET', '{_KEY}')\n"
+    "  local time = { math.floor(told / 1000000), told % 1000000 }"
+)
+
+
+@cache
+def with_told_time(script: Script) -> Script:
+    """The script, told the time by a key."""
+    assert script.source.count(_ASKED) == 1, "the time is not asked for where it was"
+    return of_source(script.source.replace(_ASKED, _TOLD))
+
+
+class TimedServer(Server):
+    """What a Timeline takes for its server."""
+
+    def run_each(self, script: Script, calls: Sequence[Call], *, then: Sequence[Any] = ()) -> Any:
+        return super().run_each(with_told_time(script), calls, then=then)
+
+
+class Hands:
+    """Turns the time of a server."""
+
+    def __init__(self, url: str) -> None:
+        self._client = Redis.from_url(url)
+        self.now_ms = START_MS
+        self.turn(0)
+
+    def turn(self, milliseconds: int) -> None:
+        """So many milliseconds pass, at once."""
+        self.now_ms += milliseconds
+        self._client.set(_KEY, self.now_ms * 1000)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def timed(url: str, topic: str = "topic", **options: Any) -> Timeline:
+    """A Timeline that goes by the time that Hands tell."""
+    timeline = Timeline(url, topic, **options)
+    server = timeline._server
+    server.__class__ = TimedServer
+    return timeline
