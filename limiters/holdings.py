@@ -232,6 +232,7 @@ class Holdings:
         """The last request, which gives back everything. One under way is sent first."""
         assert self.pending is None
         self.left = True
+        self._asked = 0
         self._waiting = self._missed = self._gathering = self._shortage = 0.0
         self.pending = replace(self._request(self._spare(self.held), now), leaving=True)
         return self.pending

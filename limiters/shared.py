@@ -404,13 +404,14 @@ class SharedResource:
         """Gives back what is held: one try for what is under way, one to leave."""
         if self._holdings.told is None and self._holdings.pending is None:
             return
-        pending = self._holdings.pending
-        if pending is not None and not self._exchange(manager, pending):
-            return  # nobody answers: the leases run out by themselves
+        if self._holdings.pending is not None:
+            with self._lock:
+                request = self._holdings.compose(self._clock.now())
+            if not self._exchange(manager, request):
+                return  # nobody answers: the leases run out by themselves
         with self._lock:
             request = self._holdings.leave(self._clock.now())
-        released = self._exchange(manager, request)
-        self._announce.released(request.released if released else ranges.EMPTY)
+        self._exchange(manager, request)
         self._announce.capacity(self._reserved)
 
 

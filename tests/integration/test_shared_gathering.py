@@ -5,6 +5,7 @@ from __future__ import annotations
 from dispatcher import Batcher, Operation, Watcher
 from limiters import MemoryLeaseManager, SharedResource
 from limiters.leases.messages import Reply, Request
+from tests.servers import wait_until
 
 
 class Recorder(MemoryLeaseManager):
@@ -33,3 +34,20 @@ def test_c4_each_operation_has_waited_for_itself_alone() -> None:
     waited = [request.waited_ms for request in manager.requests if request.gathering]
     assert waited
     assert max(waited) < 1_000
+
+
+def test_c2_what_is_given_back_at_the_end_is_told_once_and_nothing_is_missed() -> None:
+    told: list[tuple[str, float]] = []
+    limiter = SharedResource(
+        shared_capacity=400, factor=100, lease_manager=MemoryLeaseManager(), max_interval=0.1
+    )
+    limiter.add_listener(
+        lambda event: told.append((event.name, event.value)), "allocated", "released", "failed"
+    )
+    with limiter:
+        assert limiter.acquire(350, timeout=30)
+        wait_until(lambda: len(told) >= len(limiter.partitions) > 0)
+        told.clear()
+        held = limiter.partitions
+    assert held
+    assert sorted(told) == [("released", index) for index in held]
