@@ -77,7 +77,7 @@ def test_what_can_never_be_one_is_a_value_error(target: Any) -> None:
 
 
 def test_a_module_that_is_missing_is_named() -> None:
-    with pytest.raises(HandlerError, match="'nowhere.to' cannot be imported: No module named"):
+    with pytest.raises(HandlerError, match=r"'nowhere\.to' cannot be imported: No module named"):
         load("nowhere.to:send")
 
 
