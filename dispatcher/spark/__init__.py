@@ -10,6 +10,7 @@ except ImportError as error:
 
 from dispatcher.spark.context import Context
 from dispatcher.spark.dead_letters import DeadLetterTable, DeadLetterTimeline
+from dispatcher.spark.dispatching import dispatch
 from dispatcher.spark.errors import (
     BatchFailedError,
     ChangedSinkError,
@@ -19,6 +20,7 @@ from dispatcher.spark.errors import (
     SupersededError,
     UnusableRowsError,
 )
+from dispatcher.spark.event_time_sink import EventTimeSink
 from dispatcher.spark.micro_batch import MicroBatch
 from dispatcher.spark.subject_sink import SubjectSink
 from limiters import LimiterConfig
@@ -31,6 +33,8 @@ __all__ = [
     "Context",
     "DeadLetterTable",
     "DeadLetterTimeline",
+    "DispatcherDataSource",
+    "EventTimeSink",
     "LedgerError",
     "LimiterConfig",
     "MicroBatch",
@@ -39,4 +43,14 @@ __all__ = [
     "SubjectSink",
     "SupersededError",
     "UnusableRowsError",
+    "dispatch",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # Not every Spark has what it is made of.
+    if name == "DispatcherDataSource":
+        from dispatcher.spark.data_source import DispatcherDataSource
+
+        return DispatcherDataSource
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

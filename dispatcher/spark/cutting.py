@@ -55,13 +55,15 @@ class Cut:
     """Where a sequence is cut. Plain values.
 
     With `each`, every row is a batch of its own. `same_subject`: a sequence is a subject, and
-    rows without one cannot be sent; else it is a lane.
+    rows without one cannot be sent; else it is a lane. `in_order`: rows have a time; else they
+    go as they come, and a batch waits for no other.
     """
 
     most_rows: int
     most_cost: float | None = None
     together_within: float = 0
     same_subject: bool = True
+    in_order: bool = True
     each: bool = False
     refuse_late: bool = False
 
@@ -87,13 +89,14 @@ def units_of(
     pieces = _Pieces(group, cut, before, costs(group, together))
     for piece in pieces.all():
         end = start + len(piece.places)
-        if piece.last is not None and not piece.refused:
-            until = piece.last if until is None else max(until, piece.last)
+        if piece.first is not None and piece.last is not None and not piece.refused:
+            reached = piece.first if cut.each else piece.last
+            until = reached if until is None else max(until, reached)
         if end > acknowledged:
             yield Unit(
                 name,
                 group.sequence,
-                _chosen(rows, together, piece.places),
+                _chosen(rows, together, piece.places, cut),
                 end - start,
                 piece.first,
                 piece.last,
@@ -106,8 +109,8 @@ def units_of(
         start = end
 
 
-def _chosen(rows: Format, together: Rows, places: Sequence[int]) -> Rows:
-    if isinstance(places, range):
+def _chosen(rows: Format, together: Rows, places: Sequence[int], cut: Cut) -> Rows:
+    if isinstance(places, range) and not cut.each:
         return rows.part(together, places.start, places.stop)
     return rows.chosen(together, places)
 
@@ -139,6 +142,7 @@ class _Pieces:
         self._before = before
         self._costs = costs
         self._times = _joined(group.times)
+        self._ends = _joined(group.ends)
 
     def all(self) -> Iterator[_Piece]:
         """All of it, in the order in which it is to be sent."""
@@ -179,7 +183,7 @@ class _Pieces:
             if cut.most_cost is None or whole.cost <= cut.most_cost:
                 yield whole
                 return
-        for batch in self._built(start, end):
+        for batch in self._built(start, end) if cut.in_order else self._as_they_come(start, end):
             yield self._piece(batch)
 
     def _piece(self, places: Sequence[int]) -> _Piece:
@@ -187,6 +191,8 @@ class _Pieces:
         if self._times is not None:
             chosen = self._at(self._times, places)
             first, last = chosen.min().item(), chosen.max().item()
+        if self._ends is not None:
+            last = self._at(self._ends, places).max().item()
         if isinstance(self._costs, float):
             return _Piece(places, first, last, self._costs * len(places))
         return _Piece(places, first, last, float(self._at(self._costs, places).sum()))
@@ -196,6 +202,19 @@ class _Pieces:
         if isinstance(places, range):
             return values[places.start : places.stop]
         return values[places]
+
+    def _as_they_come(self, start: int, end: int) -> Iterator[Sequence[int]]:
+        cut, begin, cost = self._cut, start, 0.0
+        for place in range(start, end):
+            price = self._costs if isinstance(self._costs, float) else float(self._costs[place])
+            full = place - begin == cut.most_rows
+            if cut.most_cost is not None and cost + price > cut.most_cost:
+                full = place > begin
+            if full:
+                yield range(begin, place)
+                begin, cost = place, 0.0
+            cost += price
+        yield range(begin, end)
 
     def _built(self, start: int, end: int) -> Iterator[Sequence[int]]:
         cut, group = self._cut, self._group

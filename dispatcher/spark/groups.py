@@ -20,9 +20,13 @@ class Columns:
     sequence: str | None
     """Whose rows go one after the other; None: all rows of the task are one sequence."""
     time: str | None
+    end: str | None = None
+    """Of a row that stands for a span of time."""
     subject: str | None = None
     """Of a lane's rows."""
     cost: str | None = None
+    messages: str | None = None
+    """What the handler is given of a row, if not the row."""
     added: tuple[str, ...] = ()
     """Those that were only added to be looked at: a handler never sees them."""
 
@@ -34,6 +38,7 @@ class Group:
     sequence: Any
     parts: list[Any] = field(default_factory=list)
     times: list[np.ndarray[Any, Any]] = field(default_factory=list)
+    ends: list[np.ndarray[Any, Any]] = field(default_factory=list)
     costs: list[np.ndarray[Any, Any]] = field(default_factory=list)
     subjects: list[Any] = field(default_factory=list)
     size: int = 0
@@ -42,9 +47,10 @@ class Group:
 
 
 def groups_of(
-    batches: Iterable[pa.RecordBatch], columns: Columns, rows: Format
+    batches: Iterable[pa.RecordBatch], columns: Columns, rows: Format, *, in_order: bool
 ) -> Iterator[list[Group]]:
-    """The groups that are complete, after each record batch; a group may go on in the next."""
+    """The groups that are complete, after each record batch. With `in_order` a group may go on
+    in the next one; else each record batch is a group."""
     last: Group | None = None
     for batch in batches:
         if not batch.num_rows:
@@ -57,6 +63,9 @@ def groups_of(
                     complete.append(last)
                 last = Group(sequence)
             read.add(last, start, end)
+        if not in_order and last is not None:
+            complete.append(last)
+            last = None
         yield complete
     if last is not None:
         yield [last]
@@ -70,13 +79,14 @@ class _Read:
     rows: Any
     runs: list[tuple[Any, int, int]]
     times: np.ndarray[Any, Any] | None
+    ends: np.ndarray[Any, Any] | None
     timeless: np.ndarray[Any, Any] | None
     costs: np.ndarray[Any, Any] | None
     subjects: list[Any] | None
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, columns: Columns, rows: Format) -> _Read:
-        times = timeless = costs = subjects = None
+        times = ends = timeless = costs = subjects = None
         runs = [(None, 0, batch.num_rows)]
         if columns.sequence is not None:
             runs = _runs(batch.column(columns.sequence))
@@ -86,19 +96,23 @@ class _Read:
             timeless = (
                 column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
             )
+        if columns.end is not None:
+            ends = _numbers(batch.column(columns.end))
         if columns.subject is not None:
             subjects = batch.column(columns.subject).to_pylist()
         if columns.cost is not None:
             costs = batch.column(columns.cost).to_numpy(zero_copy_only=False)
         if columns.added:
             batch = batch.select([n for n in batch.schema.names if n not in columns.added])
-        return cls(rows, rows.read(batch), runs, times, timeless, costs, subjects)
+        return cls(rows, rows.read(batch), runs, times, ends, timeless, costs, subjects)
 
     def add(self, group: Group, start: int, end: int) -> None:
         group.parts.append(self.format.part(self.rows, start, end))
         group.size += end - start
         if self.times is not None:
             group.times.append(self.times[start:end])
+        if self.ends is not None:
+            group.ends.append(self.ends[start:end])
         if self.timeless is not None:
             group.without_time += int(self.timeless[start:end].sum())
         if self.costs is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class Format(Protocol):
         """The rows at `places`, in their order."""
         ...
 
-    def each(self, rows: Rows) -> list[Any]:
-        """Each row on its own, for a function that says what it costs."""
+    def costs(self, rows: Rows, cost: Callable[[Any], float] | float) -> list[float] | float:
+        """What each row costs, or any of them, if `cost` says what one costs."""
         ...
 
     def dicts(self, rows: Rows) -> list[dict[str, Any]]:
@@ -64,8 +64,8 @@ class _Listed:
     def chosen(self, rows: list[Any], places: Sequence[int]) -> list[Any]:
         return [rows[place] for place in places]
 
-    def each(self, rows: list[Any]) -> list[Any]:
-        return rows
+    def costs(self, rows: list[Any], cost: Callable[[Any], float] | float) -> list[float] | float:
+        return [cost(row) for row in rows] if callable(cost) else cost
 
     def dicts(self, rows: list[Any]) -> list[dict[str, Any]]:
         return [dict(zip(self._names, row, strict=True)) for row in rows]
@@ -120,11 +120,52 @@ class AsArrow:
 
         return rows.take(pa.array(places, pa.int64()))
 
-    def each(self, rows: pa.RecordBatch) -> list[Any]:
-        return self.dicts(rows)
+    def costs(
+        self, rows: pa.RecordBatch, cost: Callable[[Any], float] | float
+    ) -> list[float] | float:
+        return [cost(row) for row in self.dicts(rows)] if callable(cost) else cost
 
     def dicts(self, rows: pa.RecordBatch) -> list[dict[str, Any]]:
         return AsDict().read(rows)
+
+
+class OfMessages:
+    """Each row's `column` holds messages; the handler is given those, in a form of their own."""
+
+    def __init__(self, column: str, messages: Format) -> None:
+        self._column = column
+        self._messages = messages
+
+    def read(self, batch: pa.RecordBatch) -> list[Any]:
+        import pyarrow as pa
+
+        column = batch.column(self._column)
+        records = pa.RecordBatch.from_struct_array(column.flatten())
+        messages = self._messages.read(records)
+        read, start = [], 0
+        for length in column.value_lengths().fill_null(0).to_pylist():
+            read.append(self._messages.part(messages, start, start + length))
+            start += length
+        return read
+
+    def part(self, rows: list[Any], start: int, end: int) -> list[Any]:
+        return rows[start:end]
+
+    def together(self, parts: Sequence[list[Any]]) -> list[Any]:
+        return [row for part in parts for row in part]
+
+    def chosen(self, rows: list[Any], places: Sequence[int]) -> Rows:
+        return self._messages.together([rows[place] for place in places])
+
+    def costs(self, rows: list[Any], cost: Callable[[Any], float] | float) -> list[float] | float:
+        of_each = [self._messages.costs(messages, cost) for messages in rows]
+        return [
+            sum(costs) if isinstance(costs, list) else costs * len(messages)
+            for costs, messages in zip(of_each, rows, strict=True)
+        ]
+
+    def dicts(self, rows: Rows) -> list[dict[str, Any]]:
+        return self._messages.dicts(rows)
 
 
 FORMATS: dict[str, type[Format]] = {

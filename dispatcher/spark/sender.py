@@ -157,7 +157,7 @@ class Sender:
                 self._write(posts)
             else:
                 self._join()
-        except LedgerError as error:
+        except SparkSinkError as error:
             with self._changed:
                 self._problem = self._problem or error
                 self._changed.notify_all()
@@ -179,7 +179,10 @@ class Sender:
                 return self._told(status, asked)
             # The server was away for too long, or we were. Unless somebody has taken our place
             # meanwhile, we take it again.
-            if self._join() > 0 or self._problem is not None:
+            taken = self._join() > 0
+            if self._problem is not None:
+                raise self._problem
+            if taken:
                 raise LedgerError(
                     f"{len(posts)} batches of query {self._claim.place.query!r} were sent, and "
                     "it could not be written down, since another task sends in the place of "

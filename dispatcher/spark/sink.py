@@ -12,6 +12,7 @@ from dispatcher.spark.claims import Claim, Place, Redis, Run, finish
 from dispatcher.spark.cutting import Cut
 from dispatcher.spark.groups import Columns
 from dispatcher.spark.micro_batch import MicroBatch
+from dispatcher.spark.progress import Counter
 from dispatcher.spark.sending import Sending
 from dispatcher.spark.sums import SCHEMA, together
 from dispatcher.spark.task import Job
@@ -120,6 +121,10 @@ class Sink:
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Sends a micro-batch, and returns when all of it is acknowledged."""
+        self.send(df, batch_id)
+
+    def send(self, df: DataFrame, batch_id: int, counter: Counter | None = None) -> MicroBatch:
+        """The same; its tasks tell `counter` how far they are."""
         began = time.monotonic()
         stream = _Stream.of(df)
         query = self._query_name(stream)
@@ -134,6 +139,7 @@ class Sink:
             query,
             batch_id,
             claim,
+            counter,
         )
         parts = prepared.frame.mapInArrow(job.run, SCHEMA).collect()
         sums = together(part.asDict() for part in parts)
@@ -142,7 +148,9 @@ class Sink:
             told = {**sums, "micro_batches": 1, "seconds": ended - began}
             del told["longest_wait"]
             finish(self._redis, claim, told)
-        self._tell(self._summary(query, stream, batch_id, sums, began, claimed, ended))
+        summary = self._summary(query, stream, batch_id, sums, began, claimed, ended)
+        self._tell(summary)
+        return summary
 
     def _prepare(self, df: DataFrame) -> Prepared:
         """`df` in the order in which it is sent. ValueError if it lacks something."""

@@ -178,9 +178,9 @@ class SubjectSink(Sink):
             Columns(
                 sequence,
                 self._time,
-                self._subject if self._order == "global" else None,
-                COST_COLUMN if priced else None,
-                tuple(added),
+                subject=self._subject if self._order == "global" else None,
+                cost=COST_COLUMN if priced else None,
+                added=tuple(added),
             ),
             Cut(
                 self._sending.max_batch_size,

@@ -31,6 +31,12 @@ class Sums:
         self._lock = threading.Lock()
         self.numbers = dict.fromkeys(NAMES, 0.0)
 
+    @property
+    def done(self) -> float:
+        """How many rows are dealt with."""
+        numbers = self.numbers
+        return numbers["sent_rows"] + numbers["replayed_rows"] + numbers["rejected_rows"]
+
     def add(self, **numbers: float) -> None:
         with self._lock:
             _add(self.numbers, numbers)

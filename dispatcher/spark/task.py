@@ -29,7 +29,8 @@ from dispatcher.spark.dead_letters import target_of
 from dispatcher.spark.errors import BatchFailedError, SparkSinkError, UnusableRowsError
 from dispatcher.spark.groups import Columns, Group, groups_of
 from dispatcher.spark.ledger import Entry, Time
-from dispatcher.spark.row_formats import FORMATS, Rows
+from dispatcher.spark.progress import Counter, Telling
+from dispatcher.spark.row_formats import FORMATS, Format, OfMessages, Rows
 from dispatcher.spark.sender import Sender
 from dispatcher.spark.sending import Sending
 from dispatcher.spark.sums import Sums
@@ -56,6 +57,8 @@ class Job:
     batch: int
     claim: Claim | None
     """None: nothing is remembered, and a replay sends everything again."""
+    counter: Counter | None = None
+    """Where it is told how far it is, if somebody wants to know."""
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Sends a task's rows; gives one row, with the sums."""
@@ -84,7 +87,9 @@ class Task:
         self._handler = load(sending.handler)  # before anything is sent, and without any row
         self._dead_letters = target_of(sending.dead_letters) if sending.dead_letters else None
         self._policy = RetryPolicy.of(sending.retry, sending.max_attempts)
-        self._format = FORMATS[sending.rows]()
+        self._format: Format = FORMATS[sending.rows]()
+        if job.columns.messages is not None:
+            self._format = OfMessages(job.columns.messages, self._format)
         self._sender: Sender | None = None
         self._failed: BaseException | None = None
         self.sums = Sums()
@@ -93,6 +98,8 @@ class Task:
         """Sends all rows of `batches`, and returns when all are acknowledged."""
         job, sending = self._job, self._job.sending
         with contextlib.ExitStack() as stack:
+            if job.counter is not None:
+                stack.enter_context(Telling(job.counter, self.sums))
             if job.claim is not None:
                 slot = str(_partition())
                 self._sender = stack.enter_context(Sender(job.claim, slot, sending.patience))
@@ -120,8 +127,8 @@ class Task:
     def _send_all(
         self, batches: Iterable[pa.RecordBatch], batcher: Batcher, watcher: Watcher
     ) -> None:
-        sending = self._job.sending
-        for groups in groups_of(batches, self._job.columns, self._format):
+        job, sending = self._job, self._job.sending
+        for groups in groups_of(batches, job.columns, self._format, in_order=job.cut.in_order):
             entries = self._entries(groups)
             for group in groups:
                 for unit in self._units(group, entries):
@@ -150,15 +157,16 @@ class Task:
         self.sums.add(replayed_rows=group.size - size)
 
     def _costs(self, group: Group, rows: Rows) -> float | np.ndarray[Any, Any]:
-        cost = self._job.sending.cost_of_row
-        if isinstance(cost, float):
-            return cost
         import numpy as np
 
-        if cost is not None:
-            costs = np.array([float(cost(row)) for row in self._format.each(rows)])
-        else:
+        price = self._job.sending.cost_of_row
+        if price is None:
             costs = np.concatenate(group.costs)
+        else:
+            told = self._format.costs(rows, price)
+            if isinstance(told, float):
+                return told
+            costs = np.array(told, float)
         if not (np.isfinite(costs) & (costs >= 0)).all():
             raise UnusableRowsError(
                 f"the cost of a row of {group.sequence!r} is null, negative or not finite"
@@ -176,8 +184,9 @@ class Task:
         while True:
             self._check()
             cost = 0.0 if unit.refused else unit.cost
+            key = unit.sequence if self._job.cut.in_order else None
             try:
-                return batcher.enqueue(Operation(watcher, cost, unit, key=unit.sequence), LOOK)
+                return batcher.enqueue(Operation(watcher, cost, unit, key=key), LOOK)
             except BufferFullError:
                 continue
             except TooExpensiveError as error:
