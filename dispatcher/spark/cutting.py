@@ -46,6 +46,9 @@ class Unit:
     entry: Entry
     sent: bool = False
     """Whether the handler has taken it: only the acknowledgement is missing."""
+    acknowledged: bool = False
+    previous: Unit | None = None
+    """The one of its sequence that must be acknowledged before."""
     waiting_since: float = 0.0
     begun_at: float = 0.0
 

@@ -31,7 +31,8 @@ def record_batches(rows: list[Row], sizes: list[int]) -> list[pa.RecordBatch]:
             "number": pa.array([row[2] for row in ordered], pa.int64()),
         }
     )
-    batches, start = [], 0
+    batches: list[pa.RecordBatch] = []
+    start = 0
     for size in itertools.cycle(sizes):
         if start >= len(rows):
             return batches
