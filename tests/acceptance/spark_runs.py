@@ -16,7 +16,7 @@ from queue import Empty, Queue
 from typing import Any, Self
 
 from limiters.verifier import Verdict, verify
-from tests.processes.spark_stream import Setting
+from tests.processes.spark_sink import Setting
 
 PATIENCE = 100.0
 
@@ -26,7 +26,7 @@ class Driver:
 
     def __init__(self, setting: Setting) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.processes.spark_stream", setting.as_argument()],
+            [sys.executable, "-m", "tests.processes.spark_sink", setting.as_argument()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -13,7 +13,7 @@ from dispatcher.cli.datastore import Datastore
 from dispatcher.cli.datastore_server import DatastoreServer
 from limiters.embedded import EmbeddedRedis
 from tests.acceptance.spark_runs import Driver, Notes, write_rows
-from tests.processes.spark_stream import Setting
+from tests.processes.spark_sink import Setting
 from tests.servers import wait_until
 
 pytestmark = pytest.mark.timeout(400)

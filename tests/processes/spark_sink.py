@@ -1,6 +1,6 @@
 """A driver whose stream is sent by a SubjectSink, and the handler that its executors run.
 
-`python -m tests.processes.spark_stream '{"redis": ..., "source": ..., ...}'`. Its standard input
+`python -m tests.processes.spark_sink '{"redis": ..., "source": ..., ...}'`. Its standard input
 says what it does: `start` runs the query, `drain` waits until it has sent all there is, `stop`
 stops it; it answers each with a line. It ends when its input does.
 """
