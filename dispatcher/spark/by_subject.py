@@ -1,0 +1,136 @@
+"""The way to a stateful step and out of it: rows of a subject travel together, as bytes.
+
+Spark hands a stateful function one pandas frame a subject, column by column; that costs more
+than anything done with it, and loses what pandas has no type for. One parcel for many rows
+costs little, and no type is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dispatcher.spark.columns import canonical
+from dispatcher.spark.parcels import Parcels
+
+SUBJECT, ROWS, INVALID = "subject", "rows", "invalid"
+_MOST_ROWS = 100_000
+_MOST_BYTES = 32 * 2**20
+
+
+class Parting:
+    """What mapInArrow takes: rows in, a parcel for each subject among many rows out.
+
+    Rows that have null or NaN in one of `needed` are left out and counted, or raise ValueError.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, subject: str, needed: list[str], *, refuses: bool
+    ) -> None:
+        self._schema = schema
+        self._subject = subject
+        self._needed = needed
+        self._refuses = refuses
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parcels = Parcels(self._schema)
+        for rows in _gathered(canonical(batch, self._schema) for batch in batches):
+            if rows.num_rows:
+                yield self._parted(rows, parcels)
+
+    def _parted(self, rows: pa.RecordBatch, parcels: Parcels) -> pa.RecordBatch:
+        kept = self._valid(rows)
+        invalid = rows.num_rows - kept.num_rows
+        subjects, parts = [], []
+        if kept.num_rows:
+            codes = kept.column(self._subject).dictionary_encode()
+            order = np.argsort(codes.indices.to_numpy(), kind="stable")
+            ordered = codes.indices.to_numpy()[order]
+            bounds = [0, *(np.flatnonzero(np.diff(ordered)) + 1).tolist(), len(ordered)]
+            kept = kept.take(pa.array(order))
+            for begin, end in zip(bounds, bounds[1:], strict=False):
+                subjects.append(begin)
+                parts.append(parcels.pack(b"", kept.slice(begin, end - begin)))
+        column = kept.column(self._subject).take(pa.array(subjects, pa.int64()))
+        counts = [0] * len(parts)
+        if invalid:
+            column = pa.concat_arrays([column, pa.nulls(1, column.type)])
+            parts.append(None)
+            counts.append(invalid)
+        return pa.RecordBatch.from_arrays(
+            [column, pa.array(parts, pa.binary()), pa.array(counts, pa.int64())],
+            names=[SUBJECT, ROWS, INVALID],
+        )
+
+    def _valid(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        valid = None
+        for name in self._needed:
+            column = rows.column(name)
+            good = None
+            if pa.types.is_floating(column.type):
+                good = pc.fill_null(pc.is_finite(column), False)
+                if good.false_count == 0:
+                    good = None
+            elif column.null_count:
+                good = pc.is_valid(column)
+            if good is None:
+                continue
+            if self._refuses:
+                raise ValueError(
+                    f"{good.false_count} of {rows.num_rows} rows have no usable value in the "
+                    f"column {name!r} (null, NaN or infinite): filter them out before this step, "
+                    "or pass invalid='drop' to leave them out and count them"
+                )
+            valid = good if valid is None else pc.and_(valid, good)
+        return rows if valid is None else rows.filter(valid)
+
+
+class Opening:
+    """What mapInArrow takes: parcels in, and out of each what `open_one` makes of it."""
+
+    def __init__(
+        self, schema: pa.Schema, open_one: Callable[[bytes, pa.RecordBatch], pa.RecordBatch]
+    ) -> None:
+        self._schema = schema
+        self._open_one = open_one
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parcels = Parcels(self._schema)
+        for batch in batches:
+            opened = [
+                self._open_one(*parcels.unpack(data))
+                for data in batch.column(ROWS).to_pylist()
+                if data is not None
+            ]
+            if opened:
+                yield joined(opened)
+
+
+def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Several of one schema as one."""
+    if len(batches) == 1:
+        return batches[0]
+    table = pa.Table.from_batches(batches).combine_chunks()
+    whole = table.to_batches()
+    # Strings of more than 2 GB cannot be one column; nor can the function be of use with them.
+    if len(whole) > 1:
+        raise ValueError("more than 2 GB of one column in one step: make micro-batches smaller")
+    return whole[0] if whole else batches[0]
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer and larger record batches."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= _MOST_ROWS or size >= _MOST_BYTES:
+            yield joined(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield joined(held)
