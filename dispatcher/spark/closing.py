@@ -7,7 +7,6 @@ import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -15,33 +14,15 @@ import pyarrow as pa
 from pyspark.sql.streaming.state import GroupState
 
 from dispatcher.builders import Batch, EventTimeBuilder
-from dispatcher.spark.by_subject import INVALID, ROWS, joined
+from dispatcher.spark.by_subject import INVALID, ROWS, joined, received, told
 from dispatcher.spark.columns import MICROSECONDS, TimeColumn
 from dispatcher.spark.in_order import in_order
 from dispatcher.spark.parcels import Parcels
+from dispatcher.spark.rules import FIELDS, Message, Rule
 
-Message = tuple[Any, Any, int]
-"""What the builder is given: a key, a time, and which row it is."""
 _MILLISECOND = MICROSECONDS // 1000
-_FIELDS: dict[str, Any] = {"key": itemgetter(0), "event_time": itemgetter(1)}
-COUNTS = ["batches", "messages", "duplicates", "dropped", INVALID]
-
-
-@dataclass(frozen=True)
-class Rule:
-    """Which builder: what it is made of, in the units of the columns."""
-
-    spans: tuple[float, ...]
-    by_event_time: bool
-    duplicate_memory: float | None
-
-    def builder(self) -> EventTimeBuilder[Message]:
-        """A new one."""
-        if self.by_event_time:
-            jitter, delivery, leap = self.spans
-            return EventTimeBuilder.by_event_time(jitter, delivery, leap, **_FIELDS)
-        window, timeout = self.spans
-        return EventTimeBuilder(window, timeout, duplicate_memory=self.duplicate_memory, **_FIELDS)
+_CLOSED = pd.Index([ROWS, "batches", "messages", "duplicates", "dropped", INVALID])
+COUNTS = list(_CLOSED[1:])
 
 
 @dataclass(frozen=True)
@@ -61,22 +42,18 @@ class Closing:
         self, subject: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
         parcels = Parcels(self.schema)
-        rows: list[pa.RecordBatch] = []
-        invalid = 0
-        for frame in frames:
-            rows += [parcels.unpack(data)[1] for data in frame[ROWS] if data is not None]
-            invalid += int(frame[INVALID].sum())
+        rows, invalid = received(frames, parcels)
         counts = [0, 0, 0, 0, invalid]
         closed: bytes | None = None
         if rows or state.exists:
             open_batches = OpenBatches(self, parcels, state.get[0] if state.exists else None)
-            batches = open_batches.take(rows, self._now(state), self.timer is None)
+            batches = open_batches.take(rows, self._now(state))
             if batches:
                 closed = open_batches.closed(batches)
             counts[:4] = open_batches.counts(batches)
             self._save(open_batches, state)
         if any(counts):
-            yield pd.DataFrame([[closed, *counts]], columns=[ROWS, *COUNTS])
+            yield told(_CLOSED, closed, counts)
 
     def _now(self, state: GroupState) -> int | None:
         """The time as Spark tells it; the same when the micro-batch is replayed."""
@@ -112,20 +89,18 @@ class OpenBatches:
         if state is None:
             self.builder = of.rule.builder()
         else:
-            told, rows = parcels.unpack(bytes(state))
+            saved, rows = parcels.unpack(bytes(state))
             keys, times = self._identities(rows)
             which = itertools.count()
             self.builder = EventTimeBuilder.load(
-                told,
+                saved,
                 decode=lambda _: (keys[index := next(which)], times[index], index),
-                **_FIELDS,
+                **FIELDS,
             )
             self._rows.append(rows)
         self._before = (self.builder.duplicates, self.builder.dropped)
 
-    def take(
-        self, rows: list[pa.RecordBatch], now: float | None, keeps_now: bool
-    ) -> list[Batch[Message]]:
+    def take(self, rows: list[pa.RecordBatch], now: float | None) -> list[Batch[Message]]:
         """Adds the rows; what is closed by then. With no arrivals all of them come at `now`."""
         closed: list[Batch[Message]] = []
         add = self.builder.add
@@ -177,8 +152,8 @@ class OpenBatches:
         def keep(message: Message) -> None:
             kept.append(message[2])
 
-        told = self.builder.dump(keep)
-        return self._parcels.pack(told, self._taken(kept))
+        saved = self.builder.dump(keep)
+        return self._parcels.pack(saved, self._taken(kept))
 
     def closed(self, batches: list[Batch[Message]]) -> bytes:
         """Batches on their way out: see `Batches`."""
@@ -222,16 +197,16 @@ class Batches:
         self._time = time
 
     def __call__(self, header: bytes, rows: pa.RecordBatch) -> pa.RecordBatch:
-        told = json.loads(header)
-        offsets = [0, *itertools.accumulate(told["sizes"])]
+        batches = json.loads(header)
+        offsets = [0, *itertools.accumulate(batches["sizes"])]
         structs = pa.StructArray.from_arrays(rows.columns, fields=list(rows.schema))
         return pa.RecordBatch.from_arrays(
             [
                 rows.column(self._subject).take(pa.array(offsets[:-1], pa.int64())),
-                self._time.column(told["starts"]),
-                self._time.column(told["ends"]),
+                self._time.column(batches["starts"]),
+                self._time.column(batches["ends"]),
                 pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs),
-                pa.array(told["ids"], pa.string()),
+                pa.array(batches["ids"], pa.string()),
             ],
             names=["subject", "start", "end", "messages", "id"],
         )

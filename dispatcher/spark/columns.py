@@ -9,9 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
-from pyspark.sql import types
+from pyspark.sql import DataFrame, types
+
+Invalid = Literal["error", "drop"]
+"""What is done with rows that have null or NaN where a value is needed."""
 
 _PLAIN: dict[type[types.DataType], pa.DataType] = {
     types.NullType: pa.null(),
@@ -85,12 +89,27 @@ class TimeColumn:
         return whole.cast(self.type)
 
 
+def checked(df: DataFrame, invalid: object) -> None:
+    """What all stateful steps ask."""
+    if not df.isStreaming:
+        raise ValueError(
+            "df must be a streaming DataFrame, of spark.readStream: only a stream has a state"
+        )
+    if invalid not in ("error", "drop"):
+        raise ValueError(f"invalid must be 'error' or 'drop', not {invalid!r}")
+
+
 def arrow_schema(schema: types.StructType) -> pa.Schema:
     """How the rows of a DataFrame are held. ValueError names a column that cannot be."""
     names = schema.fieldNames()
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"df has several columns named {twice[0]!r}; rename all but one")
     return pa.schema([(field.name, _arrow(field.name, field.dataType)) for field in schema])
+
+
+def nullable(schema: types.StructType) -> types.StructType:
+    """The same columns, each of which may be null: what Python hands back promises no more."""
+    return types.StructType([types.StructField(one.name, one.dataType) for one in schema])
 
 
 def fingerprint(schema: pa.Schema) -> str:

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, functions
+from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from dispatcher.spark.by_subject import INVALID, ROWS, SUBJECT, Opening, Parting
-from dispatcher.spark.closing import COUNTS, Batches, Closing, Rule
+from dispatcher.spark.by_subject import Opening, Parting, counted, stateful
+from dispatcher.spark.closing import COUNTS, Batches, Closing
 from dispatcher.spark.columns import (
-    MICROSECONDS,
+    Invalid,
     TimeColumn,
     arrow_schema,
+    checked,
     name_column,
+    nullable,
     time_column,
 )
+from dispatcher.spark.rules import ByEventTime, rule_of
 from limiters.arguments import Seconds, seconds
 
-Invalid = Literal["error", "drop"]
-_PARTED = f"{SUBJECT} {{}}, {ROWS} BINARY, {INVALID} BIGINT"
-_CLOSED = ", ".join([f"{ROWS} BINARY", *(f"{count} BIGINT" for count in COUNTS)])
-
-
-@dataclass(frozen=True)
-class ByEventTime:
-    """The other closing rule: see `EventTimeBuilder.by_event_time`."""
-
-    event_jitter: Seconds
-    delivery_jitter: Seconds
-    message_leap_limit: Seconds
+_TIMEOUTS = {
+    "processing": "ProcessingTimeTimeout",
+    "watermark": "EventTimeTimeout",
+    None: "NoTimeout",
+}
 
 
 def event_time_batches(
@@ -75,18 +69,12 @@ def event_time_batches(
     ...     readings, subject="device", key="metric", time="at", window=50, timeout=100
     ... )  # doctest: +SKIP
     """
-    if not df.isStreaming:
-        raise ValueError(
-            "df must be a streaming DataFrame (spark.readStream); for rows that are all there, "
-            "give each subject's to an EventTimeBuilder in applyInPandas"
-        )
+    checked(df, invalid)
     schema = df.schema
     subject_name = name_column("subject", subject, schema)
     key_name = name_column("key", key, schema)
     times = time_column("time", time, schema)
     arrivals = None if arrival is None else time_column("arrival", arrival, schema)
-    if invalid not in ("error", "drop"):
-        raise ValueError(f"invalid must be 'error' or 'drop', not {invalid!r}")
     needed = [subject_name, key_name, times.name, *([arrivals.name] if arrivals else [])]
     held = arrow_schema(schema)
     if arrival_slack is not None:
@@ -98,29 +86,14 @@ def event_time_batches(
         key=key_name,
         time=times,
         arrival=arrivals,
-        rule=_rule(times, arrivals, window, timeout, rule, duplicate_memory),
+        rule=rule_of(times, arrivals, window, timeout, rule, duplicate_memory),
         timer=timer,
     )
-    kind = schema[subject_name].dataType.simpleString()
-    parted = df.mapInArrow(
-        Parting(held, subject_name, needed, refuses=invalid == "error"), _PARTED.format(kind)
+    parting = Parting(held, subject_name, needed, refuses=invalid == "error")
+    closed = stateful(df, parting, step, COUNTS, _TIMEOUTS[timer])
+    return counted(closed, name, COUNTS).mapInArrow(
+        Opening(held, Batches(subject_name, times)), batches_schema(schema, subject_name, times)
     )
-    closed = parted.groupBy(SUBJECT).applyInPandasWithState(
-        step, _CLOSED, "state BINARY", "append", _TIMEOUTS[timer]
-    )
-    counted = closed.observe(
-        name, *(functions.coalesce(functions.sum(count), functions.lit(0)).alias(count) for count in COUNTS)
-    )
-    return counted.mapInArrow(
-        Opening(held, Batches(subject_name, times)), _batches(schema, subject_name, times)
-    )
-
-
-_TIMEOUTS = {
-    "processing": "ProcessingTimeTimeout",
-    "watermark": "EventTimeTimeout",
-    None: "NoTimeout",
-}
 
 
 def _timer(
@@ -141,72 +114,15 @@ def _watermarked(df: DataFrame, arrival: TimeColumn | None, slack: Seconds) -> D
     return df.withWatermark(arrival.name, f"{milliseconds} milliseconds")
 
 
-def _rule(
-    time: TimeColumn,
-    arrival: TimeColumn | None,
-    window: Seconds | None,
-    timeout: Seconds | None,
-    rule: ByEventTime | None,
-    duplicate_memory: Seconds | None,
-) -> Rule:
-    ticks = MICROSECONDS if arrival is None else arrival.unit
-    memory = None
-    if duplicate_memory is not None:
-        memory = _span("duplicate_memory", duplicate_memory, ticks)
-    if rule is None:
-        if window is None or timeout is None:
-            raise ValueError(
-                f"window and timeout must both be given, not {window!r} and {timeout!r}"
-            )
-        spans = (_width(time, "window", window), _span("timeout", timeout, ticks))
-        return Rule(spans, by_event_time=False, duplicate_memory=memory)
-    if window is not None or timeout is not None or memory is not None:
-        raise ValueError("rule stands in place of window, timeout and duplicate_memory")
-    _check_one_clock(time, arrival)
-    return Rule(
-        (
-            _width(time, "event_jitter", rule.event_jitter),
-            _span("delivery_jitter", rule.delivery_jitter, ticks),
-            _span("message_leap_limit", rule.message_leap_limit, ticks),
-        ),
-        by_event_time=True,
-        duplicate_memory=None,
-    )
-
-
-def _check_one_clock(time: TimeColumn, arrival: TimeColumn | None) -> None:
-    """The other rule compares event times with arrivals."""
-    told = pa.timestamp("us", "UTC") if arrival is None else arrival.type
-    if time.is_clock != pa.types.is_timestamp(told) or (time.is_clock and time.type != told):
-        by = "the processing time, a timestamp" if arrival is None else f"arrival, a {told}"
-        raise ValueError(
-            f"rule=ByEventTime compares time, a {time.type}, with {by}: make both of one type"
-        )
-
-
-def _width(time: TimeColumn, parameter: str, value: Seconds) -> float:
-    width = _span(parameter, value, time.unit)
-    # Between whole numbers a part of one is as good as nothing.
-    return int(width) if time.is_whole else width
-
-
-def _span(parameter: str, value: Seconds, unit: int) -> float:
-    span = seconds(parameter, value, zero=True)
-    return span if unit == 1 else round(span * unit)
-
-
-def _batches(schema: StructType, subject: str, time: TimeColumn) -> StructType:
+def batches_schema(schema: StructType, subject: str, time: TimeColumn) -> StructType:
+    """The columns of what comes out."""
     at = schema[time.name].dataType
     return StructType(
         [
             StructField("subject", schema[subject].dataType),
             StructField("start", at),
             StructField("end", at),
-            StructField("messages", ArrayType(_nullable(schema), containsNull=False)),
+            StructField("messages", ArrayType(nullable(schema), containsNull=False)),
             StructField("id", StringType()),
         ]
     )
-
-
-def _nullable(schema: StructType) -> StructType:
-    return StructType([StructField(field.name, field.dataType) for field in schema])

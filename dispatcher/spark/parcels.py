@@ -26,6 +26,7 @@ class Parcels:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
+        self.none = pa.RecordBatch.from_pylist([], schema=schema)
         self._prefix = _VERSION + fingerprint(schema).encode()
         self._header = len(self._prefix)
         self._body = self._header + _LENGTH
@@ -33,7 +34,8 @@ class Parcels:
     def pack(self, header: bytes, rows: pa.RecordBatch) -> bytes:
         """The bytes of it."""
         size = len(header).to_bytes(_LENGTH, "big")
-        return b"".join((self._prefix, size, header, rows.serialize()))
+        body = rows.serialize() if rows.num_rows else b""
+        return b"".join((self._prefix, size, header, body))
 
     def unpack(self, data: bytes) -> tuple[bytes, pa.RecordBatch]:
         """The reverse. ValueError says why `data` cannot be read."""
@@ -42,7 +44,10 @@ class Parcels:
         size = int.from_bytes(data[self._header : self._body], "big")
         end = self._body + size
         try:
-            rows = pa.ipc.read_record_batch(pa.py_buffer(data).slice(end), self.schema)
+            if end == len(data):
+                rows = self.none
+            else:
+                rows = pa.ipc.read_record_batch(pa.py_buffer(data).slice(end), self.schema)
         except (ValueError, OSError, pa.ArrowException) as error:
             raise ValueError(f"the state in the checkpoint is damaged: {error}") from error
         return data[self._body : end], rows
