@@ -72,7 +72,7 @@ def _stands_for_itself(values: list[Any]) -> bool:
     """Looks at many at the speed of C."""
     kinds = set(map(type, values))
     if kinds == {int}:
-        return min(values) > -_LONG and max(values) < _LONG
+        return bool(min(values) > -_LONG and max(values) < _LONG)
     if kinds == {float}:
         return all(map(math.isfinite, values))
     return kinds <= _PLAIN

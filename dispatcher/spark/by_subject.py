@@ -20,7 +20,8 @@ from pyspark.sql import DataFrame, functions
 from dispatcher.spark.columns import canonical
 from dispatcher.spark.parcels import Parcels
 
-SUBJECT, ROWS, INVALID = "subject", "rows", "invalid"
+SUBJECT, ROWS, INVALID, LATEST = "subject", "rows", "invalid", "latest"
+_CLOCK = pa.timestamp("us", "UTC")
 _MOST_ROWS = 100_000
 _MOST_BYTES = 32 * 2**20
 
@@ -29,11 +30,22 @@ class Parting:
     """What mapInArrow takes: rows in, a parcel for each subject among many rows out.
 
     Rows that have null or NaN in one of `needed` are left out and counted, or raise ValueError.
+
+    Where Spark is to tell the time by the column `clock`, its latest value goes in a row of its
+    own, which belongs to no subject. Spark drops what is behind its watermark, and must not
+    find anything to drop: a late arrival is a message like others.
     """
 
     def __init__(
-        self, schema: pa.Schema, subject: str, needed: list[str], *, refuses: bool
+        self,
+        schema: pa.Schema,
+        subject: str,
+        needed: list[str],
+        *,
+        refuses: bool,
+        clock: str | None = None,
     ) -> None:
+        self.clock = clock
         self._schema = schema
         self.subject = subject
         self._needed = needed
@@ -48,26 +60,41 @@ class Parting:
     def _parted(self, rows: pa.RecordBatch, parcels: Parcels) -> pa.RecordBatch:
         kept = self._valid(rows)
         invalid = rows.num_rows - kept.num_rows
-        subjects, parts = [], []
+        firsts: list[int] = []
+        parts: list[bytes | None] = []
         if kept.num_rows:
-            codes = kept.column(self.subject).dictionary_encode()
-            order = np.argsort(codes.indices.to_numpy(), kind="stable")
-            ordered = codes.indices.to_numpy()[order]
-            bounds = [0, *(np.flatnonzero(np.diff(ordered)) + 1).tolist(), len(ordered)]
+            codes = kept.column(self.subject).dictionary_encode().indices.to_numpy()
+            order = np.argsort(codes, kind="stable")
+            changes = np.flatnonzero(np.diff(codes[order])) + 1
+            bounds = [0, *changes.tolist(), len(codes)]
             kept = kept.take(pa.array(order))
             for begin, end in pairwise(bounds):
-                subjects.append(begin)
+                firsts.append(begin)
                 parts.append(parcels.pack(b"", kept.slice(begin, end - begin)))
-        column = kept.column(self.subject).take(pa.array(subjects, pa.int64()))
+        subjects = kept.column(self.subject).take(pa.array(firsts, pa.int64()))
         counts = [0] * len(parts)
+        latest: list[int | None] = [None] * len(parts)
         if invalid:
-            column = pa.concat_arrays([column, pa.nulls(1, column.type)])
-            parts.append(None)
             counts.append(invalid)
-        return pa.RecordBatch.from_arrays(
-            [column, pa.array(parts, pa.binary()), pa.array(counts, pa.int64())],
-            names=[SUBJECT, ROWS, INVALID],
-        )
+            latest.append(None)
+        if self.clock is not None and (at := self._latest(rows, self.clock)) is not None:
+            counts.append(0)
+            latest.append(at)
+        of_none = len(counts) - len(parts)
+        columns = [
+            pa.concat_arrays([subjects, pa.nulls(of_none, subjects.type)]),
+            pa.array(parts + [None] * of_none, pa.binary()),
+            pa.array(counts, pa.int64()),
+        ]
+        names = [SUBJECT, ROWS, INVALID]
+        if self.clock is not None:
+            columns.append(pa.array(latest, pa.int64()).cast(_CLOCK))
+            names.append(LATEST)
+        return pa.RecordBatch.from_arrays(columns, names=names)
+
+    @staticmethod
+    def _latest(rows: pa.RecordBatch, clock: str) -> int | None:
+        return pc.max(rows.column(clock).cast(pa.int64())).as_py()  # type: ignore[no-any-return]
 
     def _valid(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         valid = None
@@ -133,11 +160,21 @@ def received(frames: Iterator[pd.DataFrame], parcels: Parcels) -> tuple[list[pa.
 
 
 def stateful(
-    df: DataFrame, parting: Parting, step: Any, counts: list[str], timeouts: str
+    df: DataFrame,
+    parting: Parting,
+    step: Any,
+    counts: list[str],
+    timeouts: str,
+    slack_ms: int | None = None,
 ) -> DataFrame:
     """The parcels, one for each subject, that `step` makes of the rows of `df`."""
     kind = df.schema[parting.subject].dataType.simpleString()
-    parted = df.mapInArrow(parting, f"{SUBJECT} {kind}, {ROWS} BINARY, {INVALID} BIGINT")
+    schema = f"{SUBJECT} {kind}, {ROWS} BINARY, {INVALID} BIGINT"
+    if parting.clock is None:
+        parted = df.mapInArrow(parting, schema)
+    else:
+        parted = df.mapInArrow(parting, f"{schema}, {LATEST} TIMESTAMP")
+        parted = parted.withWatermark(LATEST, f"{slack_ms} milliseconds")
     out = ", ".join([f"{ROWS} BINARY", *(f"{count} BIGINT" for count in counts)])
     return parted.groupBy(SUBJECT).applyInPandasWithState(
         step, out, "state BINARY", "append", timeouts

@@ -77,8 +77,7 @@ def event_time_batches(
     arrivals = None if arrival is None else time_column("arrival", arrival, schema)
     needed = [subject_name, key_name, times.name, *([arrivals.name] if arrivals else [])]
     held = arrow_schema(schema)
-    if arrival_slack is not None:
-        df = _watermarked(df, arrivals, arrival_slack)
+    slack_ms = _slack_ms(arrivals, arrival_slack)
     timer = _timer(arrivals, arrival_slack, timers)
     step = Closing(
         schema=held,
@@ -89,8 +88,14 @@ def event_time_batches(
         rule=rule_of(times, arrivals, window, timeout, rule, duplicate_memory),
         timer=timer,
     )
-    parting = Parting(held, subject_name, needed, refuses=invalid == "error")
-    closed = stateful(df, parting, step, COUNTS, _TIMEOUTS[timer])
+    parting = Parting(
+        held,
+        subject_name,
+        needed,
+        refuses=invalid == "error",
+        clock=arrival if timer == "watermark" else None,
+    )
+    closed = stateful(df, parting, step, COUNTS, _TIMEOUTS[timer], slack_ms)
     return counted(closed, name, COUNTS).mapInArrow(
         Opening(held, Batches(subject_name, times)), batches_schema(schema, subject_name, times)
     )
@@ -104,14 +109,15 @@ def _timer(
     return None if arrival_slack is None else "watermark"
 
 
-def _watermarked(df: DataFrame, arrival: TimeColumn | None, slack: Seconds) -> DataFrame:
+def _slack_ms(arrival: TimeColumn | None, slack: Seconds | None) -> int | None:
+    if slack is None:
+        return None
     if arrival is None or not arrival.is_clock:
         raise ValueError(
             "arrival_slack needs an arrival column of timestamps; "
             + ("there is none" if arrival is None else f"{arrival.name!r} holds {arrival.type}")
         )
-    milliseconds = round(seconds("arrival_slack", slack, zero=True) * 1000)
-    return df.withWatermark(arrival.name, f"{milliseconds} milliseconds")
+    return round(seconds("arrival_slack", slack, zero=True) * 1000)
 
 
 def batches_schema(schema: StructType, subject: str, time: TimeColumn) -> StructType:

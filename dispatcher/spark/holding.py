@@ -95,13 +95,12 @@ class HeldRows:
         """Which rows go out, late ones and others: what is due, and what is earlier than that."""
         time = self._of.time
         times = np.array(time.numbers(self._rows.column(time.name)))
-        late = np.zeros(len(times), dtype=bool) if self.mark is None else times < self.mark
-        due = ~late & (self._due <= now)
-        on_time = np.zeros(len(times), dtype=bool)
-        if due.any():
-            cut = times[due].max()
-            on_time = ~late & (times <= cut)
-            self.mark = cut.item()
+        nothing = np.zeros(len(times), dtype=bool)
+        late = nothing if self.mark is None else times < self.mark
+        due = times[~late & (self._due <= now)]
+        if len(due) and (self.mark is None or due.max() > self.mark):
+            self.mark = due.max().item()
+        on_time = nothing if self.mark is None else ~late & (times <= self.mark)
         self._kept = ~(late | on_time)
         return self._in_order(late, times), self._in_order(on_time, times)
 

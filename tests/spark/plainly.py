@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any
 
 from dispatcher.builders import EventTimeBuilder
@@ -23,9 +24,12 @@ def batches(
             builders[subject] = EventTimeBuilder(window, timeout, key="k", event_time="t")
         for subject, builder in builders.items():
             mine = [row for row in rows if row["s"] == subject]
-            when = (lambda row: row[arrival]) if arrival else (lambda _, now=now: now)
-            mine.sort(key=lambda row: (when(row), row["t"], row["k"], repr([row])))
-            closed = [batch for row in mine for batch in builder.add(row, when(row))]
+            placed = [
+                (row[arrival] if arrival else now, row["t"], row["k"], repr([row]), row)
+                for row in mine
+            ]
+            placed.sort(key=itemgetter(0, 1, 2, 3))
+            closed = [batch for at, *_, row in placed for batch in builder.add(row, at)]
             if not arrival:
                 closed += builder.advance(now)
             out += [(subject, batch.start, batch.end, batch.messages) for batch in closed]

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 Step = Callable[[DataFrame], DataFrame]
 
 
-LONG = 600
-"""Tenths of a second after which a test gives up."""
+LONG = 60
+"""Seconds after which a test gives up."""
 
 
-class Crash(Exception):
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Until it comes about; Spark has no event for it."""
+    step = threading.Event()
+    for _ in range(LONG * 50):
+        if condition():
+            return
+        step.wait(0.02)
+    raise AssertionError("it never came about")
+
+
+class CrashError(Exception):
     """What a test has a micro-batch raise."""
 
 
@@ -72,11 +83,7 @@ class Stream:
         """On and on, with empty micro-batches too, until then."""
         query = self.start(step, processingTime="50 milliseconds")
         try:
-            for _ in range(LONG):
-                if condition() or query.awaitTermination(0.1):
-                    break
-            else:
-                raise AssertionError("it never came about")
+            wait_for(lambda: condition() or not query.isActive)
         finally:
             query.stop()
         if query.exception() is not None:
@@ -84,19 +91,31 @@ class Stream:
 
     def _see(self, rows: DataFrame, number: int) -> None:
         if number == self.crash_at:
-            raise Crash
+            raise CrashError
         self.seen.append((number, rows.collect()))
 
     @property
     def out(self) -> list[Row]:
-        """All that came out; a micro-batch that was replayed counts once."""
-        return [row for _, rows in sorted(dict(self.seen).items()) for row in rows]
+        """All that came out of finished micro-batches; one that was replayed counts once."""
+        seen = dict(self.seen)
+        return [row for number in self.finished() for row in seen.get(number, [])]
 
-    def micro_batches(self) -> list[tuple[int, int]]:
-        """Number and processing time (in milliseconds) of each that was finished."""
-        found = []
-        for path in (self.checkpoint / "commits").iterdir():
-            if path.name.isdigit():
-                offsets = (self.checkpoint / "offsets" / path.name).read_text().splitlines()
-                found.append((int(path.name), json.loads(offsets[1])["batchTimestampMs"]))
-        return sorted(found)
+    def finished(self) -> list[int]:
+        """The numbers of the micro-batches that were."""
+        commits = self.checkpoint / "commits"
+        names = (path.name for path in commits.iterdir()) if commits.exists() else ()
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def fed(self, files: list[list[dict[str, Any]]]) -> list[tuple[list[dict[str, Any]], int]]:
+        """The rows and the processing time (in milliseconds) of each that was finished."""
+        told = []
+        before = -1
+        for number in self.finished():
+            rows: list[dict[str, Any]] = []
+            lines = (self.checkpoint / "offsets" / str(number)).read_text().splitlines()
+            until = json.loads(lines[2])["logOffset"]
+            for file in files[before + 1 : until + 1]:
+                rows += file
+            before = until
+            told.append((rows, json.loads(lines[1])["batchTimestampMs"]))
+        return told
