@@ -1,6 +1,7 @@
 """Spark: sinks for foreachBatch whose executors share one limit, and streams of batches."""
 
 try:
+    import pandas as _pandas
     import pyarrow as _pyarrow
     import pyspark as _pyspark
 except ImportError as error:
@@ -20,15 +21,22 @@ from dispatcher.spark.errors import (
     SupersededError,
     UnusableRowsError,
 )
+from dispatcher.spark.event_time import event_time_batches
 from dispatcher.spark.event_time_sink import EventTimeSink
+from dispatcher.spark.hold_back import hold_back
+from dispatcher.spark.holding import LATE_COLUMN
 from dispatcher.spark.micro_batch import MicroBatch
+from dispatcher.spark.rules import ByEventTime
+from dispatcher.spark.saved_state import flush_held_rows, flush_open_batches
 from dispatcher.spark.subject_sink import SubjectSink
 from limiters import LimiterConfig
 
-del _pyarrow, _pyspark
+del _pandas, _pyarrow, _pyspark
 
 __all__ = [
+    "LATE_COLUMN",
     "BatchFailedError",
+    "ByEventTime",
     "ChangedSinkError",
     "Context",
     "DeadLetterTable",
@@ -44,6 +52,10 @@ __all__ = [
     "SupersededError",
     "UnusableRowsError",
     "dispatch",
+    "event_time_batches",
+    "flush_held_rows",
+    "flush_open_batches",
+    "hold_back",
 ]
 
 

@@ -19,6 +19,7 @@ from dispatcher.spark.frames import (
     time_kind,
 )
 from dispatcher.spark.groups import Columns
+from dispatcher.spark.holding import LATE_COLUMN
 from dispatcher.spark.micro_batch import MicroBatch
 from dispatcher.spark.sending import Sending
 from dispatcher.spark.sink import LEASE, Prepared, Sink
@@ -27,8 +28,6 @@ from limiters.arguments import Seconds, seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-LATE_COLUMN = "dispatcher_late"
 
 
 class SubjectSink(Sink):
