@@ -95,15 +95,15 @@ class DeadLetterTimeline:
         return f"DeadLetterTimeline({without_secrets(checked(self.url))!r}, {self.topic!r})"
 
 
-def _bodies(rows: list[Any], said: dict[str, Any]) -> Iterator[str]:
+def _bodies(rows: list[Any], said: dict[str, Any]) -> Iterator[Any]:
     """What is said of the rows, in as many messages as are needed."""
-    body = json.dumps({**said, "rows": rows}, default=str)
-    if len(rows) > 1 and len(body.encode()) > LARGEST_BODY:
+    text = json.dumps({**said, "rows": rows}, default=str)
+    if len(rows) > 1 and len(text.encode()) > LARGEST_BODY:
         half = len(rows) // 2
         yield from _bodies(rows[:half], said)
         yield from _bodies(rows[half:], said)
     else:
-        yield body
+        yield json.loads(text)
 
 
 def checked_target(target: object) -> None:

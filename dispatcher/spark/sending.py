@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dispatcher.handler import Target, check
@@ -51,6 +51,10 @@ class Sending:
         _travels("retry", self.retry)
         if callable(self.cost):
             _travels("cost", self.cost)
+
+    def for_tasks(self) -> Sending:
+        """The same without what only a driver can have: a Column."""
+        return replace(self, cost=self.cost_of_row)
 
     @property
     def cost_of_row(self) -> Any:

@@ -132,7 +132,7 @@ class Sink:
         claim = self._claim(query, stream, batch_id) if self._ledger else None
         claimed = time.monotonic()
         job = Job(
-            self._sending,
+            self._sending.for_tasks(),
             prepared.columns,
             prepared.cut,
             prepared.time_kind,

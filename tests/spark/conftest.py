@@ -10,7 +10,10 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.integration.conftest import _one_redis, connect, shared_redis
 from tests.spark.sessions import started
+
+__all__ = ["_one_redis", "connect", "shared_redis"]
 
 
 @pytest.fixture(scope="session")
