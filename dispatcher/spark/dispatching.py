@@ -75,8 +75,9 @@ def dispatch(
     * `subject`, `time`: rows of a subject go in order of time, one batch at a time. Without
       them rows go as they come, and a batch holds whatever comes together.
     * `job`: a name under which it is remembered what was sent, so that the same call goes on
-      after a failure: the DataFrame must have the same rows then. It needs `subject` and
-      `time`, and a Redis: `redis`, or that of the limit.
+      after a failure, and once it has ended sends nothing again: the DataFrame must have the
+      same rows each time. It needs `subject` and `time`, and a Redis: `redis`, or that of the
+      limit.
     * `progress`: shows on stderr how many rows were sent, if there is a Redis through which
       tasks can tell. `total` says how many there are, so that it shows how long it will take.
     """
@@ -105,6 +106,7 @@ def dispatch(
     }
     where: dict[str, Any] = {
         "query": job or "dispatch",
+        "checkpoint": None,
         "redis": redis,
         "ledger": job is not None,
         "prefix": prefix,

@@ -14,6 +14,7 @@ from dispatcher.spark.groups import Columns
 from dispatcher.spark.micro_batch import MicroBatch
 from dispatcher.spark.progress import Counter
 from dispatcher.spark.sending import Sending
+from dispatcher.spark.streams import Stream, is_connect
 from dispatcher.spark.sums import SCHEMA, together
 from dispatcher.spark.task import Job
 from limiters.arguments import Seconds, function, optional_count, seconds
@@ -38,30 +39,6 @@ class Prepared:
     time_kind: str
 
 
-@dataclass(frozen=True)
-class _Stream:
-    """Which query it is, as far as Spark tells."""
-
-    query_id: str = ""
-    run_id: str = ""
-    name: str = ""
-
-    @classmethod
-    def of(cls, df: DataFrame) -> _Stream:
-        session: Any = df.sparkSession
-        try:
-            tell = session.sparkContext.getLocalProperty
-        except Exception:  # Connect has none
-            return cls()
-        query_id = tell("sql.streaming.queryId")
-        if not query_id:
-            return cls()
-        # A query's name is the first line of what its jobs are called; if it has one.
-        name = (tell("spark.job.description") or "").partition("\n")[0]
-        unnamed = name.startswith("id = ")
-        return cls(query_id, tell("spark.jobGroup.id") or "", "" if unnamed else name)
-
-
 class Sink:
     """The base of SubjectSink and EventTimeSink, which say what is sent in which order."""
 
@@ -70,6 +47,7 @@ class Sink:
         sending: Sending,
         *,
         query: str | None,
+        checkpoint: str | None,
         redis: str | None,
         ledger: bool,
         prefix: str,
@@ -82,8 +60,11 @@ class Sink:
             raise ValueError(f"query must be a text that is not empty, not {query!r}")
         if on_micro_batch is not None:
             function("on_micro_batch", on_micro_batch)
+        if checkpoint is not None and not (isinstance(checkpoint, str) and checkpoint):
+            raise ValueError(f"checkpoint must be a path, not {checkpoint!r}")
         self._sending = sending
         self._query = query
+        self._checkpoint = checkpoint
         self._url = redis or (sending.limiter.url if sending.limiter is not None else None)
         self._ledger = ledger
         if ledger and self._url is None:
@@ -108,11 +89,12 @@ class Sink:
     def _begin(self) -> None:
         self._redis: Redis | None = None
         self._run = Run()
+        self._in_checkpoint: Stream | None = None
         self.last: MicroBatch | None = None
         """The last micro-batch that has ended. With Connect the sink lives in another process."""
 
     def __getstate__(self) -> dict[str, Any]:
-        running = ("_redis", "_run", "last")
+        running = ("_redis", "_run", "_in_checkpoint", "last")
         return {name: value for name, value in vars(self).items() if name not in running}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -121,12 +103,18 @@ class Sink:
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Sends a micro-batch, and returns when all of it is acknowledged."""
+        if self._ledger and is_connect(df) and self._checkpoint is None:
+            raise ValueError(
+                "checkpoint must be given here, the same path as checkpointLocation: Spark Connect "
+                "does not tell a sink whose micro-batch it is, and what was sent from one "
+                "checkpoint must not be taken for sent from another"
+            )
         self.send(df, batch_id)
 
     def send(self, df: DataFrame, batch_id: int, counter: Counter | None = None) -> MicroBatch:
         """The same; its tasks tell `counter` how far they are."""
         began = time.monotonic()
-        stream = _Stream.of(df)
+        stream = self._stream_of(df)
         query = self._query_name(stream)
         prepared = self._prepare(df)
         claim = self._claim(query, stream, batch_id) if self._ledger else None
@@ -152,6 +140,13 @@ class Sink:
         self._tell(summary)
         return summary
 
+    def _stream_of(self, df: DataFrame) -> Stream:
+        if self._checkpoint is None or not is_connect(df):
+            return Stream.of(df)
+        if self._in_checkpoint is None:
+            self._in_checkpoint = Stream.in_checkpoint(df, self._checkpoint)
+        return self._in_checkpoint
+
     def _prepare(self, df: DataFrame) -> Prepared:
         """`df` in the order in which it is sent. ValueError if it lacks something."""
         raise NotImplementedError
@@ -160,19 +155,19 @@ class Sink:
         """What decides in which order rows are sent, and where they are cut."""
         raise NotImplementedError
 
-    def _query_name(self, stream: _Stream) -> str:
+    def _query_name(self, stream: Stream) -> str:
         if self._query is not None:
             return self._query
         if not stream.query_id:
             if not self._ledger:
                 return ""
             raise ValueError(
-                "query must be given here, a name that no other sink has: Spark Connect does not "
-                "tell a sink whose micro-batch it is, and outside a stream there is none"
+                "query must be given here, a name that no other sink has: outside a stream there "
+                "is none, and Spark Connect does not tell it"
             )
         return stream.name or stream.query_id
 
-    def _claim(self, query: str, stream: _Stream, batch_id: int) -> Claim:
+    def _claim(self, query: str, stream: Stream, batch_id: int) -> Claim:
         assert self._url is not None
         place = Place(self._url, self._prefix, query, stream.query_id)
         if self._redis is None:
@@ -193,7 +188,7 @@ class Sink:
     def _summary(
         self,
         query: str,
-        stream: _Stream,
+        stream: Stream,
         batch_id: int,
         sums: dict[str, float],
         began: float,

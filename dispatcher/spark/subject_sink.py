@@ -57,6 +57,8 @@ class SubjectSink(Sink):
       "reject", and rows without subject or time. None: then the query fails.
     * `query`: the name under which it is remembered what was sent; by default the query's
       name or id. No two sinks may have the same.
+    * `checkpoint`: the stream's checkpointLocation. Only Spark Connect needs it, which does not
+      tell a sink whose micro-batch it is.
     * `redis`: where that is kept; by default where the limit is. `ledger=False`: nowhere, so
       that a replay sends everything again, and nothing stops a task that is left behind.
     * `remember`: for how long a subject's last time is remembered, at least.
@@ -91,6 +93,7 @@ class SubjectSink(Sink):
         max_operation_time: Seconds = 60.0,
         dead_letters: Any = None,
         query: str | None = None,
+        checkpoint: str | None = None,
         redis: str | None = None,
         ledger: bool = True,
         prefix: str = "dispatcher",
@@ -131,6 +134,7 @@ class SubjectSink(Sink):
         super().__init__(
             sending,
             query=query,
+            checkpoint=checkpoint,
             redis=redis,
             ledger=ledger,
             prefix=prefix,

@@ -136,3 +136,18 @@ def test_k1_k3_k7_through_kills_failures_and_a_redis_that_restarts(
             successor.do("drain")
             successor.do("stop")
         scene.judge(killed=4)
+
+
+def test_k1_k3_k4_through_spark_connect_also_over_a_restart(setting: Setting) -> None:
+    setting.remote = "local[2]"
+    scene = Scene(setting)
+    scene.more(2)
+    with Driver(setting) as driver:
+        driver.do("start")
+        scene.wait_for_batches(20)
+        driver.do("stop")
+        driver.do("start")
+        driver.do("drain")
+        driver.do("stop")
+        # Its Python workers may have been killed, when it was stopped in the middle.
+        scene.judge(killed=2)

@@ -129,6 +129,7 @@ def query(spark: Any, setting: Setting) -> Any:
         concurrency=setting.concurrency,
         partitions=2,
         query=setting.query,
+        checkpoint=setting.checkpoint if setting.remote else None,
         lease_time=2.0,
         limiter=LimiterConfig(
             url=setting.redis,

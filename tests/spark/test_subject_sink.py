@@ -50,7 +50,7 @@ def sink(shared_redis: EmbeddedRedis, log: Path) -> Made:
     """A sink that notes what it is given, unless told otherwise."""
 
     def made(handler: Any = None, **told: Any) -> SubjectSink:
-        told = {
+        defaults: dict[str, Any] = {
             "subject": "subject",
             "time": "at",
             "redis": shared_redis.url,
@@ -58,8 +58,8 @@ def sink(shared_redis: EmbeddedRedis, log: Path) -> Made:
             "rows": "dict",
             "partitions": 2,
             "lease_time": 1,
-        } | told
-        return SubjectSink(handler or noting(take, log), **told)
+        }
+        return SubjectSink(handler or noting(take, log), **(defaults | told))
 
     return made
 
