@@ -14,6 +14,8 @@ from benchmarks import (
     registration,
     sharing,
     simulation,
+    spark_sinks,
+    spark_state,
     throughput,
     timeline,
 )
@@ -30,6 +32,8 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "sharing": sharing.run,
     "simulation": simulation.run,
     "timeline": timeline.run,
+    "spark": spark_sinks.run,
+    "spark-state": spark_state.run,
 }
 
 
