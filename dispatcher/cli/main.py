@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from dispatcher.cli import leases, limit
 from dispatcher.cli.options import Parser, add_option, settle, without_passwords
+from dispatcher.cli.timelines import command as timeline
 from limiters.errors import DispatcherError
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
@@ -75,6 +76,7 @@ def _parser() -> Parser:
     demo.set_defaults(run=_demo, interrupted="interrupted: everything was stopped\n")
     limit.add_commands(commands)
     leases.add_command(commands)
+    timeline.add_command(commands)
     return parser
 
 

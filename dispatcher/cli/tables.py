@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -113,6 +114,20 @@ def _colourful() -> bool:
 
 def _terminal() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def terminal_width() -> int:
+    """How many letters a line has; 100 where there is no terminal."""
+    return shutil.get_terminal_size().columns if _terminal() else 100
+
+
+def fine_letters() -> bool:
+    """Whether more than ASCII can be printed."""
+    try:
+        "█▏·".encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _print(text: str) -> None:
