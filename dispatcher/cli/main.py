@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dispatcher.cli import leases, limit
 from dispatcher.cli.options import Parser, add_option, settle, without_passwords
 from dispatcher.cli.timelines import command as timeline
+from dispatcher.cli.top import command as top
 from limiters.errors import DispatcherError
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
@@ -77,6 +78,7 @@ def _parser() -> Parser:
     limit.add_commands(commands)
     leases.add_command(commands)
     timeline.add_command(commands)
+    top.add_command(commands)
     return parser
 
 

@@ -249,6 +249,14 @@ def no_limit(manager: RedisLeaseManager, options: argparse.Namespace) -> LeaseMa
     )
 
 
+def no_such(missing: Sequence[str], options: argparse.Namespace) -> DispatcherError:
+    """What to say if some of what was named is not there."""
+    return DispatcherError(
+        f"there is no {printable(', no '.join(missing))} in {without_passwords(options.redis)} "
+        f"under the prefix {options.prefix!r}"
+    )
+
+
 def printable(text: str) -> str:
     """The same without what would do something to a terminal: others have written it."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
