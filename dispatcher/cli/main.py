@@ -9,8 +9,10 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 
 from dispatcher.cli import leases, limit
+from dispatcher.cli.completion import command as completion
 from dispatcher.cli.options import Parser, add_option, settle, without_passwords
 from dispatcher.cli.timelines import command as timeline
 from dispatcher.cli.top import command as top
@@ -49,6 +51,7 @@ def _parser() -> Parser:
         "exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted",
     )
     parser.set_defaults(interrupted="interrupted\n")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     demo = commands.add_parser(
         "demo",
@@ -79,7 +82,13 @@ def _parser() -> Parser:
     leases.add_command(commands)
     timeline.add_command(commands)
     top.add_command(commands)
+    completion.add_command(commands, parser)
     return parser
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *said: object) -> None:
+        parser.exit(0, f"dispatcher {version('batch-dispatcher')}\n")
 
 
 def _demo(options: argparse.Namespace) -> None:
