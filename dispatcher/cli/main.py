@@ -23,7 +23,7 @@ DONE, FAILED, INTERRUPTED = 0, 1, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command that `arguments` name; the exit code."""
-    parser = _parser()
+    parser = command_line()
     options = parser.parse_args(arguments)
     settle(parser, options)
     try:
@@ -41,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return DONE
 
 
-def _parser() -> Parser:
+def command_line() -> Parser:
+    """All commands and their options."""
     parser = Parser(
         prog="dispatcher",
         description="Batches, as fast as a shared limit allows and never faster.",

@@ -63,6 +63,7 @@ class Progress:
 def _cropped(line: str) -> str:
     """A line that is too long would not be taken away."""
     try:
-        return line[: max(1, os.get_terminal_size(sys.stderr.fileno()).columns - 1)]
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
     except OSError:
-        return line[:79]
+        columns = 0
+    return line[: (columns or 80) - 1]
