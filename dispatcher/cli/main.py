@@ -89,7 +89,8 @@ def command_line() -> Parser:
 
 class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *said: object) -> None:
-        parser.exit(0, f"dispatcher {version('batch-dispatcher')}\n")
+        sys.stdout.write(f"dispatcher {version('batch-dispatcher')}\n")
+        parser.exit(DONE)
 
 
 def _demo(options: argparse.Namespace) -> None:

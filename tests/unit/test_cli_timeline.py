@@ -139,6 +139,21 @@ def test_peek_crops_bodies_to_the_terminal_and_harms_none() -> None:
 
 
 @pytest.mark.parametrize(
+    ("width", "titles"),
+    [
+        (200, ["id", "group", "state", "time", "attempts", "body"]),
+        (70, ["id", "group", "state", "attempts", "body"]),
+        (50, ["id", "group", "state", "body"]),
+        (30, ["id", "body"]),
+    ],
+)
+def test_peek_leaves_out_what_matters_least(width: int, titles: list[str]) -> None:
+    shown_ = plain(peek.page([a_message("x" * 500)], NOW, width)).splitlines()
+    assert shown_[0].split() == titles
+    assert all(len(it) <= max(width, 34) for it in shown_)
+
+
+@pytest.mark.parametrize(
     ("status", "time", "said"),
     [
         (Status.WAITING, NOW + 7_200_000, "due in 2 h"),

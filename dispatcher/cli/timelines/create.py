@@ -103,8 +103,9 @@ def _json(body: str) -> Any:
 def _create(options: argparse.Namespace, timeline: Timeline, given: Iterable[Numbered]) -> None:
     producer = timeline.producer(options.group)
     counts, told = Counter[str](), 0
-    with Progress("creating", None if not options.bodies else len(options.bodies)) as progress:
-        for some in _portions(given):
+    typed = not options.bodies and sys.stdin.isatty()
+    with Progress("creating", len(options.bodies) or None, typed=typed) as progress:
+        for some in _portions(given, 1 if typed else AT_ONCE):
             try:
                 done = [] if options.dry_run else _created(producer, some)
             except Unavailable as error:
@@ -126,9 +127,7 @@ def _create(options: argparse.Namespace, timeline: Timeline, given: Iterable[Num
     _tell(options, counts)
 
 
-def _portions(given: Iterable[Numbered]) -> Iterator[list[Numbered]]:
-    """Large ones; one by one as somebody types them."""
-    at_once = 1 if sys.stdin.isatty() else AT_ONCE
+def _portions(given: Iterable[Numbered], at_once: int) -> Iterator[list[Numbered]]:
     rest = iter(given)
     while some := list(itertools.islice(rest, at_once)):
         yield some
