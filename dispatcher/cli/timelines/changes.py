@@ -17,7 +17,7 @@ from dispatcher.cli.progress import Progress
 from dispatcher.cli.tables import Page, Row, show
 from dispatcher.cli.timelines.opening import add_json, add_topic, opened
 from dispatcher.cli.timelines.selecting import Selection, add_selection, selected
-from dispatcher.cli.timelines.wording import messages, summed_up, tally
+from dispatcher.cli.timelines.wording import interrupted, messages, summed_up, tally
 from dispatcher.timeline import Outcome, Snapshot, Status, Timeline, TimelineUnavailableError
 from dispatcher.timeline.errors import TimelineError
 
@@ -153,7 +153,7 @@ def _carry_out(
         try:
             for page in chosen.pages(timeline, counts):
                 counts.update(_done(change, chosen, act, page))
-                options.interrupted = f"interrupted: {summed_up(counts)}\n"
+                options.interrupted = interrupted(counts)
                 progress.tell(counts.total())
         except TimelineUnavailableError as error:
             if not counts:

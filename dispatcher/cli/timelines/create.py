@@ -15,7 +15,7 @@ from dispatcher.cli.options import add_option, printable
 from dispatcher.cli.progress import Progress
 from dispatcher.cli.timelines.incoming import from_lines, message
 from dispatcher.cli.timelines.opening import add_json, add_topic, opened
-from dispatcher.cli.timelines.wording import summed_up, tally
+from dispatcher.cli.timelines.wording import interrupted, summed_up, tally
 from dispatcher.timeline import Duplicate, Invalid, Message, Outcome, Timeline
 from dispatcher.timeline import TimelineUnavailableError as Unavailable
 from dispatcher.timeline.errors import TimelineError
@@ -122,7 +122,7 @@ def _create(options: argparse.Namespace, timeline: Timeline, given: Iterable[Num
             for line in _troubles(options, some, done)[: MOST_TOLD - told]:
                 sys.stderr.write(f"\r\x1b[K{line}\n" if sys.stderr.isatty() else f"{line}\n")
                 told += 1
-            options.interrupted = f"interrupted: {summed_up(counts)}\n"
+            options.interrupted = interrupted(counts)
             progress.tell(counts.total())
     _tell(options, counts)
 
