@@ -242,7 +242,8 @@ def _changed(name: str, action: bytes, said: Answer, stored: bytes) -> Outcome:
             return Deleted(name)
         found = STATUSES[status]
         assert found is not None
-        return Snapshot(name, body_of(stored), found, int(time), version, attempts)
+        group = ids.as_text(stored[1 : 1 + stored[0]])
+        return Snapshot(name, body_of(stored), found, int(time), version, attempts, group)
     if code == 5:
         return Leased(name, int(time))
     if code == 6:

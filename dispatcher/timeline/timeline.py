@@ -13,10 +13,11 @@ from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.layout import Layout
 from dispatcher.timeline.looking import counts, heads, totals
 from dispatcher.timeline.message import Snapshot
+from dispatcher.timeline.operator import Operator
 from dispatcher.timeline.outcomes import Status
 from dispatcher.timeline.producer import Producer
 from dispatcher.timeline.scanning import scan
-from dispatcher.timeline.server import JOIN, SWEEP, Server
+from dispatcher.timeline.server import EXISTS, JOIN, SWEEP, Server
 from dispatcher.timeline.times import Moment, epoch_ms, milliseconds
 from dispatcher.timeline.topic import Topic
 from limiters.arguments import Seconds, count, optional_count, seconds
@@ -137,6 +138,14 @@ class Timeline:
         """The consumer that is called so."""
         return Consumer(self._topic, _short_name("consumer_id", consumer_id))
 
+    def operator(self) -> Operator:
+        """Whoever looks after the messages of all groups."""
+        return Operator(self._topic, self.producer)
+
+    def exists(self) -> bool:
+        """Whether anybody has used the topic; asking does not make it."""
+        return bool(self._server.run(EXISTS, [self._topic.layout.settings], ())[1])
+
     def count(self, start: Moment, end: Moment, state: Status | str | None = None) -> int:
         """How many messages are from `start` up to `end`, which is left out: due, or with a lease
         that ends, or dead since then; all that are not dead, or those in one `state`."""
@@ -189,7 +198,7 @@ class Timeline:
         """Some of the dead messages, about `limit`, of all groups, and a cursor for the next call;
         "" when that was all. Their owners may `move` them to let them live again, or delete
         them."""
-        return scan(self._topic, b"", count("limit", limit), cursor, only="dead")
+        return scan(self._topic, b"", count("limit", limit), cursor, states=[Status.DEAD])
 
     def sweep(self) -> int:
         """Forgets the deleted messages that were remembered for long enough, in small steps; how

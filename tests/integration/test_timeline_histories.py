@@ -183,7 +183,7 @@ class Histories(RuleBasedStateMachine):
             expected = self.refusal(group, name, 0)
             if expected is None:
                 one = self.known[name]
-                facts = (one.body, self.status(one), one.time, one.version, one.attempts)
+                facts = (one.body, self.status(one), one.time, one.version, one.attempts, group)
                 expected = ("Snapshot", facts)
             assert shown(outcome) == expected
 
