@@ -14,6 +14,7 @@ from benchmarks import (
     registration,
     sharing,
     simulation,
+    spark_state,
     throughput,
     timeline,
 )
@@ -30,6 +31,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "sharing": sharing.run,
     "simulation": simulation.run,
     "timeline": timeline.run,
+    "spark": spark_state.run,
 }
 
 

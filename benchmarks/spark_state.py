@@ -119,7 +119,7 @@ def _seconds(rows: DataFrame, checkpoint: Path) -> float:
         .start()
     )
     query.awaitTermination()
-    done = [one for one in query.recentProgress if one.numInputRows]
-    if [one.numInputRows for one in done] != [ROWS] * FILES:
+    done = [one for one in query.recentProgress if one["numInputRows"]]
+    if [one["numInputRows"] for one in done] != [ROWS] * FILES:
         raise RuntimeError("a micro-batch did not hold one file")
-    return statistics.median(one.durationMs["addBatch"] for one in done[1:]) / 1000
+    return float(statistics.median(one["durationMs"]["addBatch"] for one in done[1:])) / 1000

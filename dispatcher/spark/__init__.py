@@ -6,7 +6,7 @@ try:
     import pandas as _pandas  # noqa: F401
     import pyarrow as _pyarrow  # noqa: F401
     import pyspark as _pyspark  # noqa: F401
-except ImportError as error:
+except ModuleNotFoundError as error:
     raise ImportError(
         f"dispatcher.spark needs {error.name}, which is not installed; the extra brings it along: "
         "pip install 'batch-dispatcher[spark]'"

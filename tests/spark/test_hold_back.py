@@ -106,7 +106,7 @@ def test_a_subject_of_which_nothing_comes_is_forgotten(stream: Stream) -> None:
 
     def forgotten() -> bool:
         progress = stream.query and stream.query.lastProgress
-        return bool(progress and stream.out and progress.stateOperators[0].numRowsTotal == 0)
+        return bool(progress and stream.out and progress["stateOperators"][0]["numRowsTotal"] == 0)
 
     stream.run_until(step, forgotten)
 
