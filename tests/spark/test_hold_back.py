@@ -91,7 +91,7 @@ def test_k3_a_replay_gives_the_same_rows(stream: Stream) -> None:
 def test_what_is_held_can_be_taken_out_of_the_checkpoint(stream: Stream) -> None:
     stream.write([row("x", 20), row("y", 5), row("x", 10)])
     step = functools.partial(hold_back, **COLUMNS, delay=1_000)
-    stream.run_until(step, lambda: bool(stream.seen))
+    stream.run_until(step, lambda: bool(stream.finished()))
     rest = flush_held_rows(stream.read(), str(stream.checkpoint), time="t").collect()
     assert sorted(tuple(one) for one in rest) == [
         ("x", 10, 0, False),
