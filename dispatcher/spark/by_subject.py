@@ -141,12 +141,8 @@ class Opening:
 
 
 def told(names: pd.Index, closed: bytes | None, counts: list[int]) -> pd.DataFrame:
-    """What a stateful function says of one subject. By way of an array pandas takes a third of
-    the time."""
-    row = np.empty((1, len(names)), dtype=object)
-    row[0, 0] = closed
-    row[0, 1:] = counts
-    return pd.DataFrame(row, columns=names, copy=False)
+    """What a stateful function says of one subject."""
+    return pd.DataFrame([[closed, *counts]], columns=names)
 
 
 def received(frames: Iterator[pd.DataFrame], parcels: Parcels) -> tuple[list[pa.RecordBatch], int]:

@@ -100,6 +100,11 @@ class Stream:
         seen = dict(self.seen)
         return [row for number in self.finished() for row in seen.get(number, [])]
 
+    def count(self, step: str, what: str) -> int:
+        """The sum of one of a step's counts in the progress reports of the latest query."""
+        assert self.query is not None
+        return sum(one["observedMetrics"][step][what] for one in self.query.recentProgress)
+
     def finished(self) -> list[int]:
         """The numbers of the micro-batches that were."""
         commits = self.checkpoint / "commits"

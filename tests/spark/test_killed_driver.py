@@ -39,15 +39,15 @@ def test_k5_a_driver_killed_with_open_batches_loses_none_and_repeats_none(
     finally:
         os.killpg(killed.pid, signal.SIGKILL)  # and its JVM, and its Python workers
         killed.wait()
-    before = {int(path.stem): json.loads(path.read_text()) for path in (tmp_path / "out").iterdir()}
+    before: dict[int, list[list[Any]]] = {
+        int(path.stem): json.loads(path.read_text()) for path in (tmp_path / "out").iterdir()
+    }
     assert sum(len(batches) for batches in before.values()) < 40, "it was killed too late"
     stream.write(*files[2:])
 
     def all_closed() -> bool:
-        finished = [
-            row for n, batches in before.items() if n in stream.finished() for row in batches
-        ]
-        messages = [row[3] for row in finished] + [row.messages for row in stream.out]
+        told = [one for number in stream.finished() for one in before.get(number, [])]
+        messages = [one[3] for one in told] + [row.messages for row in stream.out]
         return sum(map(len, messages)) >= 80
 
     stream.run_until(STEP, all_closed)
