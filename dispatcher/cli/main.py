@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from dispatcher.cli import leases, limit
+from dispatcher.cli import exporter, leases, limit
 from dispatcher.cli.options import Parser, without_passwords
 from limiters.errors import DispatcherError
 
@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(run=_demo, interrupted="interrupted: everything was stopped\n")
     limit.add_commands(commands)
     leases.add_command(commands)
+    exporter.add_command(commands)
     return parser
 
 
