@@ -41,15 +41,15 @@ class Arrivals:
 
     def at(self, ticket: int) -> float:
         """When it came."""
-        place = bisect_left(self._tickets, ticket)
-        if place == len(self._tickets):
+        tickets = self._tickets
+        place = bisect_left(tickets, ticket)
+        if place == len(tickets):
             return self._looked
         start, end = self._starts[place], self._ends[place]
-        last = self._tickets[place]
-        before = self._tickets[place - 1] if place else min(ticket, 0) - 1
-        if last == before:
+        if start == end:
             return end
-        return start + (end - start) * (ticket - before) / (last - before)
+        before = tickets[place - 1] if place else -1
+        return start + (end - start) * (ticket - before) / (tickets[place] - before)
 
     def _thin_out(self) -> None:
         # Of two neighbours one is made. The newest stay as they are: most of what is asked for.

@@ -38,13 +38,14 @@ class Watch:
         self._arrivals.note(newest, waited, now)
 
     def raised(self, batch: Batch, now: float) -> None:
-        count = len(batch.operations)
+        operations, arrival = batch.operations, self._arrivals.at
+        count = len(operations)
         self.size.note(count)
         self.cost.note(batch.cost)
         # Those between the oldest and the last have come in between, more or less evenly.
-        longest = max(0.0, now - self._arrivals.at(batch.sequence))
-        shortest = max(0.0, now - self._arrivals.at(ticket_of(batch.operations[-1])))
-        self.wait.note_spread(min(shortest, longest), longest, count)
+        longest = now - arrival(batch.sequence)
+        shortest = now - arrival(ticket_of(operations[-1]))
+        self.wait.note_spread(shortest if shortest < longest else longest, longest, count)
 
     def returned(self, batch: Batch, seconds: float) -> None:
         self.callback.note(seconds)
