@@ -11,6 +11,7 @@ from benchmarks import (
     capacity,
     footprint,
     leases,
+    metrics,
     registration,
     sharing,
     simulation,
@@ -34,6 +35,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "timeline": timeline.run,
     "spark": spark_sinks.run,
     "spark-state": spark_state.run,
+    "metrics": metrics.run,
 }
 
 

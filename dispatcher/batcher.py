@@ -24,6 +24,7 @@ from dispatcher.engine import Engine, Waiter
 from dispatcher.entrance import Entrance
 from dispatcher.errors import ImproperOrderError
 from dispatcher.events import Event, Listener
+from dispatcher.observed import Observer
 from dispatcher.operation import Operation
 from dispatcher.pause import Pause
 from dispatcher.retry import Wait
@@ -33,7 +34,8 @@ from dispatcher.watcher import Watcher
 from limiters.arguments import Seconds, count, optional_count, optional_seconds, seconds
 from limiters.clock import Clock, MonotonicClock
 from limiters.events import CAPACITY, Emitter
-from limiters.limiter import RateLimiter
+from limiters.limiter import Publisher, RateLimiter
+from limiters.tally import Publication
 
 _log = logging.getLogger("dispatcher")
 _started: weakref.WeakSet[Batcher] = weakref.WeakSet()
@@ -118,6 +120,7 @@ class Batcher(Entrance):
         self._limiter = rate_limiter
         self._limiter_is_mine = False
         self._limiter_listener: Listener | None = None
+        self._publication: Publication | None = None
         if rate_limiter is not None:
             buffer.ceiling = rate_limiter.max_capacity
         self._clock = clock or MonotonicClock()
@@ -157,6 +160,8 @@ class Batcher(Entrance):
                     self._limiter.start()
                     self._limiter_is_mine = True
                 self._limiter_listener = self._limiter.add_listener(self._limiter_changed, CAPACITY)
+                if isinstance(self._limiter, Publisher):
+                    self._publication = self._limiter.publish(self.live_totals.published)
             self._state = State.RUNNING
         self._thread = threading.Thread(target=self._run, name="dispatcher-engine", daemon=True)
         self._thread.start()
@@ -253,7 +258,22 @@ class Batcher(Entrance):
         a listener that is slow or raises harms nothing."""
         return self._emitter.add_listener(fn, *names)
 
+    def observe(self, observer: Observer) -> None:
+        """Tells `observer` of each batch, on the Batcher's own thread: for metrics, which must
+        miss nothing and cost nothing. For all else there are listeners."""
+        self._engine.observed.add(observer)
+
     # What it knows.
+
+    @property
+    def rate_limiter(self) -> RateLimiter | None:
+        """Who allows what, as it was given."""
+        return self._limiter
+
+    @property
+    def max_buffer_size(self) -> int:
+        """How many operations may wait, as it was given."""
+        return self._buffer.size
 
     @property
     def inflight(self) -> int:
@@ -282,6 +302,11 @@ class Batcher(Entrance):
         """What became of operations and batches since the start; a copy."""
         return replace(self._engine.books.totals)
 
+    @property
+    def live_totals(self) -> Totals:
+        """The same, not a copy: it goes on counting. To be read only; it outlives the Batcher."""
+        return self._engine.books.totals
+
     def __repr__(self) -> str:
         return f"Batcher({self.state}, rate_limiter={self._limiter!r})"
 
@@ -307,6 +332,8 @@ class Batcher(Entrance):
         self._state = State.STOPPED
         if self._limiter_listener is not None:
             self._limiter_listener.remove()
+        if self._publication is not None:
+            self._publication.end()
         try:
             if self._limiter is not None and self._limiter_is_mine:
                 self._limiter.stop()

@@ -21,11 +21,29 @@ class Totals:
     """Operations that stop() gave back."""
     retried: int = 0
     batches: int = 0
+    batches_done: int = 0
     batches_failed: int = 0
+    batches_abandoned: int = 0
     late: int = 0
     """Results of abandoned batches, which no longer count."""
     throttled: int = 0
     """Refusals of the datastore, as callbacks reported them."""
+    pauses: int = 0
+
+    def published(self) -> dict[str, float]:
+        """The same, by the names under which a limiter tells others of it."""
+        return {
+            "operations_done": self.done,
+            "operations_failed": self.failed,
+            "operations_abandoned": self.abandoned,
+            "operations_returned": self.returned,
+            "batches_done": self.batches_done,
+            "batches_failed": self.batches_failed,
+            "batches_abandoned": self.batches_abandoned,
+            "throttled": self.throttled,
+            "retries": self.retried,
+            "pauses": self.pauses,
+        }
 
 
 class Books:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from dispatcher.cli import leases, limit
+from dispatcher.cli import exporter, leases, limit
 from dispatcher.cli.completion import command as completion
 from dispatcher.cli.options import Parser, add_option, settle, without_passwords
 from dispatcher.cli.timelines import command as timeline
@@ -78,12 +78,14 @@ def command_line() -> Parser:
         default=6.0,
         text="how much work there is, at best, 6 if not said",
     )
+    demo.add_argument("--report", metavar="FILE", help="write a page with charts, for a browser")
     demo.set_defaults(run=_demo, interrupted="interrupted: everything was stopped\n")
     limit.add_commands(commands)
     leases.add_command(commands)
     timeline.add_command(commands)
     top.add_command(commands)
     completion.add_command(commands, parser)
+    exporter.add_command(commands)
     return parser
 
 
@@ -100,7 +102,7 @@ def _demo(options: argparse.Namespace) -> None:
         raise DispatcherError(
             f"the demo draws with {error.name}: pip install 'batch-dispatcher[cli]'"
         ) from None
-    run(capacity=options.capacity, seconds=options.seconds)
+    run(capacity=options.capacity, seconds=options.seconds, report=options.report)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.builders import SubjectBuilder
@@ -74,7 +74,6 @@ some_rows = st.lists(
 some_sizes = st.lists(st.integers(1, 9), min_size=1, max_size=4)
 
 
-@settings(deadline=None)
 @given(some_rows, some_sizes, st.integers(1, 7), st.sampled_from(sorted(FORMATS)))
 def test_every_row_of_a_subject_is_in_one_group_however_the_record_batches_fall(
     rows: list[Row], sizes: list[int], most: int, form: str
@@ -91,7 +90,6 @@ def test_every_row_of_a_subject_is_in_one_group_however_the_record_batches_fall(
         assert group.size == len(mine)
 
 
-@settings(deadline=None)
 @given(some_rows, some_sizes, st.integers(1, 7))
 def test_s1_s2_a_subject_is_cut_as_the_subject_builder_cuts_it(
     rows: list[Row], sizes: list[int], most: int
@@ -110,7 +108,6 @@ def test_s1_s2_a_subject_is_cut_as_the_subject_builder_cuts_it(
     assert all(unit.first == unit.rows[0][1] and unit.last == unit.rows[-1][1] for unit in cut)
 
 
-@settings(deadline=None)
 @given(some_rows, some_sizes, st.integers(1, 7), st.data())
 def test_k3_a_replay_has_the_same_batches_and_leaves_out_what_was_acknowledged(
     rows: list[Row], sizes: list[int], most: int, data: st.DataObject
@@ -133,7 +130,6 @@ def test_k3_a_replay_has_the_same_batches_and_leaves_out_what_was_acknowledged(
     ]
 
 
-@settings(deadline=None)
 @given(some_rows, some_rows, st.integers(1, 7))
 def test_k1_what_is_older_than_what_was_sent_is_late_and_nothing_else_is(
     earlier: list[Row], rows: list[Row], most: int
@@ -181,7 +177,6 @@ def test_a_time_that_is_no_number_is_no_time() -> None:
     assert found == [(NO_TIME, 1), ("", 2), (NO_TIME, 1)]
 
 
-@settings(deadline=None)
 @given(some_rows, st.integers(1, 5), st.floats(0.5, 4))
 def test_a_batch_costs_no_more_than_it_may(rows: list[Row], most: int, limit: float) -> None:
     cut = Cut(most, most_cost=max(limit, 1.0))
