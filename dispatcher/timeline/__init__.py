@@ -9,6 +9,7 @@ from dispatcher.timeline.errors import (
 from dispatcher.timeline.message import Lease, Leases, Message, Snapshot
 from dispatcher.timeline.outcomes import (
     AlreadyGone,
+    Buried,
     Created,
     Deleted,
     Duplicate,
@@ -34,6 +35,7 @@ from dispatcher.timeline.timeline import Stats, Timeline
 __all__ = [
     "AlreadyGone",
     "BucketCountError",
+    "Buried",
     "Consumer",
     "Created",
     "Deleted",

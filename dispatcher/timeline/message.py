@@ -76,3 +76,5 @@ class Snapshot(Outcome):
     time: int
     version: int
     attempts: int
+    reason: str = ""
+    """Why it is dead, if it is."""

@@ -10,7 +10,7 @@ from dispatcher.timeline.outcomes import Status
 from dispatcher.timeline.server import SCAN
 from dispatcher.timeline.topic import STATUSES, Topic, answers_of, body_of
 
-_LENGTHS = struct.Struct("<HI")
+_LENGTHS = struct.Struct("<HIH")
 
 STEP = 32
 
@@ -26,16 +26,19 @@ def scan(
         _, following, answers, texts = topic.server.run(SCAN, topic.layout.keys(bucket), told)
         place = 0
         for said in answers_of(answers):
-            id_length, length = _LENGTHS.unpack_from(texts, place)
+            id_length, length, why_length = _LENGTHS.unpack_from(texts, place)
             place += _LENGTHS.size
             name = ids.as_text(texts[place : place + id_length])
             place += id_length
             stored = texts[place : place + length]
             place += length
+            why = ids.as_text(texts[place : place + why_length])
+            place += why_length
             status = STATUSES[said.status]
             assert status is not None
             body = None if status is Status.PROCESSING else body_of(stored)
-            found[name] = Snapshot(name, body, status, int(said.time), said.version, said.attempts)
+            facts = int(said.time), said.version, said.attempts, why
+            found[name] = Snapshot(name, body, status, *facts)
         at = following.decode()
         if at == "0":
             bucket += 1

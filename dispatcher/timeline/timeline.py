@@ -119,6 +119,11 @@ class Timeline:
         return self._topic.buckets
 
     @property
+    def max_attempts(self) -> int | None:
+        """How often a message may be leased; None for any number."""
+        return self._topic.settings.most_attempts or None
+
+    @property
     def drift(self) -> float | None:
         """By how many seconds this machine's clock is ahead of the server's; None before the
         first answer. Only times that are given as such, not delays or leases, are off by it."""
@@ -126,6 +131,13 @@ class Timeline:
 
     def __repr__(self) -> str:
         return f"Timeline({self._name!r}, at {self.where!r})"
+
+    def exists(self) -> bool:
+        """Whether somebody has used the topic before. All other calls make it."""
+        try:
+            return bool(self._server.connection.client().exists(self._topic.layout.settings))
+        except Exception as error:
+            raise self._server.refused(error, self._topic.layout.settings) from error
 
     def producer(self, group: str) -> Producer:
         """Whoever creates messages on behalf of `group`, which owns them."""
