@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from dispatcher.cli import leases, limit
+from dispatcher.cli import leases, limit, worker
 from dispatcher.cli.options import Parser, add_option, settle, without_passwords
 from limiters.errors import DispatcherError
 
@@ -22,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     settle(parser, options)
+    options.arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         options.run(options)
         sys.stdout.flush()
@@ -75,6 +76,7 @@ def _parser() -> Parser:
     demo.set_defaults(run=_demo, interrupted="interrupted: everything was stopped\n")
     limit.add_commands(commands)
     leases.add_command(commands)
+    worker.add_command(commands)
     return parser
 
 

@@ -85,6 +85,7 @@ class Worker:
     ...     _ = timeline.producer("signup").create([Message({"user": 7}, delay=0.1)])
     ...     with Worker(timeline, lambda messages: sent.set(), rate_limiter=None) as worker:
     ...         sent.wait(10)
+    ...     timeline.close()
     True
     >>> worker.totals.done
     1
