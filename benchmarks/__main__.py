@@ -11,6 +11,7 @@ from benchmarks import (
     capacity,
     footprint,
     leases,
+    metrics,
     registration,
     sharing,
     simulation,
@@ -30,6 +31,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "sharing": sharing.run,
     "simulation": simulation.run,
     "timeline": timeline.run,
+    "metrics": metrics.run,
 }
 
 

@@ -35,6 +35,7 @@ class Batch:
         "operations",
         "raised_at",
         "requeued",
+        "returned_at",
         "sequence",
         "spend",
         "state",
@@ -49,6 +50,8 @@ class Batch:
         self.cost: float = 0
         self.spend: Spend | None = None
         self.raised_at = 0.0
+        self.returned_at = 0.0
+        """When its callback ended, by the clock of the thread that ran it."""
         self.deadline = 0.0
         self.state = BatchState.IN_FLIGHT
         self.requeued: dict[Operation, None] = {}

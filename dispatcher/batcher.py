@@ -24,6 +24,7 @@ from dispatcher.engine import Engine, Waiter
 from dispatcher.entrance import Entrance
 from dispatcher.errors import ImproperOrderError
 from dispatcher.events import Event, Listener
+from dispatcher.observed import Observer
 from dispatcher.operation import Operation
 from dispatcher.pause import Pause
 from dispatcher.retry import Wait
@@ -253,7 +254,22 @@ class Batcher(Entrance):
         a listener that is slow or raises harms nothing."""
         return self._emitter.add_listener(fn, *names)
 
+    def observe(self, observer: Observer) -> None:
+        """Tells `observer` of each batch, on the Batcher's own thread: for metrics, which must
+        miss nothing and cost nothing. For all else there are listeners."""
+        self._engine.observed.add(observer)
+
     # What it knows.
+
+    @property
+    def rate_limiter(self) -> RateLimiter | None:
+        """Who allows what, as it was given."""
+        return self._limiter
+
+    @property
+    def max_buffer_size(self) -> int:
+        """How many operations may wait, as it was given."""
+        return self._buffer.size
 
     @property
     def inflight(self) -> int:
@@ -281,6 +297,11 @@ class Batcher(Entrance):
     def totals(self) -> Totals:
         """What became of operations and batches since the start; a copy."""
         return replace(self._engine.books.totals)
+
+    @property
+    def live_totals(self) -> Totals:
+        """The same, not a copy: it goes on counting. To be read only; it outlives the Batcher."""
+        return self._engine.books.totals
 
     def __repr__(self) -> str:
         return f"Batcher({self.state}, rate_limiter={self._limiter!r})"

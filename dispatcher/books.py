@@ -21,11 +21,14 @@ class Totals:
     """Operations that stop() gave back."""
     retried: int = 0
     batches: int = 0
+    batches_done: int = 0
     batches_failed: int = 0
+    batches_abandoned: int = 0
     late: int = 0
     """Results of abandoned batches, which no longer count."""
     throttled: int = 0
     """Refusals of the datastore, as callbacks reported them."""
+    pauses: int = 0
 
 
 class Books:

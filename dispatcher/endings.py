@@ -20,6 +20,7 @@ from dispatcher.buffer import Buffer
 from dispatcher.errors import BatchAbandonedError
 from dispatcher.lane import Lane
 from dispatcher.lanes import Lanes
+from dispatcher.observed import Observed
 from dispatcher.operation import Operation, cost_of, ticket_of
 from dispatcher.runners import Job, NotStarted, Runners
 from dispatcher.verdict import Verdict, judge
@@ -74,6 +75,8 @@ class Endings:
         emit: Callable[..., None],
         post: Callable[..., None],
         max_operation_time: float,
+        clock: Callable[[], float],
+        observed: Observed,
     ) -> None:
         self._books = books
         self._buffer = buffer
@@ -84,6 +87,8 @@ class Endings:
         self._emit = emit
         self._post = post
         self._max_operation_time = max_operation_time
+        self._clock = clock
+        self._observed = observed
         self._resting: list[_Rest] = []
         self._since: dict[Operation, float] = {}
         self._abandoned: dict[Batch, list[Operation]] = {}
@@ -126,6 +131,7 @@ class Endings:
 
     def callback_ended(self, batch: Batch, error: BaseException | None) -> None:
         """For the thread that ran the callback."""
+        batch.returned_at = self._clock()
         self._post(self.settle, batch, error)
 
     def settle(self, now: float, batch: Batch, error: BaseException | None) -> None:
@@ -141,6 +147,7 @@ class Endings:
             self._books.ending(batch)
             verdict = self._judge(now, batch, error)
             if error is None:
+                self._books.totals.batches_done += 1
                 self._succeeded(batch.raised_at)
             else:
                 self._report(batch, verdict)
@@ -151,6 +158,8 @@ class Endings:
             self._books.totals.done += len(batch.operations) - len(back) - len(verdict.failed)
             self._free_keys(batch, held_by=back)
             self._rest(now + verdict.delay, batch.lane, back)
+        if self._observed.observers:
+            self._observed.returned(batch, max(0.0, batch.returned_at - batch.raised_at))
         batch.forget()
         self._lanes.forget_if_idle(batch.lane)
 
@@ -287,6 +296,7 @@ class Endings:
 
     def _abandon(self, now: float, batch: Batch) -> None:
         self._books.ending(batch)
+        self._books.totals.batches_abandoned += 1
         watcher = batch.lane.watcher
         error = BatchAbandonedError(self._time_for(batch.lane))
         if watcher.retry_abandoned:

@@ -25,6 +25,7 @@ from dispatcher.endings import Endings
 from dispatcher.errors import TooExpensiveError
 from dispatcher.lane import Lane
 from dispatcher.lanes import LaneQueue, Lanes
+from dispatcher.observed import Observed
 from dispatcher.operation import Operation, one_cost, one_ticket
 from dispatcher.pause import Pause
 from dispatcher.planner import Allowance, Plan, Slots, Unlimited, plan
@@ -79,6 +80,7 @@ class Engine:
         """For the threads that run callbacks; the engine itself is told the time."""
         self.books = Books(buffer)
         self.lanes = Lanes()
+        self.observed = Observed()
         self.endings = Endings(
             self.books,
             buffer,
@@ -89,6 +91,8 @@ class Engine:
             emit=emit,
             post=self.post,
             max_operation_time=settings.max_operation_time,
+            clock=clock,
+            observed=self.observed,
         )
         self.demand = Demand(
             limiter,
@@ -130,7 +134,10 @@ class Engine:
             self._began = now
             self._next_audit = now + self.settings.audit_interval
         posts = [self._posts.popleft() for _ in range(len(self._posts))]
+        waited = self.books.waiting > 0
         self._absorb()
+        if self.observed.observers:
+            self.observed.came_in(self._newest, waited, now)
         for function, arguments in posts:
             function(now, *arguments)
         if self.pause.over(now):
@@ -157,6 +164,7 @@ class Engine:
         """Raises nothing and asks for nothing, for `length` or the pause time."""
         paused = self.pause.begin(now, length)
         if paused is not None:
+            self.books.totals.pauses += 1
             self.emit(events.PAUSE, paused)
             self.demand.nothing()
 
@@ -312,6 +320,8 @@ class Engine:
     def _raise(self, now: float, batch: Batch, grant: Grant | None) -> None:
         watcher = batch.lane.watcher
         operations = batch.operations
+        if self.observed.observers:
+            self.observed.raised(batch, now)
         for operation in operations:
             operation._where = batch
         batch.raised_at = now

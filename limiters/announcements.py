@@ -31,6 +31,11 @@ class Announcements:
         self._provisioned = False
         self._certain = True
 
+    @property
+    def connected(self) -> bool | None:
+        """Whether the lease manager answers; None before the first answer, or the lack of it."""
+        return self._connected
+
     def capacity(self, capacity: float) -> bool:
         """What is held; whether it has changed."""
         if capacity == self._capacity:

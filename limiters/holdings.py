@@ -173,6 +173,11 @@ class Holdings:
         more = spent / (1 - self._shortage) - spent
         return max(self._waiting, self._missed, self._gathering, more) + spent
 
+    @property
+    def asked(self) -> int:
+        """How many partitions it wanted when it last asked."""
+        return self._asked
+
     def look_again(self, capacity: float) -> None:
         """The shared capacity was changed: asks at once what that means."""
         self.terms = replace(self.terms, capacity=capacity)

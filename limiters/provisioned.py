@@ -13,6 +13,7 @@ from limiters.clock import Clock, MonotonicClock
 from limiters.errors import ImproperOrderError
 from limiters.events import Emitter, Event, Listener
 from limiters.line import Line
+from limiters.standing import Standing
 from limiters.turns import GRACE, Turns
 from limiters.window import Spend, WindowLedger
 
@@ -77,6 +78,18 @@ class ProvisionedResource:
     def started(self) -> bool:
         """Whether `start` was called, and `stop` was not."""
         return self._started and not self._stopped
+
+    def standing(self) -> Standing:
+        """What it allows, what waits, what was spent."""
+        with self._lock:
+            return Standing(
+                name="",
+                shared=0.0,
+                reserved=self._max_capacity,
+                max=self._max_capacity,
+                demand=sum(self._demands.values()),
+                spent_reserved=self._ledger.total(),
+            )
 
     def start(self) -> None:
         """Announces the capacity. A Batcher starts a limiter that nobody started."""

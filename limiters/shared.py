@@ -15,6 +15,7 @@ from limiters import events
 from limiters.announcements import Announcements
 from limiters.arguments import Seconds, amount, seconds
 from limiters.clock import Clock, MonotonicClock
+from limiters.distribution import SECONDS, Distribution
 from limiters.errors import (
     ImproperOrderError,
     LeaseManagerError,
@@ -29,6 +30,7 @@ from limiters.line import Line
 from limiters.purse import Purse
 from limiters.shared_arguments import FEWEST_INTERVALS, check_manager, ramp_of
 from limiters.shared_grant import SharedGrant
+from limiters.standing import Standing
 from limiters.turns import GRACE, Turns
 from limiters.window import ROUNDING, WindowLedger
 
@@ -99,6 +101,10 @@ class SharedResource:
         self._turns = Turns()
         self._demands: dict[object, float] = {}
         self._reserved_ledger = WindowLedger(self._reserved, self._terms.period_ms / 1000)
+        self._spent_before = 0.0
+        """Of the shared capacity, as somebody who was disowned."""
+        self._sync_seconds = Distribution(SECONDS)
+        self._sync_failures = 0
         self._begin_holdings(self._terms)
         self._wake = threading.Event()
         self._wakes_at = -1.0
@@ -165,6 +171,28 @@ class SharedResource:
     def started(self) -> bool:
         """Whether `start` was called, and `stop` was not."""
         return self._started and not self._stopped
+
+    def standing(self) -> Standing:
+        """What it holds, wants and has spent."""
+        with self._lock:
+            now = self._clock.now()
+            worth = self._holdings.settle(now)
+            told = self._holdings.told
+            return Standing(
+                name=self._manager.name if self._manager else "",
+                shared=worth,
+                reserved=self._reserved,
+                max=self._holdings.terms.capacity + self._reserved,
+                demand=sum(self._demands.values()),
+                spent_shared=self._spent_before + self._holdings.ledger.total(),
+                spent_reserved=self._reserved_ledger.total(),
+                partitions_held=ranges.count(self._holdings.held) if worth else 0,
+                partitions_wanted=self._holdings.asked,
+                fair_share=told.share if told and worth else 0.0,
+                connected=self._announce.connected,
+                sync_failures=self._sync_failures,
+                sync_seconds=self._sync_seconds.copy(),
+            )
 
     def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
         """Calls `fn(event)` for the events named, or for all of them."""
@@ -383,9 +411,11 @@ class SharedResource:
                 raise LeaseManagerError(f"{manager!r} gave {reply!r} in place of a Reply")
         except BaseException as error:  # whatever it is, this process's own work goes on
             with self._lock:
+                self._sync_failures += 1
                 self._holdings.unanswered(self._clock.now())
             self._announce.lost(error)
             return False
+        self._sync_seconds.note(self._clock.now() - sent_at)
         self._receive(reply, sent_at)
         return True
 
@@ -396,6 +426,7 @@ class SharedResource:
             self._evicted = self._evicted or reply.evicted
             if news.disowned:
                 self._holdings.tenure.until = now
+                self._spent_before += self._holdings.ledger.total()
                 self._begin_holdings(self._holdings.terms)
             worth = self._holdings.settle(now)
         self._announce.reply(reply, news)

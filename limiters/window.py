@@ -106,6 +106,7 @@ class WindowLedger:
         self._started: dict[int, float] = {}
         self._expiries: list[int] = []
         self._paid_until = -math.inf
+        self._total = 0.0
 
     def _measure_in(self, period: float) -> None:
         self.period = period
@@ -177,6 +178,11 @@ class WindowLedger:
             del self._started[heapq.heappop(self._expiries)]
         return math.fsum((*self._started.values(), self.starting))
 
+    def total(self) -> float:
+        """What has begun, since this ledger was made."""
+        self._note_starts()
+        return self._total
+
     @property
     def starting(self) -> float:
         """What is charged and has not begun, as far as is known."""
@@ -222,6 +228,7 @@ class WindowLedger:
             if spend.started_at is None:
                 still_starting.append(spend)
             elif spend.cost:
+                self._total += spend.cost
                 self._enter(spend.cost, spend.started_at)
         self._starting = still_starting
 

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from dispatcher.cli import leases, limit, worker
+from dispatcher.cli import exporter, leases, limit, worker
 from dispatcher.cli.options import Parser, add_option, settle, without_passwords
 from limiters.errors import DispatcherError
 
@@ -77,6 +77,7 @@ def _parser() -> Parser:
     limit.add_commands(commands)
     leases.add_command(commands)
     worker.add_command(commands)
+    exporter.add_command(commands)
     return parser
 
 

@@ -176,6 +176,11 @@ def add_flag(
 def add_limit(parser: argparse.ArgumentParser) -> None:
     """NAME, and where the limit of that name is kept."""
     parser.add_argument("name", metavar="NAME", help="the limit: the name its instances share")
+    add_redis(parser)
+
+
+def add_redis(parser: argparse.ArgumentParser) -> None:
+    """Which Redis, and which of the keys there."""
     add_option(
         parser,
         "--redis",

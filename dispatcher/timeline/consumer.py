@@ -329,10 +329,13 @@ class Consumer:
                 refused = answer
                 self._put_off(bucket)
                 continue
-            _, heads, more, blob, given_up = answer
+            now_us, heads, more, blob, given_up = answer
             until, waiting, leased = _HEADS.unpack(heads)
             self._agenda.learn(bucket, waiting, leased, more)
-            leases += leases_of(blob, itertools.repeat(int(until)), itertools.repeat(ends))
+            found = list(leases_of(blob, itertools.repeat(int(until)), itertools.repeat(ends)))
+            leases += found
+            if self._topic.watch_lateness and found:
+                self._topic.tell_lateness(now_us, (lease.due for lease in found))
             if given_up:
                 logger.warning(
                     "%s: %d messages were leased too often and are dead now",

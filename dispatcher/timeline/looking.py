@@ -76,12 +76,12 @@ def counts(topic: Topic, edges: Sequence[float], *, relative: bool) -> list[dict
     return totals
 
 
-def totals(topic: Topic) -> tuple[int, int, int]:
-    """How many were created and deleted, and how many deleted ones are remembered."""
+def totals(topic: Topic) -> tuple[int, int, int, int]:
+    """How many were created, deleted and given up, and how many deleted ones are remembered."""
     groups = groups_of(topic, AT_ONCE)
     answers = [answer[1:] for answer in _asked(topic, TOTALS, groups, "deleted", "meta")]
-    created, deleted, remembered = map(sum, zip(*answers, strict=True))
-    return created, deleted, remembered
+    created, deleted, given_up, remembered = map(sum, zip(*answers, strict=True))
+    return created, deleted, given_up, remembered
 
 
 def groups_of(topic: Topic, at_once: int) -> list[list[int]]:

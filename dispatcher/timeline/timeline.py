@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ from dispatcher.timeline.scanning import scan
 from dispatcher.timeline.server import JOIN, SWEEP, Server
 from dispatcher.timeline.times import Moment, epoch_ms, milliseconds
 from dispatcher.timeline.topic import Topic
-from limiters.arguments import Seconds, count, optional_count, seconds
+from limiters.arguments import Seconds, count, function, optional_count, seconds
 from limiters.leases.connection import Connection
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ class Stats:
     dead: int
     created: int
     deleted: int
+    given_up: int
+    """Messages that died, in all: those that were moved back to life or deleted since, too."""
     remembered: int
     """Deleted messages whose ids are remembered."""
     backlog_age: float
@@ -171,6 +175,20 @@ class Timeline:
         found = counts(self._topic, edges, relative=False)
         return [(at, _total(one, state)) for at, one in zip(edges, found, strict=False)]
 
+    def late(self, ages: Sequence[Seconds]) -> list[int]:
+        """For each of the ascending `ages`: how many messages that nobody has were due longer
+        ago than that."""
+        edges = [-milliseconds("ages", age) for age in reversed(ages)]
+        found = counts(self._topic, [-math.inf, *edges], relative=True)
+        late = itertools.accumulate(one["new"] + one["lost"] for one in found)
+        return list(late)[::-1]
+
+    def watch_lateness(self, fn: Callable[[list[float]], object]) -> None:
+        """Calls `fn` with how late messages were, in seconds, whenever a consumer made from
+        this object leases some: on its thread, so it is to be brief."""
+        function("fn", fn)
+        self._topic.watch_lateness += (fn,)
+
     def due_within(self, duration: Seconds) -> int:
         """How many messages nobody has that are due by so many seconds from now."""
         return self._due_within(milliseconds("duration", duration, zero=True))
@@ -184,12 +202,13 @@ class Timeline:
         [found] = counts(self._topic, [-math.inf, math.inf], relative=False)
         waiting, leased = heads(self._topic)
         now_ms = self._server.clock.now_ms()
-        created, deleted, remembered = totals(self._topic)
+        created, deleted, given_up, remembered = totals(self._topic)
         _, members = self._server.run(JOIN, [self._topic.layout.members], [b"", b""])
         return Stats(
             **found,
             created=created,
             deleted=deleted,
+            given_up=given_up,
             remembered=remembered,
             backlog_age=max(0.0, (now_ms - min(waiting, leased)) / 1000),
             next_due=None if waiting == math.inf else int(waiting),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dispatcher.timeline import bodies
@@ -11,6 +12,8 @@ from dispatcher.timeline.errors import BucketCountError, TimelineError
 from dispatcher.timeline.layout import Layout
 from dispatcher.timeline.outcomes import NoAnswer, Outcome, Status
 from dispatcher.timeline.server import SETTINGS, Server
+
+logger = logging.getLogger("dispatcher.timeline")
 
 BUCKETS = 64
 """How many a topic has unless its first user says otherwise."""
@@ -54,6 +57,8 @@ class Topic:
         self.name = name
         self._asked = asked
         self._settings: Settings | None = None
+        self.watch_lateness: tuple[Callable[[list[float]], object], ...] = ()
+        """Who is told how late messages were, in seconds, whenever some are leased."""
 
     @property
     def settings(self) -> Settings:
@@ -72,6 +77,15 @@ class Topic:
     def buckets(self) -> int:
         """How many buckets it has."""
         return self.settings.buckets
+
+    def tell_lateness(self, now_us: int, dues_ms: Iterable[int]) -> None:
+        """Messages due then were leased at this time of the server's."""
+        late = [max(0.0, now_us / 1e6 - due / 1000) for due in dues_ms]
+        for tell in self.watch_lateness:
+            try:
+                tell(late)
+            except Exception:
+                logger.exception("whoever watches the lateness of %s raised", self.name)
 
 
 def answers_of(blob: bytes) -> Iterator[Answer]:

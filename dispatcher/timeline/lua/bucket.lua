@@ -8,7 +8,8 @@
 --   held      sorted set, all scores 0: consumer NUL id, of every lease, ended or not
 --   dead      sorted set: id -> when it was given up
 --   deleted   sorted set: id -> until when it is remembered
---   meta      hash: token (the last one), created, deleted (how many)
+--   meta      hash: token (the last one), created, deleted, dead (how many
+--             ever)
 -- A message is in exactly one of waiting, leased and dead. Times are whole milliseconds of the
 -- server's clock, the only one that counts. Tokens never go back: they follow the clock too.
 --
@@ -101,6 +102,7 @@ local function give_up(id, state, why)
   state.version, state.consumer = state.version + 1, why
   redis.call('HSET', STATES, id, text_of(state))
   redis.call('ZADD', DEAD, NOW, id)
+  redis.call('HINCRBY', META, 'dead', 1)
 end
 
 -- Puts a message onto the timeline at another time, where nobody has it.

@@ -68,6 +68,7 @@ if #ids > 0 then
     for _, id in ipairs(ended) do
       redis.call('ZADD', DEAD, NOW, id)
     end
+    redis.call('HINCRBY', META, 'dead', #ended)
   end
   if #given > 0 then
     local token, places = next_tokens(#given), {}

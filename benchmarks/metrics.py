@@ -1,0 +1,95 @@
+"""What being watched costs: the same work, by turns with an instrumented Batcher and without.
+
+Of the first two it is the processor's time, all threads of this process together.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from benchmarks.figures import Figure
+from dispatcher import Batcher, Operation, Watcher
+from dispatcher.metrics import instrument
+
+COUNT = 100_000
+ROUNDS = 41
+MOST = 1.03
+
+
+def run() -> Iterator[Figure]:
+    """The figures: ratios of medians, of rounds that take turns."""
+    for title, work in (
+        ("enqueue one by one, batches of 500", _one_by_one),
+        ("enqueue_many, batches of 500", _many_at_once),
+        ("a callback of a millisecond, batches of 20", _callbacks),
+    ):
+        yield Figure(f"{title}: watched", _ratio(work), "x unwatched", at_most=MOST)
+    registry, batcher = CollectorRegistry(), Batcher()
+    instrument(batcher, registry)
+    times = [_time(lambda: generate_latest(registry)) for _ in range(200)]
+    yield Figure("a scrape of one Batcher", statistics.median(times) * 1000, "ms")
+
+
+def _ratio(work: Callable[[Batcher], float]) -> float:
+    plain, watched = [], []
+    for number in range(2 * ROUNDS):
+        gc.collect()
+        batcher = Batcher()
+        # Each goes first as often as the other.
+        if number % 4 in (1, 2):
+            instrument(batcher, CollectorRegistry())
+            watched.append(work(batcher))
+        else:
+            plain.append(work(batcher))
+    return statistics.median(watched) / statistics.median(plain)
+
+
+def _one_by_one(batcher: Batcher) -> float:
+    watcher = Watcher(_ignore, max_batch_size=500)
+    with batcher:
+        started = time.process_time()
+        for number in range(COUNT):
+            batcher.enqueue(Operation(watcher, 1, number, batchable=True))
+        batcher.flush()
+        watcher.wait()
+        return time.process_time() - started
+
+
+def _many_at_once(batcher: Batcher) -> float:
+    watcher = Watcher(_ignore, max_batch_size=500)
+    portions = [
+        [Operation(watcher, 1, n, batchable=True) for n in range(10_000)]
+        for _ in range(COUNT // 10_000)
+    ]
+    with batcher:
+        started = time.process_time()
+        for operations in portions:
+            batcher.enqueue_many(operations)
+        batcher.flush()
+        watcher.wait()
+        return time.process_time() - started
+
+
+def _callbacks(batcher: Batcher) -> float:
+    watcher = Watcher(lambda batch: time.sleep(0.001), max_batch_size=20)
+    with batcher:
+        started = time.perf_counter()
+        batcher.enqueue_many([Operation(watcher, 1, n, batchable=True) for n in range(2_000)])
+        batcher.flush()
+        watcher.wait()
+        return time.perf_counter() - started
+
+
+def _ignore(batch: list[Operation]) -> None:
+    """A callback."""
+
+
+def _time(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started

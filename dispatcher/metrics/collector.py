@@ -1,0 +1,141 @@
+"""The collector: what Prometheus' own registry asks, and how readings become its samples."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    Exemplar,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+from dispatcher.metrics import names
+from dispatcher.metrics.parts import Part
+from dispatcher.metrics.readings import Reading, Readings
+from limiters.distribution import Distribution
+
+_log = logging.getLogger("dispatcher.metrics")
+
+LONGEST_EXEMPLAR = 128
+"""Characters of names and values together, as OpenMetrics has it."""
+
+
+class PartsCollector(Collector):
+    """Reads its parts when it is asked to: one for each registry. Thread-safe.
+
+    A part that cannot be read is left out, and the log says so once, until it can again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._parts: list[Part] = []
+        self._retired = Readings()
+        """What was counted by things that are gone: counters never go back."""
+        self._silent: set[int] = set()
+
+    def add(self, parts: Iterable[Part]) -> list[Part]:
+        """Reads these too, but for those of things that it reads already; those it took."""
+        with self._lock:
+            known = {id(part.subject) for part in self._parts if part.subject is not None}
+            new = [part for part in parts if id(part.subject) not in known]
+            self._parts += new
+            return new
+
+    def remove(self, parts: Iterable[Part]) -> None:
+        """Reads these no more, nor what they counted."""
+        with self._lock:
+            self._parts = [one for one in self._parts if all(one is not it for it in parts)]
+
+    def read(self) -> Readings:
+        """What all parts say now."""
+        with self._lock:
+            self._retire()
+            readings = Readings(self._retired)
+            for part in self._parts:
+                for reading in self._read(part):
+                    readings.add(reading)
+            return readings
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: else a registry would have it read all, only to learn its names."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """For the registry."""
+        return families(self.read())
+
+    def _retire(self) -> None:
+        gone = [part for part in self._parts if part.subject is None]
+        for part in gone:
+            self._parts.remove(part)
+            for reading in self._read(part):
+                if reading.metric.kind != "gauge":
+                    self._retired.add(reading)
+
+    def _read(self, part: Part) -> list[Reading]:
+        readings: list[Reading] = []
+        try:
+            readings.extend(part.read())
+        except Exception as error:  # whoever scrapes is to see all others
+            if id(part) not in self._silent:
+                self._silent.add(id(part))
+                _log.warning("%s cannot be read: %s", type(part).__name__, error)
+        else:
+            self._silent.discard(id(part))
+        return readings
+
+
+def families(readings: Readings) -> Iterator[Metric]:
+    """The same, as Prometheus has it."""
+    found = readings.by_metric()
+    for metric in names.METRICS:
+        if metric in found:
+            yield _family(metric, found[metric])
+
+
+def _family(metric: names.Metric, readings: list[Reading]) -> Metric:
+    if metric.kind == "histogram":
+        histogram = HistogramMetricFamily(metric.name, metric.text, labels=metric.labels)
+        for reading in readings:
+            assert isinstance(reading.value, Distribution)
+            histogram.add_metric(reading.labels, _buckets(reading), reading.value.sum)
+        return histogram
+    make = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+    family = make(metric.name, metric.text, labels=metric.labels)
+    for reading in readings:
+        assert not isinstance(reading.value, Distribution)
+        family.add_metric(reading.labels, reading.value)
+    return family
+
+
+def _buckets(reading: Reading) -> list[tuple[str, float] | tuple[str, float, Exemplar]]:
+    value = reading.value
+    assert isinstance(value, Distribution)
+    below = 0
+    buckets: list[tuple[str, float] | tuple[str, float, Exemplar]] = []
+    for at, count in enumerate(value.counts):
+        below += count
+        bound = le_of(value, at)
+        found = (reading.exemplars or {}).get(at)
+        if found and sum(map(len, (*found[0], *found[0].values()))) <= LONGEST_EXEMPLAR:
+            buckets.append((bound, below, Exemplar(dict(found[0]), *found[1:])))
+        else:
+            buckets.append((bound, below))
+    return buckets
+
+
+def le_of(value: Distribution, bucket: int) -> str:
+    """The bound of a bucket, as Prometheus writes it.
+
+    >>> le_of(Distribution((0.5,)), 0), le_of(Distribution((0.5,)), 1)
+    ('0.5', '+Inf')
+    """
+    bound = value.bounds[bucket] if bucket < len(value.bounds) else float("inf")
+    return str(floatToGoString(bound))  # type: ignore[no-untyped-call]

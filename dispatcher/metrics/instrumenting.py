@@ -1,0 +1,118 @@
+"""instrument: from a thing to what is shown of it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from prometheus_client import REGISTRY, CollectorRegistry
+
+from dispatcher.metrics.collector import PartsCollector
+from dispatcher.metrics.mirror import Mirror, is_multi_process
+from dispatcher.metrics.parts import Options, Part, parts_of
+from limiters.arguments import amount, function
+
+_collectors: WeakKeyDictionary[CollectorRegistry, PartsCollector] = WeakKeyDictionary()
+_mirrored: PartsCollector | None = None
+_lock = threading.Lock()
+
+
+class Instrumented:
+    """What `instrument` has added. `remove()`, or the end of its `with` block, takes it away."""
+
+    def __init__(self, collector: PartsCollector, parts: Sequence[Part]) -> None:
+        self._collector = collector
+        self._parts = parts
+
+    def remove(self) -> None:
+        """Shows it no more. Again is no error."""
+        self._collector.remove(self._parts)
+
+    def __enter__(self) -> Instrumented:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+
+def instrument(
+    subject: object,
+    registry: CollectorRegistry | None = None,
+    *,
+    name: str | None = None,
+    exemplar: Callable[[list[Any]], Mapping[str, str]] | None = None,
+    cost_buckets: Sequence[float] | None = None,
+) -> Instrumented:
+    """Shows a Batcher, a limiter, a Timeline, a gate, a builder or a Worker to Prometheus.
+
+    * `registry`: where; prometheus-client's own if not said.
+    * `name`: the label `batcher`, `gate` or `builder`, and `limit` of a limiter that has no name
+      of its own. What has the same labels is added up.
+    * `exemplar`: called with the operations of each batch that ends; what it returns, such as
+      {"trace_id": ...}, is shown beside `callback_seconds`. It is called on the Batcher's thread.
+    * `cost_buckets`: the bounds of `batch_cost`, if what your operations cost needs others.
+
+    With a Batcher comes its limiter. Things are read when somebody scrapes; of batches four
+    figures are noted when they begin and end, and nothing of single operations. It keeps nothing
+    alive, and what was counted stays. Once for a thing and a registry: again changes nothing.
+
+    In multi-process mode (PROMETHEUS_MULTIPROC_DIR) and without a registry of one's own, values
+    are copied to the files of that mode every second; call it in each process, after the fork.
+
+    Thread-safe.
+
+    >>> from prometheus_client import CollectorRegistry
+    >>> from dispatcher import Batcher
+    >>> registry = CollectorRegistry()
+    >>> batcher = Batcher()
+    >>> _ = instrument(batcher, registry, name="orders")
+    >>> labels = {"batcher": "orders", "limit": "", "outcome": "done"}
+    >>> registry.get_sample_value("dispatcher_operations_total", labels)
+    0
+    """
+    if name is not None and (not isinstance(name, str) or not name):
+        raise ValueError(f"name must be a text that is not empty, not {name!r}")
+    if registry is not None and not isinstance(registry, CollectorRegistry):
+        raise ValueError(f"registry must be a CollectorRegistry, not {registry!r}")
+    if exemplar is not None:
+        function("exemplar", exemplar)
+    bounds = tuple(amount("cost_buckets", one) for one in cost_buckets or ())
+    if list(bounds) != sorted(set(bounds)):
+        raise ValueError(f"cost_buckets must ascend, not {cost_buckets!r}")
+    options = Options(name, exemplar, bounds or None)
+    collector = _collector_of(registry)
+    return Instrumented(collector, collector.add(parts_of(subject, options)))
+
+
+def _collector_of(registry: CollectorRegistry | None) -> PartsCollector:
+    global _mirrored
+    with _lock:
+        if registry is None and is_multi_process():
+            if _mirrored is None:
+                _mirrored = PartsCollector()
+                Mirror(_mirrored).start()
+            return _mirrored
+        registry = registry or REGISTRY
+        collector = _collectors.get(registry)
+        if collector is None:
+            collector = _collectors[registry] = PartsCollector()
+            registry.register(collector)
+        return collector
+
+
+def _begin_in_child() -> None:
+    # What is mirrored is the parent's, and its thread has stayed there.
+    global _mirrored, _lock
+    _mirrored, _lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)

@@ -1,0 +1,81 @@
+"""What a limiter shows."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+
+from dispatcher.metrics import names
+from dispatcher.metrics.parts import Options, Part, instrumentable
+from dispatcher.metrics.readings import Reading
+from limiters.limiter import RateLimiter
+from limiters.provisioned import ProvisionedResource
+from limiters.shared import SharedResource
+
+
+class LimiterPart:
+    """Reads one limiter; one that is nobody's any more, as it was when it was read last."""
+
+    def __init__(self, limiter: ProvisionedResource | SharedResource, options: Options) -> None:
+        self._limiter = weakref.ref(limiter)
+        self._shares = isinstance(limiter, SharedResource)
+        self._standing = limiter.standing()
+        self._limit = self._standing.name or options.name or "default"
+
+    @property
+    def subject(self) -> object:
+        """See Part."""
+        return self._limiter()
+
+    def read(self) -> Iterator[Reading]:
+        """See Part."""
+        limiter, limit = self._limiter(), self._limit
+        if limiter is not None:
+            self._standing = limiter.standing()
+        now = self._standing
+        yield Reading(names.SPENT, (limit, "reserved"), now.spent_reserved)
+        if self._shares:
+            yield Reading(names.SPENT, (limit, "shared"), now.spent_shared)
+            yield Reading(names.SYNC, (limit,), now.sync_seconds)
+            yield Reading(names.SYNC_FAILURES, (limit,), now.sync_failures)
+        if limiter is None:
+            return
+        yield Reading(names.CAPACITY, (limit, "shared"), now.shared)
+        yield Reading(names.CAPACITY, (limit, "reserved"), now.reserved)
+        yield Reading(names.CAPACITY, (limit, "max"), now.max)
+        yield Reading(names.DEMAND, (limit,), now.demand)
+        if self._shares:
+            yield Reading(names.PARTITIONS, (limit, "held"), now.partitions_held)
+            yield Reading(names.PARTITIONS, (limit, "wanted"), now.partitions_wanted)
+            yield Reading(names.FAIR_SHARE, (limit,), now.fair_share)
+        if now.connected is not None:
+            yield Reading(names.LIMIT_REDIS_UP, (limit,), now.connected)
+
+
+class ForeignLimiterPart:
+    """Reads a limiter of the user's own, which keeps to the protocol and tells nothing more."""
+
+    def __init__(self, limiter: RateLimiter, options: Options) -> None:
+        self._limiter = weakref.ref(limiter)
+        self._limit = options.name or "default"
+
+    @property
+    def subject(self) -> object:
+        """See Part."""
+        return self._limiter()
+
+    def read(self) -> Iterator[Reading]:
+        """See Part."""
+        limiter = self._limiter()
+        if limiter is not None:
+            yield Reading(names.CAPACITY, (self._limit, "shared"), limiter.capacity)
+            yield Reading(names.CAPACITY, (self._limit, "max"), limiter.max_capacity)
+
+
+@instrumentable(SharedResource)
+@instrumentable(ProvisionedResource)
+def parts_of_limiter(
+    limiter: ProvisionedResource | SharedResource, options: Options
+) -> Iterable[Part]:
+    """A limiter's own."""
+    return [LimiterPart(limiter, options)]

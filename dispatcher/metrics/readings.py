@@ -1,0 +1,74 @@
+"""Readings: the values of metrics at one moment, put together where labels are the same. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from dispatcher.metrics.names import Metric
+from limiters.distribution import Distribution
+
+Value = float | Distribution
+Exemplar = tuple[Mapping[str, str], float, float]
+"""What else is known of one of those counted, its value, and when that was."""
+
+
+class Reading(NamedTuple):
+    """One value. Labels are in the order of the metric's."""
+
+    metric: Metric
+    labels: tuple[str, ...]
+    value: Value
+    exemplars: Mapping[int, Exemplar] | None = None
+    """Of a distribution: for some of its buckets."""
+
+
+class Readings:
+    """Sums of what counts; of what is at the moment, what the metric says.
+
+    >>> from dispatcher.metrics.names import PAUSED, PAUSES
+    >>> readings = Readings()
+    >>> for _ in range(2):
+    ...     readings.add(Reading(PAUSES, ("orders", ""), 3.0))
+    ...     readings.add(Reading(PAUSED, ("orders", ""), 1.0))
+    >>> [reading.value for reading in readings]
+    [6.0, 1.0]
+    """
+
+    def __init__(self, readings: Iterable[Reading] = ()) -> None:
+        self._all: dict[tuple[Metric, tuple[str, ...]], Reading] = {}
+        for reading in readings:
+            self.add(reading)
+
+    def add(self, reading: Reading) -> None:
+        """One more."""
+        place = reading.metric, reading.labels
+        known = self._all.get(place)
+        self._all[place] = reading if known is None else _together(known, reading)
+
+    def __iter__(self) -> Iterator[Reading]:
+        return iter(self._all.values())
+
+    def by_metric(self) -> dict[Metric, list[Reading]]:
+        """The same, sorted."""
+        sorted_: dict[Metric, list[Reading]] = {}
+        for reading in self:
+            sorted_.setdefault(reading.metric, []).append(reading)
+        return sorted_
+
+
+def _together(one: Reading, other: Reading) -> Reading:
+    if isinstance(one.value, Distribution):
+        assert isinstance(other.value, Distribution)
+        if other.value.bounds != one.value.bounds:
+            return one  # they cannot be added up
+        both = one.value.copy()
+        both.add(other.value)
+        return one._replace(
+            value=both, exemplars={**(one.exemplars or {}), **(other.exemplars or {})}
+        )
+    assert not isinstance(other.value, Distribution)
+    if one.metric.together == "sum":
+        return one._replace(value=one.value + other.value)
+    choose = max if one.metric.together == "max" else min
+    return one._replace(value=choose(one.value, other.value))

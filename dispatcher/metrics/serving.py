@@ -1,0 +1,84 @@
+"""serve: metrics behind a port of this machine."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import REGISTRY, CollectorRegistry, start_http_server
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from dispatcher.errors import DispatcherError
+from dispatcher.metrics.mirror import is_multi_process
+
+LOOPBACK = "127.0.0.1"
+
+
+class MetricsServerError(DispatcherError):
+    """The metrics cannot be served there."""
+
+
+class MetricsServer:
+    """Serves until `close()`, or the end of its `with` block."""
+
+    def __init__(self, server: WSGIServer, thread: threading.Thread) -> None:
+        self._server = server
+        self._thread = thread
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._server.server_port
+
+    @property
+    def url(self) -> str:
+        """What a Prometheus on this machine is to scrape."""
+        host = str(self._server.server_address[0])
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/metrics"
+
+    def close(self) -> None:
+        """Frees the port. Again is no error."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+    def __enter__(self) -> MetricsServer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def serve(
+    port: int = 0, addr: str = LOOPBACK, registry: CollectorRegistry | None = None
+) -> MetricsServer:
+    """Serves a registry, prometheus-client's own if not said, at http://addr:port/metrics.
+
+    Only this machine can reach it unless `addr` says otherwise ("0.0.0.0": everybody). Port 0 is
+    a free one. In multi-process mode and without a registry it serves what all processes have
+    written. MetricsServerError if the port is taken. Thread-safe.
+
+    >>> with serve() as server:
+    ...     server.url.startswith("http://127.0.0.1:")
+    True
+    """
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535:
+        raise ValueError(f"port must be a whole number from 0 to 65535, not {port!r}")
+    if registry is None and is_multi_process():
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    try:
+        server, thread = start_http_server(port, addr, registry or REGISTRY)
+    except OSError as error:
+        raise MetricsServerError(
+            f"metrics cannot be served at {addr}:{port}: {error.strerror or error}. "
+            "Choose another port, or 0 for a free one"
+        ) from error
+    return MetricsServer(server, thread)

@@ -1,0 +1,35 @@
+"""Standing: what a limiter has, wants and has spent, at one moment. Plain values, for metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from limiters.distribution import SECONDS, Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Costs, unless said otherwise. What counts up never goes back while the limiter lives."""
+
+    name: str
+    """The limit's."""
+    shared: float
+    """What is held of the shared capacity, for one period."""
+    reserved: float
+    max: float
+    """What could be had at most in one period."""
+    demand: float
+    """What waits to be spent."""
+    spent_shared: float = 0.0
+    """In all, of callbacks that have begun."""
+    spent_reserved: float = 0.0
+    partitions_held: int = 0
+    partitions_wanted: int = 0
+    fair_share: float = 0.0
+    """In partitions."""
+    connected: bool | None = None
+    """Whether the lease manager answers; None if it was not asked yet, or there is none."""
+    sync_failures: int = 0
+    """Requests that were not answered."""
+    sync_seconds: Distribution = field(default_factory=lambda: Distribution(SECONDS))
+    """How long those took that were."""
