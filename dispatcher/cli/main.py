@@ -9,9 +9,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 
 from dispatcher.cli import exporter, leases, limit, worker
+from dispatcher.cli.completion import command as completion
 from dispatcher.cli.options import Parser, add_option, settle, without_passwords
+from dispatcher.cli.timelines import command as timeline
+from dispatcher.cli.top import command as top
 from limiters.errors import DispatcherError
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
@@ -48,6 +52,7 @@ def _parser() -> Parser:
         "exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted",
     )
     parser.set_defaults(interrupted="interrupted\n")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     demo = commands.add_parser(
         "demo",
@@ -77,8 +82,16 @@ def _parser() -> Parser:
     limit.add_commands(commands)
     leases.add_command(commands)
     worker.add_command(commands)
+    timeline.add_command(commands)
+    top.add_command(commands)
     exporter.add_command(commands)
+    completion.add_command(commands, parser)
     return parser
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *said: object) -> None:
+        parser.exit(0, f"dispatcher {version('batch-dispatcher')}\n")
 
 
 def _demo(options: argparse.Namespace) -> None:

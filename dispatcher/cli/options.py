@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dispatcher.cli.configuration import Commands, ConfigurationError, read
 from dispatcher.cli.fallback import Setting, boolean, used
-from limiters.errors import LeaseManagerError
+from limiters.errors import DispatcherError, LeaseManagerError
 
 if TYPE_CHECKING:
     from limiters.leases.redis import RedisLeaseManager
@@ -42,6 +42,18 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         super().error(without_passwords(message))
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """A command says itself what it does not know, and gathers values that stand between
+        options, for the argument that takes all that there are."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest and not self.below():
+            values = [it.dest for it in self._get_positional_actions() if it.nargs == "*"]
+            if not values or any(word.startswith("-") for word in rest):
+                self.error(f"unrecognized arguments: {' '.join(rest)}")
+            setattr(found, values[0], [*getattr(found, values[0]), *rest])
+            rest = []
+        return found, rest
 
     def settings(self) -> dict[argparse.Action, Setting]:
         """The options that may stand elsewhere than on the command line."""
@@ -215,13 +227,16 @@ def lease_manager(options: argparse.Namespace) -> Iterator[RedisLeaseManager]:
     try:
         yield manager
     except LeaseManagerError as error:
-        if options.redis != REDIS:
-            raise
-        raise LeaseManagerError(
-            f"{error} Name another one: --redis URL, or the variable DISPATCHER_REDIS."
-        ) from error
+        raise naming_another(options, error) from None
     finally:
         manager.close()
+
+
+def naming_another(options: argparse.Namespace, error: DispatcherError) -> DispatcherError:
+    """The same, with what to do if nobody has said which Redis is meant."""
+    if options.redis != REDIS:
+        return error
+    return type(error)(f"{error} Name another one: --redis URL, or the variable DISPATCHER_REDIS.")
 
 
 def no_limit(manager: RedisLeaseManager, options: argparse.Namespace) -> LeaseManagerError:
@@ -231,6 +246,14 @@ def no_limit(manager: RedisLeaseManager, options: argparse.Namespace) -> LeaseMa
         f"there is no limit {name!r} in {manager.where} under the prefix {options.prefix!r}. "
         "The first of its instances that starts makes it, or: "
         f"dispatcher limit set {name} --shared-capacity CAPACITY"
+    )
+
+
+def no_such(missing: Sequence[str], options: argparse.Namespace) -> DispatcherError:
+    """What to say if some of what was named is not there."""
+    return DispatcherError(
+        f"there is no {printable(', no '.join(missing))} in {without_passwords(options.redis)} "
+        f"under the prefix {options.prefix!r}"
     )
 
 

@@ -7,6 +7,7 @@ from dispatcher.timeline.errors import (
     TimelineUnavailableError,
 )
 from dispatcher.timeline.message import Lease, Leases, Message, Snapshot
+from dispatcher.timeline.operator import Operator
 from dispatcher.timeline.outcomes import (
     AlreadyGone,
     Buried,
@@ -53,6 +54,7 @@ __all__ = [
     "NoAnswer",
     "NotFound",
     "NotOwner",
+    "Operator",
     "Outcome",
     "Producer",
     "Released",

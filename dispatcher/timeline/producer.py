@@ -243,7 +243,9 @@ def _changed(name: str, action: bytes, said: Answer, stored: bytes, why: str) ->
             return Deleted(name)
         found = STATUSES[status]
         assert found is not None
-        return Snapshot(name, body_of(stored), found, int(time), version, attempts, why)
+        group = ids.as_text(stored[1 : 1 + stored[0]])
+        facts = int(time), version, attempts, group, why
+        return Snapshot(name, body_of(stored), found, *facts)
     if code == 5:
         return Leased(name, int(time))
     if code == 6:

@@ -183,7 +183,8 @@ class Histories(RuleBasedStateMachine):
         self.deleted += 1
 
     def facts(self, one: Known) -> tuple[Any, ...]:
-        return (one.body, self.status(one), one.time, one.version, one.attempts, one.reason)
+        facts = (one.body, self.status(one), one.time, one.version, one.attempts)
+        return (*facts, one.group, one.reason)
 
     @rule(group=st.sampled_from(GROUPS), names=st.lists(IDS, max_size=4))
     def get(self, group: str, names: list[str]) -> None:
