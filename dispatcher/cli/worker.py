@@ -9,13 +9,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from dispatcher.cli import worker_check, worker_options
+from dispatcher.cli import worker_check, worker_metrics, worker_options
 from dispatcher.cli.options import without_passwords
 from limiters.errors import DispatcherError
 
 if TYPE_CHECKING:
     from dispatcher.worker import Worker
-    from dispatcher.worker.process import Signals
 
 EXAMPLE = """example:
   dispatcher worker shop.handlers:send --topic reminders --limit cosmos-orders \\
@@ -76,16 +75,16 @@ def _work(options: argparse.Namespace, number: str | None) -> None:
             Notifier(),
             host=options.metrics_host,
             port=port,
-            more_pages={},
+            more_pages={} if port is None else {"/metrics": worker_metrics.page(worker)},
             fail_fast=options.fail_fast,
             create_topic=options.create_topic,
         )
     except BaseException:
-        _end_what_runs(worker, signals)
+        _end_what_runs(worker)
         raise
 
 
-def _end_what_runs(worker: Worker, signals: Signals) -> None:
+def _end_what_runs(worker: Worker) -> None:
     """A worker that has failed gives back what it can, so that nobody waits for its leases."""
     from dispatcher.worker import Life
 

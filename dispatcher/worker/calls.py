@@ -9,7 +9,7 @@ from typing import Any
 
 from dispatcher.handler import Handler
 from dispatcher.operation import Operation
-from dispatcher.outcomes import PartialFailure
+from dispatcher.outcomes import PartialFailure, Reject
 from dispatcher.retry import RetryPolicy
 from dispatcher.timeline import Lease
 from dispatcher.watcher import Watcher
@@ -128,6 +128,11 @@ class Calls:
         if refused:
             again = [one for one in operations if one.payload in refused]
             raise PartialFailure(again, fates.throttle)
+        done = set(map(id, fates.done))
+        failed = [one for one in operations if id(one.payload.lease) not in done]
+        if failed:
+            # The Batcher is to count them as failed. What becomes of them is settled.
+            raise PartialFailure(failed, Reject("see the worker"))
 
     def _ended(
         self, run: Run, error: BaseException | None, returned: object
@@ -175,7 +180,8 @@ class Calls:
         )
 
     def _too_dear(self, operations: list[Operation], error: BaseException) -> None:
-        """The limit was lowered while they waited: the Batcher gives them up."""
+        """The Batcher gives them up: the limit was lowered while they waited. Those that the
+        handler has failed do not wait, and are settled."""
         held = self._holds.leave([one.payload for one in operations])
         if held:
             self.settle(held, judge([one.lease for one in held], error, None, self._policy))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -75,6 +75,8 @@ def run(
         life = _Life(worker, signals, notifier)
         life.await_topic(fail_fast=fail_fast, create=create_topic)
         if not signals.stop.is_set():
+            # Before it may be told to: a message may end the process as soon as it is leased.
+            notifier.send(READY, f"MAINPID={os.getpid()}")
             worker.start()
             logger.info("%r has started", worker)
             life.watch()
@@ -135,15 +137,11 @@ class _Life:
 
     def watch(self) -> None:
         """Until it is to stop, or has ended."""
-        worker, told_ready = self._worker, False
+        worker = self._worker
         while not self._signals.stop.is_set() and worker.life is Life.RUNNING:
-            if not told_ready and not worker.unready():
-                self._notifier.send(READY, f"MAINPID={os.getpid()}")
-                told_ready = True
             if not worker.trouble():
                 self._live()
-            step = min(STEP, self._interval or STEP)
-            self._signals.stop.wait(step if told_ready else 0.02)
+            self._signals.stop.wait(min(STEP, self._interval or STEP))
 
     def _live(self) -> None:
         now = time.monotonic()
@@ -156,8 +154,9 @@ def stop_with_parent(signals: Signals) -> None:
     """Drains when standard input ends: whoever started this process is gone."""
 
     def watch() -> None:
-        while sys.stdin.buffer.read(1):
-            pass
+        with contextlib.suppress(OSError):
+            while os.read(0, 1):  # not by sys.stdin, whose lock would be in the way of an exit
+                pass
         signals.ask()
 
     threading.Thread(target=watch, name="worker-parent", daemon=True).start()

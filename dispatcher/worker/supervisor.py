@@ -106,7 +106,8 @@ class Supervisor:
             try:
                 code = self._supervise(signals, notifier)
                 notifier.send(STOPPING)
-                return max(code, self._stop(drain_time))
+                worst = self._stop(drain_time)
+                return code or worst
             finally:
                 for one in self._processes:
                     one.close()

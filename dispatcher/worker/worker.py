@@ -119,7 +119,7 @@ class Worker:
         self._concurrency = count("concurrency", concurrency)
         self._limiter = rate_limiter
         self._comes_back = consumer_id is not None
-        self.consumer = timeline.consumer(consumer_id or new_consumer_id())
+        self.consumer = timeline.consumer(new_consumer_id() if consumer_id is None else consumer_id)
         self.batcher = Batcher(
             rate_limiter=rate_limiter,
             max_buffer_size=max(10_000, 4 * self._concurrency * self._batch_size),
@@ -239,6 +239,11 @@ class Worker:
     def life(self) -> Life:
         """Where it is in its life."""
         return self._life
+
+    @property
+    def consists_of(self) -> tuple[object, ...]:
+        """What of it has metrics."""
+        return self.batcher, self.timeline
 
     @property
     def in_flight(self) -> int:
