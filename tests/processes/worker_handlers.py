@@ -43,6 +43,13 @@ def note(what: str, messages: list[Lease]) -> None:
 def send(messages: list[Lease]) -> dict[str, Exception] | None:
     """Sends them to the store; now and then something goes wrong."""
     note("begin", messages)
+    try:
+        return _sent(messages)
+    finally:
+        note("end", messages)
+
+
+def _sent(messages: list[Lease]) -> dict[str, Exception]:
     chance = _dice.random()
     if chance < 0.02:
         raise OSError("the connection was reset")
