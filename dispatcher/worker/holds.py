@@ -33,13 +33,15 @@ class State(enum.Enum):
 class Held:
     """A message that was leased."""
 
-    __slots__ = ("lease", "lost", "state")
+    __slots__ = ("lease", "lost", "lot", "state")
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
         self.state = State.WAITING
         self.lost = False
         """Whether the server said that the lease is not ours any more."""
+        self.lot: set[Held] = set()
+        """With which others it is extended. What is gone leaves it, and so leaves no memory."""
 
 
 class Run:
@@ -65,7 +67,7 @@ class Holds:
         self._runs: set[Run] = set()
         self._overdue = 0
         self._settling = 0
-        self._lots: list[tuple[float, int, list[Held]]] = []
+        self._lots: list[tuple[float, int, set[Held]]] = []
         self._tie = itertools.count()
         self._closed = False
 
@@ -112,9 +114,10 @@ class Holds:
             self._waiting.difference_update(mine)
             live = []
             for one in mine:
-                lives = not one.lost and one.lease.remaining > margin
-                one.state = State.RUNNING if lives else State.GONE
-                if lives:
+                if one.lost or one.lease.remaining <= margin:
+                    self._go(one)
+                else:
+                    one.state = State.RUNNING
                     live.append(one)
             if not live:
                 return None
@@ -137,7 +140,9 @@ class Holds:
             self._settling += len(run.held) - len(again)
             closed = self._closed
             for one in again:
-                one.state = State.GONE if closed else State.WAITING
+                one.state = State.WAITING
+                if closed:
+                    self._go(one)
             if not closed:
                 self._waiting.update(again)
             self._change.notify_all()
@@ -149,7 +154,7 @@ class Holds:
             mine = [one for one in held if one.state is State.WAITING]
             self._waiting.difference_update(mine)
             for one in mine:
-                one.state = State.GONE
+                self._go(one)
             return mine
 
     def settled(self, held: Iterable[Held]) -> None:
@@ -158,7 +163,7 @@ class Holds:
             for one in held:
                 if one.state is State.SETTLING:
                     self._settling -= 1
-                one.state = State.GONE
+                self._go(one)
 
     def lost(self, held: Iterable[Held]) -> None:
         """The server says that their leases are gone."""
@@ -209,7 +214,7 @@ class Holds:
             waited = list(self._waiting)
             self._waiting.clear()
             for one in waited:
-                one.state = State.GONE
+                self._go(one)
             return waited
 
     def await_ended(self, timeout: float) -> list[Held]:
@@ -221,12 +226,20 @@ class Holds:
             self._runs.clear()
             self._overdue = 0
             for one in left:
-                one.state = State.GONE
+                self._go(one)
             return left
 
     def _put(self, held: list[Held], at: float) -> None:
         if held:
-            heapq.heappush(self._lots, (at, next(self._tie), held))
+            lot = set(held)
+            for one in held:
+                one.lot = lot
+            heapq.heappush(self._lots, (at, next(self._tie), lot))
+
+    @staticmethod
+    def _go(one: Held) -> None:
+        one.state = State.GONE
+        one.lot.discard(one)
 
     @staticmethod
     def _is_kept(one: Held) -> bool:

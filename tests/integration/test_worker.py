@@ -14,7 +14,7 @@ from tenacity.wait import wait_fixed
 
 from dispatcher import PartialFailure, ProvisionedResource, Reject, Retry, Throttled
 from dispatcher.errors import HandlerError, ImproperOrderError
-from dispatcher.timeline import Lease, Message, Snapshot, Timeline
+from dispatcher.timeline import Consumer, Lease, Message, Snapshot, Timeline
 from dispatcher.worker import Life, Worker, WorkerContext, WorkerFailedError
 from limiters import MemoryLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis
@@ -57,6 +57,18 @@ def create(timeline: Timeline, *messages: Message) -> list[str]:
 
 def many(count: int) -> list[Message]:
     return [Message(number, id=f"m{number}") for number in range(count)]
+
+
+def leased(consumer: Consumer, length: float) -> Lease:
+    """One message, once it is due: that may take up to a millisecond."""
+    found: list[Lease] = []
+
+    def try_it() -> bool:
+        found.extend(consumer.lease(1, length))
+        return bool(found)
+
+    until(try_it)
+    return found[0]
 
 
 def dead(timeline: Timeline) -> dict[str, str]:
@@ -247,17 +259,34 @@ def test_c5_it_takes_no_more_than_the_budget_can_use_soon(timeline: Timeline, ru
     assert worker.totals.leased <= worker.totals.done + 20 + 40
 
 
-def test_c5_the_backlog_is_demanded_so_that_a_share_can_grow(timeline: Timeline, run: Made) -> None:
-    create(timeline, *many(2_000))
-    limiter = SharedResource(
-        shared_capacity=1_000,
-        factor=50,
-        lease_manager=MemoryLeaseManager(),
-        max_interval=0.05,
-    )
-    worker = run(Noted(), rate_limiter=limiter, max_batch_size=50)
-    until(lambda: len(limiter.partitions) == 20)
-    assert worker.totals.done < 2_000
+def test_c5_the_backlog_is_demanded_so_that_a_share_grows_at_once(
+    timeline: Timeline, run: Made
+) -> None:
+    for number in range(12):
+        create(timeline, *[Message(number) for _ in range(1_000)])
+    manager = MemoryLeaseManager()
+
+    def share(weight: float) -> SharedResource:
+        return SharedResource(
+            shared_capacity=4_000,
+            factor=100,
+            lease_manager=manager,
+            max_interval=0.25,
+            weight=weight,
+        )
+
+    with share(19) as other:
+        other.give_me(1e6)
+        limiter = share(1)
+        worker = run(Noted(), rate_limiter=limiter, max_batch_size=500, flush_interval=0.02)
+        until(lambda: len(limiter.partitions) == 2 and worker.totals.done > 400)
+        changes: list[float] = []
+        limiter.add_listener(lambda event: changes.append(event.value), "capacity")
+        other.give_me(0)
+        until(lambda: len(limiter.partitions) == 40)
+        # What it could use counts, not a little more each time than what it has used.
+        until(lambda: changes and changes[-1] == 4_000)
+        assert len(changes) <= 2
 
 
 # Leases.
@@ -306,7 +335,7 @@ def test_a_worker_that_comes_back_under_its_id_gets_its_messages_at_once(
     timeline: Timeline, run: Made
 ) -> None:
     create(timeline, Message("x"))
-    [lease] = timeline.consumer("one").lease(1, for_=600)
+    lease = leased(timeline.consumer("one"), 600)
     handler = Noted()
     worker = run(handler, consumer_id="one")
     until(lambda: worker.totals.done == 1)
@@ -316,7 +345,7 @@ def test_a_worker_that_comes_back_under_its_id_gets_its_messages_at_once(
 def test_a_message_whose_attempts_never_end_is_dead(timeline: Timeline, run: Made) -> None:
     create(timeline, Message("poison", id="poison"))
     for _ in range(2):  # two workers that were killed by it
-        [lease] = timeline.consumer("killed").lease(1, for_=0.001)
+        lease = leased(timeline.consumer("killed"), 0.001)
         until(lease.is_expired)
     handler = Noted()
     worker = run(handler, max_attempts=2)
@@ -355,7 +384,8 @@ def test_a_worker_that_hangs_everywhere_takes_no_more_and_says_so(
     until(worker.trouble)
     assert worker.trouble() == "all 2 slots hang in the handler"
     assert worker.unready() == worker.trouble()
-    until(lambda: worker.waiting == 0)
+    until(lambda: timeline.stats().lost == 2)  # and nobody else is there to take them
+    assert (worker.totals.leased, worker.waiting) == (2, 0)
     go_on.set()
     until(lambda: timeline.stats().remaining == 0)
 

@@ -43,6 +43,16 @@ def test_c5_it_claims_only_what_free_slots_could_use_and_only_while_more_is_due(
     assert cost <= view.slots * view.batch_size * (view.mean_cost or 0)
 
 
+def test_c5_the_claim_is_all_that_free_slots_could_use() -> None:
+    view = View(
+        *(4, 1, 50, 30),
+        capacity=10,
+        mean_cost=2.0,
+        more=True,
+    )
+    assert claim(view) == (3 * 50 - 30) * 2
+
+
 def test_an_idle_worker_takes_a_batch() -> None:
     assert to_lease(View(slots=4, running=0, batch_size=50, waiting=0)) == 50
 
