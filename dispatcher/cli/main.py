@@ -23,7 +23,7 @@ DONE, FAILED, INTERRUPTED = 0, 1, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command that `arguments` name; the exit code."""
-    parser = _parser()
+    parser = command_line()
     options = parser.parse_args(arguments)
     settle(parser, options)
     options.arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -42,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return DONE
 
 
-def _parser() -> Parser:
+def command_line() -> Parser:
+    """All commands and their options."""
     parser = Parser(
         prog="dispatcher",
         description="Batches, as fast as a shared limit allows and never faster.",
@@ -91,7 +92,8 @@ def _parser() -> Parser:
 
 class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *said: object) -> None:
-        parser.exit(0, f"dispatcher {version('batch-dispatcher')}\n")
+        sys.stdout.write(f"dispatcher {version('batch-dispatcher')}\n")
+        parser.exit(DONE)
 
 
 def _demo(options: argparse.Namespace) -> None:
