@@ -82,6 +82,7 @@ class _Crowd:
                 history=history,
                 need=self._need[name],
                 label="host-1:4711",
+                totals=(20.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 20.0, 0.0, 0.0),
             )
             self._told[name] = self._manager.sync(request)
 

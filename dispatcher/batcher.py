@@ -34,7 +34,8 @@ from dispatcher.watcher import Watcher
 from limiters.arguments import Seconds, count, optional_count, optional_seconds, seconds
 from limiters.clock import Clock, MonotonicClock
 from limiters.events import CAPACITY, Emitter
-from limiters.limiter import RateLimiter
+from limiters.limiter import Publisher, RateLimiter
+from limiters.tally import Publication
 
 _log = logging.getLogger("dispatcher")
 _started: weakref.WeakSet[Batcher] = weakref.WeakSet()
@@ -119,6 +120,7 @@ class Batcher(Entrance):
         self._limiter = rate_limiter
         self._limiter_is_mine = False
         self._limiter_listener: Listener | None = None
+        self._publication: Publication | None = None
         if rate_limiter is not None:
             buffer.ceiling = rate_limiter.max_capacity
         self._clock = clock or MonotonicClock()
@@ -158,6 +160,8 @@ class Batcher(Entrance):
                     self._limiter.start()
                     self._limiter_is_mine = True
                 self._limiter_listener = self._limiter.add_listener(self._limiter_changed, CAPACITY)
+                if isinstance(self._limiter, Publisher):
+                    self._publication = self._limiter.publish(self.live_totals.published)
             self._state = State.RUNNING
         self._thread = threading.Thread(target=self._run, name="dispatcher-engine", daemon=True)
         self._thread.start()
@@ -328,6 +332,8 @@ class Batcher(Entrance):
         self._state = State.STOPPED
         if self._limiter_listener is not None:
             self._limiter_listener.remove()
+        if self._publication is not None:
+            self._publication.end()
         try:
             if self._limiter is not None and self._limiter_is_mine:
                 self._limiter.stop()

@@ -30,6 +30,21 @@ class Totals:
     """Refusals of the datastore, as callbacks reported them."""
     pauses: int = 0
 
+    def published(self) -> dict[str, float]:
+        """The same, by the names under which a limiter tells others of it."""
+        return {
+            "operations_done": self.done,
+            "operations_failed": self.failed,
+            "operations_abandoned": self.abandoned,
+            "operations_returned": self.returned,
+            "batches_done": self.batches_done,
+            "batches_failed": self.batches_failed,
+            "batches_abandoned": self.batches_abandoned,
+            "throttled": self.throttled,
+            "retries": self.retried,
+            "pauses": self.pauses,
+        }
+
 
 class Books:
     """Law B3: `target` is the cost of all operations accepted and not ended, always.

@@ -212,14 +212,15 @@ class Holdings:
     def _wanted(self, now: float) -> int:
         return min(self._partitions, partitions_of(self._need(now), self.terms.factor))
 
-    def compose(self, now: float) -> Request:
-        """The request to send now: the one that was not answered, or a new one."""
+    def compose(self, now: float, totals: tuple[float, ...] = ()) -> Request:
+        """The request to send now: the one that was not answered, or a new one, which tells
+        `totals` too."""
         if self.pending is None:
             self._look_back(now)
             self._asked = self._wanted(now)
             self._asked_gathering = self._gathering
             self._curious = False
-            self.pending = self._request(self._surplus(now), now)
+            self.pending = replace(self._request(self._surplus(now), now), totals=totals)
         if now >= self.until:
             # Not to be taken for proof by a server whose clock is behind: others may hold it.
             self.pending = replace(self.pending, until_ms=0)
@@ -233,13 +234,14 @@ class Holdings:
         self._shortage = min(self._was_short / since, MOST_SHORT)
         self._was_short = 0.0
 
-    def leave(self, now: float) -> Request:
+    def leave(self, now: float, totals: tuple[float, ...] = ()) -> Request:
         """The last request, which gives back everything. One under way is sent first."""
         assert self.pending is None
         self.left = True
         self._asked = 0
         self._waiting = self._missed = self._gathering = self._shortage = 0.0
-        self.pending = replace(self._request(self._spare(self.held), now), leaving=True)
+        last = self._request(self._spare(self.held), now)
+        self.pending = replace(last, leaving=True, totals=totals)
         return self.pending
 
     def _request(self, released: Ranges, now: float) -> Request:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from limiters.events import Event, Listener
+from limiters.tally import Publication, Source
 from limiters.window import Spend
 
 
@@ -79,4 +80,13 @@ class RateLimiter(Protocol):
 
     def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
         """Calls `fn(event)` for the events named, or for all of them."""
+        ...
+
+
+@runtime_checkable
+class Publisher(Protocol):
+    """A limiter that tells others what its users count, as SharedResource does."""
+
+    def publish(self, source: Source) -> Publication:
+        """Tells what `source()` says, from now on."""
         ...

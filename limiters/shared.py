@@ -10,10 +10,12 @@ import uuid
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from limiters import events
 from limiters.announcements import Announcements
 from limiters.arguments import Seconds, amount, seconds
+from limiters.asking import Asking
 from limiters.clock import Clock, MonotonicClock
 from limiters.distribution import SECONDS, Distribution
 from limiters.errors import (
@@ -31,6 +33,7 @@ from limiters.purse import Purse
 from limiters.shared_arguments import FEWEST_INTERVALS, check_manager, ramp_of
 from limiters.shared_grant import SharedGrant
 from limiters.standing import Standing
+from limiters.tally import Publication, Source, Tally
 from limiters.turns import GRACE, Turns
 from limiters.window import ROUNDING, WindowLedger
 
@@ -106,9 +109,9 @@ class SharedResource:
         self._sync_seconds = Distribution(SECONDS)
         self._sync_failures = 0
         self._begin_holdings(self._terms)
-        self._wake = threading.Event()
+        self._tally = Tally()
         self._wakes_at = -1.0
-        self._thread: threading.Thread | None = None
+        self._asking: Asking | None = None
         self._started = self._stopped = self._evicted = False
 
     def _begin_holdings(self, terms: Terms) -> None:
@@ -282,7 +285,29 @@ class SharedResource:
         gathering = max(0.0, self._turns.gathering(now) - self._reserved)
         self._holdings.want(waiting, gathering if waiting else 0.0, now)
         if self._holdings.next_call(now) < self._wakes_at:
-            self._wake.set()
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._asking is not None:
+            self._asking.wake()
+
+    # Telling what was done.
+
+    def publish(self, source: Source) -> Publication:
+        """Tells all who look at the limit what `source()` counts, with the requests that are sent
+        anyway: a mapping of names (limiters.leases.totals.COUNTERS) to numbers that only grow.
+
+        A Batcher does so by itself. `end()` of what it returns asks a last time. Thread-safe.
+        """
+        return self._tally.publish(source)
+
+    def _untold(self, read: tuple[float, ...]) -> tuple[float, ...]:
+        own = {
+            "spent_shared": self._spent_before + self._holdings.ledger.total(),
+            "spent_reserved": self._reserved_ledger.total(),
+            "sync_failures": self._sync_failures,
+        }
+        return self._tally.untold(read, own)
 
     # Changing it.
 
@@ -305,7 +330,7 @@ class SharedResource:
         self._manager.set_capacity(terms, self._ramp)
         with self._lock:
             self._holdings.look_again(capacity)
-            self._wake.set()
+            self._wake()
 
     def set_reserved_capacity(self, capacity: float) -> None:
         """Changes what this instance may spend beside what is shared."""
@@ -314,7 +339,7 @@ class SharedResource:
             self._reserved = self._holdings.reserved = capacity
             self._purse.reserved.set_capacity(capacity)
             self._want(self._clock.now())
-            self._wake.set()
+            self._wake()
         if self._manager is None:  # else its thread tells
             self._announce.capacity(capacity)
         self._line.wake()
@@ -337,10 +362,13 @@ class SharedResource:
         if self._manager is None:
             self._emitter.emit(events.PROVISION_DONE)
             return
-        self._thread = threading.Thread(
-            target=self._run, args=(self._manager,), name="SharedResource", daemon=True
+        self._asking = Asking(
+            self._next_request,
+            partial(self._exchange, self._manager),
+            self._last_request,
+            self._failed,
         )
-        self._thread.start()
+        self._asking.start()
 
     def stop(self) -> None:
         """Gives back what it holds, raises `shutdown`, ends its listeners. Again is no error."""
@@ -350,13 +378,10 @@ class SharedResource:
             if self._stopped:
                 return
             self._stopped = True
-            self._wake.set()
         self._line.wake()
-        if self._thread is not None:
-            # Whoever keeps the leases may not answer at all: they run out by themselves.
-            self._thread.join(self._terms.lease_ms / 1000)
-            if self._thread.is_alive():
-                _log.warning("%r does not answer; stopped without it", self._manager)
+        # Whoever keeps the leases may not answer at all: they run out by themselves.
+        if self._asking is not None and not self._asking.end(self._terms.lease_ms / 1000):
+            _log.warning("%r does not answer; stopped without it", self._manager)
         self._emitter.emit(events.SHUTDOWN)
         self._emitter.close()
 
@@ -369,34 +394,16 @@ class SharedResource:
 
     # The thread that asks.
 
-    def _run(self, manager: LeaseManager) -> None:
-        try:
-            self._ask_and_wait(manager)
-        except Exception as error:
-            # A reply or a clock may be of the user's own. The leases run out by themselves.
-            _log.critical("no shared capacity is asked for any more", exc_info=True)
-            message = f"no shared capacity is asked for any more: {error!r}"
-            self._emitter.emit(events.ERROR, 0, message, error)
-
-    def _ask_and_wait(self, manager: LeaseManager) -> None:
-        while not self._stopped:
-            request, wait = self._next_request()
-            if request is not None:
-                self._exchange(manager, request)
-            else:
-                self._wake.wait(wait)
-                self._wake.clear()
-        self._leave(manager)
-
     def _next_request(self) -> tuple[Request | None, float | None]:
         """The request that is due, or how long to wait for one."""
+        read = self._tally.read()  # without the lock: it asks others
         with self._lock:
             now = self._clock.now()
             self._wakes_at = -1.0
             self._want(now)
             worth = self._holdings.settle(now)
             due = self._holdings.next_call(now)
-            request = self._holdings.compose(now) if due <= now else None
+            request = self._holdings.compose(now, self._untold(read)) if due <= now else None
             self._wakes_at = due
             ends = self._holdings.until if worth else float("inf")
             wait = min(due, ends) - now
@@ -422,6 +429,8 @@ class SharedResource:
     def _receive(self, reply: Reply, sent_at: float) -> None:
         with self._lock:
             now = self._clock.now()
+            if self._holdings.pending is not None and not reply.stale:
+                self._tally.told(self._holdings.pending.totals)
             news = self._holdings.answered(reply, sent_at, now)
             self._evicted = self._evicted or reply.evicted
             if news.disowned:
@@ -436,19 +445,22 @@ class SharedResource:
         if self._announce.capacity(worth + self._reserved):
             self._line.wake()
 
-    def _leave(self, manager: LeaseManager) -> None:
+    def _last_request(self) -> Request | None:
         """Gives back what is held: one try for what is under way, one to leave."""
-        if self._holdings.told is None and self._holdings.pending is None:
-            return
-        if self._holdings.pending is not None:
-            with self._lock:
-                request = self._holdings.compose(self._clock.now())
-            if not self._exchange(manager, request):
-                return  # nobody answers: the leases run out by themselves
+        holdings, read = self._holdings, self._tally.read()
         with self._lock:
-            request = self._holdings.leave(self._clock.now())
-        self._exchange(manager, request)
-        self._announce.capacity(self._reserved)
+            now = self._clock.now()
+            if holdings.pending is None and (holdings.left or holdings.told is None):
+                self._announce.capacity(self._reserved)
+                return None
+            if holdings.pending is not None:
+                return holdings.compose(now)
+            return holdings.leave(now, self._untold(read))
+
+    def _failed(self, error: Exception) -> None:
+        _log.critical("no shared capacity is asked for any more", exc_info=error)
+        message = f"no shared capacity is asked for any more: {error!r}"
+        self._emitter.emit(events.ERROR, 0, message, error)
 
 
 def _begin_in_child() -> None:

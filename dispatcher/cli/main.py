@@ -79,6 +79,7 @@ def command_line() -> Parser:
         default=6.0,
         text="how much work there is, at best, 6 if not said",
     )
+    demo.add_argument("--report", metavar="FILE", help="write a page with charts, for a browser")
     demo.set_defaults(run=_demo, interrupted="interrupted: everything was stopped\n")
     limit.add_commands(commands)
     leases.add_command(commands)
@@ -103,7 +104,7 @@ def _demo(options: argparse.Namespace) -> None:
         raise DispatcherError(
             f"the demo draws with {error.name}: pip install 'batch-dispatcher[cli]'"
         ) from None
-    run(capacity=options.capacity, seconds=options.seconds)
+    run(capacity=options.capacity, seconds=options.seconds, report=options.report)
 
 
 if __name__ == "__main__":

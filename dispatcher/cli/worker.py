@@ -30,8 +30,8 @@ def add_command(commands: Any) -> None:
         "worker",
         help="handle what is due on a timeline, as fast as a limit allows",
         description="Leases what is due on a topic, hands it to HANDLER in batches, no faster than "
-        "the limit\nallows, and deletes what succeeded. What fails comes again with a back-off, and "
-        "is dead after\nthe last attempt.",
+        "the limit\nallows, and deletes what succeeded. What fails comes again with a back-off, "
+        "and is dead after\nthe last attempt.",
         epilog=EXAMPLE,
     )
     worker_options.add(parser)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from prometheus_client.core import Metric
@@ -24,7 +24,9 @@ from limiters.leases import ranges
 from limiters.leases.connection import Connection
 from limiters.leases.faults import in_words
 from limiters.leases.manager import LimitView, MemberView
+from limiters.leases.messages import partitions_of
 from limiters.leases.redis import RedisLeaseManager
+from limiters.leases.totals import COUNTERS
 
 _log = logging.getLogger("dispatcher.exporter")
 
@@ -64,6 +66,7 @@ class ClusterCollector(Collector):
         self._lock = threading.Lock()
         self._up: bool | None = None
         self._failures = 0
+        self._unreadable: set[str] = set()
 
     @property
     def where(self) -> str:
@@ -121,13 +124,35 @@ class ClusterCollector(Collector):
                 self._discovery.look(client, budget)
             limits, topics = self._discovery.limits, self._discovery.topics
         for name in limits:
-            view = self._manager(client, name).look()
-            if view is not None:
-                yield from read_limit(name, view, members=self._members)
+            yield from self._read_one(client, f"limit {name}", self._read_limit, name)
         for topic in topics:
-            # A Timeline stores what a topic is if it is not there: only looking must not.
-            if client.exists(Layout(self._prefix, topic).settings):
-                yield from read_topic(self._timeline(client, topic))
+            yield from self._read_one(client, f"topic {topic}", self._read_topic, topic)
+
+    def _read_one(
+        self, client: Any, what: str, read: Callable[[Any, str], Iterable[Reading]], name: str
+    ) -> list[Reading]:
+        """One of many; if Redis answers, but not about this one, it does not hide the others."""
+        try:
+            readings = list(read(client, name))
+        except (LeaseManagerError, TimelineError) as error:
+            client.time()  # raises if it is not this one alone
+            self._failures += 1
+            if what not in self._unreadable:
+                _log.warning("%s cannot be read: %s", what, error)
+            self._unreadable.add(what)
+            return []
+        self._unreadable.discard(what)
+        return readings
+
+    def _read_limit(self, client: Any, name: str) -> Iterable[Reading]:
+        view = self._manager(client, name).look()
+        return () if view is None else read_limit(name, view, members=self._members)
+
+    def _read_topic(self, client: Any, topic: str) -> Iterable[Reading]:
+        # A Timeline stores what a topic is if it is not there: only looking must not.
+        if not client.exists(Layout(self._prefix, topic).settings):
+            return ()
+        return read_topic(self._timeline(client, topic))
 
     def _manager(self, client: Any, name: str) -> RedisLeaseManager:
         if name not in self._managers:
@@ -168,7 +193,8 @@ def read_limit(name: str, view: LimitView, *, members: bool) -> Iterator[Reading
     yield Reading(names.CLUSTER_PARTITION, (name,), view.terms.factor)
     yield Reading(names.CLUSTER_PARTITIONS, (name, "held"), held)
     yield Reading(names.CLUSTER_PARTITIONS, (name, "overdue"), lost)
-    free = max(0, view.partitions - held - lost)
+    # Also before an instance has asked for the first of them.
+    free = max(0, partitions_of(view.capacity, view.terms.factor) - held - lost)
     yield Reading(names.CLUSTER_PARTITIONS, (name, "free"), free)
     yield Reading(names.CLUSTER_DEMAND, (name,), sum(one.need for one in alive))
     yield Reading(names.CLUSTER_SPENT_NOW, (name,), sum(one.spent for one in alive))
@@ -177,6 +203,7 @@ def read_limit(name: str, view: LimitView, *, members: bool) -> Iterator[Reading
     evicted = sum(one.evicted for one in view.members)
     yield Reading(names.CLUSTER_MEMBERS, (name, "evicted"), evicted)
     yield Reading(names.CLUSTER_QUARANTINE, (name,), view.quarantine_ms / 1000)
+    yield from read_totals(name, view)
     if members:
         for one in alive:
             labels = (name, one.label or one.instance)
@@ -185,6 +212,25 @@ def read_limit(name: str, view: LimitView, *, members: bool) -> Iterator[Reading
             yield Reading(names.MEMBER_SPENT, labels, one.spent)
             yield Reading(names.MEMBER_SHARE, labels, one.share)
             yield Reading(names.MEMBER_SILENT, labels, one.seen_ms / 1000)
+
+
+def read_totals(name: str, view: LimitView) -> Iterator[Reading]:
+    """What all instances of a limit have done, as far as they have told. Pure."""
+    told = dict.fromkeys(COUNTERS, 0.0) | dict(zip(COUNTERS, view.totals, strict=False))
+    for outcome in ("done", "failed", "abandoned", "returned"):
+        labels = (name, outcome)
+        yield Reading(names.CLUSTER_OPERATIONS, labels, told[f"operations_{outcome}"])
+    for outcome in ("done", "failed", "abandoned"):
+        yield Reading(names.CLUSTER_BATCHES, (name, outcome), told[f"batches_{outcome}"])
+    for kind in ("shared", "reserved"):
+        yield Reading(names.CLUSTER_SPENT, (name, kind), told[f"spent_{kind}"])
+    for metric, counter in (
+        (names.CLUSTER_THROTTLED, "throttled"),
+        (names.CLUSTER_RETRIES, "retries"),
+        (names.CLUSTER_PAUSES, "pauses"),
+        (names.CLUSTER_SYNC_FAILURES, "sync_failures"),
+    ):
+        yield Reading(metric, (name,), told[counter])
 
 
 def _held(members: list[MemberView]) -> int:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from limiters.fair_share import (
     ROUNDING,
@@ -30,16 +30,12 @@ from limiters.fair_share import (
     water_level,
 )
 from limiters.leases import ranges
-from limiters.leases.manager import LimitView, MemberView
+from limiters.leases.coming import AT_ONCE_MS, Coming
+from limiters.leases.manager import LimitView
+from limiters.leases.member import Member, Ramp
 from limiters.leases.messages import Reply, Request, Terms, partitions_of
 from limiters.leases.pool import Pool, counts_ms
-from limiters.leases.ranges import EMPTY, Ranges
-
-HAND_OVER_MS = 3
-"""How long after a holder's next request what it releases is expected to be there."""
-
-AT_ONCE_MS = 50
-"""How soon the next request comes from one who is to release at once."""
+from limiters.leases.totals import Totals
 
 ASKS_PER_MS = 10
 """Shares are reckoned anew when they are older than a millisecond for so many who ask."""
@@ -49,52 +45,6 @@ MOST_FOLDED = 50
 
 STARVED_MS = 2000
 """How long an operation that needs a left-over partition gathers before it is put in line."""
-
-
-@dataclass(slots=True)
-class Ramp:
-    """How the capacity rises from what it was to what it is to be."""
-
-    start: float = 0.0
-    start_ms: int = 0
-    per_ms: float = 0.0
-
-    def capacity(self, goal: float, now_ms: int) -> float:
-        """What is in force at `now_ms`."""
-        if self.per_ms <= 0:
-            return goal
-        # Another server's clock may be behind.
-        return min(goal, self.start + self.per_ms * max(0, now_ms - self.start_ms))
-
-
-@dataclass(slots=True)
-class Member:
-    """What is known of one instance."""
-
-    seq: int
-    born_ms: int
-    """When it was met."""
-    held: Ranges = EMPTY
-    until_ms: int = 0
-    gone_ms: int = 0
-    """When it is given up, unless it is heard of."""
-    seen_ms: int = 0
-    interval_ms: int = 0
-    need: float = 0.0
-    gathering: float = 0.0
-    wanted: int = 0
-    weight: float = 1.0
-    credit: float = 0.0
-    """What it was owed when it was last heard of."""
-    share: float = 0.0
-    lacks: float = 0.0
-    """How much less than its share it holds since then, in partitions."""
-    given: list[tuple[int, float]] = field(default_factory=list)
-    """What came along with its last grant, to be told again if the reply was lost."""
-    evicted: bool = False
-    spent: float = 0.0
-    reserved: float = 0.0
-    label: str = ""
 
 
 class Coordinator:
@@ -112,6 +62,7 @@ class Coordinator:
         self.server = ""
         self.now_ms = 0
         self.quarantine_ms = 0
+        self.totals = Totals()
         self._start_over()
 
     def _start_over(self) -> None:
@@ -121,7 +72,7 @@ class Coordinator:
         """A heap of when each is given up, as far as was known when it was entered."""
         self.asking: dict[str, Member] = {}
         self.dear: dict[str, int] = {}
-        self.coming: dict[str, int] = {}
+        self.coming = Coming()
         self.shares = Shares(math.inf, math.inf, math.inf, math.inf)
         self.shares_ms = -1
         self.fair_level = math.inf
@@ -141,8 +92,12 @@ class Coordinator:
         if member is not None and not again and request.born_ms not in (0, member.born_ms):
             self._dismiss(member)
             member = None
+        counted = again
         if member is None:
             member = self._meet(request)
+            counted = self.totals.knows(request.instance, request.seq)
+        if not counted:
+            self.totals.add(request.totals)
         member.credit, member.seen_ms = self._credit(member), self.now_ms
         if not again:
             self._hear(member, request)
@@ -234,23 +189,8 @@ class Coordinator:
             partitions=self.pool.partitions,
             free=self.pool.free,
             quarantine_ms=max(0, self.quarantine_ms - now_ms),
-            members=tuple(
-                MemberView(
-                    instance=name,
-                    label=one.label,
-                    held=one.held,
-                    lease_ms=one.until_ms - now_ms,
-                    seen_ms=now_ms - one.seen_ms,
-                    need=one.need,
-                    gathering=one.gathering,
-                    spent=one.spent,
-                    share=one.share,
-                    weight=one.weight,
-                    reserved=one.reserved,
-                    evicted=one.evicted,
-                )
-                for name, one in sorted(self.members.items())
-            ),
+            members=tuple(one.view(name, now_ms) for name, one in sorted(self.members.items())),
+            totals=self.totals.counts,
         )
 
     def _fold(self) -> None:
@@ -263,7 +203,9 @@ class Coordinator:
             else:
                 folded += 1
                 self.pool.take_back(member.held)
-                for known in (self.members, self.asking, self.dear, self.coming):
+                self.totals.give_up(name, member.seq, self.now_ms)
+                self.coming.forget(name)
+                for known in (self.members, self.asking, self.dear):
                     known.pop(name, None)
 
     def _dismiss(self, member: Member) -> None:
@@ -446,21 +388,15 @@ class Coordinator:
         self, request: Request, *, too_many: bool, at_once: bool, short: bool, much: bool
     ) -> int:
         """How soon it is to ask again, if that is not when it would anyway."""
-        name = request.instance
-        self.coming = {
-            one: at for one, at in self.coming.items() if at > self.now_ms and one != name
-        }
+        self.coming.came(request.instance, self.now_ms)
         if too_many:
-            soon = AT_ONCE_MS if at_once else request.interval_ms
-            self.coming[name] = self.now_ms + soon + HAND_OVER_MS
+            soon_ms = AT_ONCE_MS if at_once else request.interval_ms
+            self.coming.brings_back(request.instance, self.now_ms, soon_ms)
             return -1
         if self.now_ms < self.quarantine_ms:
             return self.quarantine_ms - self.now_ms
         if much:
             # Others may come at the same moment: they get their share two requests later.
-            self.coming[name] = self.now_ms + 2 * AT_ONCE_MS + HAND_OVER_MS
+            self.coming.brings_back(request.instance, self.now_ms, 2 * AT_ONCE_MS)
             return AT_ONCE_MS
-        if not short or not self.coming:
-            return -1
-        first = min(self.coming, key=lambda one: (self.coming[one], one))
-        return self.coming.pop(first) - self.now_ms
+        return self.coming.pick(self.now_ms) if short else -1

@@ -46,6 +46,8 @@ class LimitView:
     free: Ranges
     quarantine_ms: int
     members: tuple[MemberView, ...]
+    totals: tuple[float, ...] = ()
+    """What all instances there ever were have done, by totals.COUNTERS; () for nothing yet."""
 
 
 @runtime_checkable

@@ -105,6 +105,8 @@ class Request:
     leaving: bool = False
     born_ms: int = 0
     """The `born_ms` of the last reply it heard, or zero if it has heard none."""
+    totals: tuple[float, ...] = ()
+    """What was done since what it told of before, by totals.COUNTERS; () for nothing."""
 
 
 @dataclass(frozen=True, slots=True)

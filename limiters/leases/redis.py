@@ -20,6 +20,7 @@ from limiters.leases.scripts import (
     arguments_of_terms,
     as_bytes,
     keys_of,
+    looked_at,
     reply_of,
     view_of,
 )
@@ -111,7 +112,7 @@ class RedisLeaseManager:
 
     def look(self) -> LimitView | None:
         """What is known of the limit, if there is one."""
-        return view_of(self._run(LOOK, self._keys[:2], []))
+        return view_of(self._run(LOOK, looked_at(self._keys), []))
 
     def close(self) -> None:
         """Lets go of its connections. Those handed in stay open."""

@@ -16,7 +16,7 @@ from limiters.leases.script import Script, from_files
 FORMAT = "v1"
 """The version of what is stored, in every key: another format never reads this one's."""
 
-KEYS = ("limit", "members", "asks", "going", "dear", "coming", "spent")
+KEYS = ("limit", "members", "asks", "going", "dear", "coming", "spent", "totals", "heard")
 
 
 def keys_of(prefix: str, name: str) -> tuple[str, ...]:
@@ -28,12 +28,20 @@ def keys_of(prefix: str, name: str) -> tuple[str, ...]:
     return tuple(f"{prefix}:{FORMAT}:{{{quote(name, safe='')}}}:{key}" for key in KEYS)
 
 
+LOOKED_AT = ("limit", "members", "totals")
+
+
+def looked_at(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the keys of a limit that looking needs."""
+    return tuple(keys[KEYS.index(key)] for key in LOOKED_AT)
+
+
 def script(*files: str) -> Script:
     """The script that `files` make together."""
     return from_files(Path(__file__).parent / "lua", *files)
 
 
-SYNC = script("ranges", "portion", "fair_share", "state", "pool", "members", "sync")
+SYNC = script("ranges", "portion", "fair_share", "state", "pool", "members", "totals", "sync")
 CONFIGURE = script("ranges", "state", "configure")
 EVICT = script("evict")
 DELETE = script("delete")
@@ -61,6 +69,7 @@ def arguments_of(request: Request) -> list[str | bytes]:
         as_bytes(request.label),
         str(int(request.leaving)),
         str(request.born_ms),
+        struct.pack(f"<{len(request.totals)}d", *request.totals),
     ]
 
 
@@ -145,6 +154,7 @@ def view_of(answer: Sequence[Any]) -> LimitView | None:
         free=ranges.parse(limit["free"]),
         quarantine_ms=max(0, int(limit["quarantine_ms"]) - now_ms),
         members=tuple(_member_of(name, stored, now_ms) for name, stored in members),
+        totals=_totals(answer[3]),
     )
 
 
@@ -166,6 +176,14 @@ def _member_of(name: str, stored: str, now_ms: int) -> MemberView:
         reserved=reserved,
         evicted=evicted == "1",
     )
+
+
+def _totals(packed: str | bytes | None) -> tuple[float, ...]:
+    if packed is None:
+        return ()
+    if isinstance(packed, str):  # a client that was handed in may decode what it reads
+        packed = packed.encode("utf-8", "surrogateescape")
+    return struct.unpack(f"<{len(packed) // 8}d", packed)
 
 
 def _pairs(flat: Sequence[Any]) -> dict[str, str]:

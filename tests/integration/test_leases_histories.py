@@ -26,6 +26,7 @@ from limiters.leases.scripts import (
     arguments_of,
     arguments_of_terms,
     keys_of,
+    looked_at,
     reply_of,
     view_of,
 )
@@ -67,16 +68,18 @@ class InRedis:
         return bool(self.client.eval(EVICT.source, 1, self.keys[1], instance))
 
     def look(self, now_ms: int) -> LimitView | None:
-        answer = self.client.eval(LOOK.source, 2, *self.keys[:2])
+        answer = self.client.eval(LOOK.source, 3, *looked_at(self.keys))
         return view_of([now_ms, *answer[1:]])
 
     def remembers(self) -> tuple[object, ...]:
         """What no reply tells at once, but later ones follow from."""
-        members, going, dear, coming, spent = self.keys[1], *self.keys[3:]
+        members, (going, dear, coming, spent, totals, heard) = self.keys[1], self.keys[3:]
         return (
             tuple(struct.iter_unpack("<dd", self.client.get(spent) or b"")),
             *(by_name(self.client.zrange(key, 0, -1, withscores=True)) for key in (dear, coming)),
             by_name(self.client.zrange(going, 0, -1, withscores=True)),
+            by_name(self.client.zrange(heard, 0, -1, withscores=True)),
+            tuple(at for (at,) in struct.iter_unpack("<d", self.client.get(totals) or b"")),
             by_name(
                 (name, tuple(float(stored.split(b"|")[at]) for at in (1, 7, 9, 11)))
                 for name, stored in self.client.hgetall(members).items()
@@ -133,6 +136,7 @@ class Instance:
             leaving=leaving,
             # Now and then it has heard of somebody who was given up since.
             born_ms=(self.told.born_ms if self.told else 0) + (random.random() < 0.03),
+            totals=random.choice([(), (), (1.0,), (0.0, 2.5, 1 / 3), (1.0,) * 13]),
         )
         self.sent.append(request)
         return request
@@ -252,8 +256,10 @@ def remembered(one: Coordinator) -> tuple[object, ...]:
     return (
         tuple(sorted(one.pool.spent.items())),
         tuple(sorted(one.dear.items())),
-        tuple(sorted(one.coming.items())),
+        tuple(sorted(one.coming.at_ms.items())),
         tuple((name, member.gone_ms) for name, member in members),
+        tuple(sorted((it, hour * 2**32 + seq) for it, (hour, seq) in one.totals.heard.items())),
+        one.totals.counts,
         tuple((name, (it.seq, it.wanted, it.credit, it.lacks)) for name, it in members),
     )
 

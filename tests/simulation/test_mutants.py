@@ -12,7 +12,8 @@ import pytest
 
 import limiters.holdings
 from limiters.holdings import Holdings, News
-from limiters.leases.coordinator import Coordinator, Member
+from limiters.leases.coordinator import Coordinator
+from limiters.leases.member import Member
 from limiters.leases.messages import History, Reply
 from limiters.leases.ranges import Ranges
 from limiters.testing import Backlog, Network, SimulatedCluster

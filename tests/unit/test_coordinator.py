@@ -123,7 +123,7 @@ def check(coordinator: Coordinator) -> None:
     assert set(held) - there == condemned
     waiting = {name for _, name in coordinator.going}
     assert waiting == set(coordinator.members)
-    for known in (coordinator.asking, coordinator.dear, coordinator.coming):
+    for known in (coordinator.asking, coordinator.dear, coordinator.coming.at_ms):
         assert set(known) <= set(coordinator.members)
     assert all(cost > 0 for cost in coordinator.pool.spent.values()) or not coordinator.pool.spent
 
@@ -316,7 +316,8 @@ def test_nothing_grows_with_those_that_have_come_and_gone() -> None:
             request = Request(name, 2, TERMS, released=held, history=history, leaving=True)
             coordinator.sync(request, now_ms + 1)
     assert len(coordinator.members) <= GONE_MS / 20 + 2
-    for known in (coordinator.going, coordinator.asking, coordinator.dear, coordinator.coming):
+    named = (coordinator.asking, coordinator.dear, coordinator.coming.at_ms)
+    for known in (coordinator.going, *named):
         assert len(known) <= len(coordinator.members)
     assert len(coordinator.pool.spent) <= 210
 

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from dispatcher import Watcher
+from limiters.asking import Asking
 from limiters.leases.messages import Reply
 from limiters.testing import ManualClock
 from tests.crank import Crank, batchable, ends, ignore
@@ -113,13 +114,15 @@ def test_c1_a_new_identity_changes_nothing_of_what_is_reserved_nor_of_the_terms(
     assert driven.limiter.capacity > 100
 
 
-def test_capacity_is_told_once_and_not_again_while_it_stays() -> None:
+def test_capacity_is_told_once_and_not_again_while_it_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     driven = Driven(reserved=10)
     told: list[float] = []
     told_all = threading.Event()
     driven.limiter.add_listener(lambda event: told.append(event.value), "capacity")
     driven.limiter.add_listener(lambda event: told_all.set(), "shutdown")
-    driven.limiter._run = lambda manager: None  # type: ignore[method-assign]
+    monkeypatch.setattr(Asking, "run", lambda self: None)
     driven.limiter.start()
     driven.turn()
     driven.clock.advance(0.1)

@@ -1,7 +1,7 @@
 -- Changes the capacity of a limit, exactly as Coordinator.set_capacity in coordinator.py.
 -- It comes after ranges.lua and state.lua, which says what is stored.
 --
--- KEYS   limit, members, asks, going, dear, coming, spent
+-- KEYS   limit, members, asks, going, dear, coming, spent, totals, heard
 -- ARGV   capacity, factor, period_ms, lease_ms, version, ramp (cost a millisecond; "" for none)
 -- Reply  1; or an error UNSUPPORTED, and nothing written, on a server older than 6.2
 --

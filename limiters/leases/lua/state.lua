@@ -6,10 +6,15 @@
 --   dear     sorted set: instance -> since when its dear operation is in line
 --   coming   sorted set: instance -> when it is expected to bring back what it has too much of
 --   spent    string: the pool's history, as doubles: at, cost, at, cost, ...
+--   totals   string: what all instances have done, as doubles, in the order of totals.py; it is
+--            not lost when it is unknown who holds what
+--   heard    sorted set: instance that was given up -> the hour of that * 2^32 + the number of
+--            its last request
 -- Times are whole milliseconds of the server's clock, the only one that counts.
 
 local LIMIT, MEMBERS, ASKS = KEYS[1], KEYS[2], KEYS[3]
 local GOING, DEAR, COMING, SPENT = KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local TOTALS, HEARD = KEYS[8], KEYS[9]
 
 local GUARD_MS = 6
 

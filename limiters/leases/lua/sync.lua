@@ -1,11 +1,11 @@
 -- Serves one request of one instance of a limit, exactly as Coordinator.sync in coordinator.py.
 -- It comes after ranges.lua, portion.lua, fair_share.lua, state.lua (which says what is stored),
--- pool.lua and members.lua, each of which stands for a part of it.
+-- pool.lua, members.lua and totals.lua, each of which stands for a part of it.
 --
--- KEYS   limit, members, asks, going, dear, coming, spent
+-- KEYS   limit, members, asks, going, dear, coming, spent, totals, heard
 -- ARGV   instance, seq, capacity, factor, period_ms, lease_ms, version, held, until_ms, released,
 --        history (doubles: age_ms, cost, ...), need, gathering, waited_ms, weight, interval_ms,
---        spent, reserved, label, leaving (0 or 1), born_ms
+--        spent, reserved, label, leaving (0 or 1), born_ms, totals (doubles)
 -- Reply  the fields of messages.Reply, in order: numbers as text, sets as "0-4,7", the history
 --        as "age_ms:cost,..."; then the server's version. An error UNSUPPORTED, and nothing
 --        written, on a server older than 6.2.
@@ -39,6 +39,7 @@ local request = {
   label = ARGV[19],
   leaving = ARGV[20] == '1',
   born_ms = tonumber(ARGV[21]),
+  totals = ARGV[22],
 }
 
 local created, member
@@ -72,7 +73,9 @@ local function fold()
     return
   end
   for _, name in ipairs(gone) do
-    take_back(load_member(name).held)
+    local one = load_member(name)
+    take_back(one.held)
+    give_up(name, one.seq, limit.now_ms)
   end
   redis.call('HDEL', MEMBERS, unpack(gone))
   redis.call('HDEL', ASKS, unpack(gone))
@@ -346,11 +349,17 @@ local function sync(now_ms, server)
   end
   local again = member ~= nil and request.seq == member.seq
   local heard_of_another = request.born_ms ~= 0 and member and request.born_ms ~= member.born_ms
+  local counted = again
   if heard_of_another and not again then
     dismiss(member)
     meet(member)
+    counted = knows(request.instance, request.seq)
   elseif not member then
     meet()
+    counted = knows(request.instance, request.seq)
+  end
+  if not counted then
+    add_totals(request.totals)
   end
   member.credit = credit_after(member.credit, member.lacks,
     (limit.now_ms - member.seen_ms) / 1000)

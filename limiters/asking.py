@@ -1,0 +1,65 @@
+"""The thread that asks a lease manager: what is due, when it is due, and a last time at the end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from limiters.leases.messages import Request
+
+
+class Asking:
+    """One per SharedResource that is started.
+
+    * `next_request`: the request that is due, or how long to wait for one.
+    * `exchange`: sends it; whether there was an answer.
+    * `last_request`: what is to be sent before the end; None for nothing more.
+    * `failed`: told if nothing is asked any more, since something else raised.
+    """
+
+    def __init__(
+        self,
+        next_request: Callable[[], tuple[Request | None, float | None]],
+        exchange: Callable[[Request], bool],
+        last_request: Callable[[], Request | None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._next_request = next_request
+        self._exchange = exchange
+        self._last_request = last_request
+        self._failed = failed
+        self._wake = threading.Event()
+        self._ended = False
+        self._thread = threading.Thread(target=self.run, name="SharedResource", daemon=True)
+
+    def start(self) -> None:
+        """From now on."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Something may be due."""
+        self._wake.set()
+
+    def end(self, timeout: float) -> bool:
+        """Asks what is last; False if that takes longer than `timeout`."""
+        self._ended = True
+        self._wake.set()
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def run(self) -> None:
+        """What the thread does."""
+        try:
+            while not self._ended:
+                request, wait = self._next_request()
+                if request is not None:
+                    self._exchange(request)
+                else:
+                    self._wake.wait(wait)
+                    self._wake.clear()
+            while (request := self._last_request()) is not None:
+                if not self._exchange(request):
+                    return  # nobody answers: the leases run out by themselves
+        except Exception as error:
+            # A reply or a clock may be of the user's own. The leases run out by themselves.
+            self._failed(error)
