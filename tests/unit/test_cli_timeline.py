@@ -193,6 +193,7 @@ def test_stats_says_what_needs_somebody() -> None:
         **numbers,
         created=9,
         deleted=4,
+        given_up=0,
         remembered=0,
         backlog_age=75.0,
         next_due=NOW,

@@ -46,7 +46,11 @@ def limit(*members: MemberView, terms: Terms = TERMS, quarantine_ms: int = 0) ->
 
 def stats(**known: Any) -> Stats:
     numbers = dict.fromkeys(
-        ("new", "lost", "waiting", "processing", "dead", "created", "deleted", "remembered"), 0
+        (
+            *("new", "lost", "waiting", "processing", "dead"),
+            *("created", "deleted", "given_up", "remembered"),
+        ),
+        0,
     )
     known = {"backlog_age": 0.0, "next_due": None, "consumers": 1, "drift": 0.0, **known}
     return Stats(**{**numbers, **known})
