@@ -19,6 +19,7 @@ from benchmarks import (
     spark_state,
     throughput,
     timeline,
+    worker,
 )
 from benchmarks.figures import Figure
 
@@ -35,6 +36,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "timeline": timeline.run,
     "spark": spark_sinks.run,
     "spark-state": spark_state.run,
+    "worker": worker.run,
     "metrics": metrics.run,
 }
 

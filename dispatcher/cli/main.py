@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from dispatcher.cli import exporter, leases, limit
+from dispatcher.cli import exporter, leases, limit, worker
 from dispatcher.cli.completion import command as completion
 from dispatcher.cli.options import Parser, add_option, settle, without_passwords
 from dispatcher.cli.timelines import command as timeline
@@ -26,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = command_line()
     options = parser.parse_args(arguments)
     settle(parser, options)
+    options.arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         options.run(options)
         sys.stdout.flush()
@@ -82,10 +83,11 @@ def command_line() -> Parser:
     demo.set_defaults(run=_demo, interrupted="interrupted: everything was stopped\n")
     limit.add_commands(commands)
     leases.add_command(commands)
+    worker.add_command(commands)
     timeline.add_command(commands)
     top.add_command(commands)
-    completion.add_command(commands, parser)
     exporter.add_command(commands)
+    completion.add_command(commands, parser)
     return parser
 
 

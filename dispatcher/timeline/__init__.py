@@ -10,6 +10,7 @@ from dispatcher.timeline.message import Lease, Leases, Message, Snapshot
 from dispatcher.timeline.operator import Operator
 from dispatcher.timeline.outcomes import (
     AlreadyGone,
+    Buried,
     Created,
     Deleted,
     Duplicate,
@@ -35,6 +36,7 @@ from dispatcher.timeline.timeline import Stats, Timeline
 __all__ = [
     "AlreadyGone",
     "BucketCountError",
+    "Buried",
     "Consumer",
     "Created",
     "Deleted",

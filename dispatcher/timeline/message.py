@@ -78,3 +78,5 @@ class Snapshot(Outcome):
     attempts: int
     group: str = field(default="", compare=False)  # it is the same as long as the id is
     """Whose it is."""
+    reason: str = ""
+    """Why it is dead, if it is."""

@@ -12,7 +12,7 @@ from dispatcher.timeline.outcomes import Status
 from dispatcher.timeline.server import SCAN
 from dispatcher.timeline.topic import STATUSES, Topic, answers_of, body_of
 
-_LENGTHS = struct.Struct("<HI")
+_LENGTHS = struct.Struct("<HIH")
 
 STEP = 32
 
@@ -62,17 +62,20 @@ def told(answers: bytes, texts: bytes, bodies: bool = True) -> Iterator[Snapshot
     """What told.lua tells."""
     place = 0
     for said in answers_of(answers):
-        id_length, length = _LENGTHS.unpack_from(texts, place)
+        id_length, length, why_length = _LENGTHS.unpack_from(texts, place)
         place += _LENGTHS.size
         name = ids.as_text(texts[place : place + id_length])
         place += id_length
         stored = texts[place : place + length]
         place += length
+        why = ids.as_text(texts[place : place + why_length])
+        place += why_length
         status = STATUSES[said.status]
         assert status is not None
         body = body_of(stored) if bodies and status is not Status.PROCESSING else None
         group = ids.as_text(stored[1 : 1 + stored[0]])
-        yield Snapshot(name, body, status, int(said.time), said.version, said.attempts, group)
+        facts = int(said.time), said.version, said.attempts, group, why
+        yield Snapshot(name, body, status, *facts)
 
 
 def _read(cursor: str, parts: int) -> tuple[int, int, str]:

@@ -124,6 +124,11 @@ class Timeline:
         return self._topic.buckets
 
     @property
+    def max_attempts(self) -> int | None:
+        """How often a message may be leased; None for any number."""
+        return self._topic.settings.most_attempts or None
+
+    @property
     def drift(self) -> float | None:
         """By how many seconds this machine's clock is ahead of the server's; None before the
         first answer. Only times that are given as such, not delays or leases, are off by it."""

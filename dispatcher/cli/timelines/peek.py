@@ -21,6 +21,9 @@ from dispatcher.timeline.peeking import MOST
 STATES = tuple(state.value for state in (*LIVING, Status.DEAD))
 
 LIMIT = 20
+LONGEST_REASON = 40
+"""Letters of why a message is dead that a table shows; --json shows all."""
+
 NARROW = 20
 """How much of a body is shown at least."""
 
@@ -136,6 +139,8 @@ def page(seen: Sequence[Snapshot], now: float, width: int) -> Page:
         "time": [shown(it.time) for it in seen],
         ">attempts": [f"{it.attempts:,}" for it in seen],
     }
+    if any(it.reason for it in seen):
+        table["reason"] = [cropped(printable(it.reason), LONGEST_REASON) for it in seen]
     for title in ("time", ">attempts", "group", "state"):
         if _taken(table) + NARROW > width:
             del table[title]

@@ -121,5 +121,6 @@ def as_json(snapshot: Snapshot) -> dict[str, Any]:
         "time": snapshot.time,
         "attempts": snapshot.attempts,
         "version": snapshot.version,
+        **({"reason": snapshot.reason} if snapshot.reason else {}),
         **body,
     }
