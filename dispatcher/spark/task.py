@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+WAITING = 16
+"""How many batches wait for each that may be in flight: a limiter grants what it is asked for,
+and it is asked for what waits."""
 LOOK = 0.1
 """How often whoever waits looks whether a batch has failed, in seconds."""
 
@@ -96,7 +99,7 @@ class Task:
                 self._delivery.sender = stack.enter_context(sender)
             batcher = Batcher(
                 rate_limiter=sending.limiter.build() if sending.limiter else None,
-                max_buffer_size=4 * sending.concurrency,
+                max_buffer_size=WAITING * sending.concurrency,
                 max_concurrent_batches=sending.concurrency,
                 max_operation_time=sending.max_operation_time,
             )
