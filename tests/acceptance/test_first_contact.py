@@ -14,13 +14,22 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NEEDS_A_BROKER = "early_messages_from_mqtt.py"  # see test_mqtt_example.py
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != NEEDS_A_BROKER)
-PROGRAMS = [
-    (path.name, number, program)
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    for number, program in enumerate(
-        re.findall(r"^```python\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
-    )
-]
+
+
+def blocks(language: str) -> list[tuple[str, int, str]]:
+    """Each block of a language in the documents."""
+    return [
+        (path.name, number, program)
+        for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+        for number, program in enumerate(
+            re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+        )
+    ]
+
+
+PROGRAMS = blocks("python")
+PARTS = blocks("py")
+"""What only defines something, for the reader to call."""
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -87,3 +96,11 @@ def test_every_program_in_the_documents_runs(document: str, number: int, program
     done = run("-c", program)
     assert done.returncode == 0, f"{document}, program {number}:\n{done.stderr}"
     assert done.stdout
+
+
+@pytest.mark.parametrize(("document", "number", "part"), PARTS)
+def test_every_part_of_a_program_in_the_documents_fits(
+    document: str, number: int, part: str
+) -> None:
+    done = run("-c", part)
+    assert done.returncode == 0, f"{document}, part {number}:\n{done.stderr}"
