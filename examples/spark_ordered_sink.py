@@ -12,21 +12,22 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from typing import Any
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 from pyspark.sql import SparkSession
 
-from dispatcher.spark import LimiterConfig, SubjectSink
+from dispatcher.spark import Context, LimiterConfig, SubjectSink
 from limiters.embedded import EmbeddedRedis
 
 
-def send(rows, context):
+def send(rows: list[Any], context: Context) -> None:
     """Where the datastore would be called. `context.key` is the same if a batch comes again."""
     print(f"device {context.subject}: {len(rows)} rows from {rows[0].at} on", flush=True)
 
 
-def main():
+def main() -> None:
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")

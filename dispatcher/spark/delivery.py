@@ -78,7 +78,7 @@ class Delivery:
             if self.sender is not None:
                 self.sender.wait_for_leave()
             self._begins(unit, operation)
-            if not unit.refused:
+            if not (unit.refused or unit.held):
                 try:
                     self._handler.bound(self._context(unit, operation.attempt))(unit.rows)
                 except Exception as error:
@@ -98,7 +98,7 @@ class Delivery:
             if self.sender is not None and not self.sender.may_begin():
                 await asyncio.to_thread(self.sender.wait_for_leave)
             self._begins(unit, operation)
-            if not unit.refused:
+            if not (unit.refused or unit.held):
                 try:
                     await self._handler.bound(self._context(unit, operation.attempt))(unit.rows)
                 except Exception as error:
@@ -124,7 +124,8 @@ class Delivery:
             return
         unit.begun_at = now
         waited = now - unit.waiting_since
-        self._sums.add(waited=waited, longest_wait=waited, cost=unit.cost)
+        cost = 0.0 if unit.held or unit.refused else unit.cost
+        self._sums.add(waited=waited, longest_wait=waited, cost=cost)
 
     def _judge(self, unit: Unit, attempt: int, error: Exception) -> None:
         """Raises `error`, for the Batcher to try again or to give up; but what is given up and
@@ -152,7 +153,9 @@ class Delivery:
     def _ended(self, unit: Unit) -> None:
         unit.acknowledged = True
         late = unit.size * unit.late
-        if unit.refused:
+        if unit.held:
+            self._sums.add(held_rows=unit.size, late_rows=late)
+        elif unit.refused:
             self._sums.add(rejected_rows=unit.size, late_rows=late)
         else:
             self._sums.add(batches=1, sent_rows=unit.size, late_rows=late)

@@ -23,6 +23,8 @@ class MicroBatch:
     late_rows: int
     rejected_rows: int
     """Given to dead letters."""
+    held_rows: int
+    """Which wait in the gate for the registration of their subject."""
     retries: int
     throttled: int
     cost: float
@@ -42,7 +44,8 @@ class MicroBatch:
         return (
             f"{self.query} #{self.batch_id}: {self.sent_rows:,} of {self.rows:,} rows in "
             f"{self.batches:,} batches, {self.replayed_rows:,} replayed, {self.rejected_rows:,} "
-            f"rejected, {self.late_rows:,} late, in {self.seconds:.2f} s{used}"
+            f"rejected, {self.held_rows:,} held, {self.late_rows:,} late, "
+            f"in {self.seconds:.2f} s{used}"
         )
 
     def as_dict(self) -> dict[str, object]:

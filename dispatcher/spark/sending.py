@@ -28,6 +28,7 @@ class Sending:
     retry: Any = None
     max_attempts: int | None = None
     dead_letters: Any = None
+    gate: Any = None
     patience: float = 60.0
 
     def __post_init__(self) -> None:
@@ -49,6 +50,7 @@ class Sending:
         _travels("handler", self.handler)
         _travels("dead_letters", self.dead_letters)
         _travels("retry", self.retry)
+        _travels("gate", self.gate)
         if callable(self.cost):
             _travels("cost", self.cost)
 

@@ -213,6 +213,7 @@ class Sink:
             counts["replayed_rows"],
             counts["late_rows"],
             counts["rejected_rows"],
+            counts["held_rows"],
             counts["retries"],
             counts["throttled"],
             sums["cost"],

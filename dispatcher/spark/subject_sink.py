@@ -18,6 +18,7 @@ from dispatcher.spark.frames import (
     parallelism,
     time_kind,
 )
+from dispatcher.spark.gating import GateSource, check_rows, check_source
 from dispatcher.spark.groups import Columns
 from dispatcher.spark.holding import LATE_COLUMN
 from dispatcher.spark.micro_batch import MicroBatch
@@ -55,6 +56,8 @@ class SubjectSink(Sink):
     * `dead_letters`: a callable or "module:function" that takes rows and a Context, a
       DeadLetterTable or a DeadLetterTimeline: given what failed for good, what is late with
       "reject", and rows without subject or time. None: then the query fails.
+    * `gate`: a RedisEntityStore, or a function that makes a RegistrationGate with one: rows of
+      subjects that are not registered wait there. Whoever registers the subject is handed them.
     * `query`: the name under which it is remembered what was sent; by default the query's
       name or id. No two sinks may have the same.
     * `checkpoint`: the stream's checkpointLocation. Only Spark Connect needs it, which does not
@@ -92,6 +95,7 @@ class SubjectSink(Sink):
         max_attempts: int | None = None,
         max_operation_time: Seconds = 60.0,
         dead_letters: Any = None,
+        gate: GateSource | None = None,
         query: str | None = None,
         checkpoint: str | None = None,
         redis: str | None = None,
@@ -116,6 +120,7 @@ class SubjectSink(Sink):
             raise ValueError("late='reject' needs dead_letters, to which late rows are given")
         if late == "reject" and not ledger:
             raise ValueError("late='reject' needs the ledger, which knows what was sent before")
+        check_source(gate, order=order)
         seconds("together_within", together_within, zero=True)
         sending = Sending(
             handler=handler,
@@ -129,6 +134,7 @@ class SubjectSink(Sink):
             retry=retry,
             max_attempts=max_attempts,
             dead_letters=dead_letters,
+            gate=gate,
             patience=seconds("patience", patience),
         )
         super().__init__(
@@ -159,6 +165,8 @@ class SubjectSink(Sink):
     def _prepare(self, df: DataFrame) -> Prepared:
         check_names(df, "subject", self._subject)
         kind = time_kind(df, self._time)
+        if self._sending.gate is not None:
+            check_rows(df)
         self._check_held_back(df)
         parts = self._partitions or parallelism(df)
         subject, added = column(self._subject), []

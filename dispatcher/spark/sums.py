@@ -13,6 +13,7 @@ NAMES = (
     "replayed_rows",
     "late_rows",
     "rejected_rows",
+    "held_rows",
     "retries",
     "throttled",
     "cost",
@@ -35,7 +36,8 @@ class Sums:
     def done(self) -> float:
         """How many rows are dealt with."""
         numbers = self.numbers
-        return numbers["sent_rows"] + numbers["replayed_rows"] + numbers["rejected_rows"]
+        dealt_with = ("sent_rows", "replayed_rows", "rejected_rows", "held_rows")
+        return sum(numbers[name] for name in dealt_with)
 
     def add(self, **numbers: float) -> None:
         with self._lock:

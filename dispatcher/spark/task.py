@@ -20,6 +20,7 @@ from dispatcher.spark.claims import Claim
 from dispatcher.spark.cutting import Cut, Unit, name_of, units_of
 from dispatcher.spark.delivery import Delivery, MicroBatchId
 from dispatcher.spark.errors import BatchFailedError, UnusableRowsError
+from dispatcher.spark.gating import Gating
 from dispatcher.spark.groups import Columns, Group, groups_of
 from dispatcher.spark.ledger import Entry
 from dispatcher.spark.progress import Counter, Telling
@@ -83,6 +84,7 @@ class Task:
         self._format: Format = FORMATS[sending.rows]()
         if job.columns.messages is not None:
             self._format = OfMessages(job.columns.messages, self._format)
+        self._gating = None if sending.gate is None else Gating(sending.gate, self._format)
         self.sums = Sums()
         checkpoint = job.claim.place.checkpoint if job.claim is not None else ""
         of = MicroBatchId(job.query, job.batch, checkpoint, job.time_kind)
@@ -92,6 +94,8 @@ class Task:
         """Sends all rows of `batches`, and returns when all are acknowledged."""
         job, sending = self._job, self._job.sending
         with contextlib.ExitStack() as stack:
+            if self._gating is not None:
+                stack.callback(self._gating.close)
             if job.counter is not None:
                 stack.enter_context(Telling(job.counter, self.sums))
             if job.claim is not None:
@@ -176,10 +180,11 @@ class Task:
                 f"{unit.subject!r} in micro-batch {self._job.batch}: {unit.refused}. Filter them "
                 "out, or give the sink a target for dead letters"
             )
+        unit.held = self._gating is not None and not unit.refused and self._gating.holds(unit)
         unit.waiting_since = time.monotonic()
         while True:
             self._delivery.check()
-            cost = 0.0 if unit.refused else unit.cost
+            cost = 0.0 if unit.refused or unit.held else unit.cost
             key = unit.sequence if self._job.cut.in_order else None
             try:
                 return batcher.enqueue(Operation(watcher, cost, unit, key=key), LOOK)

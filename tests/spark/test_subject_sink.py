@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from redis import Redis
 from tenacity import stop_after_attempt, wait_fixed
 
+from dispatcher.registration import RedisEntityStore, RegistrationGate
 from dispatcher.spark import (
     DeadLetterTable,
     DeadLetterTimeline,
@@ -400,11 +401,45 @@ def test_k7_a_sink_that_was_superseded_says_so(spark: SparkSession, sink: Made) 
         first(frame(spark, ROWS), 1)
 
 
+def test_rows_of_who_is_not_registered_wait_for_whoever_registers_them(
+    spark: SparkSession, sink: Made, log: Path, shared_redis: EmbeddedRedis
+) -> None:
+    store = RedisEntityStore(shared_redis.url, name="devices")
+    with RegistrationGate(RedisEntityStore(shared_redis.url, name="devices")) as gate:
+        gate.register("a")
+        made = sink(gate=store, max_batch_size=2, rows="tuple")
+        made(frame(spark, ROWS), 0)
+        made(frame(spark, ROWS), 0)  # what waits does not wait twice
+
+        assert {one["subject"] for one in notes(log)} == {"a"}
+        assert made.last is not None
+        assert (made.last.replayed_rows, made.last.held_rows) == (9, 0)
+        (release,) = gate.register("b")
+        assert [message["n"] for message in release.messages] == [11, 21, 31]
+
+        made(frame(spark, [*LATER, ("b", at(5), 50)]), 1)
+        assert taken(log, "b") == [[50]]
+        assert made.last.held_rows == 1  # of d
+
+
+def test_what_waits_costs_nothing(
+    spark: SparkSession, sink: Made, log: Path, shared_redis: EmbeddedRedis
+) -> None:
+    made = sink(gate=RedisEntityStore(shared_redis.url, name="devices"), cost="n")
+
+    made(frame(spark, ROWS), 0)
+
+    assert made.last is not None
+    assert (made.last.cost, made.last.held_rows, made.last.sent_rows) == (0, 9, 0)
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"subject": ""}, "subject must be the name of a column"),
     ({"time": 5}, "time must be the name of a column"),
     ({"order": "some"}, "order must be 'subject' or 'global'"),
     ({"lane": "x"}, "lane needs order='global'"),
+    ({"gate": 5}, "gate must be a RedisEntityStore"),
+    ({"gate": RedisEntityStore("redis://x", name="x"), "order": "global"}, "gate needs order"),
     ({"late": "never"}, "late must be"),
     ({"late": "reject"}, "late='reject' needs dead_letters"),
     ({"late": "reject", "dead_letters": only_rows, "ledger": False}, "needs the ledger"),
