@@ -34,8 +34,14 @@ $(VENV)/.installed: pyproject.toml
 demo: install
 	@$(BIN)/dispatcher demo
 
+# Spark is a program for the Java machine, and brings none along.
+.PHONY: java
+java:
+	@java -version >/dev/null 2>&1 || test -x "$(JAVA_HOME)/bin/java" || \
+	    { echo "Spark's tests need Java 17 or newer: apt-get install openjdk-17-jre-headless"; exit 1; }
+
 # Most tests of processes and servers wait: three at a time keep two cores busy.
-test: install
+test: java install
 	@$(BIN)/python -m pytest --numprocesses 3 --dist worksteal
 
 check: install
