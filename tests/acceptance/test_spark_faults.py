@@ -140,6 +140,7 @@ def test_k1_k3_k7_through_kills_failures_and_a_redis_that_restarts(
 
 def test_k1_k3_k4_through_spark_connect_also_over_a_restart(setting: Setting) -> None:
     setting.remote = "local[2]"
+    setting.slow = 0.2
     scene = Scene(setting)
     scene.more(2)
     with Driver(setting) as driver:
