@@ -94,7 +94,8 @@ def _tuples(batches: Any) -> Any:
     """What a user would write: a loop over tuples, a call for each subject."""
     import pyarrow as pa
 
-    count, subject, together = 0, None, []
+    count, subject = 0, None
+    together: list[Any] = []
     for batch in batches:
         for row in zip(*batch.to_pydict().values(), strict=True):
             if row[0] != subject or len(together) == 500:

@@ -34,6 +34,8 @@ class MicroBatchId:
     checkpoint: str
     time_kind: str
     """Of the time column: timestamp, timestamp_ntz, date or number."""
+    run: str = ""
+    """What is in every key besides, if a replay does not have the same batches."""
 
 
 class Delivery:
@@ -166,6 +168,17 @@ class Delivery:
         (operation,) = operations
         self._fail(operation.payload, operation.attempt, error)
 
+    def abandoned(self, error: object) -> None:
+        """A handler does not return: nobody knows what becomes of its batch."""
+        if self.sender is not None:
+            self.sender.linger()
+        if self.failed is None:
+            self.failed = BatchFailedError(
+                f"a handler has not returned in micro-batch {self._of.batch} of query "
+                f"{self._of.query!r}: {error}. Its batch is sent again with the micro-batch; let "
+                "the handler give up sooner, or give the sink a longer max_operation_time"
+            )
+
     def _fail(self, unit: Unit, attempts: int, error: BaseException) -> None:
         if self.failed is not None:
             return
@@ -179,7 +192,7 @@ class Delivery:
 
     def _context(self, unit: Unit, attempt: int, reason: str = "") -> Context:
         of = self._of
-        facts = (unit.sequence, unit.first, unit.last, unit.start, unit.size)
+        facts = (of.run, unit.sequence, unit.first, unit.last, unit.start, unit.size)
         return Context(
             of.query,
             of.batch,

@@ -41,6 +41,7 @@ class Sender:
         self._keep_ms = round(claim.remember * 2000)
         self._keys = [claim.place.key("fence"), claim.place.key("senders")]
         self._until = 0.0
+        self._lingers = False
         self._problem: SparkSinkError | None = None
         self._posts: queue.SimpleQueue[Acknowledgement | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
@@ -63,9 +64,15 @@ class Sender:
     ) -> None:
         self._posts.put(None)
         self._thread.join()
-        with contextlib.suppress(LedgerError):  # then it runs out by itself
-            self._redis.ask(LEAVE, self._keys[1:], *self._me)
+        if not self._lingers:
+            with contextlib.suppress(LedgerError):  # then it runs out by itself
+                self._redis.ask(LEAVE, self._keys[1:], *self._me)
         self._redis.close()
+
+    def linger(self) -> None:
+        """A handler does not return: nobody is to take our place before leave runs out by itself,
+        and this process is gone."""
+        self._lingers = True
 
     def look_up(self, sequences: Sequence[bytes]) -> dict[bytes, Entry]:
         """What is remembered of each of `sequences`."""
@@ -94,6 +101,8 @@ class Sender:
     def acknowledge(self, sequence: bytes, entry: Entry) -> Future[None]:
         """Has `entry` written down; done when it is, or cannot be."""
         written: Future[None] = Future()
+        # Whoever waits for it may be cancelled: it is written all the same.
+        written.set_running_or_notify_cancel()
         self._posts.put((sequence, entry, written))
         return written
 
@@ -130,6 +139,11 @@ class Sender:
                 f"Redis at {claim.place.where} has lost what query {claim.place.query!r} had sent "
                 f"of micro-batch {claim.batch}: it is sent again from its start. Let Redis keep "
                 "its data (appendonly yes), and evict nothing (maxmemory-policy noeviction)"
+            )
+        if status == "replaced":
+            return SupersededError(
+                f"another attempt at the same part of micro-batch {claim.batch} of query "
+                f"{claim.place.query!r} has sent it, while this one hung: it has stopped"
             )
         return SupersededError(
             f"another run of query {claim.place.query!r} sends by now: this task of micro-batch "

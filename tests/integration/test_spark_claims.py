@@ -129,6 +129,33 @@ def test_k7_a_second_attempt_at_the_same_part_waits_for_the_first(place: Place) 
     assert found == [Entry(7, 5, None, 1)]
 
 
+def test_k7_an_attempt_that_was_replaced_while_it_hung_does_not_come_back(place: Place) -> None:
+    claim = claimed(place, 7)
+    hung = sender(claim, "3")
+    assert hung._join() == 0  # and does not prolong it
+
+    with sender(claim, "3") as second:  # waits until the other's leave has run out
+        second.acknowledge(b"=a", Entry(7, 5, None, 1)).result()
+    hung._join()
+
+    with pytest.raises(SupersededError, match="another attempt"):
+        hung.may_begin()
+    with sender(claim, "3") as third:
+        assert third.look_up([b"=a"]) == {b"=a": Entry(7, 5, None, 1)}
+
+
+def test_k7_one_whose_place_nobody_took_comes_back(place: Place) -> None:
+    claim = claimed(place, 7)
+    with sender(claim, "3"):
+        pass
+    hung = sender(claim, "3")
+    assert hung._join() == 0
+    time.sleep(LEASE)
+
+    assert hung._join() == 0
+    assert hung.may_begin()
+
+
 def test_a_run_that_was_superseded_can_claim_nothing_more(place: Place) -> None:
     old, new = Run(), Run()
     claimed(place, 7, old)
