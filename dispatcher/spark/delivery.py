@@ -15,7 +15,7 @@ from dispatcher.outcomes import Reject, Retry, Throttled
 from dispatcher.retry import RetryPolicy
 from dispatcher.spark.context import Context, key_of
 from dispatcher.spark.cutting import Unit
-from dispatcher.spark.dead_letters import target_of
+from dispatcher.spark.dead_letters import DeadLetterTable, target_of
 from dispatcher.spark.errors import BatchFailedError, SparkSinkError
 from dispatcher.spark.ledger import Time
 from dispatcher.spark.row_formats import Format
@@ -161,7 +161,11 @@ class Delivery:
 
     def _bury(self, unit: Unit) -> None:
         assert self.dead_letters is not None
-        self.dead_letters(self._format.dicts(unit.rows), self._context(unit, 0, unit.refused))
+        rows, context = self._format.dicts(unit.rows), self._context(unit, 0, unit.refused)
+        if isinstance(self.dead_letters, DeadLetterTable):
+            self.dead_letters(rows, context, self._format.schema)
+        else:
+            self.dead_letters(rows, context)
 
     def _give_up(self, operations: list[Operation], error: BaseException) -> None:
         """What failed for good, and has nowhere to go: the task fails."""
