@@ -6,7 +6,8 @@ try:
     import pyspark as _pyspark
 except ImportError as error:
     raise ImportError(
-        f"dispatcher.spark needs {error.name}: pip install 'batch-dispatcher[spark]'"
+        f"dispatcher.spark needs {error.name or f'what fits together ({error})'}: "
+        "pip install 'batch-dispatcher[spark]'"
     ) from error
 
 from dispatcher.spark.context import Context

@@ -23,8 +23,8 @@ from limiters.leases.faults import in_words
 from limiters.leases.script import Script, from_files
 
 COMMANDS = (
-    "+evalsha +eval +hget +hincrby +hincrbyfloat +hmget +hset +pexpire +sadd +set +smembers +time "
-    "+zadd +zrangebyscore +zrem +zremrangebyscore +zscore"
+    "+evalsha +eval +get +hget +hincrby +hincrbyfloat +hmget +hset +pexpire +sadd +set +smembers "
+    "+time +zadd +zrangebyscore +zremrangebyscore +zscore"
 )
 """What a user of Redis must be allowed to do."""
 
@@ -50,7 +50,7 @@ CLAIM, JOIN, ACKNOWLEDGE, WAIT, FINISH, LEAVE = map(
 class Place:
     """Where a query's ledger is. Plain values, that travel to the executors."""
 
-    url: str
+    url: str = field(repr=False)  # it may hold a password
     prefix: str
     query: str
     checkpoint: str = ""
@@ -124,15 +124,16 @@ class Redis:
         if not place.checkpoint:
             return
         key = f"{place.prefix}:spark:{FORMAT}:checkpoint:{place.checkpoint}"
-        owner = self.persistently(
-            lambda: client.set(key, place.query, nx=True, get=True, px=STREAM_MS)
-        )
+        # Both at once would need Redis 7.
+        self.persistently(lambda: client.set(key, place.query, nx=True, px=STREAM_MS))
+        owner = self.persistently(lambda: client.get(key))
         if owner is not None and owner.decode() != place.query:
             raise MovedCheckpointError(
                 f"the checkpoint of query {place.query!r} belongs to the sink of query "
                 f"{owner.decode()!r}: what was sent from it would be sent again. Give the sink "
                 "that query name, or this query a checkpoint of its own"
             )
+        self.persistently(lambda: client.pexpire(key, STREAM_MS))
 
     def close(self) -> None:
         """Closes its connections."""

@@ -24,7 +24,8 @@ class Context:
     last: int | float | None
     key: str
     """The same each time this batch is sent, whoever sends it: hand it on, if the API knows
-    idempotency keys."""
+    idempotency keys. Rows that are sent in no order are not the same batches in a replay: there
+    it is the same for each attempt of the Batcher only."""
     attempt: int
     """1, and 2 when it is tried again by the Batcher."""
     late: bool = False

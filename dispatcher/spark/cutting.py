@@ -7,7 +7,7 @@ same batches; then what was acknowledged is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.builders import SubjectBuilder
@@ -97,6 +97,8 @@ def units_of(
         if piece.first is not None and piece.last is not None and not piece.refused:
             reached = piece.first if cut.each else piece.last
             until = reached if until is None else max(until, reached)
+        if start < acknowledged < end:  # it was cut in another way then
+            piece, start = pieces.rest_of(piece, acknowledged - start), acknowledged
         if end > acknowledged:
             yield Unit(
                 name,
@@ -170,6 +172,13 @@ class _Pieces:
             yield piece
         yield from self._parts(in_time, end)
         yield from self._refused(end, group.size, NO_TIME)
+
+    def rest_of(self, piece: _Piece, count: int) -> _Piece:
+        """`piece` without its first `count` rows."""
+        places = piece.places[count:]
+        if piece.refused:
+            return replace(piece, places=places)
+        return replace(self._piece(places), late=piece.late)
 
     def _refused(self, start: int, end: int, reason: str) -> Iterator[_Piece]:
         for some in range(start, end, self._cut.most_rows):

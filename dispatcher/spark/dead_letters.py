@@ -6,12 +6,15 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dispatcher.handler import check, load
 from dispatcher.spark.context import Context
 from dispatcher.spark.errors import SparkSinkError
 from limiters.leases.address import checked, without_secrets
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LARGEST_BODY = 250_000
 """Of a message on a Timeline, in bytes."""
@@ -37,7 +40,7 @@ class DeadLetterTable:
 
     path: str
 
-    def __call__(self, rows: list[Any], context: Context) -> None:
+    def __call__(self, rows: list[Any], context: Context, schema: pa.Schema | None = None) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
         from pyarrow.fs import FileSystem
@@ -47,7 +50,12 @@ class DeadLetterTable:
             "dead_query": context.query,
             "dead_batch_id": context.batch_id,
         }
-        table = pa.Table.from_pylist([{**row, **said} for row in rows])
+        if schema is not None:
+            # All files of one type, whatever is in their rows: else Spark could not read them.
+            texts = {"dead_reason": pa.string(), "dead_query": pa.string()}
+            for name, kind in {**texts, "dead_batch_id": pa.int64()}.items():
+                schema = schema.append(pa.field(name, kind))
+        table = pa.Table.from_pylist([{**row, **said} for row in rows], schema)
         if "://" in self.path:
             system, folder = FileSystem.from_uri(self.path)
         else:

@@ -13,9 +13,10 @@ from dispatcher.handler import load
 from dispatcher.operation import Operation
 from dispatcher.outcomes import Reject, Retry, Throttled
 from dispatcher.retry import RetryPolicy
+from dispatcher.runners import NotStarted
 from dispatcher.spark.context import Context, key_of
 from dispatcher.spark.cutting import Unit
-from dispatcher.spark.dead_letters import target_of
+from dispatcher.spark.dead_letters import DeadLetterTable, target_of
 from dispatcher.spark.errors import BatchFailedError, SparkSinkError
 from dispatcher.spark.ledger import Time
 from dispatcher.spark.row_formats import Format
@@ -34,6 +35,8 @@ class MicroBatchId:
     checkpoint: str
     time_kind: str
     """Of the time column: timestamp, timestamp_ntz, date or number."""
+    run: str = ""
+    """What is in every key besides, if a replay does not have the same batches."""
 
 
 class Delivery:
@@ -75,8 +78,6 @@ class Delivery:
         unit: Unit = operation.payload
         if not unit.sent:
             self._check_turn(unit)
-            if self.sender is not None:
-                self.sender.wait_for_leave()
             self._begins(unit, operation)
             if not (unit.refused or unit.held):
                 try:
@@ -95,8 +96,6 @@ class Delivery:
         unit: Unit = operation.payload
         if not unit.sent:
             self._check_turn(unit)
-            if self.sender is not None and not self.sender.may_begin():
-                await asyncio.to_thread(self.sender.wait_for_leave)
             self._begins(unit, operation)
             if not (unit.refused or unit.held):
                 try:
@@ -112,6 +111,10 @@ class Delivery:
 
     def _check_turn(self, unit: Unit) -> None:
         self.check()
+        if self.sender is not None and not self.sender.may_begin():
+            # While Redis is away. The Batcher takes it back, and charges it anew: what was charged
+            # by then is not sent beside what is charged when Redis is there again.
+            raise NotStarted
         if unit.previous is not None:
             if not unit.previous.acknowledged:
                 raise BatchFailedError(f"{self.told(unit)} waits for one that has failed")
@@ -162,12 +165,27 @@ class Delivery:
 
     def _bury(self, unit: Unit) -> None:
         assert self.dead_letters is not None
-        self.dead_letters(self._format.dicts(unit.rows), self._context(unit, 0, unit.refused))
+        rows, context = self._format.dicts(unit.rows), self._context(unit, 0, unit.refused)
+        if isinstance(self.dead_letters, DeadLetterTable):
+            self.dead_letters(rows, context, self._format.schema)
+        else:
+            self.dead_letters(rows, context)
 
     def _give_up(self, operations: list[Operation], error: BaseException) -> None:
         """What failed for good, and has nowhere to go: the task fails."""
         (operation,) = operations
         self._fail(operation.payload, operation.attempt, error)
+
+    def abandoned(self, error: object) -> None:
+        """A handler does not return: nobody knows what becomes of its batch."""
+        if self.sender is not None:
+            self.sender.linger()
+        if self.failed is None:
+            self.failed = BatchFailedError(
+                f"a handler has not returned in micro-batch {self._of.batch} of query "
+                f"{self._of.query!r}: {error}. Its batch is sent again with the micro-batch; let "
+                "the handler give up sooner, or give the sink a longer max_operation_time"
+            )
 
     def _fail(self, unit: Unit, attempts: int, error: BaseException) -> None:
         if self.failed is not None:
@@ -182,7 +200,7 @@ class Delivery:
 
     def _context(self, unit: Unit, attempt: int, reason: str = "") -> Context:
         of = self._of
-        facts = (unit.sequence, unit.first, unit.last, unit.start, unit.size)
+        facts = (of.run, unit.sequence, unit.first, unit.last, unit.start, unit.size)
         return Context(
             of.query,
             of.batch,

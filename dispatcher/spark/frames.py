@@ -59,6 +59,12 @@ def time_kind(df: DataFrame, name: str) -> str:
 def check_names(df: DataFrame, parameter: str, name: str) -> None:
     """Refuses a column that cannot say whose a row is."""
     kind = _kind(df, parameter, name)
+    if _is_collated(kind):
+        raise ValueError(
+            f"{parameter}={name!r} is a {kind.simpleString()}, in which texts that differ are the "
+            f"same. Say which one is meant: df.withColumn({name!r}, expr('lower({name}) collate "
+            "utf8_binary'))"
+        )
     if not isinstance(kind, _NAMES):
         raise ValueError(
             f"{parameter}={name!r} is a {kind.simpleString()}: it must be a text, a whole number, "
@@ -74,9 +80,9 @@ def cost_column(df: DataFrame, cost: Any) -> DataFrame:
 
 def in_order(df: DataFrame, first: list[Column], parts: int, by: Column | None) -> DataFrame:
     """`df` in `parts`, those of one `by` together, each sorted by `first`, then by everything
-    else that can be compared: so that a replay has the same order."""
+    else, as a text if it cannot be compared: so that a replay has the same order."""
     spread = df.repartition(parts, by) if by is not None else df.repartition(1)
-    ties = [column(field.name) for field in df.schema if _can_be_sorted(field.dataType)]
+    ties = [_tie(field) for field in df.schema]
     return spread.sortWithinPartitions(*first, *ties)
 
 
@@ -98,9 +104,21 @@ def _kind(df: DataFrame, parameter: str, name: str) -> types.DataType:
     )
 
 
+def _tie(field: types.StructField) -> Column:
+    if _is_collated(field.dataType):
+        return column(field.name).cast("binary")
+    if _can_be_sorted(field.dataType):
+        return column(field.name)
+    return column(field.name).cast("string")
+
+
+def _is_collated(kind: types.DataType) -> bool:
+    return isinstance(kind, types.StringType) and kind.simpleString() != "string"
+
+
 def _can_be_sorted(kind: types.DataType) -> bool:
     if isinstance(kind, types.StructType):
         return all(_can_be_sorted(field.dataType) for field in kind)
     if isinstance(kind, types.ArrayType):
         return _can_be_sorted(kind.elementType)
-    return isinstance(kind, (*_NAMES, *_TIMES))
+    return isinstance(kind, (*_NAMES, *_TIMES)) and not _is_collated(kind)

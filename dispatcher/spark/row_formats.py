@@ -15,6 +15,11 @@ Rows = Any
 class Format(Protocol):
     """One form of rows."""
 
+    @property
+    def schema(self) -> pa.Schema | None:
+        """Of the rows that were read last."""
+        ...
+
     def read(self, batch: pa.RecordBatch) -> Any:
         """The rows of a record batch, in a form that `part` can take parts of."""
         ...
@@ -45,9 +50,10 @@ class _Listed:
 
     def __init__(self) -> None:
         self._names: list[str] = []
+        self.schema: pa.Schema | None = None
 
     def read(self, batch: pa.RecordBatch) -> list[Any]:
-        self._names = batch.schema.names
+        self._names, self.schema = batch.schema.names, batch.schema
         return self._rows(zip(*map(_values, batch.columns), strict=True))
 
     def _rows(self, rows: Iterable[tuple[Any, ...]]) -> list[Any]:
@@ -102,7 +108,11 @@ class AsRow(_Listed):
 class AsArrow:
     """All rows a pyarrow.RecordBatch."""
 
+    def __init__(self) -> None:
+        self.schema: pa.Schema | None = None
+
     def read(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        self.schema = batch.schema
         return batch
 
     def part(self, rows: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
@@ -113,7 +123,10 @@ class AsArrow:
             return parts[0]
         import pyarrow as pa
 
-        return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+        # One batch, or an error if there is more text than its offsets can count.
+        return pa.RecordBatch.from_struct_array(
+            pa.concat_arrays([part.to_struct_array() for part in parts])
+        )
 
     def chosen(self, rows: pa.RecordBatch, places: Sequence[int]) -> pa.RecordBatch:
         import pyarrow as pa
@@ -135,6 +148,10 @@ class OfMessages:
     def __init__(self, column: str, messages: Format) -> None:
         self._column = column
         self._messages = messages
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        return self._messages.schema
 
     def read(self, batch: pa.RecordBatch) -> list[Any]:
         import pyarrow as pa

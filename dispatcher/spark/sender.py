@@ -41,9 +41,9 @@ class Sender:
         self._keep_ms = round(claim.remember * 2000)
         self._keys = [claim.place.key("fence"), claim.place.key("senders")]
         self._until = 0.0
+        self._lingers = False
         self._problem: SparkSinkError | None = None
         self._posts: queue.SimpleQueue[Acknowledgement | None] = queue.SimpleQueue()
-        self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="dispatcher-ledger", daemon=True)
 
     def __enter__(self) -> Sender:
@@ -63,9 +63,15 @@ class Sender:
     ) -> None:
         self._posts.put(None)
         self._thread.join()
-        with contextlib.suppress(LedgerError):  # then it runs out by itself
-            self._redis.ask(LEAVE, self._keys[1:], *self._me)
+        if not self._lingers:
+            with contextlib.suppress(LedgerError):  # then it runs out by itself
+                self._redis.ask(LEAVE, self._keys[1:], *self._me)
         self._redis.close()
+
+    def linger(self) -> None:
+        """A handler does not return: nobody is to take our place before leave runs out by itself,
+        and this process is gone."""
+        self._lingers = True
 
     def look_up(self, sequences: Sequence[bytes]) -> dict[bytes, Entry]:
         """What is remembered of each of `sequences`."""
@@ -85,15 +91,11 @@ class Sender:
             raise self._problem
         return time.monotonic() < self._until
 
-    def wait_for_leave(self) -> None:
-        """Waits until something may be sent: while the server is away, leave runs out."""
-        with self._changed:
-            while not self.may_begin():
-                self._changed.wait(0.1)
-
     def acknowledge(self, sequence: bytes, entry: Entry) -> Future[None]:
         """Has `entry` written down; done when it is, or cannot be."""
         written: Future[None] = Future()
+        # Whoever waits for it may be cancelled: it is written all the same.
+        written.set_running_or_notify_cancel()
         self._posts.put((sequence, entry, written))
         return written
 
@@ -116,12 +118,10 @@ class Sender:
         return 0.0
 
     def _told(self, status: str, asked: float) -> None:
-        with self._changed:
-            if status == "ok":
-                self._until = asked + self._claim.lease * MARGIN
-            else:
-                self._problem = self._problem or self._meaning(status)
-            self._changed.notify_all()
+        if status == "ok":
+            self._until = asked + self._claim.lease * MARGIN
+        else:
+            self._problem = self._problem or self._meaning(status)
 
     def _meaning(self, status: str) -> SparkSinkError:
         claim = self._claim
@@ -130,6 +130,11 @@ class Sender:
                 f"Redis at {claim.place.where} has lost what query {claim.place.query!r} had sent "
                 f"of micro-batch {claim.batch}: it is sent again from its start. Let Redis keep "
                 "its data (appendonly yes), and evict nothing (maxmemory-policy noeviction)"
+            )
+        if status == "replaced":
+            return SupersededError(
+                f"another attempt at the same part of micro-batch {claim.batch} of query "
+                f"{claim.place.query!r} has sent it, while this one hung: it has stopped"
             )
         return SupersededError(
             f"another run of query {claim.place.query!r} sends by now: this task of micro-batch "
@@ -158,9 +163,7 @@ class Sender:
             else:
                 self._join()
         except SparkSinkError as error:
-            with self._changed:
-                self._problem = self._problem or error
-                self._changed.notify_all()
+            self._problem = self._problem or error
             _settle(posts, error)
         except BaseException as error:
             _settle(posts, error)

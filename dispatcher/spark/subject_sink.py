@@ -160,6 +160,11 @@ class SubjectSink(Sink):
         facts = [f"subject={self._subject}", f"time={self._time}", f"order={self._order}"]
         if self._order == "global":  # there a batch is no range of times
             facts += [f"lane={self._lane}", f"max_batch_size={self._sending.max_batch_size}"]
+            facts += [f"together_within={self._together_within}"]
+            if self._sending.max_batch_cost is not None:
+                facts += [f"max_batch_cost={self._sending.max_batch_cost:g}"]
+                if not callable(self._sending.cost):
+                    facts += [f"cost={self._sending.cost}"]
         return ", ".join(facts)
 
     def _prepare(self, df: DataFrame) -> Prepared:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import time
+import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.batcher import Batcher, State
-from dispatcher.errors import BufferFullError, TooExpensiveError
+from dispatcher.errors import BatchAbandonedError, BufferFullError, TooExpensiveError
+from dispatcher.events import BATCH_ABANDONED
 from dispatcher.operation import Operation
 from dispatcher.spark.claims import Claim
 from dispatcher.spark.cutting import Cut, Unit, name_of, units_of
@@ -87,7 +89,9 @@ class Task:
         self._gating = None if sending.gate is None else Gating(sending.gate, self._format)
         self.sums = Sums()
         checkpoint = job.claim.place.checkpoint if job.claim is not None else ""
-        of = MicroBatchId(job.query, job.batch, checkpoint, job.time_kind)
+        # Rows in no order are not the same ones in a replay: no key may be either.
+        run = "" if job.cut.in_order else uuid.uuid4().hex
+        of = MicroBatchId(job.query, job.batch, checkpoint, job.time_kind, run)
         self._delivery = Delivery(sending, of, self._format, self.sums)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> None:
@@ -108,6 +112,8 @@ class Task:
                 max_operation_time=sending.max_operation_time,
             )
             watcher = self._delivery.watcher(sending)
+            abandoned = self._delivery.abandoned
+            batcher.add_listener(lambda event: abandoned(event.metadata), BATCH_ABANDONED)
             try:
                 self._send_all(batches, batcher, watcher)
             finally:
@@ -136,6 +142,10 @@ class Task:
         while not watcher.wait(LOOK):
             self._delivery.check()
         self._delivery.check()
+        if self.sums.done < self.sums.numbers["rows"]:
+            # An event comes a little later than what it tells of.
+            self._delivery.abandoned(BatchAbandonedError(sending.max_operation_time))
+            self._delivery.check()
 
     def _entries(self, groups: list[Group]) -> dict[bytes, Entry]:
         sender = self._delivery.sender
@@ -146,11 +156,13 @@ class Task:
     def _units(self, group: Group, entries: dict[bytes, Entry]) -> Iterator[Unit]:
         job = self._job
         entry = entries.get(name_of(group.sequence)) or Entry()
+        before = 0 if job.cut.in_order else int(self.sums.numbers["rows"])
         self.sums.add(rows=group.size)
         size = 0
         previous: Unit | None = None
         for unit in units_of(group, job.cut, entry, job.batch, self._costs, self._format):
             size += unit.size
+            unit.start += before
             if job.cut.in_order:
                 unit.previous, previous = previous, unit
             yield unit

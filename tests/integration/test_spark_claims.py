@@ -22,6 +22,7 @@ from dispatcher.spark.ledger import Entry
 from dispatcher.spark.sender import Sender
 from limiters.embedded import EmbeddedRedis
 from tests.servers.proxy import Proxy
+from tests.waiting import until
 
 LEASE = 1.0
 DAY = 86_400.0
@@ -129,6 +130,33 @@ def test_k7_a_second_attempt_at_the_same_part_waits_for_the_first(place: Place) 
     assert found == [Entry(7, 5, None, 1)]
 
 
+def test_k7_an_attempt_that_was_replaced_while_it_hung_does_not_come_back(place: Place) -> None:
+    claim = claimed(place, 7)
+    hung = sender(claim, "3")
+    assert hung._join() == 0  # and does not prolong it
+
+    with sender(claim, "3") as second:  # waits until the other's leave has run out
+        second.acknowledge(b"=a", Entry(7, 5, None, 1)).result()
+    hung._join()
+
+    with pytest.raises(SupersededError, match="another attempt"):
+        hung.may_begin()
+    with sender(claim, "3") as third:
+        assert third.look_up([b"=a"]) == {b"=a": Entry(7, 5, None, 1)}
+
+
+def test_k7_one_whose_place_nobody_took_comes_back(place: Place) -> None:
+    claim = claimed(place, 7)
+    with sender(claim, "3"):
+        pass
+    hung = sender(claim, "3")
+    assert hung._join() == 0
+    time.sleep(LEASE)
+
+    assert hung._join() == 0
+    assert hung.may_begin()
+
+
 def test_a_run_that_was_superseded_can_claim_nothing_more(place: Place) -> None:
     old, new = Run(), Run()
     claimed(place, 7, old)
@@ -200,18 +228,31 @@ def test_where_spark_tells_no_checkpoint_a_batch_that_goes_back_begins_anew(
 
 def test_what_is_silent_is_forgotten_and_what_is_not_is_kept(place: Place) -> None:
     run = Run()
-    with sender(claimed(place, 1, run, remember=0.2)) as first:
+    claim = claimed(place, 1, run, remember=0.2)
+    with sender(claim) as first:
         first.acknowledge(b"=silent", Entry(1, 1, None, 10)).result()
         first.acknowledge(b"=busy", Entry(1, 1, None, 10)).result()
+    finished(claim)
     time.sleep(0.25)
-    with sender(claimed(place, 2, run, remember=0.2)) as second:
+    claim = claimed(place, 2, run, remember=0.2)
+    with sender(claim) as second:
         assert second.look_up([b"=silent"])[b"=silent"].sent_before(2) == 10
         second.acknowledge(b"=busy", Entry(2, 1, 10, 20)).result()
+    finished(claim)
     time.sleep(0.25)
     with sender(claimed(place, 3, run, remember=0.2)) as third:
         found = third.look_up([b"=silent", b"=busy"])
 
     assert found == {b"=silent": Entry(), b"=busy": Entry(2, 1, 10, 20)}
+
+
+def test_k3_what_a_batch_has_sent_is_not_forgotten_before_it_has_ended(place: Place) -> None:
+    with sender(claimed(place, 1, remember=1.5)) as first:
+        first.acknowledge(b"=a", Entry(1, 1, None, 10)).result()
+    for _ in range(3):  # replayed again and again
+        time.sleep(0.6)
+        with sender(claimed(place, 1, remember=0.5)) as again:
+            assert again.look_up([b"=a"])[b"=a"].acknowledged(1) == 1
 
 
 def test_sums_are_added_once_for_each_micro_batch(
@@ -235,7 +276,7 @@ def test_while_redis_is_away_nothing_begins_and_then_it_goes_on(proxy: Proxy) ->
             time.sleep(0.02)
         assert not written.done()
         proxy.accept()
-        mine.wait_for_leave()
+        until(mine.may_begin)
         written.result()
         assert mine.look_up([b"=a"]) == {b"=a": Entry(7, 1, None, 1)}
 
@@ -248,7 +289,7 @@ def test_when_redis_has_lost_everything_it_is_said_and_nothing_is_sent(
         with pytest.raises(LedgerError, match="appendonly yes"):
             mine.acknowledge(b"=a", Entry(7, 1, None, 1)).result()
         with pytest.raises(SparkSinkError):
-            mine.wait_for_leave()
+            mine.may_begin()
 
 
 def test_a_redis_that_is_not_there_is_named_without_its_password() -> None:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from redis import Redis
 from tenacity import stop_after_attempt, wait_fixed
 
+from dispatcher.outcomes import Reject
 from dispatcher.registration import RedisEntityStore, RegistrationGate
 from dispatcher.spark import (
     DeadLetterTable,
@@ -25,7 +26,7 @@ from dispatcher.spark import (
 )
 from dispatcher.timeline import Timeline
 from limiters.embedded import EmbeddedRedis
-from tests.spark.handlers import fail_at, notes, noting, only_rows, take, take_async
+from tests.spark.handlers import fail_at, note, notes, noting, only_rows, take, take_async
 
 Row = tuple[str | None, datetime | None, int]
 
@@ -204,6 +205,55 @@ def test_dead_letters_go_to_a_table_that_spark_reads(
     dead = spark.read.parquet(place).orderBy("n").collect()
     assert [(row.n, row.dead_batch_id) for row in dead] == [(10, 3), (20, 3), (30, 3)]
     assert dead[0].dead_reason == "RuntimeError: row 20 is not liked"
+
+
+def test_dead_letters_of_all_batches_are_of_one_type(
+    spark: SparkSession, sink: Made, tmp_path: Path
+) -> None:
+    place = str(tmp_path / "dead")
+    made = sink("tests.spark.test_subject_sink:refuse", dead_letters=DeadLetterTable(place))
+
+    rows = frame(spark, ROWS).selectExpr(
+        "*",
+        "if(subject = 'a', null, 'x') as words",
+        "if(subject = 'b', 1.5, 12345.5) as money",
+        "cast(n as int) as small",
+        "map('n', n) as map_",
+    )
+    made(rows, 0)
+
+    dead = spark.read.parquet(place)
+    assert dead.schema["money"].dataType == rows.schema["money"].dataType
+    assert {row.n: (row.words, row.small, row.map_) for row in dead.collect()} == {
+        row.n: (row.words, row.n, {"n": row.n}) for row in rows.collect()
+    }
+
+
+def test_k3_rows_that_differ_only_in_what_cannot_be_compared_have_one_order(
+    spark: SparkSession, sink: Made, log: Path
+) -> None:
+    numbers = [(n, {"n": n % 7, "m": n}) for n in range(40)]
+    rows = spark.createDataFrame(numbers, "id long, m map<string, long>").selectExpr(
+        "'a' as subject", "timestamp_seconds(1) as at", "m", "named_struct('m', m) as n"
+    )
+    for parts in (1, 3):
+        sink("tests.spark.test_subject_sink:note_maps", query=f"{log}", ledger=False)(
+            rows.repartition(parts).orderBy(functions.rand(parts)), 0
+        )
+
+    first, second = [one["maps"] for one in notes(log)]
+    assert sorted(first) == sorted(one[1]["m"] for one in numbers)
+    assert first == second
+
+
+def refuse(rows: list[Any]) -> None:
+    """Never takes any."""
+    raise Reject("not wanted")
+
+
+def note_maps(rows: list[Any], context: Any) -> None:
+    """Notes its maps in the file that the query is called."""
+    note(context.query, {"maps": [row["m"]["m"] for row in rows]})
 
 
 def test_dead_letters_go_to_a_timeline_once(
@@ -495,6 +545,7 @@ def test_a_handler_that_executors_cannot_import_fails_before_anything_is_sent(
         ("1 as n, at, 'a' as subjects", "subject='subject' is not a column"),
         ("map('a', 1) as subject, at", "subject='subject' is a map"),
         ("1.5D as subject, at", "subject='subject' is a double"),
+        ("subject collate utf8_lcase as subject, at", "in which texts that differ are the same"),
         ("subject, cast(at as string) as at", "time='at' is a string"),
         ("subject, n", "time='at' is not a column"),
     ],

@@ -130,6 +130,33 @@ def test_k3_a_replay_has_the_same_batches_and_leaves_out_what_was_acknowledged(
     ]
 
 
+@given(some_rows, st.integers(1, 7), st.integers(1, 7), st.data())
+def test_k3_a_replay_with_another_batch_size_sends_no_row_twice_and_leaves_none_out(
+    rows: list[Row], most: int, then: int, data: st.DataObject
+) -> None:
+    before = {name_of(s): Entry(4, 9, None, data.draw(st.integers(0, 12))) for s in "ab"}
+    entries, sent = dict(before), []
+    for _, of_one in itertools.groupby(
+        units(rows, [5], Cut(most), before, batch=5), key=lambda unit: unit.sequence
+    ):
+        mine = list(of_one)
+        for unit in mine[: data.draw(st.integers(0, len(mine)))]:
+            entries[unit.sequence] = unit.entry
+            sent.append(unit)
+
+    sent += units(rows, [7], Cut(then, refuse_late=data.draw(st.booleans())), entries, batch=5)
+
+    for subject in {row[0] for row in rows}:
+        mine = [unit for unit in sent if unit.subject == subject]
+        until = before.get(name_of(subject), Entry()).until or 0
+        ordered = sorted(row for row in rows if row[0] == subject)
+        late = [row for row in ordered if row[1] < until]
+        assert [row for unit in mine for row in unit.rows] == [*late, *ordered[len(late) :]]
+        assert [unit.start for unit in mine] == [
+            sum(one.size for one in mine[:place]) for place in range(len(mine))
+        ]
+
+
 @given(some_rows, some_rows, st.integers(1, 7))
 def test_k1_what_is_older_than_what_was_sent_is_late_and_nothing_else_is(
     earlier: list[Row], rows: list[Row], most: int

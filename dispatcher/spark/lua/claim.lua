@@ -40,7 +40,8 @@ if at[1] and batch < tonumber(at[1]) then
 elseif at[1] and batch == tonumber(at[1]) and at[2] ~= at[1] and at[3] ~= signature then
   return { 'changed', at[3] }
 end
-if now - turned >= tonumber(ARGV[8]) then
+-- Not in the middle of a batch: what is remembered of it must not be older than two turns.
+if now - turned >= tonumber(ARGV[8]) and at[2] == at[1] then
   turn, turned = turn + 1, now
 end
 
@@ -50,5 +51,6 @@ redis.call('HSET', fence, 'claim', claim, 'token', token, 'label', ARGV[7], 'che
 redis.call('HSET', stream, 'batch', batch, 'signature', signature, 'generation', generation,
   'turn', turn, 'turned_ms', turned)
 redis.call('PEXPIRE', stream, ARGV[9])
+redis.call('PEXPIRE', fence, ARGV[9])
 redis.call('ZREMRANGEBYSCORE', senders, '-inf', now)
 return { 'ok', epoch, generation, tostring(turn), others_left(epoch) }

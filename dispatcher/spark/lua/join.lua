@@ -3,7 +3,8 @@
 --
 -- KEYS   fence, senders
 -- ARGV   epoch, slot, id, lease_ms
--- Reply  "ok"; "superseded"; "forgotten": the fence is gone; "wait", ms: another one still sends
+-- Reply  "ok"; "superseded"; "forgotten": the fence is gone; "wait", ms: another one still sends;
+--        "replaced": another one has sent in its place since its own leave ran out
 
 local fence, senders = KEYS[1], KEYS[2]
 local epoch, slot, id = ARGV[1], ARGV[2], ARGV[3]
@@ -19,6 +20,16 @@ if stored ~= epoch then
     redis.call('ZADD', senders, now + ARGV[4], member)
   end
   return { 'superseded' }
+end
+local mine = redis.call('ZSCORE', senders, member)
+if mine and tonumber(mine) <= now then
+  -- Whoever has joined later has a later time, also when it has left.
+  for _, found in ipairs(redis.call('ZRANGEBYSCORE', senders, mine, '+inf')) do
+    local its_epoch, its_slot = string.match(found, '^(%d+)|([^|]*)|')
+    if found ~= member and its_epoch == epoch and its_slot == slot then
+      return { 'replaced' }
+    end
+  end
 end
 local left = longest(senders, function(_, its, other) return its == slot and other ~= id end)
 if left > 0 then

@@ -1,0 +1,182 @@
+"""A task of a sink without Spark: what becomes of rows when a handler misbehaves (laws K2, K3)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dispatcher.spark import BatchFailedError, claims
+from dispatcher.spark.claims import Claim, Place, Run
+from dispatcher.spark.context import Context
+from dispatcher.spark.cutting import Cut
+from dispatcher.spark.groups import Columns
+from dispatcher.spark.sending import Sending
+from dispatcher.spark.sums import NAMES
+from dispatcher.spark.task import Job
+from limiters import LimiterConfig
+from limiters.embedded import EmbeddedRedis
+from limiters.verifier import verify
+from tests.servers.proxy import Proxy
+
+LEASE = 1.0
+IN_ORDER = Columns("subject", "time"), Cut(2)
+IN_NO_ORDER = Columns(None, None), Cut(2, same_subject=False, in_order=False)
+
+released = threading.Event()
+
+
+@pytest.fixture(autouse=True)
+def _released() -> Iterator[None]:
+    released.clear()
+    yield
+    released.set()
+
+
+def claimed(url: str, *, run: Run | None = None) -> Claim:
+    place = Place(url, "test", "orders", "checkpoint")
+    redis = claims.Redis(place, patience=5)
+    try:
+        return (run or Run()).claim(redis, place, 1, signature="s", lease=LEASE, remember=1_000)
+    finally:
+        redis.close()
+
+
+def rows(subject: str = "a", size: int = 6) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(
+        {"subject": [subject] * size, "time": list(range(size)), "n": list(range(size))}
+    )
+
+
+def run(
+    handler: Any, claim: Claim | None, shape: tuple[Columns, Cut] = IN_ORDER, **told: Any
+) -> dict[str, float]:
+    sending = Sending(handler=handler, cost=1.0, rows="dict", **told)
+    job = Job(sending, *shape, "number", "orders", 1, claim)
+    (sums,) = job.run([rows("a"), rows("b")])
+    return {name: sums.column(name)[0].as_py() for name in NAMES}
+
+
+def hangs(batch: list[Any], context: Context) -> None:
+    if batch[0]["n"] == 4:
+        released.wait()
+
+
+def hangs_at_first(batch: list[Any], context: Context) -> None:
+    if batch[0]["n"] == 0:
+        released.wait()
+
+
+async def hangs_on_a_loop(batch: list[Any], context: Context) -> None:
+    if batch[0]["n"] == 4:
+        while not released.is_set():
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("handler", [hangs, hangs_at_first, hangs_on_a_loop])
+@pytest.mark.parametrize("shape", [IN_ORDER, IN_NO_ORDER], ids=["in order", "in no order"])
+def test_k2_a_handler_that_does_not_return_fails_the_task_and_its_rows_are_not_lost(
+    handler: Any, shape: tuple[Columns, Cut]
+) -> None:
+    with pytest.raises(BatchFailedError, match="longer max_operation_time"):
+        run(handler, None, shape, max_operation_time=0.2)
+
+
+def test_k7_nobody_takes_over_at_once_from_a_handler_that_does_not_return(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    with pytest.raises(BatchFailedError):
+        run(hangs, claimed(shared_redis.url), max_operation_time=0.2)
+
+    failed = time.monotonic()
+    claimed(shared_redis.url)
+    assert time.monotonic() - failed > LEASE / 4
+
+
+def test_what_is_cancelled_while_it_is_written_down_harms_nothing_else(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    async def cancels_itself(batch: list[Any], context: Context) -> None:
+        if context.subject == "a" and batch[0]["n"] == 0:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+
+    problems: list[threading.ExceptHookArgs] = []
+    threading.excepthook, before = problems.append, threading.excepthook
+    try:
+        with pytest.raises(BatchFailedError):
+            run(cancels_itself, claimed(shared_redis.url))
+    finally:
+        threading.excepthook = before
+
+    assert not problems
+    again = run(lambda batch: None, claimed(shared_redis.url))
+    assert again["sent_rows"] + again["replayed_rows"] == 12
+
+
+def test_batches_of_rows_in_no_order_have_keys_of_their_own() -> None:
+    keys: list[tuple[str, int]] = []
+
+    def fails_once(batch: list[Any], context: Context) -> None:
+        keys.append((context.key, context.attempt))
+        if len(keys) == 1:
+            raise RuntimeError("once")
+
+    for _ in range(2):
+        run(fails_once, None, IN_NO_ORDER, retry=lambda state: 0.01, max_attempts=2)
+
+    assert len({key for key, _ in keys}) == 12
+    (retried,) = [key for key, attempt in keys if attempt == 2]
+    assert (retried, 1) in keys
+
+
+def test_k2_a_target_for_dead_letters_that_fails_is_asked_again_and_then_the_task_fails() -> None:
+    asked: list[Any] = []
+
+    def refuses(batch: list[Any], context: Context) -> None:
+        raise RuntimeError("no")
+
+    def full(batch: list[Any], context: Context) -> None:
+        asked.append(context.key)
+        raise OSError("disk full")
+
+    with pytest.raises(BatchFailedError, match="disk full"):
+        run(refuses, None, retry=lambda state: 0.01, max_attempts=2, dead_letters=full)
+    assert asked
+
+
+def test_secrets_are_not_in_what_travels() -> None:
+    place = Place("redis://:secret@db", "test", "orders")
+
+    assert "secret" not in repr(place)
+    assert "secret" not in repr(Claim(place, 1, "1", "1", 0, 1.0, 1.0))
+
+
+noted: list[tuple[float, str, float]] = []
+at_the_second: list[Any] = []
+
+
+def notes(batch: list[Any], context: Context) -> None:
+    noted.append((time.monotonic(), "me", float(len(batch))))
+    if len(noted) == 2:
+        at_the_second.pop()()
+
+
+def test_k4_what_was_charged_while_redis_was_away_is_charged_anew(proxy: Proxy) -> None:
+    def away_for_a_while() -> None:
+        proxy.refuse()
+        threading.Timer(2 * LEASE, proxy.accept).start()
+
+    noted.clear()
+    at_the_second.append(away_for_a_while)
+    sums = run(notes, claimed(proxy.url), limiter=LimiterConfig(reserved_capacity=4))
+
+    assert sums["sent_rows"] == 12
+    assert noted[-1][0] - noted[1][0] > LEASE
+    assert verify(noted, 4).holds
