@@ -54,11 +54,15 @@ def rows(subject: str = "a", size: int = 6) -> pa.RecordBatch:
 
 
 def run(
-    handler: Any, claim: Claim | None, shape: tuple[Columns, Cut] = IN_ORDER, **told: Any
+    handler: Any,
+    claim: Claim | None,
+    shape: tuple[Columns, Cut] = IN_ORDER,
+    subjects: str = "ab",
+    **told: Any,
 ) -> dict[str, float]:
     sending = Sending(handler=handler, cost=1.0, rows="dict", **told)
     job = Job(sending, *shape, "number", "orders", 1, claim)
-    (sums,) = job.run([rows("a"), rows("b")])
+    (sums,) = job.run([rows(subject) for subject in subjects])
     return {name: sums.column(name)[0].as_py() for name in NAMES}
 
 
@@ -175,8 +179,9 @@ def test_k4_what_was_charged_while_redis_was_away_is_charged_anew(proxy: Proxy) 
 
     noted.clear()
     at_the_second.append(away_for_a_while)
-    sums = run(notes, claimed(proxy.url), limiter=LimiterConfig(reserved_capacity=4))
+    limiter = LimiterConfig(reserved_capacity=4)
+    sums = run(notes, claimed(proxy.url), subjects="abcdefgh", limiter=limiter)
 
-    assert sums["sent_rows"] == 12
+    assert sums["sent_rows"] == 48
     assert noted[-1][0] - noted[1][0] > LEASE
     assert verify(noted, 4).holds
