@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import enum
 import logging
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +18,7 @@ from dispatcher.batch import CURRENT
 from dispatcher.bell import Bell
 from dispatcher.books import Totals
 from dispatcher.buffer import Buffer
-from dispatcher.engine import Engine, Waiter
+from dispatcher.engine import Engine
 from dispatcher.entrance import Entrance
 from dispatcher.errors import ImproperOrderError
 from dispatcher.events import Event, Listener
@@ -30,6 +28,8 @@ from dispatcher.pause import Pause
 from dispatcher.retry import Wait
 from dispatcher.runners import Runners
 from dispatcher.settings import Settings
+from dispatcher.state import State
+from dispatcher.waiters import Waiter, told_in_time
 from dispatcher.watcher import Watcher
 from limiters.arguments import Seconds, count, optional_count, optional_seconds, seconds
 from limiters.clock import Clock, MonotonicClock
@@ -39,16 +39,6 @@ from limiters.tally import Publication
 
 _log = logging.getLogger("dispatcher")
 _started: weakref.WeakSet[Batcher] = weakref.WeakSet()
-
-
-class State(enum.StrEnum):
-    """A Batcher's life, in this order but for pauses."""
-
-    NEW = "new"
-    RUNNING = "running"
-    PAUSED = "paused"
-    STOPPING = "stopping"
-    STOPPED = "stopped"
 
 
 class Batcher(Entrance):
@@ -351,17 +341,8 @@ class Batcher(Entrance):
         told = threading.Event()
         waiter = Waiter(told.set)
         self._engine.post(ask, waiter, *arguments)
-        deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            while not told.is_set():
-                if self._ended.is_set():
-                    return True
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    return False
-                # The Batcher may end between our post and its last look at the posts.
-                told.wait(1.0 if left is None else min(1.0, left))
-            return True
+            return told_in_time(told, self._ended, timeout)
         finally:
             waiter.gone = True
 

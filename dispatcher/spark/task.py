@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dispatcher.batcher import Batcher, State
+from dispatcher.batcher import Batcher
 from dispatcher.errors import BufferFullError, TooExpensiveError
 from dispatcher.operation import Operation
 from dispatcher.spark.claims import Claim
@@ -27,6 +27,7 @@ from dispatcher.spark.row_formats import FORMATS, Format, OfMessages, Rows
 from dispatcher.spark.sender import Sender
 from dispatcher.spark.sending import Sending
 from dispatcher.spark.sums import Sums
+from dispatcher.state import State
 from dispatcher.watcher import Watcher
 
 if TYPE_CHECKING:
