@@ -18,9 +18,9 @@ from dispatcher import Batcher, Operation, Watcher
 from dispatcher.metrics import instrument
 
 COUNT = 20_000
-AT_ONCE = 10 * COUNT
+AT_ONCE = 2 * COUNT
 """Enough for notes to be sorted by the engine itself, for nobody scrapes."""
-ROUNDS = 120
+ROUNDS = 160
 MOST = 1.03
 
 
