@@ -37,7 +37,7 @@ from limiters.events import CAPACITY, Emitter
 from limiters.limiter import Publisher, RateLimiter
 from limiters.tally import Publication
 
-_log = logging.getLogger("dispatcher")
+_log = logging.getLogger(__name__)
 _started: weakref.WeakSet[Batcher] = weakref.WeakSet()
 
 
@@ -194,7 +194,9 @@ class Batcher(Entrance):
         self.stop(drain=error is None)
         if self.returned:
             _log.warning(
-                "%d operations were not sent; they are in Batcher.returned", len(self.returned)
+                "%d operations were not sent; they are in Batcher.returned",
+                len(self.returned),
+                extra={"happening": "not-sent", "operations": len(self.returned)},
             )
 
     async def __aenter__(self) -> Batcher:
@@ -311,7 +313,8 @@ class Batcher(Entrance):
         except BaseException:
             # Nothing in there should raise, but a limiter or a clock of the user's may. Half
             # alive is worse than stopped: whoever waits is told.
-            _log.critical("the Batcher has failed and is stopped", exc_info=True)
+            facts = {"happening": "batcher-broke"}
+            _log.critical("the Batcher has failed and is stopped", exc_info=True, extra=facts)
             self._buffer.close()
         with contextlib.suppress(Exception):
             engine.give_back()
@@ -328,7 +331,8 @@ class Batcher(Entrance):
             if self._limiter is not None and self._limiter_is_mine:
                 self._limiter.stop()
         except Exception:
-            _log.exception("the limiter could not be stopped")
+            facts = {"happening": "limiter-not-stopped"}
+            _log.exception("the limiter could not be stopped", extra=facts)
         self._emitter.emit(events.SHUTDOWN)
         self._emitter.close()
         self._ended.set()
@@ -381,11 +385,12 @@ def _after_fork_in_child() -> None:
 def _warn_of_what_was_left() -> None:
     for batcher in list(_started):
         running = batcher.state in (State.RUNNING, State.PAUSED) and not batcher._forked
-        if running and batcher.operations_in_buffer:
+        if running and (left := batcher.operations_in_buffer):
             _log.warning(
                 "the process ends and %d operations were not sent: call stop() on the Batcher, "
                 "or use it in a with block",
-                batcher.operations_in_buffer,
+                left,
+                extra={"happening": "not-sent", "operations": left},
             )
 
 

@@ -36,7 +36,7 @@ from dispatcher.watcher import Watcher
 from limiters.limiter import Grant, RateLimiter
 from limiters.window import Spend
 
-_log = logging.getLogger("dispatcher")
+_log = logging.getLogger(__name__)
 
 CRUMBS = 1e-6
 """The share of the capacity by which a sum of fractions may fall short of its last part."""
@@ -365,7 +365,8 @@ class Engine:
         recent = now - self._last_raise < self.settings.max_operation_time
         finding = self.books.audit(busy=bool(self.books.waiting) or recent)
         if finding.message:
-            _log.error("audit failed: %s", finding.message)
+            facts = {"happening": "audit-failed"}
+            _log.error("audit failed: %s", finding.message, extra=facts)
         self.emit(finding.event, 0, finding.message)
 
     def _tell(self) -> None:

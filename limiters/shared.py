@@ -83,13 +83,14 @@ class SharedResource(Resource):
             interval=self._interval,
         )
         self._manager = lease_manager
+        self._name = lease_manager.name if lease_manager else ""
         self._weight = amount("weight", weight)
         self._ramp = ramp_of(ramp)
         super().__init__(clock)
 
     def _begin(self) -> None:
         super()._begin()
-        self._announce = Announcements(self._emitter, self._terms)
+        self._announce = Announcements(self._emitter, self._terms, self._name)
         self._reserved_ledger = WindowLedger(self._reserved, self._terms.period_ms / 1000)
         self._spent_before = 0.0
         """Of the shared capacity, as somebody who was disowned."""
@@ -159,7 +160,7 @@ class SharedResource(Resource):
             worth = self._holdings.settle(now)
             told = self._holdings.told
             return Standing(
-                name=self._manager.name if self._manager else "",
+                name=self._name,
                 shared=worth,
                 reserved=self._reserved,
                 max=self._holdings.terms.capacity + self._reserved,
@@ -323,7 +324,8 @@ class SharedResource(Resource):
     def _leave(self) -> None:
         # Whoever keeps the leases may not answer at all: they run out by themselves.
         if self._asking is not None and not self._asking.end(self._terms.lease_ms / 1000):
-            _log.warning("%r does not answer; stopped without it", self._manager)
+            facts = {"happening": "stopped-without-leases", "limit": self._name}
+            _log.warning("%r does not answer; stopped without it", self._manager, extra=facts)
 
     # The thread that asks.
 
@@ -391,6 +393,7 @@ class SharedResource(Resource):
             return holdings.leave(now, self._untold(read))
 
     def _failed(self, error: Exception) -> None:
-        _log.critical("no shared capacity is asked for any more", exc_info=error)
-        message = f"no shared capacity is asked for any more: {error!r}"
-        self._emitter.emit(events.ERROR, 0, message, error)
+        message = "no shared capacity is asked for any more"
+        facts = {"happening": "asking-broke", "limit": self._name}
+        _log.critical(message, exc_info=error, extra=facts)
+        self._emitter.emit(events.ERROR, 0, f"{message}: {error!r}", error)

@@ -128,7 +128,8 @@ class Watch:
         try:
             labels = {str(name): str(value) for name, value in exemplar(operations).items()}
         except Exception:
-            _log.exception("exemplar raised, and is called no more: %r", exemplar)
+            facts = {"happening": "exemplar-raised"}
+            _log.exception("exemplar raised, and is called no more: %r", exemplar, extra=facts)
             self._exemplar = None
             return
         if sum(map(len, (*labels, *labels.values()))) <= LONGEST_EXEMPLAR:
