@@ -33,8 +33,11 @@ _log = logging.getLogger(__name__)
 PATIENCE = 2.0
 """How many seconds a step towards Redis may take; after the first that fails none follows."""
 
-COMMANDS = "+scan +time +exists"
-"""What its user in Redis must be allowed, beside what limits and topics need."""
+COMMANDS = (
+    "+evalsha +eval +exists +get +hgetall +hmget +hsetnx +info +scan +time +zcard +zcount +zrange "
+    "+zremrangebyscore +hello +auth +ping"
+)
+"""All that its user in Redis must be allowed; none of them changes what others see."""
 
 
 class ClusterCollector(Collector):
