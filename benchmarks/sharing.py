@@ -1,20 +1,24 @@
 """One limit, many processes: what is used, whether a window is over, who gets how much.
 
 Judged from the log that every process writes as each of its callbacks begins, by the clock of
-the machine. LONG=1 runs the case of the seed in full, and takes five minutes.
+the machine. LONG=1 runs the case of the seed in full, and takes five minutes; REPORT=DIR draws
+each case.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from redis import Redis
 
 from benchmarks.figures import Figure
+from dispatcher.report import report
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
 from limiters.leases.messages import Terms
@@ -25,6 +29,8 @@ from tests.processes.plan import Plan
 CAPACITY, FACTOR, COST = 20_000.0, 1_000.0, 10.0
 LEASE, INTERVAL, PERIOD = 2.0, 0.5, 1.0
 LONG = bool(os.environ.get("LONG"))
+REPORT = os.environ.get("REPORT")
+"""A directory, for a page about each case."""
 OPERATIONS = 100_000 if LONG else 20_000
 """For each of the two processes that have work: 100 seconds of it, or 20."""
 
@@ -53,6 +59,9 @@ def _calls(server: EmbeddedRedis) -> int:
 
 def _judged(name: str, log: Sequence[Spent]) -> Iterator[Figure]:
     verdict = verify(log, CAPACITY)
+    if REPORT:
+        file = re.sub(r"\W+", "-", name)
+        report(Path(REPORT) / f"{file}.html", log, CAPACITY, title=name)
     yield Figure(f"{name}: worst second", verdict.worst, "of the limit", at_most=1.0)
     yield Figure(f"{name}: over, of {verdict.windows}", verdict.over, "windows", at_most=0)
 

@@ -1,6 +1,6 @@
 """Operations go in, batches come out: as fast as a shared limit allows, and never faster."""
 
-from dispatcher.batcher import Batcher, State
+from dispatcher.batcher import Batcher
 from dispatcher.errors import (
     AlreadyEnqueuedError,
     BatchAbandonedError,
@@ -19,6 +19,7 @@ from dispatcher.errors import (
 from dispatcher.events import Event, Listener
 from dispatcher.operation import Operation
 from dispatcher.outcomes import Outcome, PartialFailure, Reject, Retry, Throttled
+from dispatcher.state import State
 from dispatcher.watcher import Watcher
 from limiters import LimiterError, ProvisionedResource, RateLimiter
 

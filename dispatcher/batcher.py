@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import enum
 import logging
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +18,7 @@ from dispatcher.batch import CURRENT
 from dispatcher.bell import Bell
 from dispatcher.books import Totals
 from dispatcher.buffer import Buffer
-from dispatcher.engine import Engine, Waiter
+from dispatcher.engine import Engine
 from dispatcher.entrance import Entrance
 from dispatcher.errors import ImproperOrderError
 from dispatcher.events import Event, Listener
@@ -30,6 +28,8 @@ from dispatcher.pause import Pause
 from dispatcher.retry import Wait
 from dispatcher.runners import Runners
 from dispatcher.settings import Settings
+from dispatcher.state import State
+from dispatcher.waiters import Waiter, told_in_time
 from dispatcher.watcher import Watcher
 from limiters.arguments import Seconds, count, optional_count, optional_seconds, seconds
 from limiters.clock import Clock, MonotonicClock
@@ -37,18 +37,8 @@ from limiters.events import CAPACITY, Emitter
 from limiters.limiter import Publisher, RateLimiter
 from limiters.tally import Publication
 
-_log = logging.getLogger("dispatcher")
+_log = logging.getLogger(__name__)
 _started: weakref.WeakSet[Batcher] = weakref.WeakSet()
-
-
-class State(enum.StrEnum):
-    """A Batcher's life, in this order but for pauses."""
-
-    NEW = "new"
-    RUNNING = "running"
-    PAUSED = "paused"
-    STOPPING = "stopping"
-    STOPPED = "stopped"
 
 
 class Batcher(Entrance):
@@ -204,7 +194,9 @@ class Batcher(Entrance):
         self.stop(drain=error is None)
         if self.returned:
             _log.warning(
-                "%d operations were not sent; they are in Batcher.returned", len(self.returned)
+                "%d operations were not sent; they are in Batcher.returned",
+                len(self.returned),
+                extra={"happening": "not-sent", "operations": len(self.returned)},
             )
 
     async def __aenter__(self) -> Batcher:
@@ -321,7 +313,8 @@ class Batcher(Entrance):
         except BaseException:
             # Nothing in there should raise, but a limiter or a clock of the user's may. Half
             # alive is worse than stopped: whoever waits is told.
-            _log.critical("the Batcher has failed and is stopped", exc_info=True)
+            facts = {"happening": "batcher-broke"}
+            _log.critical("the Batcher has failed and is stopped", exc_info=True, extra=facts)
             self._buffer.close()
         with contextlib.suppress(Exception):
             engine.give_back()
@@ -338,7 +331,8 @@ class Batcher(Entrance):
             if self._limiter is not None and self._limiter_is_mine:
                 self._limiter.stop()
         except Exception:
-            _log.exception("the limiter could not be stopped")
+            facts = {"happening": "limiter-not-stopped"}
+            _log.exception("the limiter could not be stopped", extra=facts)
         self._emitter.emit(events.SHUTDOWN)
         self._emitter.close()
         self._ended.set()
@@ -351,17 +345,8 @@ class Batcher(Entrance):
         told = threading.Event()
         waiter = Waiter(told.set)
         self._engine.post(ask, waiter, *arguments)
-        deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            while not told.is_set():
-                if self._ended.is_set():
-                    return True
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    return False
-                # The Batcher may end between our post and its last look at the posts.
-                told.wait(1.0 if left is None else min(1.0, left))
-            return True
+            return told_in_time(told, self._ended, timeout)
         finally:
             waiter.gone = True
 
@@ -400,11 +385,12 @@ def _after_fork_in_child() -> None:
 def _warn_of_what_was_left() -> None:
     for batcher in list(_started):
         running = batcher.state in (State.RUNNING, State.PAUSED) and not batcher._forked
-        if running and batcher.operations_in_buffer:
+        if running and (left := batcher.operations_in_buffer):
             _log.warning(
                 "the process ends and %d operations were not sent: call stop() on the Batcher, "
                 "or use it in a with block",
-                batcher.operations_in_buffer,
+                left,
+                extra={"happening": "not-sent", "operations": left},
             )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import logging
 import math
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +17,7 @@ from dispatcher.batch import CURRENT, Batch, BatchState
 from dispatcher.books import Books
 from dispatcher.buffer import Buffer
 from dispatcher.errors import BatchAbandonedError
+from dispatcher.failure_log import FailureLog
 from dispatcher.lane import Lane
 from dispatcher.lanes import Lanes
 from dispatcher.observed import Observed
@@ -25,8 +25,6 @@ from dispatcher.operation import Operation, cost_of, ticket_of
 from dispatcher.runners import Job, NotStarted, Runners
 from dispatcher.verdict import Verdict, judge
 from dispatcher.watcher import is_async
-
-_log = logging.getLogger("dispatcher")
 
 NO_THREAD_DELAY = 0.1
 """How long work rests for which the system would start no thread."""
@@ -89,6 +87,7 @@ class Endings:
         self._max_operation_time = max_operation_time
         self._clock = clock
         self._observed = observed
+        self._failure_log = FailureLog()
         self._resting: list[_Rest] = []
         self._since: dict[Operation, float] = {}
         self._abandoned: dict[Batch, list[Operation]] = {}
@@ -150,7 +149,7 @@ class Endings:
                 self._books.totals.batches_done += 1
                 self._succeeded(batch.raised_at)
             else:
-                self._report(batch, verdict)
+                self._report(now, batch, verdict)
             if verdict.throttled is not None:
                 self._books.totals.throttled += 1
                 self._pause(now, verdict.throttled.retry_after)
@@ -184,7 +183,7 @@ class Endings:
         for operation in operations:
             operation._where = None
             self._since.pop(operation, None)
-        _log.error("%d operations of %r failed: %s", len(operations), lane.watcher, error)
+        self._failure_log.refused(now, lane.watcher, error, len(operations))
         self._books.totals.failed += len(operations)
         self._hand_over(now, lane, operations, error)
 
@@ -270,7 +269,7 @@ class Endings:
             self._since.pop(operation, None)
         self.given_back += operations
 
-    def _report(self, batch: Batch, verdict: Verdict) -> None:
+    def _report(self, now: float, batch: Batch, verdict: Verdict) -> None:
         error = verdict.error
         failed, again = len(verdict.failed), len(verdict.again)
         self._books.totals.batches_failed += 1
@@ -278,12 +277,16 @@ class Endings:
             f"a batch of {batch.lane.watcher!r} failed: {_said(error)}; operations: "
             f"{len(batch.operations)}, to be tried again: {again}, given up: {failed}"
         )
-        facts = {"operations": len(batch.operations), "again": again, "failed": failed}
-        if verdict.expected:
-            _log.info(text, extra=facts)
-        else:
-            level = logging.ERROR if failed else logging.WARNING
-            _log.log(level, text, exc_info=error, extra=facts)
+        self._failure_log.batch_failed(
+            now,
+            batch.lane.watcher,
+            error,
+            text,
+            operations=len(batch.operations),
+            again=again,
+            failed=failed,
+            expected=verdict.expected,
+        )
         self._emit(events.BATCH_FAILED, failed + again, text, error)
 
     # Batches that take too long.
@@ -292,7 +295,7 @@ class Endings:
         for batch in [one for one in self._books.inflight if one.deadline <= now]:
             self._abandon(now, batch)
         for handing in [one for one in self._handing_over if one.deadline <= now]:
-            _log.error("on_failure of %r does not return", handing.lane.watcher)
+            self._failure_log.on_failure_hangs(now, handing.lane.watcher)
             self._handed_over(now, handing, None)
         deadlines = [one.deadline for one in self._books.inflight]
         deadlines += [one.deadline for one in self._handing_over]
@@ -308,8 +311,7 @@ class Endings:
         else:
             verdict = Verdict(requeued=list(batch.requeued), error=error)
             self._books.totals.abandoned += len(batch.operations) - len(verdict.requeued)
-        facts = {"operations": len(batch.operations)}
-        _log.error("a batch of %r is abandoned: %s", watcher, error, extra=facts)
+        self._failure_log.batch_abandoned(now, watcher, error, len(batch.operations))
         self._emit(events.BATCH_ABANDONED, len(batch.operations), str(error), error)
         back = self._conclude(now, batch, BatchState.ABANDONED, verdict)
         # Those with a key wait for the callback to return; until then it holds the key.
@@ -366,7 +368,7 @@ class Endings:
 
     def _handed_over(self, now: float, handing: _HandOver, error: BaseException | None) -> None:
         if error is not None:
-            _log.error("on_failure of %r raised", handing.lane.watcher, exc_info=error)
+            self._failure_log.on_failure_raised(now, handing.lane.watcher, error)
         if handing in self._handing_over:
             self._handing_over.remove(handing)
             self._ended_failed(handing.lane, handing.operations)

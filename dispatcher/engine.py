@@ -7,7 +7,6 @@ it in two ways: operations through the buffer's inbox, everything else as a `pos
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 from collections import deque
@@ -23,6 +22,7 @@ from dispatcher.buffer import Buffer, Chunk
 from dispatcher.demand import Demand
 from dispatcher.endings import Endings
 from dispatcher.errors import TooExpensiveError
+from dispatcher.flush_grid import FlushGrid
 from dispatcher.lane import Lane
 from dispatcher.lanes import LaneQueue, Lanes
 from dispatcher.observed import Observed
@@ -31,27 +31,18 @@ from dispatcher.pause import Pause
 from dispatcher.planner import Allowance, Plan, Slots, Unlimited, plan
 from dispatcher.runners import Job, Runners
 from dispatcher.settings import Settings
+from dispatcher.waiters import Waiter, Waiters
 from dispatcher.watcher import Watcher
 from limiters.limiter import Grant, RateLimiter
 from limiters.window import Spend
 
-_log = logging.getLogger("dispatcher")
+_log = logging.getLogger(__name__)
 
 CRUMBS = 1e-6
 """The share of the capacity by which a sum of fractions may fall short of its last part."""
 
 SHORTEST_WAIT = 0.001
 """The soonest to look again for budget."""
-
-
-class Waiter:
-    """Somebody who waits for the engine. `tell` is called once, unless they have gone."""
-
-    __slots__ = ("gone", "tell")
-
-    def __init__(self, tell: Callable[[], object]) -> None:
-        self.tell = tell
-        self.gone = False
 
 
 class Engine:
@@ -107,10 +98,10 @@ class Engine:
         self.finished = False
         """Whether it was stopped and nothing is in flight any more."""
         self._stopping = False
-        self._drains: list[Waiter] = []
-        self._idlers: list[tuple[Waiter, Watcher]] = []
+        self._waiters = Waiters(self.lanes)
 
-        self._began: float | None = None
+        self._begun = False
+        self._grid = FlushGrid(settings.flush_interval)
         self._newest = -1
         self._due: float = -1
         """The last ticket that need not wait for company."""
@@ -120,7 +111,6 @@ class Engine:
         self._crowded = False
         """Whether something waits for a slot."""
         self._last_raise = -math.inf
-        self._next_flush = math.inf
         self._next_audit = math.inf
 
     def post(self, function: Callable[..., None], *arguments: Any) -> None:
@@ -130,8 +120,9 @@ class Engine:
 
     def turn(self, now: float) -> float:
         """Does what is due; when to turn again, at the latest."""
-        if self._began is None:
-            self._began = now
+        if not self._begun:
+            self._begun = True
+            self._grid.begin(now)
             self._next_audit = now + self.settings.audit_interval
         posts = [self._posts.popleft() for _ in range(len(self._posts))]
         waited = self.books.waiting > 0
@@ -175,11 +166,11 @@ class Engine:
 
     def await_drained(self, now: float, waiter: Waiter) -> None:
         """Tells `waiter` when nothing is left. Until then nothing waits for company."""
-        self._drains.append(waiter)
+        self._waiters.drains.append(waiter)
 
     def await_idle(self, now: float, waiter: Waiter, watcher: Watcher) -> None:
         """Tells `waiter` when nothing of `watcher` is left."""
-        self._idlers.append((waiter, watcher))
+        self._waiters.add_idler(waiter, watcher)
 
     def pause_and_tell(self, now: float, waiter: Waiter, length: float | None) -> None:
         """Pauses, and tells `waiter`: from now on nothing is raised."""
@@ -203,8 +194,7 @@ class Engine:
         for _, arguments in self._posts:
             if arguments and isinstance(arguments[0], Waiter):
                 arguments[0].tell()
-        for waiter in itertools.chain(self._drains, (one for one, _ in self._idlers)):
-            waiter.tell()
+        self._waiters.close()
         self.runners.close()
 
     # Coming in.
@@ -261,10 +251,10 @@ class Engine:
     def _flush(self, now: float) -> None:
         gathering, self._wanted = self._wanted or 0.0, None
         self._crowded = False
-        tick = now >= self._next_flush
+        tick = self._grid.due(now)
         asked, self._flush_asked = self._flush_asked, False
         full = self.books.waiting >= self.buffer.size
-        if tick or asked or full or self._drains:
+        if tick or asked or full or self._waiters.drains:
             self._due = self._newest
         if not (self.lanes.ready or asked):
             return
@@ -375,26 +365,18 @@ class Engine:
         recent = now - self._last_raise < self.settings.max_operation_time
         finding = self.books.audit(busy=bool(self.books.waiting) or recent)
         if finding.message:
-            _log.error("audit failed: %s", finding.message)
+            facts = {"happening": "audit-failed"}
+            _log.error("audit failed: %s", finding.message, extra=facts)
         self.emit(finding.event, 0, finding.message)
 
     def _tell(self) -> None:
-        if self._idlers:
-            for waiter, watcher in self._idlers:
-                if not waiter.gone and self.lanes.is_idle(watcher):
-                    waiter.tell()
-                    waiter.gone = True
-            self._idlers = [one for one in self._idlers if not one[0].gone]
-        if not (self._drains or self._stopping):
+        self._waiters.tell_idlers()
+        if not (self._waiters.drains or self._stopping):
             return
         books = self.books
-        if books.waiting or books.inflight or self.endings.pending or self.buffer.inbox:
-            self._drains = [waiter for waiter in self._drains if not waiter.gone]
-            return
-        for waiter in self._drains:
-            waiter.tell()
-        self._drains = []
-        self.finished = self._stopping
+        left = books.waiting or books.inflight or self.endings.pending or self.buffer.inbox
+        self._waiters.tell_drains(drained=not left)
+        self.finished = self._stopping and not left
 
     def _next_turn(self, now: float) -> float:
         times = [self.endings.next_look(now)]
@@ -409,18 +391,9 @@ class Engine:
                 times.append(max(ready, now + SHORTEST_WAIT))
             elif not self._crowded:
                 ticket = self._newest + self.lanes.missing
-            self._schedule_flush(now)
-            times.append(self._next_flush)
+            waits = bool(self.lanes.ready) and self._newest > self._due
+            self._grid.schedule(now, waits=waits)
+            times.append(self._grid.next)
         if not self.buffer.look_at(ticket):
             return now
         return min(times)
-
-    def _schedule_flush(self, now: float) -> None:
-        """The next point of the flush grid, if anything waits for it."""
-        if not self.lanes.ready or self._newest <= self._due:
-            self._next_flush = math.inf
-        elif not now < self._next_flush < math.inf:
-            assert self._began is not None
-            interval = self.settings.flush_interval
-            passed = math.floor((now - self._began) / interval)
-            self._next_flush = self._began + (passed + 1) * interval

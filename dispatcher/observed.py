@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from dispatcher.batch import Batch
 
-_log = logging.getLogger("dispatcher")
+_log = logging.getLogger(__name__)
 
 
 class Observer(Protocol):
@@ -65,5 +65,6 @@ class Observed:
                 self._forget(one)
 
     def _forget(self, observer: Observer) -> None:
-        _log.exception("an observer raised, and is told nothing more: %r", observer)
+        facts = {"happening": "observer-raised"}
+        _log.exception("an observer raised, and is told nothing more: %r", observer, extra=facts)
         self.observers = tuple(one for one in self.observers if one is not observer)

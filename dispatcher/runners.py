@@ -16,6 +16,8 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
 
+from limiters.damper import Damper, and_before
+
 _log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 10.0
@@ -260,6 +262,7 @@ class Runners:
         self._threads = Threads(name)
         self._loop = Loop(name)
         self._most_threads = self.MOST_THREADS
+        self._damper = Damper(most=1)
         self.threads_used = 0
 
     @property
@@ -275,11 +278,24 @@ class Runners:
         try:
             self._threads.start(job)
         except RuntimeError:
-            _log.warning("the system starts no thread beside %d others", self.threads_used)
+            self._complain()
             self._most_threads = max(1, self.threads_used)
             return False
         self.threads_used += 1
         return True
+
+    def _complain(self) -> None:
+        left_out = self._damper.left_out("no-thread")
+        if left_out is not None:
+            _log.warning(
+                "the system starts no thread beside %d others%s",
+                *(self.threads_used, and_before(left_out)),
+                extra={
+                    "happening": "no-thread",
+                    "threads": self.threads_used,
+                    "left_out": left_out,
+                },
+            )
 
     def ended(self, *, on_loop: bool) -> None:
         """A job that was started has come back. What the system refused before, it may give

@@ -11,7 +11,7 @@ from limiters.leases import ranges
 from limiters.leases.messages import Reply, Terms, partitions_of
 from limiters.leases.ranges import Ranges
 
-_log = logging.getLogger("limiters.shared")
+_log = logging.getLogger(__name__)
 
 MOST_TOLD = 5
 """How many different messages are told while the lease manager does not answer."""
@@ -20,9 +20,10 @@ MOST_TOLD = 5
 class Announcements:
     """One event when something changes, none while it stays. Used by one thread."""
 
-    def __init__(self, emitter: Emitter, terms: Terms) -> None:
+    def __init__(self, emitter: Emitter, terms: Terms, limit: str = "") -> None:
         self._emit = emitter.emit
         self._own = terms
+        self._limit = limit
         self._version = 0
         self._capacity: float | None = None
         self._connected: bool | None = None
@@ -57,7 +58,15 @@ class Announcements:
             self._emit(events.DISCONNECTED, 0, message, error)
         if message not in self._troubles and len(self._troubles) < MOST_TOLD:
             self._troubles.add(message)
-            _log.warning("no shared capacity but what is still held: %s", message)
+            _log.warning(
+                "no shared capacity but what is still held: %s",
+                message,
+                extra={
+                    "happening": "leases-away",
+                    "limit": self._limit,
+                    "error": type(error).__name__,
+                },
+            )
             self._emit(events.ERROR, 0, message, error)
 
     def reply(self, reply: Reply, news: News) -> None:
@@ -65,11 +74,14 @@ class Announcements:
         self._troubles.clear()
         if not self._connected:
             if self._connected is False:
-                _log.warning("the lease manager answers again: shared capacity is asked for")
+                _log.warning(
+                    "the lease manager answers again: shared capacity is asked for",
+                    extra={"happening": "leases-back", "limit": self._limit},
+                )
             self._connected = True
             self._emit(events.CONNECTED)
         if news.disowned:
-            self._trouble_with("somebody else used the same identity; taking a new one")
+            self._trouble_with("disowned", "somebody else used the same identity; taking a new one")
             return
         self._quarantine(reply)
         if not self._provisioned:
@@ -77,7 +89,15 @@ class Announcements:
             self._provision(reply)
             self._compare(reply.terms)
         elif reply.terms.version != self._version:
-            _log.info("the shared capacity was changed to %g", reply.terms.capacity)
+            _log.info(
+                "the shared capacity was changed to %g",
+                reply.terms.capacity,
+                extra={
+                    "happening": "capacity-changed",
+                    "limit": self._limit,
+                    "capacity": reply.terms.capacity,
+                },
+            )
         self._version = reply.terms.version
         for index in ranges.indexes(news.gained):
             self._emit(events.ALLOCATED, index)
@@ -86,8 +106,9 @@ class Announcements:
             self._emit(events.FAILED, news.missing)
         if reply.evicted and not self._evicted:
             self._trouble_with(
+                "evicted",
                 "this instance was evicted by an operator: it gets no shared capacity any more; "
-                "restart it to take part again"
+                "restart it to take part again",
             )
         self._evicted = reply.evicted
 
@@ -110,6 +131,11 @@ class Announcements:
                 "run out",
                 why,
                 reply.quarantine_ms / 1000,
+                extra={
+                    "happening": "quarantine",
+                    "limit": self._limit,
+                    "seconds": reply.quarantine_ms / 1000,
+                },
             )
         self._certain = certain
 
@@ -125,8 +151,8 @@ class Announcements:
             if theirs != own
         ]
         if different:
-            self._trouble_with(f"following what is stored: {', '.join(different)}")
+            self._trouble_with("other-terms", f"following what is stored: {', '.join(different)}")
 
-    def _trouble_with(self, message: str) -> None:
-        _log.warning("%s", message)
+    def _trouble_with(self, happening: str, message: str) -> None:
+        _log.warning("%s", message, extra={"happening": happening, "limit": self._limit})
         self._emit(events.ERROR, 0, message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 SECONDS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
@@ -34,6 +34,19 @@ class Distribution:
         """One of them."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
+
+    def note_all(self, values: Sequence[float]) -> None:
+        """Each of them."""
+        bounds, counts = self.bounds, self.counts
+        for value in values:
+            counts[bisect_left(bounds, value)] += 1
+        self.sum += sum(values)
+
+    def note_counted(self, values: Mapping[float, int]) -> None:
+        """Each as often as it says."""
+        for value, count in values.items():
+            self.counts[bisect_left(self.bounds, value)] += count
+            self.sum += value * count
 
     def note_spread(self, low: float, high: float, count: int) -> None:
         """So many, evenly from `low` to `high`."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from limiters.arguments import function
+from limiters.damper import Damper, and_before
 
 _log = logging.getLogger(__name__)
 
@@ -99,6 +100,7 @@ class Emitter:
         self._waiting: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lost = 0
+        self._damper = Damper()
 
     def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
         """Calls `fn(event)` for the events named, or for all of them if none is."""
@@ -150,10 +152,27 @@ class Emitter:
                     self._call(listener, event)
             if self._lost:
                 lost, self._lost = self._lost, 0
-                _log.warning("%s: slow listeners, %d events were not delivered", self._owner, lost)
+                facts = {"happening": "events-lost", "owner": self._owner, "events": lost}
+                _log.warning(
+                    "%s: slow listeners, %d events were not delivered",
+                    *(self._owner, lost),
+                    extra=facts,
+                )
 
     def _call(self, listener: Listener, event: Event) -> None:
         try:
             listener.fn(event)
-        except BaseException:  # it must not end the thread that serves the others
-            _log.exception("%s: a listener of %r raised", self._owner, event.name)
+        except BaseException as error:  # it must not end the thread that serves the others
+            left_out = self._damper.left_out((event.name, type(error)))
+            if left_out is not None:
+                _log.exception(
+                    "%s: a listener of %r raised%s",
+                    *(self._owner, event.name, and_before(left_out)),
+                    extra={
+                        "happening": "listener-raised",
+                        "owner": self._owner,
+                        "event": event.name,
+                        "error": type(error).__name__,
+                        "left_out": left_out,
+                    },
+                )

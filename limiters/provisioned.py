@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import threading
-import weakref
-from collections.abc import Callable
-
 from limiters import events
 from limiters.arguments import Seconds, amount, seconds
-from limiters.clock import Clock, MonotonicClock
-from limiters.errors import ImproperOrderError
-from limiters.events import Emitter, Event, Listener
-from limiters.line import Line
+from limiters.clock import Clock
+from limiters.resource import Resource
 from limiters.standing import Standing
-from limiters.turns import GRACE, Turns
+from limiters.turns import GRACE
 from limiters.window import Spend, WindowLedger
 
-_all: weakref.WeakSet[ProvisionedResource] = weakref.WeakSet()
 
-
-class ProvisionedResource:
+class ProvisionedResource(Resource):
     """Never more than `max_capacity` in any `period`, by whatever Batchers share it.
 
     It knows no other process: several of them need a shared limit instead. In a forked child
@@ -36,20 +27,12 @@ class ProvisionedResource:
         self, max_capacity: float, *, period: Seconds = 1.0, clock: Clock | None = None
     ) -> None:
         self._max_capacity = amount("max_capacity", max_capacity)
-        self._clock = clock or MonotonicClock()
         self._period = seconds("period", period)
-        self._begin()
-        _all.add(self)
+        super().__init__(clock)
 
     def _begin(self) -> None:
+        super()._begin()
         self._ledger = WindowLedger(self._max_capacity, self._period)
-        self._lock = threading.Lock()
-        self._turns = Turns()
-        self._emitter = Emitter(type(self).__name__, events.LIMITER_EVENTS)
-        self._demands: dict[object, float] = {}
-        self._line = Line(self, self._clock)
-        self._started = False
-        self._stopped = False
 
     def __repr__(self) -> str:
         return f"ProvisionedResource({self._max_capacity:g}, period={self._ledger.period:g})"
@@ -74,11 +57,6 @@ class ProvisionedResource:
         """What may go at once after a rest."""
         return self._ledger.burst(self._clock.now())
 
-    @property
-    def started(self) -> bool:
-        """Whether `start` was called, and `stop` was not."""
-        return self._started and not self._stopped
-
     def standing(self) -> Standing:
         """What it allows, what waits, what was spent."""
         with self._lock:
@@ -91,29 +69,12 @@ class ProvisionedResource:
                 spent_reserved=self._ledger.total(),
             )
 
-    def start(self) -> None:
-        """Announces the capacity. A Batcher starts a limiter that nobody started."""
-        with self._lock:
-            if self._started:
-                raise ImproperOrderError(
-                    "this limiter was already started; make a new one to start over"
-                )
-            self._started = True
-        self._emitter.emit(events.PROVISION_START)
+    def _provision(self) -> None:
         self._emitter.emit(events.PROVISION_DONE)
         self._emitter.emit(events.CAPACITY, self._max_capacity)
 
-    def stop(self) -> None:
-        """Raises `shutdown` and ends its listeners. Again is no error."""
-        with self._lock:
-            if not self._started:
-                raise ImproperOrderError("this limiter was never started; call start() first")
-            if self._stopped:
-                return
-            self._stopped = True
-        self._line.wake()
-        self._emitter.emit(events.SHUTDOWN)
-        self._emitter.close()
+    def _leave(self) -> None:
+        pass  # nothing was taken from anybody
 
     def set_capacity(self, capacity: float) -> None:
         """Changes the limit from now on; what was spent under the old one still counts."""
@@ -156,22 +117,6 @@ class ProvisionedResource:
         with self._lock:
             return self._ledger.ready_at(cost, self._clock.now())
 
-    def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
-        """Calls `fn(event)` for the events named, or for all of them."""
-        return self._emitter.add_listener(fn, *names)
-
-    def acquire(self, cost: float, timeout: Seconds | None = None) -> bool:
-        """Waits until `cost` may be spent, and spends it; False if that took too long.
-
-        First come first served. Raises TooExpensiveError for what could never be had, and
-        LimiterStoppedError if the limiter is stopped meanwhile. Thread-safe.
-        """
-        return self._line.acquire(cost, timeout)
-
-    async def acquire_async(self, cost: float, timeout: Seconds | None = None) -> bool:
-        """The same for coroutines."""
-        return await self._line.acquire_async(cost, timeout)
-
     def charge(self, cost: float) -> Spend:
         """Charges `cost` of what a grant holds."""
         with self._lock:
@@ -181,13 +126,6 @@ class ProvisionedResource:
         """Takes back what a grant did not spend."""
         with self._lock:
             self._ledger.release(unused)
-
-    def __enter__(self) -> ProvisionedResource:
-        self.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.stop()
 
 
 class ProvisionedGrant:
@@ -207,12 +145,3 @@ class ProvisionedGrant:
         """Gives back what was not spent."""
         unused, self._unused = self._unused, 0.0
         self._limiter.give_back(unused)
-
-
-def _begin_in_child() -> None:
-    # Locks may be held, and capacity set aside, by threads that stayed in the parent.
-    for limiter in list(_all):
-        limiter._begin()
-
-
-os.register_at_fork(after_in_child=_begin_in_child)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import threading
 import uuid
-import weakref
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -16,33 +13,26 @@ from limiters import events
 from limiters.announcements import Announcements
 from limiters.arguments import Seconds, amount, seconds
 from limiters.asking import Asking
-from limiters.clock import Clock, MonotonicClock
+from limiters.clock import Clock
 from limiters.distribution import SECONDS, Distribution
-from limiters.errors import (
-    ImproperOrderError,
-    LeaseManagerError,
-    SharedCapacityNotProvisionedError,
-)
-from limiters.events import Emitter, Event, Listener
+from limiters.errors import LeaseManagerError, SharedCapacityNotProvisionedError
 from limiters.holdings import Holdings
 from limiters.leases import ranges
 from limiters.leases.manager import LeaseManager
-from limiters.leases.messages import Reply, Request, Terms, check_partitions, period_seconds
-from limiters.line import Line
+from limiters.leases.messages import Reply, Request, Terms, check_partitions
 from limiters.purse import Purse
-from limiters.shared_arguments import FEWEST_INTERVALS, check_manager, ramp_of
+from limiters.resource import Resource
+from limiters.shared_arguments import ramp_of, terms_of
 from limiters.shared_grant import SharedGrant
 from limiters.standing import Standing
 from limiters.tally import Publication, Source, Tally
-from limiters.turns import GRACE, Turns
+from limiters.turns import GRACE
 from limiters.window import ROUNDING, WindowLedger
 
 _log = logging.getLogger(__name__)
 
-_all: weakref.WeakSet[SharedResource] = weakref.WeakSet()
 
-
-class SharedResource:
+class SharedResource(Resource):
     """A capacity of its own, and a share of one that all instances of a limit have together.
 
     * `shared_capacity`: what all may spend together in one `period`, and `factor`: what one of
@@ -65,6 +55,8 @@ class SharedResource:
     True
     """
 
+    EVENTS = events.SHARED_EVENTS
+
     def __init__(
         self,
         *,
@@ -82,27 +74,23 @@ class SharedResource:
         self._reserved = amount("reserved_capacity", reserved_capacity, zero=True)
         factor = amount("factor", factor)
         self._interval = seconds("max_interval", max_interval)
-        period = period_seconds(period)
-        self._weight = amount("weight", weight)
-        self._ramp = ramp_of(ramp)
-        check_manager(
-            lease_manager, shared=shared, reserved=self._reserved, interval=self._interval
+        self._terms = terms_of(
+            lease_manager,
+            shared=shared,
+            factor=factor,
+            reserved=self._reserved,
+            period=period,
+            interval=self._interval,
         )
         self._manager = lease_manager
-        lease = lease_manager.lease_time if lease_manager else self._interval * FEWEST_INTERVALS
-        self._terms = Terms(shared, factor, round(period * 1000), round(lease * 1000))
-        check_partitions(self._terms)
-        self._clock = clock or MonotonicClock()
-        self._begin()
-        _all.add(self)
+        self._name = lease_manager.name if lease_manager else ""
+        self._weight = amount("weight", weight)
+        self._ramp = ramp_of(ramp)
+        super().__init__(clock)
 
     def _begin(self) -> None:
-        self._lock = threading.Lock()
-        self._emitter = Emitter(type(self).__name__, events.SHARED_EVENTS)
-        self._announce = Announcements(self._emitter, self._terms)
-        self._line = Line(self, self._clock)
-        self._turns = Turns()
-        self._demands: dict[object, float] = {}
+        super()._begin()
+        self._announce = Announcements(self._emitter, self._terms, self._name)
         self._reserved_ledger = WindowLedger(self._reserved, self._terms.period_ms / 1000)
         self._spent_before = 0.0
         """Of the shared capacity, as somebody who was disowned."""
@@ -112,7 +100,7 @@ class SharedResource:
         self._tally = Tally()
         self._wakes_at = -1.0
         self._asking: Asking | None = None
-        self._started = self._stopped = self._evicted = False
+        self._evicted = False
 
     def _begin_holdings(self, terms: Terms) -> None:
         """Takes part as somebody who was never heard of; what is reserved goes on."""
@@ -170,11 +158,6 @@ class SharedResource:
             now = self._clock.now()
             return self._purse.reserved.burst(now) + self._holdings.burst(now)
 
-    @property
-    def started(self) -> bool:
-        """Whether `start` was called, and `stop` was not."""
-        return self._started and not self._stopped
-
     def standing(self) -> Standing:
         """What it holds, wants and has spent."""
         with self._lock:
@@ -182,7 +165,7 @@ class SharedResource:
             worth = self._holdings.settle(now)
             told = self._holdings.told
             return Standing(
-                name=self._manager.name if self._manager else "",
+                name=self._name,
                 shared=worth,
                 reserved=self._reserved,
                 max=self._holdings.terms.capacity + self._reserved,
@@ -196,10 +179,6 @@ class SharedResource:
                 sync_failures=self._sync_failures,
                 sync_seconds=self._sync_seconds.copy(),
             )
-
-    def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
-        """Calls `fn(event)` for the events named, or for all of them."""
-        return self._emitter.add_listener(fn, *names)
 
     # Asking for capacity.
 
@@ -262,18 +241,6 @@ class SharedResource:
         if self._lacks(cost):
             return now + self._interval
         return self._purse.ready_at(cost, now)
-
-    def acquire(self, cost: float, timeout: Seconds | None = None) -> bool:
-        """Waits until `cost` may be spent, and spends it; False if that took too long.
-
-        First come first served. Raises TooExpensiveError for what could never be had, and
-        LimiterStoppedError if the limiter is stopped meanwhile. Thread-safe.
-        """
-        return self._line.acquire(cost, timeout)
-
-    async def acquire_async(self, cost: float, timeout: Seconds | None = None) -> bool:
-        """The same for coroutines."""
-        return await self._line.acquire_async(cost, timeout)
 
     def _want(self, now: float) -> None:
         """Tells the holdings what is wanted of the shared capacity; wakes who has to ask."""
@@ -346,18 +313,7 @@ class SharedResource:
 
     # Its life.
 
-    def start(self) -> None:
-        """Begins to hold capacity. Returns at once: `provision-done` says when it is there.
-
-        A Batcher starts a limiter that nobody started.
-        """
-        with self._lock:
-            if self._started:
-                raise ImproperOrderError(
-                    "this limiter was already started; make a new one to start over"
-                )
-            self._started = True
-        self._emitter.emit(events.PROVISION_START)
+    def _provision(self) -> None:
         self._announce.capacity(self._reserved)
         if self._manager is None:
             self._emitter.emit(events.PROVISION_DONE)
@@ -370,27 +326,11 @@ class SharedResource:
         )
         self._asking.start()
 
-    def stop(self) -> None:
-        """Gives back what it holds, raises `shutdown`, ends its listeners. Again is no error."""
-        with self._lock:
-            if not self._started:
-                raise ImproperOrderError("this limiter was never started; call start() first")
-            if self._stopped:
-                return
-            self._stopped = True
-        self._line.wake()
+    def _leave(self) -> None:
         # Whoever keeps the leases may not answer at all: they run out by themselves.
         if self._asking is not None and not self._asking.end(self._terms.lease_ms / 1000):
-            _log.warning("%r does not answer; stopped without it", self._manager)
-        self._emitter.emit(events.SHUTDOWN)
-        self._emitter.close()
-
-    def __enter__(self) -> SharedResource:
-        self.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.stop()
+            facts = {"happening": "stopped-without-leases", "limit": self._name}
+            _log.warning("%r does not answer; stopped without it", self._manager, extra=facts)
 
     # The thread that asks.
 
@@ -458,15 +398,7 @@ class SharedResource:
             return holdings.leave(now, self._untold(read))
 
     def _failed(self, error: Exception) -> None:
-        _log.critical("no shared capacity is asked for any more", exc_info=error)
-        message = f"no shared capacity is asked for any more: {error!r}"
-        self._emitter.emit(events.ERROR, 0, message, error)
-
-
-def _begin_in_child() -> None:
-    # Locks may be held by threads that stayed in the parent, and the leases are the parent's.
-    for limiter in list(_all):
-        limiter._begin()
-
-
-os.register_at_fork(after_in_child=_begin_in_child)
+        message = "no shared capacity is asked for any more"
+        facts = {"happening": "asking-broke", "limit": self._name}
+        _log.critical(message, exc_info=error, extra=facts)
+        self._emitter.emit(events.ERROR, 0, f"{message}: {error!r}", error)

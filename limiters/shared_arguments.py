@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from limiters.arguments import Seconds, amount, seconds
 from limiters.leases.manager import LeaseManager
+from limiters.leases.messages import Terms, check_partitions, period_seconds
 
 FEWEST_INTERVALS = 4
 """How many sync intervals a lease lasts at least (law C5 and the rest of them rely on it)."""
@@ -16,6 +17,24 @@ def ramp_of(value: tuple[float, Seconds] | None) -> float | None:
     if not isinstance(value, tuple) or len(value) != 2:
         raise ValueError(f"ramp must be (how much, over how many seconds), not {value!r}")
     return amount("ramp", value[0]) / seconds("ramp", value[1])
+
+
+def terms_of(
+    manager: LeaseManager | None,
+    *,
+    shared: float,
+    factor: float,
+    reserved: float,
+    period: Seconds,
+    interval: float,
+) -> Terms:
+    """The terms under which an instance would make the limit, were it the first to come."""
+    period = period_seconds(period)
+    check_manager(manager, shared=shared, reserved=reserved, interval=interval)
+    lease = manager.lease_time if manager else interval * FEWEST_INTERVALS
+    terms = Terms(shared, factor, round(period * 1000), round(lease * 1000))
+    check_partitions(terms)
+    return terms
 
 
 def check_manager(

@@ -28,7 +28,10 @@ class Publication:
             said = self._source()
             self._last = tuple(float(said.get(name, 0.0)) for name in COUNTERS)
         except Exception:
-            _log.exception("a source of totals raised, and is asked no more: %r", self._source)
+            facts = {"happening": "totals-source-raised"}
+            _log.exception(
+                "a source of totals raised, and is asked no more: %r", self._source, extra=facts
+            )
             self._tally.end(self)
         return self._last
 

@@ -29,7 +29,7 @@ from dispatcher.errors import BatcherStoppedError, BufferFullError
 from dispatcher.operation import Operation
 from dispatcher.watcher import Watcher
 
-_log = logging.getLogger("dispatcher")
+_log = logging.getLogger(__name__)
 _AGAIN = object()
 """Instead of a post: there is none, but something that may go."""
 
@@ -153,7 +153,8 @@ class SentBySubject:
                     break
         except BaseException:
             # Nothing in there should raise; but nobody must wait for a thread that is gone.
-            _log.critical("a SubjectSender has failed and is closed", exc_info=True)
+            facts = {"happening": "driver-broke"}
+            _log.critical("a SubjectSender has failed and is closed", exc_info=True, extra=facts)
         finally:
             self._end()
 

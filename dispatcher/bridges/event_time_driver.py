@@ -20,7 +20,7 @@ from dispatcher.watcher import Watcher
 from limiters.arguments import Seconds, count, function, optional_seconds
 
 M = TypeVar("M")
-_log = logging.getLogger("dispatcher")
+_log = logging.getLogger(__name__)
 
 
 class EventTimeDriver(Generic[M]):
@@ -143,7 +143,8 @@ class EventTimeDriver(Generic[M]):
     ) -> None:
         unsent = self.stop() if error is None else self.stop(flush=False, timeout=0)
         if unsent:
-            _log.warning("%d closed batches were not sent", len(unsent))
+            facts = {"happening": "not-sent", "batches": len(unsent)}
+            _log.warning("%d closed batches were not sent", len(unsent), extra=facts)
 
     # The thread.
 
@@ -162,7 +163,8 @@ class EventTimeDriver(Generic[M]):
                     self._changed.notify_all()
         except BaseException:
             # A clock of the user's may raise. Nobody must wait for a thread that is gone.
-            _log.critical("the driver has failed and is stopped", exc_info=True)
+            facts = {"happening": "driver-broke"}
+            _log.critical("the driver has failed and is stopped", exc_info=True, extra=facts)
             with self._changed:
                 self._batcher_stopped = True
                 self._changed.notify_all()

@@ -15,8 +15,9 @@ from dispatcher.operation import Operation
 from dispatcher.registration import RegistrationError, RegistrationGate, Release
 from dispatcher.watcher import Watcher
 from limiters.arguments import Seconds, function, seconds
+from limiters.damper import Damper, and_before
 
-_log = logging.getLogger("dispatcher")
+_log = logging.getLogger(__name__)
 
 
 class GatedSender:
@@ -74,6 +75,7 @@ class GatedSender:
         self._turn = threading.Lock()
         """Held from the gate to the Batcher: what the gate sets free first is enqueued first."""
         self._ending = threading.Event()
+        self._damper = Damper()
         self._thread = threading.Thread(target=self._evict, name="dispatcher-gate", daemon=True)
         self.unsent: list[Operation] = []
         """What was released after the Batcher had stopped, or that it refused."""
@@ -146,4 +148,14 @@ class GatedSender:
             try:
                 self._gate.evict()
             except RegistrationError as error:
-                _log.warning("the gate could not drop what it has held too long: %s", error)
+                left_out = self._damper.left_out(type(error).__name__)
+                if left_out is not None:
+                    _log.warning(
+                        "the gate could not drop what it has held too long: %s%s",
+                        *(error, and_before(left_out)),
+                        extra={
+                            "happening": "eviction-failed",
+                            "error": type(error).__name__,
+                            "left_out": left_out,
+                        },
+                    )

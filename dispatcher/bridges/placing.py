@@ -16,8 +16,10 @@ from dispatcher.batcher import Batcher
 from dispatcher.errors import BatcherStoppedError, BufferFullError, EnqueueError
 from dispatcher.operation import Operation
 from dispatcher.watcher import Watcher
+from limiters.damper import Damper, and_before
 
-_log = logging.getLogger("dispatcher")
+_log = logging.getLogger(__name__)
+_damper = Damper()
 
 PATIENCE = 0.05
 """How long to wait for a place before looking whether there is something else to do: seconds."""
@@ -58,15 +60,37 @@ def give_up(operation: Operation, error: BaseException) -> None:
     """Tells the watcher's failure callback of an operation that no Batcher accepts."""
     watcher = operation.watcher
     assert isinstance(watcher, Watcher)
-    _log.error("a batch built for %r is given up: %s", watcher, error)
+    left_out = _damper.left_out(("given-up", type(error)))
+    if left_out is not None:
+        _log.error(
+            "a batch built for %r is given up: %s%s",
+            *(watcher, error, and_before(left_out)),
+            extra={
+                "happening": "built-batch-given-up",
+                "watcher": repr(watcher),
+                "error": type(error).__name__,
+                "left_out": left_out,
+            },
+        )
     if watcher.on_failure is None:
         return
     try:
         result = watcher.on_failure([operation], error)
         if inspect.isawaitable(result):
             asyncio.run(_ended(result))
-    except Exception:
-        _log.exception("on_failure of %r raised", watcher)
+    except Exception as raised:
+        left_out = _damper.left_out(("on-failure-raised", type(raised)))
+        if left_out is not None:
+            _log.exception(
+                "on_failure of %r raised%s",
+                *(watcher, and_before(left_out)),
+                extra={
+                    "happening": "on-failure-raised",
+                    "watcher": repr(watcher),
+                    "error": type(raised).__name__,
+                    "left_out": left_out,
+                },
+            )
 
 
 async def _ended(result: Awaitable[object]) -> None:

@@ -14,7 +14,7 @@ from dispatcher.operation import Operation
 from dispatcher.watcher import Watcher
 from limiters.arguments import Seconds, count, optional_seconds
 
-_log = logging.getLogger("dispatcher")
+_log = logging.getLogger(__name__)
 
 
 class Sending(Protocol):
@@ -128,4 +128,5 @@ class SubjectSender:
         if error is None:
             self.wait()
         if unsent := self.close():
-            _log.warning("%d batches were not sent", len(unsent))
+            facts = {"happening": "not-sent", "batches": len(unsent)}
+            _log.warning("%d batches were not sent", len(unsent), extra=facts)

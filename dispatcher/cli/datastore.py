@@ -7,6 +7,8 @@ import threading
 import time
 from collections import deque
 
+from dispatcher.report import Entry
+
 
 class TooManyRequestsError(Exception):
     """429: the second is full."""
@@ -21,25 +23,28 @@ class Datastore:
         self.written = 0
         self.refused = 0
         self._log: list[tuple[float, float]] = []
-        self.entries: list[tuple[float, str, float, int]] = []
-        """When was written, by whom, at what cost, how many records."""
+        self.entries: list[Entry] = []
+        """What was written."""
+        self.refusals: list[float] = []
+        """When something was refused."""
         self._recent: deque[tuple[float, float]] = deque()
         self._spent = 0.0
         self._lock = threading.Lock()
 
-    def write(self, records: int, cost: float, who: str = "") -> None:
-        """Writes `records` for `cost`, or raises TooManyRequestsError."""
+    def write(self, records: int, cost: float, who: str = "", waited: float = 0.0) -> None:
+        """Writes `records` that have `waited` for `cost`, or raises TooManyRequestsError."""
         with self._lock:
             now = time.monotonic()
             while self._recent and self._recent[0][0] <= now - 1:
                 self._spent -= self._recent.popleft()[1]
             if self._spent + cost > self.capacity:
                 self.refused += 1
+                self.refusals.append(now)
                 raise TooManyRequestsError
             self._recent.append((now, cost))
             self._spent += cost
             self._log.append((now, cost))
-            self.entries.append((now, who, cost, records))
+            self.entries.append(Entry(now, who, cost, records, waited))
             self.written += records
         time.sleep(self.latency)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import socketserver
 import threading
@@ -14,15 +13,15 @@ HOST = "127.0.0.1"
 
 
 class _Handler(socketserver.StreamRequestHandler):
-    """Each line is a request: how many records, what they cost, and who asks."""
+    """Each line is a request: how many records, what they cost, who asks, how long they waited."""
 
     server: DatastoreServer
 
     def handle(self) -> None:
         for line in self.rfile:
-            records, cost, who = line.split()
+            records, cost, who, waited = line.split()
             try:
-                self.server.datastore.write(int(records), float(cost), who.decode())
+                self.server.datastore.write(int(records), float(cost), who.decode(), float(waited))
                 answer = b"written\n"
             except TooManyRequestsError:
                 answer = b"429\n"
@@ -55,16 +54,17 @@ class DatastoreServer(socketserver.ThreadingTCPServer):
 class DatastoreClient:
     """Writes to the datastore behind `port`. Thread-safe: each thread has its own connection."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, name: str = "somebody") -> None:
         self._port = port
+        self._name = name.encode()
         self._mine = threading.local()
 
-    def write(self, records: int, cost: float) -> None:
-        """Writes `records` for `cost`, or raises TooManyRequestsError."""
+    def write(self, records: int, cost: float, waited: float = 0.0) -> None:
+        """Writes `records` that have `waited` for `cost`, or raises TooManyRequestsError."""
         if not hasattr(self._mine, "stream"):
             connection = socket.create_connection((HOST, self._port))
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._mine.stream = connection.makefile("rwb", buffering=0)
-        self._mine.stream.write(b"%d %r process-%d\n" % (records, cost, os.getpid()))
+        self._mine.stream.write(b"%d %r %s %.6f\n" % (records, cost, self._name, waited))
         if self._mine.stream.readline() != b"written\n":
             raise TooManyRequestsError

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Self
 
 from rich.console import Console
@@ -18,7 +17,8 @@ from rich.table import Table
 from dispatcher.cli.datastore import Datastore
 from dispatcher.cli.datastore_server import DatastoreServer
 from dispatcher.cli.demo_process import BATCH, COST, LEASE, LIMIT, PARTITIONS, Plan
-from dispatcher.report import Run, page
+from dispatcher.cli.demo_watcher import LeaseWatcher
+from dispatcher.report import ReportFile, Run
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
 from limiters.errors import LimiterError
@@ -35,12 +35,14 @@ class Outcome:
     datastore: Datastore
     seconds: float
     ideal: float
+    leases: LeaseWatcher
 
 
 def run(*, capacity: float, seconds: float, report: str | None = None) -> None:
     """Runs both halves, with progress, and draws the comparison; and a page, into `report`."""
     if capacity < 2 * BATCH * COST:
         raise ValueError(f"capacity must be at least {2 * BATCH * COST}, the cost of two batches")
+    file = None if report is None else ReportFile(report)
     console = Console()
     records = BATCH * max(1, round(capacity * seconds / COST / BATCH / JOBS))
     console.print(
@@ -52,19 +54,36 @@ def run(*, capacity: float, seconds: float, report: str | None = None) -> None:
         # Made now, so that by the second half it is certain that nobody holds anything.
         leases = RedisLeaseManager(redis.url, name=LIMIT, lease_time=LEASE)
         leases.set_capacity(Terms(capacity, capacity / PARTITIONS, 1000, int(LEASE * 1000)))
-        leases.close()
-        outcomes = [
-            _half(console, "on their own", Plan(0, capacity, records)),
-            _half(console, "sharing the limit", Plan(0, capacity, records, redis.url)),
-        ]
+        try:
+            outcomes = [
+                _half(console, "on their own", Plan(0, capacity, records), leases),
+                _half(
+                    console,
+                    "sharing the limit",
+                    Plan(0, capacity, records, redis=redis.url),
+                    leases,
+                ),
+            ]
+        finally:
+            leases.close()
     _draw(console, outcomes)
-    if report is not None:
-        runs = [Run(one.title, one.datastore.capacity, one.datastore.entries) for one in outcomes]
-        Path(report).write_text(page(runs), "utf-8")
-        console.print(f"Look at it in a browser: {report}\n")
+    if file is not None:
+        file.write([_run(outcome) for outcome in outcomes])
+        console.print(f"Look at it in a browser: {file.path}\n")
 
 
-def _half(console: Console, title: str, plan: Plan) -> Outcome:
+def _run(outcome: Outcome) -> Run:
+    datastore = outcome.datastore
+    return Run(
+        outcome.title,
+        datastore.capacity,
+        list(datastore.entries),
+        holdings=outcome.leases.holdings,
+        refused=list(datastore.refusals),
+    )
+
+
+def _half(console: Console, title: str, plan: Plan, leases: RedisLeaseManager) -> Outcome:
     total = JOBS * plan.records
     datastore = Datastore(plan.capacity)
     columns = (
@@ -77,11 +96,16 @@ def _half(console: Console, title: str, plan: Plan) -> Outcome:
     with ExitStack() as closing:
         server = closing.enter_context(DatastoreServer(datastore))
         processes = [
-            closing.enter_context(_Process(replace(plan, port=server.port, records=records)))
-            for records in [plan.records] * JOBS + [0] * (PROCESSES - JOBS)
+            closing.enter_context(
+                _Process(replace(plan, port=server.port, records=records, name=f"process-{number}"))
+            )
+            for number, records in enumerate([plan.records] * JOBS + [0] * (PROCESSES - JOBS), 1)
         ]
         for process in processes:
             process.hear("ready")
+        watcher = LeaseWatcher(leases, {one.pid: one.name for one in processes})
+        if plan.redis is not None:
+            closing.enter_context(watcher)
         for process in processes:
             process.begin()
         started = time.monotonic()
@@ -94,13 +118,14 @@ def _half(console: Console, title: str, plan: Plan) -> Outcome:
             progress.update(task, completed=datastore.written, refused=datastore.refused)
         elapsed = time.monotonic() - started
         progress.update(task, completed=datastore.written, refused=datastore.refused)
-    return Outcome(title, datastore, elapsed, total * COST / datastore.capacity)
+    return Outcome(title, datastore, elapsed, total * COST / datastore.capacity, watcher)
 
 
 class _Process:
     """One process of the demo; it ends with its `with` block, or with us."""
 
     def __init__(self, plan: Plan) -> None:
+        self.name = plan.name
         self._process = subprocess.Popen(
             [sys.executable, "-m", "dispatcher.cli.demo_process", plan.as_argument()],
             stdin=subprocess.PIPE,
@@ -108,6 +133,10 @@ class _Process:
             text=True,
             start_new_session=True,  # Ctrl-C is ours to answer
         )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @property
     def ended(self) -> bool:

@@ -32,6 +32,7 @@ class Plan:
     """The datastore's."""
     capacity: float
     records: int
+    name: str = "process"
     redis: str | None = None
     """Where the limit is shared; without it, everybody is on their own."""
 
@@ -42,13 +43,15 @@ class Plan:
 
 def alone(plan: Plan) -> None:
     """What one writes without thinking of a limit: many writers, back-off, try again."""
-    datastore = DatastoreClient(plan.port)
+    datastore = DatastoreClient(plan.port, plan.name)
+
+    handed_over = time.monotonic()
 
     def write(_: int) -> None:
         attempt = 0
         while True:
             try:
-                datastore.write(BATCH, BATCH * COST)
+                datastore.write(BATCH, BATCH * COST, time.monotonic() - handed_over)
                 return
             except TooManyRequestsError:
                 time.sleep(random.uniform(0, min(0.5, 0.02 * 2**attempt)))
@@ -61,11 +64,12 @@ def alone(plan: Plan) -> None:
 def together(plan: Plan) -> None:
     """The same through a Batcher, whose limit all of the processes share."""
     assert plan.redis is not None
-    datastore = DatastoreClient(plan.port)
+    datastore = DatastoreClient(plan.port, plan.name)
 
     def on_batch(batch: list[Operation]) -> None:
+        waited = time.monotonic() - batch[0].payload
         try:
-            datastore.write(len(batch), sum(operation.cost for operation in batch))
+            datastore.write(len(batch), sum(operation.cost for operation in batch), waited)
         except TooManyRequestsError:
             raise Throttled from None
 
@@ -78,8 +82,9 @@ def together(plan: Plan) -> None:
     watcher = Watcher(on_batch, max_batch_size=BATCH)
     with Batcher(rate_limiter=limiter) as batcher:
         for _ in range(plan.records // BATCH):
+            now = time.monotonic()
             batcher.enqueue_many(
-                [Operation(watcher, COST, None, batchable=True) for _ in range(BATCH)]
+                [Operation(watcher, COST, now, batchable=True) for _ in range(BATCH)]
             )
 
 

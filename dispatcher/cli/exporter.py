@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PORT = 9890
 LOOPBACK = "127.0.0.1"
 
-_log = logging.getLogger("dispatcher.exporter")
+_log = logging.getLogger(__name__)
 
 
 def add_command(commands: Any) -> None:
@@ -108,12 +108,15 @@ def _serve(collector: ClusterCollector, port: int, addr: str) -> None:
     before = signal.signal(signal.SIGTERM, lambda number, frame: ended.set())
     try:
         with serve(port, addr, registry_of(collector)) as server:
-            _log.info("serving %s, what Redis at %s knows", server.url, collector.where)
+            facts = {"happening": "serving", "url": server.url, "where": collector.where}
+            _log.info(
+                "serving %s, what Redis at %s knows", server.url, collector.where, extra=facts
+            )
             collector.read()  # so that it is in the log at once if Redis is away
             ended.wait()
     finally:
         signal.signal(signal.SIGTERM, before)
-    _log.info("ended")
+    _log.info("ended", extra={"happening": "ended"})
 
 
 def _port(text: str) -> int:

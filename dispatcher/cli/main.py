@@ -79,7 +79,11 @@ def command_line() -> Parser:
         default=6.0,
         text="how much work there is, at best, 6 if not said",
     )
-    demo.add_argument("--report", metavar="FILE", help="write a page with charts, for a browser")
+    demo.add_argument(
+        "--report",
+        metavar="FILE",
+        help="write a page with charts for a browser; a picture if it ends with .svg",
+    )
     demo.set_defaults(run=_demo, interrupted="interrupted: everything was stopped\n")
     limit.add_commands(commands)
     leases.add_command(commands)

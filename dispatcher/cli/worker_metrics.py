@@ -15,11 +15,15 @@ if TYPE_CHECKING:
 def page(worker: Worker) -> Callable[[], Page]:
     """What makes it; without the extra `metrics` it says what to install."""
     try:
-        from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
-
         from dispatcher.metrics import instrument
+        from dispatcher.metrics.exposition import default_page
     except ImportError as error:
-        missing = f"metrics need {error.name}: pip install 'batch-dispatcher[metrics]'\n".encode()
+        missing = f"{error}\n".encode()
         return lambda: Page(missing, HTTPStatus.NOT_IMPLEMENTED)
     instrument(worker, name=worker.timeline.topic)
-    return lambda: Page(generate_latest(REGISTRY), kind=CONTENT_TYPE_LATEST)
+
+    def made() -> Page:
+        body, kind = default_page()
+        return Page(body, kind=kind)
+
+    return made

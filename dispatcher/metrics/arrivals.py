@@ -17,9 +17,9 @@ class Arrivals:
     """Forgets nothing, but remembers with less precision when it gets much.
 
     >>> arrivals = Arrivals()
-    >>> arrivals.note(9, waited=False, now=5.0)      # tickets up to 9 came just now
-    >>> arrivals.note(19, waited=True, now=7.0)      # ten more, since then
-    >>> arrivals.at(3), arrivals.at(14), arrivals.at(19)
+    >>> arrivals.note(9, since=5.0, now=5.0)      # tickets up to 9 came just now
+    >>> arrivals.note(19, since=5.0, now=7.0)     # ten more, since then
+    >>> arrivals.at(3, 8.0), arrivals.at(14, 8.0), arrivals.at(19, 8.0)
     (5.0, 6.0, 7.0)
     """
 
@@ -27,24 +27,21 @@ class Arrivals:
         self._tickets: list[int] = []
         self._starts: list[float] = []
         self._ends: list[float] = []
-        self._looked = 0.0
 
-    def note(self, newest: int, waited: bool, now: float) -> None:
-        """Tickets up to `newest` have come by `now`."""
-        if not self._tickets or newest > self._tickets[-1]:
-            self._tickets.append(newest)
-            self._starts.append(self._looked if waited and self._tickets[:-1] else now)
-            self._ends.append(now)
-            if len(self._tickets) > MOST:
-                self._thin_out()
-        self._looked = now
+    def note(self, newest: int, since: float, now: float) -> None:
+        """Tickets up to `newest`, and above those noted before, have come from `since` to `now`."""
+        self._tickets.append(newest)
+        self._starts.append(since)
+        self._ends.append(now)
+        if len(self._tickets) > MOST:
+            self._thin_out()
 
-    def at(self, ticket: int) -> float:
-        """When it came."""
+    def at(self, ticket: int, unknown: float) -> float:
+        """When it came; `unknown` if it is newer than all that were noted."""
         tickets = self._tickets
         place = bisect_left(tickets, ticket)
         if place == len(tickets):
-            return self._looked
+            return unknown
         start, end = self._starts[place], self._ends[place]
         if start == end:
             return end

@@ -28,13 +28,16 @@ from limiters.leases.messages import partitions_of
 from limiters.leases.redis import RedisLeaseManager
 from limiters.leases.totals import COUNTERS
 
-_log = logging.getLogger("dispatcher.exporter")
+_log = logging.getLogger(__name__)
 
 PATIENCE = 2.0
 """How many seconds a step towards Redis may take; after the first that fails none follows."""
 
-COMMANDS = "+scan +time +exists"
-"""What its user in Redis must be allowed, beside what limits and topics need."""
+COMMANDS = (
+    "+evalsha +eval +exists +get +hgetall +hmget +hsetnx +info +scan +time +zcard +zcount +zrange "
+    "+zremrangebyscore +hello +auth +ping"
+)
+"""All that its user in Redis must be allowed; none of them changes what others see."""
 
 
 class ClusterCollector(Collector):
@@ -138,7 +141,8 @@ class ClusterCollector(Collector):
             client.time()  # raises if it is not this one alone
             self._failures += 1
             if what not in self._unreadable:
-                _log.warning("%s cannot be read: %s", what, error)
+                facts = {"happening": "unreadable", "what": what, "error": type(error).__name__}
+                _log.warning("%s cannot be read: %s", what, error, extra=facts)
             self._unreadable.add(what)
             return []
         self._unreadable.discard(what)
@@ -171,12 +175,14 @@ class ClusterCollector(Collector):
             said = str(error)
             if not isinstance(error, (LeaseManagerError, TimelineError)):
                 said = in_words(error, self.where, f"{self._prefix}:*", COMMANDS)
-            _log.warning("Redis cannot be read: %s", said)
+            facts = {"happening": "redis-away", "error": type(error).__name__}
+            _log.warning("Redis cannot be read: %s", said, extra=facts)
         self._up = False
 
     def _back(self) -> None:
         if self._up is False:
-            _log.warning("Redis at %s answers again", self.where)
+            facts = {"happening": "redis-back", "where": self.where}
+            _log.warning("Redis at %s answers again", self.where, extra=facts)
         self._up = True
 
 

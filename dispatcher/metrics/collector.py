@@ -21,7 +21,7 @@ from dispatcher.metrics.parts import Part
 from dispatcher.metrics.readings import Reading, Readings
 from limiters.distribution import Distribution
 
-_log = logging.getLogger("dispatcher.metrics")
+_log = logging.getLogger(__name__)
 
 
 class PartsCollector(Collector):
@@ -83,7 +83,9 @@ class PartsCollector(Collector):
         except Exception as error:  # whoever scrapes is to see all others
             if id(part) not in self._silent:
                 self._silent.add(id(part))
-                _log.warning("%s cannot be read: %s", type(part).__name__, error)
+                what = type(part).__name__
+                facts = {"happening": "unreadable", "what": what, "error": type(error).__name__}
+                _log.warning("%s cannot be read: %s", what, error, extra=facts)
         else:
             self._silent.discard(id(part))
         return readings

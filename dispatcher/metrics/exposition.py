@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
@@ -30,3 +30,8 @@ class _Fixed(Collector):
 
     def collect(self) -> Iterable[Metric]:
         return families(self._readings)
+
+
+def default_page() -> tuple[bytes, str]:
+    """What Prometheus' own registry has, and of which type that is."""
+    return generate_latest(REGISTRY), CONTENT_TYPE_LATEST

@@ -13,7 +13,7 @@ from zlib import crc32
 
 from dispatcher.registration.errors import EntityStoreError
 
-_log = logging.getLogger("dispatcher")
+_log = logging.getLogger(__name__)
 
 _FORMAT = 1
 
@@ -153,6 +153,12 @@ class SqliteEntityStore:
             "%s is damaged (%s); %d entities could be read of it and are used, and what is left "
             "of the file is %s",
             *(self._path, why, len(known), aside),
+            extra={
+                "happening": "store-damaged",
+                "path": str(self._path),
+                "aside": str(aside),
+                "entities": len(known),
+            },
         )
         try:
             self._connection = self._opened()

@@ -1,5 +1,9 @@
-"""A run as a page that people can look at: HTML with charts in it, and nothing else needed."""
+"""A run as a page, or a picture, that people can look at: nothing else is needed for it."""
 
-from dispatcher.report.page import Run, page
+from dispatcher.report.errors import ReportError
+from dispatcher.report.page import image, page
+from dispatcher.report.run import Entry, Run
+from dispatcher.report.verified import report
+from dispatcher.report.writing import ReportFile
 
-__all__ = ["Run", "page"]
+__all__ = ["Entry", "ReportError", "ReportFile", "Run", "image", "page", "report"]

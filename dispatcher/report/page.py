@@ -1,107 +1,80 @@
-"""Draws runs from what was spent when: use of the capacity by instance, and batch sizes. Pure."""
+"""Runs as a page for a browser, or as one picture: nothing else is needed to look at them. Pure."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from html import escape
 
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
-"""Okabe and Ito's, which the colour-blind can tell apart."""
+from dispatcher.report.histograms import quantile, sizes, waits
+from dispatcher.report.partitions import hand_overs, partitions
+from dispatcher.report.run import Run
+from dispatcher.report.svg import Frame, picture
+from dispatcher.report.use import use
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 900, 300, 70, 40, 20
-SLICE = 0.1
-"""Seconds that one column is for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run, and what was written in it: (when, by whom, at what cost, how many records)."""
-
-    title: str
-    capacity: float
-    entries: Sequence[tuple[float, str, float, int]]
+STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em;"
+    "color:#24292f;background:#fff}svg{display:block;margin:1.2em 0;max-width:100%;height:auto}"
+    "table{border-collapse:collapse;margin:1em 0}th,td{padding:.25em 1.2em .25em 0;"
+    "text-align:left;border-bottom:1px solid #d8dee4}td{font-variant-numeric:tabular-nums}"
+    "h2{margin-top:2em}.pair{display:flex;flex-wrap:wrap;gap:20px}.pair svg{margin:0}"
+)
+TITLE = "Use of a shared limit"
 
 
 def page(runs: Sequence[Run]) -> str:
     """All of it, as a file for a browser."""
-    parts = [
-        f"<h2>{escape(run.title)}</h2><p>Cost in the second before, by instance; the "
-        f"line is the limit.</p>{use(run)}{sizes(run)}"
-        for run in runs
-    ]
-    return (
-        "<!doctype html><html lang=en><meta charset=utf-8><title>Use of a shared limit</title>"
-        "<style>body{font:16px sans-serif;max-width:940px;margin:2em auto;color:#222}"
-        "svg{font:13px sans-serif;display:block;margin:1em 0}</style>"
-        f"<h1>Use of a shared limit</h1>{''.join(parts)}</html>\n"
-    )
-
-
-def use(run: Run) -> str:
-    """What each instance spent in the second before, stacked, against the limit."""
-    if not run.entries:
-        return "<p>Nothing was written.</p>"
-    began = min(at for at, *_ in run.entries)
-    columns = int((max(at for at, *_ in run.entries) - began) / SLICE) + 1
-    names = sorted({who for _, who, *_ in run.entries})
-    spent = {name: [0.0] * columns for name in names}
-    for at, who, cost, _ in run.entries:
-        first = int((at - began) / SLICE)
-        for column in range(first, min(columns, first + round(1 / SLICE))):
-            spent[who][column] += cost
-    sums = [sum(spent[name][at] for name in names) for at in range(columns)]
-    top = 1.15 * max(run.capacity, *sums)
-    width = (WIDTH - LEFT - 10) / columns
-    shapes = []
-    for at in range(columns):
-        y = float(HEIGHT - BOTTOM)
-        for number, name in enumerate(names):
-            height = spent[name][at] / top * (HEIGHT - BOTTOM - TOP)
-            y -= height
-            if height:
-                shapes.append(
-                    f'<rect x="{LEFT + at * width:.1f}" y="{y:.1f}" width="{width:.2f}" '
-                    f'height="{height:.1f}" fill="{COLOURS[number % len(COLOURS)]}"/>'
-                )
-    limit = HEIGHT - BOTTOM - run.capacity / top * (HEIGHT - BOTTOM - TOP)
-    shapes.append(
-        f'<line x1="{LEFT}" x2="{WIDTH - 10}" y1="{limit:.1f}" y2="{limit:.1f}" '
-        f'stroke="#111" stroke-width="2"/>'
-        + _text(LEFT - 6, limit + 4, f"{run.capacity:,.0f}", "end")
-        + _text(LEFT - 6, HEIGHT - BOTTOM + 4, "0", "end")
-    )
-    seconds = columns * SLICE
-    step = max(1, round(seconds / 8))
-    for second in range(0, int(seconds) + 1, step):
-        x = LEFT + second / SLICE * width
-        shapes.append(_text(x, HEIGHT - BOTTOM + 18, f"{second} s", "middle"))
-    for number, name in enumerate(names):
-        x = LEFT + number * 200
-        shapes.append(
-            f'<rect x="{x}" y="{HEIGHT - 14}" width="12" height="12" '
-            f'fill="{COLOURS[number % len(COLOURS)]}"/>' + _text(x + 18, HEIGHT - 3, name)
+    parts = []
+    for run in runs:
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
+            for name, value in facts(run)
         )
-    return _svg(
-        f"{run.title}: cost in the second before, by instance; the line is the limit", shapes
-    )
-
-
-def sizes(run: Run) -> str:
-    """How many batches were of which size, in words: mostly there is one."""
-    counted = Counter(records for *_, records in run.entries)
-    words = ", ".join(f"{count:,} of {size}" for size, count in counted.most_common(5))
-    return f"<p>Batches: {words or 'none'}.</p>"
-
-
-def _svg(title: str, shapes: Sequence[str]) -> str:
+        charts = "".join(picture([frame], run.title) for frame in _charts(run))
+        small = "".join(picture([one], run.title) for one in (sizes(run), waits(run)) if one)
+        parts.append(
+            f"<h2>{escape(run.title)}</h2><table>{rows}</table>{charts}"
+            f'<div class="pair">{small}</div>'
+        )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'width="{WIDTH}" role="img" font-family="sans-serif" font-size="13">'
-        f"<title>{escape(title)}</title>{''.join(shapes)}</svg>"
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"/>'
+        f"<title>{TITLE}</title><style>{STYLE}</style></head>"
+        f"<body><h1>{TITLE}</h1>{''.join(parts)}</body></html>\n"
     )
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="#222">{escape(text)}</text>'
+def image(runs: Sequence[Run]) -> str:
+    """The use of the limit in each run, and who held what, as one SVG."""
+    frames: list[Frame] = []
+    for run in runs:
+        frames.append(use(run, height=130))
+        if run.holdings:
+            frames.append(partitions(run, height=90))
+    return picture(frames, TITLE) + "\n"
+
+
+def facts(run: Run) -> Iterator[tuple[str, str]]:
+    """The numbers: what they are called, what they are."""
+    verdict = run.verdict
+    if not run.entries:
+        yield "Verdict", "nothing was spent"
+        return
+    yield "Windows over the limit", f"{verdict.over:,} of {verdict.windows:,}"
+    yield "Fullest window", f"{verdict.worst:.4f} of the limit"
+    burst = ": it began with a burst" if verdict.used > 1 else ""
+    yield "Used after the first batch", f"{verdict.used:.4f} of the limit{burst}"
+    yield "Batches", f"{len(run.entries):,}, of cost {verdict.total:,.0f} in all"
+    if run.refused is not None:
+        yield "Refused by the datastore", f"{len(run.refused):,}"
+    if run.holdings:
+        yield "Partitions that changed hands", f"{hand_overs(run):,}"
+    noted = [one.waited for one in run.entries if one.waited is not None]
+    if noted:
+        half, most = quantile(noted, 0.5), quantile(noted, 0.99)
+        yield "Waited", f"half of the batches at most {half:.2f} s, 99 % {most:.2f} s"
+
+
+def _charts(run: Run) -> Iterator[Frame]:
+    if run.entries:
+        yield use(run)
+    if run.holdings:
+        yield partitions(run)

@@ -226,9 +226,12 @@ class Sink:
 
     def _tell(self, micro_batch: MicroBatch) -> None:
         self.last = micro_batch
-        _log.info("%s", micro_batch, extra=micro_batch.as_dict())
+        _log.info("%s", micro_batch, extra={"happening": "micro-batch", **micro_batch.as_dict()})
         if self._on_micro_batch is not None:
             try:
                 self._on_micro_batch(micro_batch)
             except Exception:
-                _log.exception("on_micro_batch raised; the micro-batch is sent all the same")
+                facts = {"happening": "on-micro-batch-raised"}
+                _log.exception(
+                    "on_micro_batch raised; the micro-batch is sent all the same", extra=facts
+                )

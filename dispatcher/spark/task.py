@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dispatcher.batcher import Batcher, State
+from dispatcher.batcher import Batcher
 from dispatcher.errors import BatchAbandonedError, BufferFullError, TooExpensiveError
 from dispatcher.events import BATCH_ABANDONED
 from dispatcher.operation import Operation
@@ -30,6 +30,7 @@ from dispatcher.spark.row_formats import FORMATS, Format, OfMessages, Rows
 from dispatcher.spark.sender import Sender
 from dispatcher.spark.sending import Sending
 from dispatcher.spark.sums import Sums
+from dispatcher.state import State
 from dispatcher.watcher import Watcher
 
 if TYPE_CHECKING:

@@ -25,8 +25,9 @@ from dispatcher.timeline.times import Moment, lease_ms, when
 from dispatcher.timeline.topic import AT_ONCE, Topic
 from dispatcher.timeline.wakeups import Wakeups
 from limiters.arguments import Seconds, count, function
+from limiters.damper import Damper, and_before
 
-logger = logging.getLogger("dispatcher.timeline")
+logger = logging.getLogger(__name__)
 
 LOOK_AGAIN = 1.0
 """Seconds after which a sleeper looks by itself, however well it was told."""
@@ -68,6 +69,7 @@ class Consumer:
         self._made_agenda: Agenda | None = None
         self._bell: queue.SimpleQueue[tuple[int, float] | None] = queue.SimpleQueue()
         self._closed = False
+        self._damper = Damper()
         self._buckets: list[int] = []
         self.reachable: bool | None = None
         """Whether Redis answered `subscribe` when it was asked last; None before."""
@@ -212,7 +214,8 @@ class Consumer:
             try:
                 self._members.leave()
             except TimelineError as error:  # it is missed a moment later all the same
-                logger.debug("%r could not say that it leaves: %s", self, error)
+                facts = {"happening": "leave-untold", "topic": self._topic.name}
+                logger.debug("%r could not say that it leaves: %s", self, error, extra=facts)
 
     def _loop(
         self,
@@ -235,27 +238,43 @@ class Consumer:
                     leases = self._lease(limit, length_ms)
                     leases.more = self._agenda.has_more(self._topic.server.clock.now_ms())
                 if self.reachable is False:
-                    logger.warning("%r goes on", self)
+                    facts = {"happening": "redis-back", "topic": self._topic.name}
+                    logger.warning("%r goes on", self, extra=facts)
                 self.reachable = True
             except TimelineUnavailableError as error:
                 if self.reachable is not False:
-                    logger.warning("%r has to wait: %s", self, error)
+                    facts = {"happening": "redis-away", "topic": self._topic.name}
+                    logger.warning("%r has to wait: %s", self, error, extra=facts)
                 self.reachable = False
                 self._sleep(patience)
                 continue
             if leases:
                 try:
                     fn(leases)
-                except Exception:
-                    logger.exception(
-                        "%r: %d messages are left to be leased again", self, len(leases)
-                    )
+                except Exception as error:
+                    self._complain(error, len(leases))
                 continue
             clock = self._topic.server.clock
             until_next = (self._agenda.next() - clock.now_ms()) / 1000
             until_look = looked + patience - time.monotonic()
             if self._sleep(min(until_next, until_look)):
                 looked = float("-inf")
+
+    def _complain(self, error: Exception, messages: int) -> None:
+        left_out = self._damper.left_out(type(error).__name__)
+        if left_out is not None:
+            logger.error(
+                "%r: %d messages are left to be leased again%s",
+                *(self, messages, and_before(left_out)),
+                exc_info=error,
+                extra={
+                    "happening": "subscriber-raised",
+                    "topic": self._topic.name,
+                    "messages": messages,
+                    "error": type(error).__name__,
+                    "left_out": left_out,
+                },
+            )
 
     def _sleep(self, seconds: float) -> bool:
         """Until then, or something is heard of; whether it has to look by itself."""
@@ -341,5 +360,10 @@ class Consumer:
                     "%s: %d messages were leased too often and are dead now",
                     self._topic.name,
                     given_up,
+                    extra={
+                        "happening": "messages-dead",
+                        "topic": self._topic.name,
+                        "messages": given_up,
+                    },
                 )
         return refused

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 
-logger = logging.getLogger("dispatcher.timeline")
+logger = logging.getLogger(__name__)
 
 NOTABLE = 1.0
 """Seconds from which on a drift is worth a warning."""
@@ -68,5 +68,6 @@ class ServerClock:
                 f"{math.fabs(drift):.3f}",
                 "ahead of" if drift > 0 else "behind",
                 self._where,
+                extra={"happening": "clock-drift", "drift": drift, "where": self._where},
             )
         self._warned = notable

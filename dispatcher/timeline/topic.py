@@ -12,8 +12,9 @@ from dispatcher.timeline.errors import BucketCountError, TimelineError
 from dispatcher.timeline.layout import Layout
 from dispatcher.timeline.outcomes import NoAnswer, Outcome, Status
 from dispatcher.timeline.server import SETTINGS, Server
+from limiters.damper import Damper, and_before
 
-logger = logging.getLogger("dispatcher.timeline")
+logger = logging.getLogger(__name__)
 
 BUCKETS = 64
 """How many a topic has unless its first user says otherwise."""
@@ -57,6 +58,7 @@ class Topic:
         self.name = name
         self._asked = asked
         self._settings: Settings | None = None
+        self._damper = Damper()
         self.watch_lateness: tuple[Callable[[list[float]], object], ...] = ()
         """Who is told how late messages were, in seconds, whenever some are leased."""
 
@@ -85,7 +87,17 @@ class Topic:
             try:
                 tell(late)
             except Exception:
-                logger.exception("whoever watches the lateness of %s raised", self.name)
+                left_out = self._damper.left_out(id(tell))
+                if left_out is not None:
+                    logger.exception(
+                        "whoever watches the lateness of %s raised%s",
+                        *(self.name, and_before(left_out)),
+                        extra={
+                            "happening": "lateness-watcher-raised",
+                            "topic": self.name,
+                            "left_out": left_out,
+                        },
+                    )
 
 
 def answers_of(blob: bytes) -> Iterator[Answer]:

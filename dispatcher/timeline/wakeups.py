@@ -9,7 +9,7 @@ from typing import Any
 
 from limiters.leases.connection import Connection
 
-logger = logging.getLogger("dispatcher.timeline")
+logger = logging.getLogger(__name__)
 
 _AGAIN = 0.5
 
@@ -51,7 +51,8 @@ class Wakeups:
             except Exception as error:  # Redis is away; the sleeper says so
                 if not self._complained:
                     self._complained = True
-                    logger.debug("no wake-ups for now: %s", error)
+                    facts = {"happening": "no-wake-ups", "error": type(error).__name__}
+                    logger.debug("no wake-ups for now: %s", error, extra=facts)
                 self._stopped.wait(_AGAIN)
 
     def _listen(self, channel: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,13 +12,12 @@ from dispatcher.outcomes import PartialFailure, Reject
 from dispatcher.retry import RetryPolicy
 from dispatcher.timeline import Lease
 from dispatcher.watcher import Watcher
+from dispatcher.worker.call_log import CallLog
 from dispatcher.worker.context import WorkerContext
 from dispatcher.worker.fates import Fates, judge
 from dispatcher.worker.holds import Held, Holds, Run
 from dispatcher.worker.keeper import Keeper
 from dispatcher.worker.totals import Totals
-
-logger = logging.getLogger("dispatcher.worker")
 
 _SMOOTHING = 0.2
 """How much one call counts in how long a batch takes."""
@@ -48,6 +46,7 @@ class Calls:
         self._totals = totals
         self._policy = policy
         self._topic = topic
+        self._log = CallLog(topic)
         self._consumer = consumer
         self._margin = margin
         self._freed = freed
@@ -71,7 +70,7 @@ class Calls:
         for delay, leases in fates.again.items():
             self._keeper.release(of(leases), delay)
         for reason, leases in fates.dead.items():
-            logger.warning("%d messages are dead: %s", len(leases), reason)
+            self._log.dead(len(leases), reason)
             self._keeper.bury(of(leases), reason)
 
     def _call(self, operations: list[Operation]) -> None:
@@ -108,7 +107,7 @@ class Calls:
         gone = len(held) - (len(run.held) if run else 0)
         if gone and not self._holds.closed:
             self._totals.add(lost=gone)
-            logger.warning("%d leases ended before their messages began", gone)
+            self._log.too_late(gone)
         if run is None:
             self._freed()
         return run
@@ -161,22 +160,15 @@ class Calls:
         batch = [one.lease for one in run.held]
         try:
             return judge(batch, error, returned, self._policy)
-        except Exception:  # it asks strategies of the user's
-            logger.exception("retry raised; the messages are due again after a second")
+        except Exception as raised:  # it asks strategies of the user's
+            self._log.retry_raised(raised)
             return Fates(again={1.0: batch}, error=error)
 
     def _report(self, run: Run, fates: Fates) -> None:
         again = sum(map(len, fates.again.values()))
         dead = sum(map(len, fates.dead.values()))
-        logger.log(
-            logging.ERROR if dead else logging.WARNING,
-            "%s failed: %d messages, done: %d, to be tried again: %d, dead: %d",
-            self._handler.name,
-            len(run.held),
-            len(fates.done),
-            again,
-            dead,
-            exc_info=fates.error,
+        self._log.failed(
+            self._handler.name, fates.error, messages=len(run.held), again=again, dead=dead
         )
 
     def _too_dear(self, operations: list[Operation], error: BaseException) -> None:

@@ -21,7 +21,7 @@ from dispatcher.timeline import (
 from dispatcher.worker.holds import Held, Holds
 from dispatcher.worker.totals import Totals
 
-logger = logging.getLogger("dispatcher.worker")
+logger = logging.getLogger(__name__)
 
 AGAIN = 0.2
 """Seconds until something is tried again for which Redis had no answer."""
@@ -194,6 +194,7 @@ class Keeper:
                 "given out again; is lease_time too short, or was this process stopped?",
                 len(lost),
                 _PAST[work.kind],
+                extra={"happening": "leases-lost", "messages": len(lost)},
             )
         return True
 
@@ -208,7 +209,8 @@ class Keeper:
 
     def _complain(self, error: TimelineUnavailableError) -> None:
         if not self._silent:
-            logger.warning("what has ended waits to be settled: %s", error)
+            facts = {"happening": "redis-away"}
+            logger.warning("what has ended waits to be settled: %s", error, extra=facts)
         self._silent = True
 
 

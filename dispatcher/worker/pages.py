@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from limiters.errors import DispatcherError
 
-logger = logging.getLogger("dispatcher.worker")
+logger = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 ANYBODY = ("", "0.0.0.0", "::")
@@ -141,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             return make()
         except Exception:
-            logger.exception("%s could not be made", path)
+            logger.exception("%s could not be made", path, extra={"happening": "page-broke"})
             return Page(b"it could not be made; the log says why\n", HTTPStatus(500))
 
     def _answer(self, page: Page) -> None:

@@ -17,7 +17,7 @@ from dispatcher.worker.pages import Page, Pages, verdict
 from dispatcher.worker.worker import Life, Worker
 from limiters.errors import DispatcherError
 
-logger = logging.getLogger("dispatcher.worker")
+logger = logging.getLogger(__name__)
 
 STEP = 0.5
 """How often a worker that runs is looked at, at least."""
@@ -70,7 +70,8 @@ def run(
             "/readyz": lambda: verdict(worker.unready()),
         }
         pages = Pages(probes | more_pages, host, port)
-        logger.info("%s at %s", ", ".join(probes | more_pages), pages.url)
+        facts = {"happening": "serving", "url": pages.url}
+        logger.info("%s at %s", ", ".join(probes | more_pages), pages.url, extra=facts)
     try:
         life = _Life(worker, signals, notifier)
         life.await_topic(fail_fast=fail_fast, create=create_topic)
@@ -78,14 +79,16 @@ def run(
             # Before it may be told to: a message may end the process as soon as it is leased.
             notifier.send(READY, f"MAINPID={os.getpid()}")
             worker.start()
-            logger.info("%r has started", worker)
+            logger.info("%r has started", worker, extra={"happening": "worker-started"})
             life.watch()
         notifier.send(STOPPING)
         if worker.life is Life.RUNNING:
-            logger.info("stopping: %d calls of the handler run", worker.in_flight)
+            calls = worker.in_flight
+            going = {"happening": "worker-stopping", "calls": calls}
+            logger.info("stopping: %d calls of the handler run", calls, extra=going)
             worker.stop()
         worker.wait(0)
-        logger.info("stopped: %s", worker.totals)
+        logger.info("stopped: %s", worker.totals, extra={"happening": "worker-stopped"})
     finally:
         if pages is not None:
             pages.close()
@@ -123,7 +126,8 @@ class _Life:
             self._live()
             try:
                 if create:
-                    logger.debug("the topic has %d buckets", timeline.buckets)
+                    facts = {"happening": "topic-made", "topic": timeline.topic}
+                    logger.debug("the topic has %d buckets", timeline.buckets, extra=facts)
                 if not timeline.exists():
                     raise NoTopicError(timeline.topic, timeline.where)
                 return
@@ -131,7 +135,8 @@ class _Life:
                 if fail_fast:
                     raise
                 if not said:
-                    logger.warning("waiting for Redis: %s", error)
+                    facts = {"happening": "redis-away", "topic": timeline.topic}
+                    logger.warning("waiting for Redis: %s", error, extra=facts)
                 said = True
                 self._signals.stop.wait(STEP)
 

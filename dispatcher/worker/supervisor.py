@@ -19,7 +19,7 @@ from dispatcher.worker.notify import READY, STOPPING, WATCHDOG, Notifier
 from dispatcher.worker.pages import ANYBODY, LOOPBACK, Pages, verdict
 from dispatcher.worker.process import Signals
 
-logger = logging.getLogger("dispatcher.worker")
+logger = logging.getLogger(__name__)
 
 CHILD = "DISPATCHER_WORKER_CHILD"
 """The variable that tells a process which of them it is."""
@@ -144,15 +144,21 @@ class Supervisor:
         code = one.running.poll()
         if code is None:
             if one.child.is_silent(now):
-                logger.error("process %d hangs and is killed", one.running.pid)
+                facts = {"happening": "process-killed", "pid": one.running.pid}
+                logger.error("process %d hangs and is killed", one.running.pid, extra=facts)
                 one.running.kill()
             return None
         fate = one.child.ended(now, any_was_ready=self._any_was_ready)
         if fate is Verdict.GIVE_UP:
-            logger.error("a process ended with %d before any was ready: giving up", code)
+            facts = {"happening": "process-ended", "code": code}
+            logger.error(
+                "a process ended with %d before any was ready: giving up", code, extra=facts
+            )
             return exit_code(code) or 1
         wait = one.child.restart_at - now
-        logger.error("process %d ended with %d; again in %g s", one.running.pid, code, wait)
+        pid = one.running.pid
+        facts = {"happening": "process-ended", "pid": pid, "code": code}
+        logger.error("process %d ended with %d; again in %g s", pid, code, wait, extra=facts)
         if one.running.stdin is not None:
             one.running.stdin.close()
         one.running = None
@@ -169,7 +175,8 @@ class Supervisor:
             try:
                 code = one.running.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                logger.error("process %d does not end and is killed", one.running.pid)
+                facts = {"happening": "process-killed", "pid": one.running.pid}
+                logger.error("process %d does not end and is killed", one.running.pid, extra=facts)
                 one.running.kill()
                 code = one.running.wait()
             if one.child.ready:  # else it may not even have known what the signal means

@@ -32,7 +32,7 @@ from limiters.arguments import Seconds, count, optional_seconds, seconds
 from limiters.events import CAPACITY
 from limiters.limiter import RateLimiter
 
-logger = logging.getLogger("dispatcher.worker")
+logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 10
 RETRY: Wait = wait_exponential_jitter(initial=1, max=300, jitter=1)
@@ -304,9 +304,18 @@ class Worker:
             mine = self.consumer.active()
             if mine:
                 self.consumer.release(mine, delay=0)
-                logger.info("%r gives out again %d messages that it had before", self, len(mine))
+                facts = {"happening": "worker-resumes", "messages": len(mine)}
+                logger.info(
+                    "%r gives out again %d messages that it had before",
+                    self,
+                    len(mine),
+                    extra=facts,
+                )
         except TimelineUnavailableError as error:
-            logger.warning("what %r had before comes when its leases end: %s", self, error)
+            facts = {"happening": "redis-away", "topic": self.timeline.topic}
+            logger.warning(
+                "what %r had before comes when its leases end: %s", self, error, extra=facts
+            )
 
     def _room(self) -> int:
         self._beat = time.monotonic()
@@ -386,6 +395,7 @@ class Worker:
                 "given back; should it end after all, they are handled twice",
                 len(left),
                 patience,
+                extra={"happening": "drain-time-over", "messages": len(left)},
             )
             self._keeper.release(left, 0.0)
         self._thread.join(SETTLE_TIME)
@@ -411,6 +421,7 @@ class Worker:
             self.handler.name,
             self._holds.overdue,
             self._concurrency,
+            extra={"happening": "handler-hangs", "calls": number},
         )
 
     def _fail(self, error: BaseException) -> None:
@@ -419,7 +430,8 @@ class Worker:
             first, self._error = self._error is None, self._error or error
             self._life = Life.FAILED
         if first:
-            logger.critical("%r has failed", self, exc_info=error)
+            facts = {"happening": "worker-broke"}
+            logger.critical("%r has failed", self, exc_info=error, extra=facts)
             # On a thread of its own: this one may be any of those that are waited for.
             threading.Thread(target=self._collapse, name="worker-end", daemon=True).start()
 
@@ -433,7 +445,8 @@ class Worker:
             self._keeper.stop(SETTLE_TIME)
             self._stop_batcher(waits=False)
         except Exception:
-            logger.exception("%r has left something behind", self)
+            facts = {"happening": "worker-left-behind"}
+            logger.exception("%r has left something behind", self, extra=facts)
         finally:
             self._ended.set()
 

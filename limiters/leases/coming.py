@@ -33,6 +33,34 @@ class Coming:
         """It will ask again that soon, and release."""
         self.at_ms[name] = now_ms + soon_ms + HAND_OVER_MS
 
+    def answer(
+        self,
+        name: str,
+        now_ms: int,
+        *,
+        releases_in_ms: int | None,
+        uncertain_ms: int,
+        short: bool,
+        much: bool,
+    ) -> int:
+        """How soon `name`, who is here, is to ask again; -1 for when it would anyway.
+
+        `releases_in_ms`: it has too much, and will release so soon. `uncertain_ms`: for how long
+        nothing is granted. `short`: it has less than it may have. `much`: it had nothing, and
+        was granted most of what there is.
+        """
+        self.came(name, now_ms)
+        if releases_in_ms is not None:
+            self.brings_back(name, now_ms, releases_in_ms)
+            return -1
+        if uncertain_ms:
+            return uncertain_ms
+        if much:
+            # Others may come at the same moment: they get their share two requests later.
+            self.brings_back(name, now_ms, 2 * AT_ONCE_MS)
+            return AT_ONCE_MS
+        return self.pick(now_ms) if short else -1
+
     def pick(self, now_ms: int) -> int:
         """How soon the first of them is there, for one who waits for it; -1 if there is none.
         Who comes next waits for the next one."""

@@ -67,9 +67,11 @@ class Connection:
         if self._url is not None and self._process == os.getpid():
             self._process = -1
             self._client.close()
+            # That leaves the pool alone, which is ours as well. Who is in the middle of a
+            # request in another thread ends it.
             pool = getattr(self._client, "connection_pool", None)
-            if pool is not None:  # it is ours, but a client that was given it leaves it open
-                pool.disconnect()
+            if pool is not None:
+                pool.disconnect(inuse_connections=False)
 
     def _check_options(self, url: SplitResult) -> None:
         """A connection takes the same options as one to be used; making it sends nothing."""

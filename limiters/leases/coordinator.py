@@ -291,6 +291,15 @@ class Coordinator:
         if not request.leaving:
             member.until_ms = self.now_ms + self._terms.lease_ms
             member.gone_ms = self.now_ms + self._gone_after_ms
+        quarantine = max(0, self.quarantine_ms - self.now_ms)
+        come_back = self.coming.answer(
+            request.instance,
+            self.now_ms,
+            releases_in_ms=(AT_ONCE_MS if at_once else request.interval_ms) if too_many else None,
+            uncertain_ms=quarantine,
+            short=short,
+            much=much,
+        )
         return Reply(
             held=member.held,
             until_ms=member.until_ms,
@@ -300,10 +309,8 @@ class Coordinator:
             keep=right.full if certain else max(right.full, full),
             keep_last=keep_last or not certain,
             at_once=at_once,
-            come_back_ms=self._come_back(
-                request, too_many=too_many, at_once=at_once, short=short, much=much
-            ),
-            quarantine_ms=max(0, self.quarantine_ms - self.now_ms),
+            come_back_ms=come_back,
+            quarantine_ms=quarantine,
             evicted=member.evicted,
             capacity=self.capacity,
             terms=self._terms,
@@ -383,20 +390,3 @@ class Coordinator:
             remainder = 0.0 if all_of_it else remainder
             asks.pop(admitted, None)
         self.shares = share_out(list(asks.values()), full, remainder)
-
-    def _come_back(
-        self, request: Request, *, too_many: bool, at_once: bool, short: bool, much: bool
-    ) -> int:
-        """How soon it is to ask again, if that is not when it would anyway."""
-        self.coming.came(request.instance, self.now_ms)
-        if too_many:
-            soon_ms = AT_ONCE_MS if at_once else request.interval_ms
-            self.coming.brings_back(request.instance, self.now_ms, soon_ms)
-            return -1
-        if self.now_ms < self.quarantine_ms:
-            return self.quarantine_ms - self.now_ms
-        if much:
-            # Others may come at the same moment: they get their share two requests later.
-            self.coming.brings_back(request.instance, self.now_ms, 2 * AT_ONCE_MS)
-            return AT_ONCE_MS
-        return self.coming.pick(self.now_ms) if short else -1

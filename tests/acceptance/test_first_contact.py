@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -44,8 +45,9 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_demo_compares_both_ways() -> None:
-    done = run("-m", "dispatcher.cli.main", "demo", "--seconds", "3")
+def test_the_demo_compares_both_ways_and_its_report_says_the_same(tmp_path: Path) -> None:
+    report = tmp_path / "demo.html"
+    done = run("-m", "dispatcher.cli.main", "demo", "--seconds", "3", "--report", str(report))
     assert done.returncode == 0, done.stderr
     refused = re.search(r"refused with 429\D+(\d+)\D+(\d+)", done.stdout)
     assert refused is not None, done.stdout
@@ -53,11 +55,32 @@ def test_the_demo_compares_both_ways() -> None:
     # A few may be refused where the machine is so busy that requests arrive late.
     assert alone > 3 * (together + 1)
     assert "█" in done.stdout
+    assert str(report) in done.stdout.replace("\n", "")
+    page = ElementTree.fromstring(report.read_text().removeprefix("<!doctype html>\n"))
+    said = [text.strip() for text in page.itertext() if text.strip()]
+    counted = [said[at + 1] for at, text in enumerate(said) if text == "Refused by the datastore"]
+    assert counted == [f"{alone:,}", f"{together:,}"]
+    assert [text for text in said if text.startswith("120, of cost 60,000")] == 2 * [
+        "120, of cost 60,000 in all"
+    ]
+    assert "sharing the limit: who holds which of 20 partitions" in said
+    assert {"process-1", "process-2"} <= set(said)
 
 
-def test_ctrl_c_ends_the_demo_at_once_with_its_exit_code() -> None:
+def test_the_demo_says_at_once_that_its_report_cannot_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere" / "demo.html"
+    wrong = run("-m", "dispatcher.cli.main", "demo", "--report", str(path))
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert wrong.stderr == (
+        f"dispatcher: the report cannot be written to {path}: No such file or directory; name a "
+        "file in a directory that is there and may be written to\n"
+    )
+
+
+def test_ctrl_c_ends_the_demo_at_once_and_leaves_no_half_report(tmp_path: Path) -> None:
+    report = ["--report", str(tmp_path / "demo.html")]
     demo = subprocess.Popen(
-        [sys.executable, "-m", "dispatcher.cli.main", "demo", "--seconds", "300"],
+        [sys.executable, "-m", "dispatcher.cli.main", "demo", "--seconds", "300", *report],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -70,6 +93,7 @@ def test_ctrl_c_ends_the_demo_at_once_with_its_exit_code() -> None:
     _, errors = demo.communicate(timeout=60)
     assert demo.returncode == 130
     assert errors == "interrupted: everything was stopped\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_command_line_says_what_is_wrong() -> None:

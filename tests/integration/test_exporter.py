@@ -21,12 +21,12 @@ from redis import Redis
 
 from dispatcher import Batcher, Operation, Watcher
 from dispatcher.metrics import names
-from dispatcher.metrics.cluster import ClusterCollector
+from dispatcher.metrics.cluster import COMMANDS, ClusterCollector
 from dispatcher.metrics.discovery import Discovery
 from dispatcher.timeline import Message, Timeline
 from limiters import RedisLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis, free_port
-from limiters.leases.messages import Terms
+from limiters.leases.messages import Request, Terms
 from tests.processes import Processes
 from tests.processes.plan import Plan
 from tests.servers import wait_until
@@ -431,3 +431,32 @@ def test_promtool_finds_nothing(shared_redis: EmbeddedRedis) -> None:
         [PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_it_needs_no_more_of_redis_than_the_document_says(
+    shared_redis: EmbeddedRedis, caplog: pytest.LogCaptureFixture
+) -> None:
+    document = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+    block = re.search(r"ACL SETUSER exporter on >secret ([^`]*)", document)
+    assert block is not None
+    allowed = block[1].split()
+    assert sorted(allowed) == sorted(["~dispatcher:*", *COMMANDS.split()])
+    with closing(RedisLeaseManager(shared_redis.url, name="orders")) as manager:
+        manager.set_capacity(TERMS)
+        manager.sync(Request("one", 1, TERMS, need=500))
+    with closing(Timeline(shared_redis.url, "jobs")) as timeline:
+        timeline.producer("makers").create([Message(n, delay=0) for n in range(3)])
+        timeline.consumer("worker").lease(1, 5)
+    with Redis.from_url(shared_redis.url) as client:
+        client.execute_command("ACL", "SETUSER", "exporter", "reset", "on", ">secret", *allowed)
+        client.script_flush()
+        collector = ClusterCollector(shared_redis.url.replace("://", "://exporter:secret@"))
+        try:
+            assert read(collector, names.REDIS_UP) == {(): True}
+            assert read(collector, names.CLUSTER_CAPACITY)["orders", "shared"] == 1_000
+            assert read(collector, names.TOPIC_CREATED) == {("jobs",): 3}
+            assert read(collector, names.TOPIC_OLDEST)
+        finally:
+            collector.close()
+            client.acl_deluser("exporter")
+    assert caplog.records == []

@@ -340,3 +340,14 @@ def test_prefix_stands_before_every_key(
     assert stored
     assert all(key.startswith(b"mine:v1:{limit}:") for key in stored)
     manager.close()
+
+
+def test_one_that_is_closed_holds_no_connection_open(shared_redis: EmbeddedRedis) -> None:
+    with Redis.from_url(shared_redis.url) as client:
+        before = len(client.client_list())
+        manager = RedisLeaseManager(shared_redis.url, name="orders")
+        manager.look()
+        assert len(client.client_list()) == before + 1
+        manager.close()
+        wait_until(lambda: len(client.client_list()) == before)
+        manager.close()

@@ -9,7 +9,7 @@ from dispatcher import (
     TooExpensiveError,
     Watcher,
 )
-from dispatcher.engine import Waiter
+from dispatcher.waiters import Waiter
 from limiters import ProvisionedResource
 from limiters.testing import ManualClock
 from limiters.window import Spend, Tenure

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
 from bisect import bisect_left
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
@@ -11,10 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.metrics import names
+from dispatcher import Operation, Watcher
+from dispatcher.batch import Batch
+from dispatcher.lane import Lane
+from dispatcher.metrics import Options, names
 from dispatcher.metrics.arrivals import MOST, Arrivals
 from dispatcher.metrics.names import METRICS
 from dispatcher.metrics.readings import Reading, Readings
+from dispatcher.metrics.watch import MOST_NOTES, Watch
 from limiters.distribution import Distribution
 
 BOUNDED = {
@@ -84,21 +90,65 @@ def test_an_arrival_is_known_as_well_as_the_engine_looked(seed: int) -> None:
             ticket += 1
             # Who comes when nothing waits wakes the engine.
             came[ticket] = (looked if waiting else now, now)
-        arrivals.note(ticket, waited=waiting > 0, now=now)
+        arrivals.note(ticket, since=looked if waiting else now, now=now)
         waiting = random.choice([0, 1])
     for one, (earliest, latest) in came.items():
-        assert earliest - 1e-9 <= arrivals.at(one) <= latest + 1e-9
+        assert earliest - 1e-9 <= arrivals.at(one, now) <= latest + 1e-9
 
 
 def test_many_arrivals_are_remembered_less_exactly_the_older_they_are() -> None:
     arrivals = Arrivals()
     for number in range(20 * MOST):
-        arrivals.note(number, waited=True, now=float(number))
+        arrivals.note(number, since=number - 1.0, now=float(number))
     assert len(arrivals._tickets) <= MOST
-    times = [arrivals.at(number) for number in range(0, 20 * MOST, 7)]
+    times = [arrivals.at(number, 0.0) for number in range(0, 20 * MOST, 7)]
     assert times == sorted(times)
-    assert arrivals.at(20 * MOST - 5) == pytest.approx(20 * MOST - 5, abs=2)
-    assert arrivals.at(10) == pytest.approx(10, abs=20 * MOST / 50)
+    assert arrivals.at(20 * MOST - 5, 0.0) == pytest.approx(20 * MOST - 5, abs=2)
+    assert arrivals.at(10, 0.0) == pytest.approx(10, abs=20 * MOST / 50)
+    assert arrivals.at(20 * MOST, unknown=1.5) == 1.5
+
+
+def batch_of(count: int, first: int, cost: float) -> Batch:
+    watcher = Watcher(print)
+    batch = Batch(Lane(watcher), first)
+    for ticket in range(first, first + count):
+        operation = Operation(watcher, cost / count, None)
+        operation._where = ticket
+        batch.operations.append(operation)
+    batch.cost = cost
+    return batch
+
+
+def test_a_watch_loses_nothing_while_others_read_it_and_holds_little_while_nobody_does() -> None:
+    watch, ended = Watch(Options(None, None, None)), threading.Event()
+
+    def scrape() -> None:
+        while not ended.is_set():
+            seen = watch.read()
+            assert sum(seen.size.counts) == sum(seen.cost.counts)
+            assert sum(seen.wait.counts) == seen.size.sum
+
+    def work(since: int) -> None:
+        for number in range(since, since + 2_000):
+            watch.came_in(3 * number + 2, False, number / 10)
+            watch.raised(batch_of(3, 3 * number, 7.5), number / 10 + 0.05)
+            watch.returned(batch_of(3, 0, 0.0), 0.25)
+            most.append(len(watch._notes))
+
+    most: list[int] = []
+    work(0)
+    assert max(most) <= MOST_NOTES + 2
+    with ThreadPoolExecutor() as pool:
+        scraping = [pool.submit(scrape) for _ in range(2)]
+        work(2_000)
+        ended.set()
+    assert [one.result() for one in scraping] == [None, None]
+    seen = watch.read()
+    assert (sum(seen.size.counts), seen.size.sum) == (4_000, 12_000)
+    assert (sum(seen.cost.counts), seen.cost.sum) == (4_000, 30_000)
+    assert (sum(seen.callback.counts), seen.callback.sum) == (4_000, 1_000)
+    assert sum(seen.wait.counts) == 12_000
+    assert seen.wait.sum == pytest.approx(600)
 
 
 def test_readings_of_the_same_labels_are_put_together_as_the_metric_says() -> None:

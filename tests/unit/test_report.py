@@ -1,33 +1,164 @@
-"""The page that people look at: what was spent is what is drawn."""
+"""What people look at: what was spent, held, refused and waited for is what is drawn and said."""
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dispatcher.report import Run, page
-from dispatcher.report.page import use
+from dispatcher.report import Entry, ReportError, ReportFile, Run, image, page, report
+from dispatcher.report.histograms import sizes, waits
+from dispatcher.report.page import facts
+from dispatcher.report.partitions import hand_overs, partition_count, tenures
+from dispatcher.report.svg import picture
+from dispatcher.report.use import use, windows
+
+RUN = Run(
+    "a <run>",
+    100,
+    [
+        Entry(5.0, "a", 50, 5, 0.1),
+        Entry(5.5, "b", 30, 3, 0.2),
+        Entry(6.25, "a", 60, 6, 0.9),
+    ],
+    holdings=[
+        (5.0, {"a": ((0, 1),), "b": ((2, 3),)}),
+        (5.5, {"a": ((0, 0),), "b": ((2, 3),)}),
+        (6.0, {"a": ((0, 0),), "b": ((1, 3),)}),
+        (6.5, {"b": ((0, 3),)}),
+        (7.0, {"b": ((0, 3),)}),
+    ],
+    refused=[5.1, 5.2],
+)
 
 
-def test_what_was_spent_is_what_is_drawn_and_the_limit_is_a_line() -> None:
-    run = Run("a <run>", 100, [(5.0, "a", 5, 5), (5.05, "b", 5, 5), (6.05, "a", 10, 10)])
-    chart = ElementTree.fromstring(use(run))
-    bars = [it for it in chart.findall(".//{*}rect") if it.get("height") != "12"]
-    heights = [float(bar.get("height", 0)) for bar in bars]
-    # Both count for a second, and then what came a second later.
-    assert len(heights) == 21
-    assert sum(heights[:2]) == pytest.approx(heights[-1], abs=0.2)
-    assert heights[-1] > 0
-    assert [len({bar.get("fill") for bar in bars}), len(chart.findall(".//{*}line"))] == [2, 1]
-    texts = {it.text for it in chart.findall(".//{*}text")}
-    assert {"a", "b", "100", "0", "0 s", "1 s"} <= texts
+def parsed(text: str) -> ElementTree.Element:
+    return ElementTree.fromstring(text.removeprefix("<!doctype html>\n"))
+
+
+def texts(text: str) -> list[str]:
+    return [one.strip() for one in parsed(text).itertext() if one.strip()]
+
+
+def test_a_column_is_what_was_spent_in_the_period_that_ends_there() -> None:
+    assert windows(RUN, "a", [5.0, 5.9, 6.0, 6.3]) == [50, 50, 0, 60]
+    assert windows(RUN, "b", [5.4, 6.4, 6.5]) == [0, 30, 0]
+
+
+@given(st.lists(st.tuples(st.floats(0, 20), st.sampled_from("abc"), st.floats(0.1, 9)), min_size=1))
+def test_c1_nothing_is_drawn_above_the_line_if_no_window_was_over(
+    log: list[tuple[float, str, float]],
+) -> None:
+    worst = Run("one", 10, [Entry(*one) for one in log]).verdict.worst * 10
+    run = Run("one", max(worst, 0.1), [Entry(*one) for one in log])
+    chart = parsed(picture([use(run)], ""))
+    limit = next(
+        float(line.get("points", "").split(",")[1].split(" ")[0])
+        for line in chart.findall(".//{*}polyline")
+        if line.get("stroke-width") == "2"
+    )
+    for area in chart.findall(".//{*}path"):
+        assert all(float(y) >= limit - 0.11 for y in re.findall(r"V(-?[\d.]+)", area.get("d", "")))
+
+
+def test_a_partition_is_drawn_in_the_colour_of_who_held_it_as_long_as_it_did() -> None:
+    assert partition_count(RUN) == 4
+    assert list(tenures(RUN, 0)) == [("a", 5.0, 6.5), ("b", 6.5, 7.0)]
+    assert list(tenures(RUN, 1)) == [("a", 5.0, 5.5), ("b", 6.0, 7.0)]
+    assert hand_overs(RUN) == 2
+    drawn = [one.text for one in parsed(image([RUN])).findall(".//{*}title")]
+    assert "partition 1: a, 0.00 s to 0.50 s" in drawn
+    assert "partition 1: b, 1.00 s to 2.00 s" in drawn
+
+
+def test_every_number_of_the_page_is_that_of_the_run() -> None:
+    said = texts(page([RUN]))
+    for name, value in facts(RUN):
+        assert said[said.index(name) + 1] == value
+    assert {"a <run>", "100", "2 refused", "0 of 3", "0.9000 of the limit"} <= set(said)
+    assert "half of the batches at most 0.20 s, 99 % 0.90 s" in said
+    assert "3, of cost 140 in all" in said
+
+
+def test_batches_are_counted_by_size_and_by_waiting_time() -> None:
+    entries = [Entry(n, "a", 1, 1 + n % 3, n / 10) for n in range(9)]
+    run = Run("one", 10, entries)
+    for chart, expected in ((sizes(run), ["1", "2", "3"]), (waits(run), ["0 to 0.1"])):
+        assert chart is not None
+        bars = [it.text or "" for it in parsed(picture([chart], "")).findall(".//{*}title")][1:]
+        assert sum(int(bar.rpartition(" ")[2]) for bar in bars) == 9
+        assert [bar for bar in bars if bar.startswith(tuple(expected))]
+    plain = Run("one", 10, [Entry(0.0, "a", 1)])
+    assert sizes(plain) is waits(plain) is None
+
+
+def test_a_capacity_that_changed_is_a_line_with_a_step() -> None:
+    run = Run("one", [(0.0, 100.0), (3.0, 50.0)], [Entry(n / 2, "a", 10) for n in range(12)])
+    lines = [
+        one.get("points", "").split()
+        for one in parsed(picture([use(run)], "")).findall(".//{*}polyline")
+        if one.get("stroke-width") == "2"
+    ]
+    assert len({point.split(",")[1] for point in lines[0]}) == 2
+    assert "0 of" in dict(facts(run))["Windows over the limit"]
 
 
 def test_the_page_needs_nothing_else_and_shows_what_others_wrote_as_text() -> None:
-    said = page([Run("<script>", 10, [(0, "<b>", 1, 1)]), Run("empty", 10, [])])
-    assert "<script" not in said.replace("&lt;script&gt;", "")
-    assert "<b>" not in said
-    assert "Nothing was written" in said
-    assert not re.search(r"(src|href)=", said)
+    runs = [Run("<script>", 10, [Entry(0, "<b>", 1, 1)]), Run("empty", 10, [])]
+    for said in (page(runs), image(runs[:1])):
+        assert "<script" not in said.replace("&lt;script&gt;", "")
+        assert "<b>" not in said
+        assert not re.search(r"(src|href)=", said)
+        parsed(said)
+    assert "nothing was spent" in page(runs)
+
+
+def test_what_the_verifier_judged_can_be_looked_at(tmp_path: Path) -> None:
+    log = [(0.0, "a", 6.0), (0.5, "b", 4.0), (0.9, "a", 1.0)]
+    verdict = report(tmp_path / "run.html", log, 10, title="over")
+    assert verdict.over == 1
+    assert "1 of 3" in texts((tmp_path / "run.html").read_text())
+    report(tmp_path / "run.svg", log, 10)
+    assert parsed((tmp_path / "run.svg").read_text()).tag.endswith("svg")
+    assert sorted(os.listdir(tmp_path)) == ["run.html", "run.svg"]
+
+
+@pytest.mark.parametrize("where", ["nowhere/run.html", "file/run.html", "."])
+def test_where_it_cannot_be_written_is_said_before_anything_is_done(
+    tmp_path: Path, where: str
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ReportError, match="name a file"):
+        ReportFile(tmp_path / where)
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_report_is_there_whole_or_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.html"
+    path.write_text("as it was")
+    file = ReportFile(path)
+    assert path.read_text() == "as it was"
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.chmod", full)
+        with pytest.raises(ReportError, match="No space left"):
+            file.write([RUN])
+    assert [path.read_text(), os.listdir(tmp_path)] == ["as it was", ["run.html"]]
+    file.write([RUN])
+    assert path.read_text() == page([RUN])
+    assert os.listdir(tmp_path) == ["run.html"]
+
+
+def test_an_odd_place_such_as_a_device_is_written_to_and_not_replaced() -> None:
+    ReportFile("/dev/null").write([RUN])
+    assert not Path("/dev/null").is_file()

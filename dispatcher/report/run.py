@@ -1,0 +1,77 @@
+"""A Run: what is known of one, to be drawn. Plain values."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from limiters.leases.ranges import Ranges
+from limiters.verifier import Capacity, Verdict, verify
+
+
+class Entry(NamedTuple):
+    """One batch: when it began, whose it was, what it cost; and if that is known, how many
+    records it had, and for how many seconds they had waited."""
+
+    at: float
+    instance: str
+    cost: float
+    records: int | None = None
+    waited: float | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run. Times are seconds of one clock, whichever.
+
+    * `capacity`: what all may spend in one `period`, or those that were in force one after the
+      other, as limiters.verifier takes them.
+    * `holdings`: who held which partitions, at one time after the other.
+    * `refused`: when the datastore refused a request; None if nobody counted.
+    * `settling`: see limiters.verifier.verify.
+    """
+
+    title: str
+    capacity: Capacity
+    entries: Sequence[Entry]
+    period: float = 1.0
+    holdings: Sequence[tuple[float, Mapping[str, Ranges]]] = ()
+    refused: Sequence[float] | None = None
+    settling: float = 0.0
+    verdict: Verdict = field(init=False)
+    """What the verifier says of it."""
+
+    def __post_init__(self) -> None:
+        log = [(one.at, one.instance, one.cost) for one in self.entries]
+        verdict = verify(log, self.capacity, period=self.period, settling=self.settling)
+        object.__setattr__(self, "verdict", verdict)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """From when to when there is anything to be seen."""
+        times = [*(one.at for one in self.entries), *(at for at, _ in self.holdings)]
+        times += self.refused or ()
+        return (min(times), max(times)) if times else (0.0, 0.0)
+
+    @property
+    def instances(self) -> list[str]:
+        """Everybody who takes part, in order."""
+        names = {one.instance for one in self.entries}
+        return sorted(names.union(*(held for _, held in self.holdings)), key=_natural)
+
+    @property
+    def limits(self) -> list[tuple[float, float]]:
+        """The capacities: from when, which."""
+        if isinstance(self.capacity, (int, float)):
+            return [(-math.inf, self.capacity)]
+        first, *others = sorted(self.capacity)
+        return [(-math.inf, first[1]), *others]
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """So that i10 comes after i9."""
+    parts = ("".join(group) for _, group in itertools.groupby(name, str.isdecimal))
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

@@ -1,0 +1,71 @@
+"""Reports as files: whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from dispatcher.report.errors import ReportError
+from dispatcher.report.page import image, page
+from dispatcher.report.run import Run
+
+
+class ReportFile:
+    """Where a report is to go: `*.svg` is a picture, all else a page.
+
+    Whether it can be written is tried at once, so that nobody runs for minutes for nothing.
+
+    >>> ReportFile("/nowhere/report.html")
+    Traceback (most recent call last):
+        ...
+    dispatcher.report.errors.ReportError: ...
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if self.path.is_dir():
+            raise ReportError(f"{path} is a directory; name a file in it, such as report.html")
+        if self._is_plain:
+            os.unlink(self._temporary(""))
+
+    def write(self, runs: Sequence[Run]) -> None:
+        """Writes it. ReportError if it cannot be written any more."""
+        text = image(runs) if self.path.suffix.lower() == ".svg" else page(runs)
+        if not self._is_plain:
+            self.path.write_text(text, "utf-8")
+            return
+        name = self._temporary(text)
+        try:
+            os.replace(name, self.path)
+        except OSError as error:
+            os.unlink(name)
+            raise self._refusal(error) from error
+
+    @property
+    def _is_plain(self) -> bool:
+        return not self.path.exists() or self.path.is_file()
+
+    def _temporary(self, text: str) -> str:
+        """A file beside it with that in it, which is to take its place; gone if that fails."""
+        try:
+            handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+        except OSError as error:
+            raise self._refusal(error) from error
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                os.chmod(name, 0o644)
+        except BaseException as error:
+            os.unlink(name)
+            if isinstance(error, OSError):
+                raise self._refusal(error) from error
+            raise
+        return name
+
+    def _refusal(self, error: OSError) -> ReportError:
+        return ReportError(
+            f"the report cannot be written to {self.path}: {error.strerror}; name a file in a "
+            "directory that is there and may be written to"
+        )

@@ -1,0 +1,48 @@
+"""Damper: lets so many lines of a kind into the log, and counts those that it leaves out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable
+
+MOST_KINDS = 64
+
+
+class Damper:
+    """At most `most` of each kind in `per` seconds. Thread-safe.
+
+    >>> damper = Damper(most=2, per=10.0)
+    >>> [damper.left_out("failed", now) for now in (0.0, 1.0, 2.0, 3.0, 11.0)]
+    [0, 0, None, None, 2]
+    """
+
+    def __init__(
+        self, most: int = 10, per: float = 10.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._most = most
+        self._per = per
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kinds: dict[Hashable, tuple[float, int, int]] = {}
+        """Of each: since when it is counted, how many went through since, how many did not."""
+
+    def left_out(self, kind: Hashable, now: float | None = None) -> int | None:
+        """How many of this kind were left out since the last one; None: leave this out too."""
+        now = self._clock() if now is None else now
+        with self._lock:
+            since, through, out = self._kinds.pop(kind, (now, 0, 0))
+            if now - since >= self._per:
+                since, through = now, 0
+            if len(self._kinds) >= MOST_KINDS:
+                del self._kinds[next(iter(self._kinds))]
+            if through < self._most:
+                self._kinds[kind] = since, through + 1, 0
+                return out
+            self._kinds[kind] = since, through, out + 1
+            return None
+
+
+def and_before(left_out: int) -> str:
+    """The end of a line, if others like it were left out."""
+    return f" (and {left_out:,} like this since the last line)" if left_out else ""

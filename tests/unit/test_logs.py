@@ -1,0 +1,234 @@
+"""Logs: every line says what has happened by a name and in numbers, and none is a flood."""
+
+from __future__ import annotations
+
+import ast
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatcher import Batcher, Operation, Reject, Watcher
+from dispatcher.failure_log import FailureLog
+from limiters import MemoryLeaseManager, SharedResource
+from limiters.announcements import Announcements
+from limiters.damper import MOST_KINDS, Damper
+from limiters.errors import LeaseManagerError
+from limiters.events import SHARED_EVENTS, Emitter
+from limiters.leases.messages import Reply, Request, Terms
+from tests.seen import eventually
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = (ROOT / "docs" / "logs.md").read_text()
+CALLS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
+TERMS = Terms(capacity=100, factor=10, period_ms=1_000, lease_ms=2_000)
+
+
+def modules() -> Iterator[tuple[Path, ast.Module]]:
+    for package in ("dispatcher", "limiters"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            yield path, ast.parse(path.read_text())
+
+
+def facts_of(call: ast.Call, module: ast.Module) -> ast.Dict:
+    """What a call gives as extra: written there, or just before."""
+    given = next(one.value for one in call.keywords if one.arg == "extra")
+    if isinstance(given, ast.Name):
+        before = [
+            node.value
+            for node in ast.walk(module)
+            if isinstance(node, ast.Assign)
+            and node.lineno < call.lineno
+            and ast.unparse(node.targets[0]) == given.id
+        ]
+        given = max(before, key=lambda one: one.lineno)
+    assert isinstance(given, ast.Dict)
+    return given
+
+
+def lines() -> Iterator[tuple[str, str, list[str]]]:
+    """Where, what has happened, and the names of its facts, of each line there can be."""
+    for path, module in modules():
+        for node in ast.walk(module):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in CALLS
+                and ast.unparse(node.func.value) in ("_log", "logger")
+            ):
+                where = f"{path.name}:{node.lineno}"
+                assert any(one.arg == "extra" for one in node.keywords), where
+                facts = facts_of(node, module)
+                names = [one.value for one in facts.keys if isinstance(one, ast.Constant)]
+                assert names[0] == "happening", where
+                yield where, ast.unparse(facts.values[0]).strip("'"), [str(it) for it in names]
+
+
+def test_each_module_logs_under_its_own_name() -> None:
+    for path, module in modules():
+        for node in ast.walk(module):
+            # The root is for the command line alone, which sets it up.
+            if ast.unparse(node) == "logging.getLogger()" and path.parent.name == "cli":
+                continue
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "logging.getLogger":
+                assert ast.unparse(node) == "logging.getLogger(__name__)", path
+
+
+def test_each_line_has_a_name_and_all_its_facts_are_documented() -> None:
+    found = list(lines())
+    assert len(found) > 35
+    documented = set(re.findall(r"`([a-z_-]+)`", DOCUMENT))
+    usual = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+    for where, happening, names in found:
+        assert happening == "happening" or happening in documented, (where, happening)
+        assert set(names) <= documented, where
+        assert not set(names) & usual, f"{where}: logging refuses these names"
+
+
+def test_each_documented_happening_is_one_that_there_is() -> None:
+    table = re.findall(r"^\| `([a-z-]+)` \|", DOCUMENT, re.MULTILINE)
+    source = "".join(path.read_text() for path, _ in modules())
+    assert len(table) > 25
+    assert [one for one in table if f'"{one}"' not in source] == []
+
+
+def test_a_failed_batch_tells_its_numbers(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(batch: list[Operation]) -> None:
+        raise Reject("no such table")
+
+    watcher = Watcher(refuse)
+    with caplog.at_level(logging.INFO), Batcher() as batcher:
+        batcher.enqueue_many([Operation(watcher, 1, n, batchable=True) for n in range(3)])
+    facts = vars(caplog.records[0])
+    assert facts["name"] == "dispatcher.failure_log"
+    assert facts["happening"] == "batch-failed"
+    assert (facts["operations"], facts["again"], facts["failed"]) == (3, 0, 3)
+    assert (facts["error"], facts["left_out"]) == ("Reject", 0)
+
+
+def test_b6_a_callback_that_fails_a_thousand_times_is_no_flood(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(batch: list[Operation]) -> None:
+        raise KeyError("no luck today")
+
+    heard: list[object] = []
+    with Batcher() as batcher:
+        batcher.add_listener(heard.append, "batch-failed")
+        # A watcher for each request, as services have it.
+        batcher.enqueue_many([Operation(Watcher(fail), 1, n) for n in range(1_000)])
+    assert len(heard) == 1_000
+    assert batcher.totals.batches_failed == 1_000
+    told = [it for it in caplog.records if vars(it).get("happening") == "batch-failed"]
+    spent = told[-1].created - told[0].created
+    assert 10 <= len(told) <= 10 * (1 + spent // 10 + 1)
+    assert all(it.exc_info for it in told)
+
+
+def test_what_was_left_out_is_told_with_the_next_line(caplog: pytest.LogCaptureFixture) -> None:
+    failures = FailureLog()
+    for second in range(60):
+        for _ in range(100):
+            failures.batch_abandoned(float(second), "one", TimeoutError("slow"), 5)
+    told = [vars(it) for it in caplog.records]
+    assert len(told) == 60
+    assert len(told) + sum(it["left_out"] for it in told) == 5_000 + 10
+    assert told[10]["left_out"] == 990
+    assert "and 990 like this since the last line" in told[10]["message"]
+
+
+@given(st.lists(st.tuples(st.floats(0, 9), st.integers(0, 200)), max_size=300), st.integers(1, 5))
+def test_a_damper_counts_all_and_holds_little(gaps: list[tuple[float, int]], most: int) -> None:
+    damper, now = Damper(most=most, per=10.0), 0.0
+    told: dict[int, list[float]] = {}
+    asked = through = out = 0
+    for gap, kind in gaps:
+        now += gap
+        asked += 1
+        left_out = damper.left_out(kind, now)
+        assert len(damper._kinds) <= MOST_KINDS
+        if left_out is not None:
+            told.setdefault(kind, []).append(now)
+            through += 1
+            out += left_out
+    assert through + out <= asked
+    if len({kind for _, kind in gaps}) <= MOST_KINDS:
+        for times in told.values():
+            for at in times:
+                # Of any ten seconds: the end of one span and the beginning of the next.
+                assert sum(at <= other < at + 10 for other in times) <= 2 * most
+
+
+def test_c7_a_lease_manager_that_is_away_for_a_minute_is_two_lines(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    emitter = Emitter("test", SHARED_EVENTS)
+    announce = Announcements(emitter, TERMS, "orders")
+    for _ in range(120):  # twice a second
+        announce.lost(LeaseManagerError("Redis does not answer"))
+    away = [vars(it) for it in caplog.records]
+    assert [(it["happening"], it["limit"], it["error"]) for it in away] == [
+        ("leases-away", "orders", "LeaseManagerError")
+    ]
+    for number in range(120):  # and one that says something else each time
+        announce.lost(LeaseManagerError(f"connection {number} was reset"))
+    assert len(caplog.records) <= 5
+
+
+class Away(MemoryLeaseManager):
+    """Answers when it is told to."""
+
+    away = False
+    asked = 0
+
+    def sync(self, request: Request) -> Reply:
+        self.asked += 1
+        if self.away:
+            raise LeaseManagerError("away")
+        return super().sync(request)
+
+
+def test_c7_each_request_without_an_answer_is_not_a_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    manager = Away("orders", lease_time=0.2)
+    limiter = SharedResource(
+        shared_capacity=1_000, factor=10, lease_manager=manager, max_interval=0.01, period=0.05
+    )
+    with limiter:
+        limiter.give_me(500)
+        eventually(lambda: limiter.capacity > 0)
+        manager.away = True
+        before = manager.asked
+        eventually(lambda: manager.asked > before + 30)
+        manager.away = False
+        eventually(lambda: any("answers again" in it.message for it in caplog.records))
+    told = [vars(it)["happening"] for it in caplog.records if it.levelno >= logging.WARNING]
+    assert told[:2] == ["leases-away", "leases-back"]
+    assert len(told) <= 3
+
+
+def test_a_listener_that_raises_a_thousand_times_is_no_flood(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(event: object) -> None:
+        calls.append(event)
+        raise ValueError("broken listener")
+
+    calls: list[object] = []
+    emitter = Emitter("Somebody", frozenset({"target"}))
+    emitter.add_listener(broken)
+    for number in range(1_000):
+        emitter.emit("target", number)
+    eventually(lambda: len(calls) == 1_000)
+    emitter.close()
+    told = [vars(it) for it in caplog.records]
+    spent = told[-1]["created"] - told[0]["created"]
+    assert 10 <= len(told) <= 10 * (2 + spent // 10)
+    assert {(it["happening"], it["owner"], it["event"]) for it in told} == {
+        ("listener-raised", "Somebody", "target")
+    }
