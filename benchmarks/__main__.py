@@ -17,6 +17,7 @@ from benchmarks import (
     simulation,
     throughput,
     timeline,
+    worker,
 )
 from benchmarks.figures import Figure
 
@@ -31,6 +32,7 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "sharing": sharing.run,
     "simulation": simulation.run,
     "timeline": timeline.run,
+    "worker": worker.run,
     "metrics": metrics.run,
 }
 

@@ -58,7 +58,7 @@ def _throughput(server: EmbeddedRedis, client: Any) -> Iterator[Figure]:
         at_least=4.0,
         note=f"{rate:,.0f} and {ping:,.0f} a second",
     )
-    of_rivals = {name: _rival(name, server.url) for name in ("dramatiq", "arq", "rq")}
+    of_rivals = {name: rival(name, server.url, JOBS) for name in ("dramatiq", "arq", "rq")}
     known = {name: one for name, one in of_rivals.items() if one is not None}
     if not known:
         yield Figure("against dramatiq, arq and rq: not installed (make bench does)", 0, "")
@@ -73,12 +73,13 @@ def _throughput(server: EmbeddedRedis, client: Any) -> Iterator[Figure]:
     )
 
 
-def _rival(name: str, url: str) -> float | None:
+def rival(name: str, url: str, jobs: int, *, only: str = "") -> float | None:
+    """Jobs a second of another queue, enqueued and drained, or `only` the latter."""
     if not RIVALS.exists():
         return None
     folder = Path(__file__).parent
     done = subprocess.run(
-        [str(RIVALS.absolute()), "rivals.py", name, url, str(JOBS)],
+        [str(RIVALS.absolute()), "rivals.py", name, url, str(jobs)],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -87,7 +88,8 @@ def _rival(name: str, url: str) -> float | None:
     )
     if done.returncode:
         return None
-    return JOBS / sum(map(float, done.stdout.split()[-2:]))
+    enqueue, drain = map(float, done.stdout.split()[-2:])
+    return jobs / (drain if only == "drain" else enqueue + drain)
 
 
 def _lateness(server: EmbeddedRedis) -> Iterator[Figure]:

@@ -13,6 +13,7 @@ __all__ = [
     "DispatcherError",
     "EnqueueError",
     "ForkedError",
+    "HandlerError",
     "ImproperOrderError",
     "NoOperationError",
     "NoWatcherError",
@@ -112,3 +113,19 @@ class BatchAbandonedError(DispatcherError, TimeoutError):
         super().__init__(
             f"the batch was not done within max_operation_time ({max_operation_time:g} s)"
         )
+
+
+class HandlerError(DispatcherError):
+    """A handler cannot be imported, or cannot be called the way it is."""
+
+    def __init__(self, target: str, reason: str, trace: str = "") -> None:
+        self.target = target
+        self.reason = reason
+        self.trace = trace
+        """Where the import failed, if it did."""
+        super().__init__(
+            f"the handler {target!r} cannot be used: {reason}" + (f"\n{trace}" if trace else "")
+        )
+
+    def __reduce__(self) -> tuple[type[HandlerError], tuple[str, str, str]]:
+        return HandlerError, (self.target, self.reason, self.trace)

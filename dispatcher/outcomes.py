@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from dispatcher.operation import Operation
 from limiters.arguments import Seconds, optional_seconds, seconds
 
 
@@ -33,16 +33,17 @@ class Reject(Outcome):
 
 
 class PartialFailure(Outcome):
-    """Only `failed` of the batch went wrong; the others are done.
+    """Only `failed` of the batch went wrong; the others are done. They are what the callback was
+    given: a Batcher's operations, a Worker's messages.
 
     Those that failed are retried or given up as if the callback had raised `cause`.
     """
 
-    def __init__(self, failed: Iterable[Operation], cause: BaseException | None = None) -> None:
+    def __init__(self, failed: Iterable[Any], cause: BaseException | None = None) -> None:
         self.failed = list(failed)
-        for operation in self.failed:
-            if not isinstance(operation, Operation):
-                raise ValueError(f"failed must hold operations of the batch, not {operation!r}")
+        for one in self.failed:
+            if isinstance(one, (str, bytes, int, float)):
+                raise ValueError(f"failed must hold operations of the batch, not {one!r}")
         self.cause = cause
         super().__init__(f"{len(self.failed)} operations failed: {cause or 'no cause given'}")
 

@@ -61,7 +61,8 @@ def judge(
 
 
 def _partial(batch: Batch, error: PartialFailure) -> tuple[list[Operation], BaseException]:
-    strangers = set(error.failed) - set(batch.operations)
+    failed = set(map(id, error.failed))
+    strangers = failed - set(map(id, batch.operations))
     if strangers:
         wrong = ValueError(
             f"PartialFailure named {len(strangers)} operations that are not of this batch; "
@@ -69,8 +70,7 @@ def _partial(batch: Batch, error: PartialFailure) -> tuple[list[Operation], Base
         )
         wrong.__cause__ = error
         return batch.operations, wrong
-    failed = set(error.failed)
-    return [one for one in batch.operations if one in failed], error.cause or error
+    return [one for one in batch.operations if id(one) in failed], error.cause or error
 
 
 def _by_policy(

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from limiters.config import LimiterConfig
 from limiters.errors import (
     DispatcherError,
     ImproperOrderError,
@@ -27,6 +28,7 @@ __all__ = [
     "ImproperOrderError",
     "LeaseManager",
     "LeaseManagerError",
+    "LimiterConfig",
     "LimiterError",
     "LimiterStoppedError",
     "Listener",

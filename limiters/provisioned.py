@@ -60,6 +60,11 @@ class ProvisionedResource:
         return self._max_capacity
 
     @property
+    def period(self) -> float:
+        """The seconds in which it may be spent."""
+        return self._period
+
+    @property
     def capacity(self) -> float:
         """The same: all of it is held from the start."""
         return self._max_capacity

@@ -146,6 +146,11 @@ class SharedResource:
         return self._holdings.terms.capacity + self._reserved
 
     @property
+    def period(self) -> float:
+        """The seconds in which it may be spent."""
+        return self._holdings.terms.period_ms / 1000
+
+    @property
     def capacity(self) -> float:
         """What is held now, for one period."""
         with self._lock:

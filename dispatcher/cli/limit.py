@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from dispatcher.cli import limit_set
+from dispatcher.cli.confirming import confirm
 from dispatcher.cli.options import add_limit, lease_manager, no_limit, printable
 from dispatcher.cli.tables import Page, Row, show
 from dispatcher.cli.wording import (
@@ -19,7 +20,6 @@ from dispatcher.cli.wording import (
     standing,
     terms_of,
 )
-from limiters.errors import DispatcherError
 from limiters.leases import LimitView, ranges
 
 
@@ -108,26 +108,15 @@ def _delete(options: argparse.Namespace) -> None:
         if view is None:
             raise no_limit(manager, options)
         if not options.yes:
-            _ask(name, view, manager.where)
+            known = len(view.members)
+            confirm(
+                f"Delete limit {name} in {manager.where}? {known} instance{'s' * (known != 1)} "
+                "took part lately.",
+                "deleted",
+            )
         if not manager.delete():
             raise no_limit(manager, options)
     sys.stdout.write(
         f"limit {name} is deleted. An instance that still runs makes it anew, with the terms it "
         "knows, and then\nnothing new is granted for a lease and a period.\n"
     )
-
-
-def _ask(name: str, view: LimitView, where: str) -> None:
-    if not sys.stdin.isatty():
-        raise DispatcherError(
-            f"nothing was deleted: nobody can be asked whether to delete limit {name}, since "
-            "there is no terminal; say --yes"
-        )
-    known = len(view.members)
-    sys.stdout.write(
-        f"Delete limit {name} in {where}? {known} instance{'s' * (known != 1)} took part lately. "
-        "Type yes: "
-    )
-    sys.stdout.flush()
-    if sys.stdin.readline().strip().lower() != "yes":
-        raise DispatcherError("nothing was deleted")

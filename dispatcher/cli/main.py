@@ -9,9 +9,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 
-from dispatcher.cli import exporter, leases, limit
-from dispatcher.cli.options import Parser, without_passwords
+from dispatcher.cli import exporter, leases, limit, worker
+from dispatcher.cli.completion import command as completion
+from dispatcher.cli.options import Parser, add_option, settle, without_passwords
+from dispatcher.cli.timelines import command as timeline
+from dispatcher.cli.top import command as top
 from limiters.errors import DispatcherError
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
@@ -19,7 +23,10 @@ DONE, FAILED, INTERRUPTED = 0, 1, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command that `arguments` name; the exit code."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    settle(parser, options)
+    options.arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         options.run(options)
         sys.stdout.flush()
@@ -35,32 +42,56 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return DONE
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     parser = Parser(
         prog="dispatcher",
         description="Batches, as fast as a shared limit allows and never faster.",
-        epilog="Options with a value may stand in variables: DISPATCHER_REDIS for --redis.\n"
+        epilog="Options may stand in variables too, DISPATCHER_REDIS for --redis, and in a TOML "
+        "file that\n--config or DISPATCHER_CONFIG names. The command line counts most, then "
+        "variables, then the file.\n"
         "exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted",
     )
     parser.set_defaults(interrupted="interrupted\n")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     demo = commands.add_parser(
         "demo",
         help="see it work: one limited datastore, first without us, then with us",
         description="Two jobs write to one datastore that allows so many request units a "
-        "second: first on their own, then through a Batcher. Needs nothing but this package.",
+        "second: first on\ntheir own, then through a Batcher. Needs nothing but this package and "
+        "the extra cli.",
+        epilog="example:\n  dispatcher demo --capacity 5000 --seconds 3",
     )
-    demo.add_argument(
-        "--capacity", type=float, default=20_000, help="request units a second (%(default)s)"
+    add_option(
+        demo,
+        "--capacity",
+        float,
+        metavar="C",
+        default=20_000.0,
+        text="request units a second, 20000 if not said",
     )
-    demo.add_argument(
-        "--seconds", type=float, default=6, help="how much work there is, at best (%(default)s)"
+    add_option(
+        demo,
+        "--seconds",
+        float,
+        metavar="S",
+        default=6.0,
+        text="how much work there is, at best, 6 if not said",
     )
     demo.set_defaults(run=_demo, interrupted="interrupted: everything was stopped\n")
     limit.add_commands(commands)
     leases.add_command(commands)
+    worker.add_command(commands)
+    timeline.add_command(commands)
+    top.add_command(commands)
     exporter.add_command(commands)
+    completion.add_command(commands, parser)
     return parser
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *said: object) -> None:
+        parser.exit(0, f"dispatcher {version('batch-dispatcher')}\n")
 
 
 def _demo(options: argparse.Namespace) -> None:

@@ -1,34 +1,108 @@
-"""Options that fall back to the environment, and the Redis that they name."""
+"""Options that fall back to variables and a file, and the Redis that they name."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from limiters.errors import LeaseManagerError
+from dispatcher.cli.configuration import Commands, ConfigurationError, read
+from dispatcher.cli.fallback import Setting, boolean, used
+from limiters.errors import DispatcherError, LeaseManagerError
 
 if TYPE_CHECKING:
     from limiters.leases.redis import RedisLeaseManager
 
 REDIS = "redis://localhost:6379/0"
 PREFIX = "dispatcher"
+CONFIG = "DISPATCHER_CONFIG"
 
 PATIENCE = 2.0
 """How many seconds each step towards a Redis may take: somebody sits there and waits."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Shows text as it was written, and no passwords of URLs that were misplaced."""
+    """Shows text as it was written, and no passwords of URLs that were misplaced.
+
+    Each command has --config; `settle` completes what the command line leaves open.
+    """
 
     def __init__(self, **described: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **described)
+        self.set_defaults(parser=self)
+        self.add_argument(
+            "--config",
+            metavar="FILE",
+            default=argparse.SUPPRESS,  # or a command would take back what stands before it
+            help=f"a TOML file with options of the commands [{CONFIG}]",
+        )
 
     def error(self, message: str) -> NoReturn:
         super().error(without_passwords(message))
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """A command says itself what it does not know, and gathers values that stand between
+        options, for the argument that takes all that there are."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest and not self.below():
+            values = [it.dest for it in self._get_positional_actions() if it.nargs == "*"]
+            if not values or any(word.startswith("-") for word in rest):
+                self.error(f"unrecognized arguments: {' '.join(rest)}")
+            setattr(found, values[0], [*getattr(found, values[0]), *rest])
+            rest = []
+        return found, rest
+
+    def settings(self) -> dict[argparse.Action, Setting]:
+        """The options that may stand elsewhere than on the command line."""
+        return {it: it.setting for it in self._actions if isinstance(it, (_Value, _Flag))}
+
+    def below(self) -> dict[str, Parser]:
+        """The commands below this one."""
+        return {
+            name: parser
+            for action in self._actions
+            if isinstance(action, argparse._SubParsersAction)
+            for name, parser in action.choices.items()
+        }
+
+    def commands(self) -> Commands:
+        """What the configuration file may speak of."""
+        names = frozenset(setting.name for setting in self.settings().values())
+        return Commands(names, {name: it.commands() for name, it in self.below().items()})
+
+
+def settle(root: Parser, options: argparse.Namespace) -> None:
+    """Gives each option that the command line left open its value: from a variable, from the
+    file, or its default. `options.used` says which came from where."""
+    parser: Parser = options.parser
+    command = parser.prog.split()[1:]
+    path = getattr(options, "config", None) or os.environ.get(CONFIG)
+    options.used = []
+    try:
+        file = read(path) if path else None
+        if file is not None:
+            file.check(root.commands())
+    except ConfigurationError as error:
+        parser.error(str(error))
+    missing = []
+    for action, setting in parser.settings().items():
+        try:
+            value = used(setting, getattr(options, action.dest, None), command, file)
+        except argparse.ArgumentTypeError as error:
+            parser.error(f"argument {_called(action)}: {error}")
+        setattr(options, action.dest, value.value)
+        options.used.append(value)
+        if setting.required and value.value in (None, []):
+            missing.append(_called(action))
+    if missing:
+        parser.error(f"the following arguments are required: {', '.join(missing)}")
+
+
+def _called(action: argparse.Action) -> str:
+    return "/".join(action.option_strings) or str(action.metavar)
 
 
 def without_passwords(text: str) -> str:
@@ -40,10 +114,27 @@ def without_passwords(text: str) -> str:
     return re.sub(r"://\S*@", "://***@", text)
 
 
-class _FromEnvironment(str):
-    """The text of a variable."""
+class _Value(argparse.Action):
+    """Notes the text of a setting, or the texts; `settle` reads them."""
 
-    __slots__ = ()
+    def __init__(self, *, setting: Setting, **described: Any) -> None:
+        super().__init__(**described)
+        self.setting = setting
+
+    def __call__(
+        self, parser: object, namespace: argparse.Namespace, values: Any, option: object = None
+    ) -> None:
+        if self.setting.many:
+            values = [*getattr(namespace, self.dest, []), values]
+        setattr(namespace, self.dest, values)
+
+
+class _Flag(argparse.BooleanOptionalAction):
+    """Notes whether a flag was said, or its contrary."""
+
+    def __init__(self, *, setting: Setting, **described: Any) -> None:
+        super().__init__(**described)
+        self.setting = setting
 
 
 def add_option(
@@ -53,28 +144,44 @@ def add_option(
     *,
     metavar: str,
     text: str,
-    default: str | None = None,
+    default: object = None,
     required: bool = False,
+    many: bool = False,
+    choices: Sequence[str] | None = None,
 ) -> None:
-    """An option with a value, that DISPATCHER_<FLAG> gives as well: `--lease-time 5`."""
-    variable = f"DISPATCHER_{flag.strip('-').replace('-', '_').upper()}"
-    found = os.environ.get(variable)  # one that is empty counts as none
+    """An option with a value, that DISPATCHER_<FLAG> and the configuration file give as well:
+    `--lease-time 5`.
 
-    def read(given: str) -> object:
-        try:
-            return kind(given)
-        except (ValueError, argparse.ArgumentTypeError) as error:
-            source = f"{variable} is " if isinstance(given, _FromEnvironment) else ""
-            said = str(error) if isinstance(error, argparse.ArgumentTypeError) else "not a number"
-            raise argparse.ArgumentTypeError(f"{source}{given!r}: {said}") from None
+    `kind` makes the value of its text; in the file, float, int and str want that type, and any
+    other kind a text or a number. `many` times means a list: the option again and again, commas in
+    the variable, a list in the file. A `flag` without dashes is an argument without a name.
+    """
+    setting = Setting(flag.strip("-"), kind, default, required, many, choices)
+    needed = "; needed" if required else ""
 
+    positional: dict[str, Any] = {} if flag.startswith("-") else {"nargs": "?"}
     parser.add_argument(
         flag,
-        type=read,
+        action=_Value,
+        setting=setting,
         metavar=metavar,
-        default=_FromEnvironment(found) if found else default,
-        required=required and not found,
-        help=f"{text} [{variable}]",
+        default=argparse.SUPPRESS,
+        help=f"{text}{needed} [{setting.variable}]".replace("%", "%%"),
+        **positional,
+    )
+
+
+def add_flag(
+    parser: argparse._ActionsContainer, flag: str, *, text: str, default: bool = False
+) -> None:
+    """`--fail-fast`, or `--no-fail-fast`; the variable says yes or no, the file true or false."""
+    setting = Setting(flag.strip("-"), boolean, default)
+    parser.add_argument(
+        flag,
+        action=_Flag,
+        setting=setting,
+        default=argparse.SUPPRESS,
+        help=f"{text} [{setting.variable}]".replace("%", "%%"),
     )
 
 
@@ -120,13 +227,16 @@ def lease_manager(options: argparse.Namespace) -> Iterator[RedisLeaseManager]:
     try:
         yield manager
     except LeaseManagerError as error:
-        if options.redis != REDIS:
-            raise
-        raise LeaseManagerError(
-            f"{error} Name another one: --redis URL, or the variable DISPATCHER_REDIS."
-        ) from error
+        raise naming_another(options, error) from None
     finally:
         manager.close()
+
+
+def naming_another(options: argparse.Namespace, error: DispatcherError) -> DispatcherError:
+    """The same, with what to do if nobody has said which Redis is meant."""
+    if options.redis != REDIS:
+        return error
+    return type(error)(f"{error} Name another one: --redis URL, or the variable DISPATCHER_REDIS.")
 
 
 def no_limit(manager: RedisLeaseManager, options: argparse.Namespace) -> LeaseManagerError:
@@ -136,6 +246,14 @@ def no_limit(manager: RedisLeaseManager, options: argparse.Namespace) -> LeaseMa
         f"there is no limit {name!r} in {manager.where} under the prefix {options.prefix!r}. "
         "The first of its instances that starts makes it, or: "
         f"dispatcher limit set {name} --shared-capacity CAPACITY"
+    )
+
+
+def no_such(missing: Sequence[str], options: argparse.Namespace) -> DispatcherError:
+    """What to say if some of what was named is not there."""
+    return DispatcherError(
+        f"there is no {printable(', no '.join(missing))} in {without_passwords(options.redis)} "
+        f"under the prefix {options.prefix!r}"
     )
 
 

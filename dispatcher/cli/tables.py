@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,7 +38,7 @@ Show = Callable[[Page], None]
 
 def show(page: Page) -> None:
     """Prints it once."""
-    if _colourful():
+    if colourful():
         from rich.console import Console
 
         Console(highlight=False).print(_rich(page))
@@ -48,13 +49,13 @@ def show(page: Page) -> None:
 @contextmanager
 def redrawn() -> Iterator[Show]:
     """Shows one page after the other: in its place on a terminal, below it elsewhere."""
-    if _colourful():
+    if colourful():
         from rich.console import Console
         from rich.live import Live
 
         with Live(console=Console(highlight=False), auto_refresh=False) as live:
             yield lambda page: live.update(_rich(page), refresh=True)
-    elif _terminal():
+    elif is_terminal():
         yield lambda page: _print(f"\x1b[H\x1b[2J{plain(page)}")
     else:
         yield lambda page: _print(f"{plain(page)}\n")
@@ -101,8 +102,9 @@ def _rich(page: Page) -> RenderableType:
     return Group(*map(Text, page.head), *body, *map(Text, page.foot))
 
 
-def _colourful() -> bool:
-    if not _terminal():
+def colourful() -> bool:
+    """Whether there is somebody to show colours to, and rich to make them."""
+    if not is_terminal():
         return False
     try:
         import rich  # noqa: F401
@@ -111,8 +113,23 @@ def _colourful() -> bool:
     return True
 
 
-def _terminal() -> bool:
+def is_terminal() -> bool:
+    """Whether somebody looks at what is printed."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def terminal_width() -> int:
+    """How many letters a line has; 100 where there is no terminal."""
+    return shutil.get_terminal_size().columns if is_terminal() else 100
+
+
+def fine_letters() -> bool:
+    """Whether more than ASCII can be printed."""
+    try:
+        "█▏·".encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _print(text: str) -> None:

@@ -7,8 +7,10 @@ from dispatcher.timeline.errors import (
     TimelineUnavailableError,
 )
 from dispatcher.timeline.message import Lease, Leases, Message, Snapshot
+from dispatcher.timeline.operator import Operator
 from dispatcher.timeline.outcomes import (
     AlreadyGone,
+    Buried,
     Created,
     Deleted,
     Duplicate,
@@ -34,6 +36,7 @@ from dispatcher.timeline.timeline import Stats, Timeline
 __all__ = [
     "AlreadyGone",
     "BucketCountError",
+    "Buried",
     "Consumer",
     "Created",
     "Deleted",
@@ -51,6 +54,7 @@ __all__ = [
     "NoAnswer",
     "NotFound",
     "NotOwner",
+    "Operator",
     "Outcome",
     "Producer",
     "Released",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import queue
@@ -32,6 +33,9 @@ LOOK_AGAIN = 1.0
 
 _HEADS = struct.Struct("<ddd")
 _END = struct.Struct("<d")
+
+_LIMIT_CHANGED = (-1, 0.0)
+"""Heard of no bucket at all."""
 
 
 class Consumer:
@@ -65,6 +69,8 @@ class Consumer:
         self._bell: queue.SimpleQueue[tuple[int, float] | None] = queue.SimpleQueue()
         self._closed = False
         self._buckets: list[int] = []
+        self.reachable: bool | None = None
+        """Whether Redis answered `subscribe` when it was asked last; None before."""
 
     def __repr__(self) -> str:
         return f"Consumer({self.id!r}, of {self._topic.name!r})"
@@ -109,11 +115,20 @@ class Consumer:
         *,
         at: Moment | None = None,
         delay: Seconds | None = None,
+        attempted: bool = True,
     ) -> list[Outcome]:
-        """Gives messages back, to be due `at` a time from now on or after a `delay`.
+        """Gives messages back, to be due `at` a time from now on or after a `delay`. Unless they
+        were not `attempted`, the lease counts as an attempt.
 
         Released, TimeInPast, NotFound, LeaseLost or LeaseExpired for each."""
-        return self._holding.release(as_leases(leases), *when(at, delay))
+        return self._holding.release(as_leases(leases), *when(at, delay), attempted=attempted)
+
+    def bury(self, leases: Iterable[Lease] | Lease, reason: str) -> list[Outcome]:
+        """Gives messages up: they are dead, and `Timeline.dead` tells the first thousand bytes of
+        the reason. Buried, NotFound, LeaseLost or LeaseExpired for each."""
+        if not isinstance(reason, str):
+            raise ValueError(f"reason must be a text, not {reason!r}")
+        return self._holding.bury(as_leases(leases), reason)
 
     def delete(self, leases: Iterable[Lease] | Lease) -> list[Outcome]:
         """Deletes messages: they are done. Deleted, AlreadyGone, LeaseLost or LeaseExpired for
@@ -146,16 +161,24 @@ class Consumer:
             return found
 
     def subscribe(
-        self, fn: Callable[[Leases], Any], *, limit: int = 100, for_: Seconds = 30.0
+        self,
+        fn: Callable[[Leases], Any],
+        *,
+        limit: int | Callable[[], int] = 100,
+        for_: Seconds = 30.0,
     ) -> None:
         """Calls `fn` with what is due, when it is due, until `close()` is called.
 
         It runs on the caller's thread and sleeps in between: until the next message is due, or
         an earlier one is created. `fn` deletes, extends or releases what it is given; what it
         leaves comes again when the lease ends. If `fn` raises, that is logged, and nothing else
-        changes. While Redis is away it tries again, without a flood."""
+        changes. While Redis is away it tries again, without a flood.
+
+        `limit` may be a function that is asked each time. After it said 0 it is asked again when
+        `look_again` is called, and once a second."""
         function("fn", fn)
-        limit, length_ms = count("limit", limit), lease_ms(for_)
+        length_ms = lease_ms(for_)
+        most = limit if callable(limit) else functools.partial(int, count("limit", limit))
         patience = min(LOOK_AGAIN, length_ms / 2000)
         wakeups = Wakeups(
             self._topic.server.connection,
@@ -165,11 +188,15 @@ class Consumer:
         )
         wakeups.start()
         try:
-            self._loop(fn, limit, length_ms, patience)
+            self._loop(fn, most, length_ms, patience)
         finally:
             wakeups.stop()
             if self._closed:  # and shows itself no more: it may have done so meanwhile
                 self._leave()
+
+    def look_again(self) -> None:
+        """Lets `subscribe` ask for its limit now. From any thread."""
+        self._bell.put(_LIMIT_CHANGED)
 
     def close(self) -> None:
         """Ends `subscribe`, wherever that runs, and leaves the others its buckets. Leases that it
@@ -188,10 +215,18 @@ class Consumer:
                 logger.debug("%r could not say that it leaves: %s", self, error)
 
     def _loop(
-        self, fn: Callable[[Leases], Any], limit: int, length_ms: int, patience: float
+        self,
+        fn: Callable[[Leases], Any],
+        most: Callable[[], int],
+        length_ms: int,
+        patience: float,
     ) -> None:
-        looked, silent = float("-inf"), False
+        looked = float("-inf")
         while not self._closed:
+            limit = most()
+            if limit < 1:
+                looked = float("-inf") if self._sleep(patience) else looked
+                continue
             try:
                 with self._lock:
                     if time.monotonic() - looked >= patience:
@@ -199,11 +234,13 @@ class Consumer:
                         looked = time.monotonic()
                     leases = self._lease(limit, length_ms)
                     leases.more = self._agenda.has_more(self._topic.server.clock.now_ms())
-                silent = False
+                if self.reachable is False:
+                    logger.warning("%r goes on", self)
+                self.reachable = True
             except TimelineUnavailableError as error:
-                if not silent:
+                if self.reachable is not False:
                     logger.warning("%r has to wait: %s", self, error)
-                silent = True
+                self.reachable = False
                 self._sleep(patience)
                 continue
             if leases:

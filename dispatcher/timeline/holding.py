@@ -12,6 +12,7 @@ from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.message import Lease
 from dispatcher.timeline.outcomes import (
     AlreadyGone,
+    Buried,
     Deleted,
     Extended,
     LeaseExpired,
@@ -29,6 +30,10 @@ _HELD = struct.Struct("<dH")
 
 SAFETY = 0.001
 """By which part of its length a lease counts as shorter here: clocks do not run alike."""
+
+
+LONGEST_REASON = 1_000
+"""Bytes that are kept of why a message is dead."""
 
 
 def ends_at(asked: float, length_ms: float) -> float:
@@ -74,16 +79,28 @@ class Holding:
                 lease.until, lease.version = outcome.until, outcome.version
         return outcomes
 
-    def release(self, leases: Sequence[Lease], relative: bool, due: int) -> list[Outcome]:
+    def release(
+        self, leases: Sequence[Lease], relative: bool, due: int, *, attempted: bool
+    ) -> list[Outcome]:
         """To another time."""
-        return self._do(b"release", leases, relative, due)
+        return self._do(b"release" if attempted else b"untouched", leases, relative, due)
+
+    def bury(self, leases: Sequence[Lease], reason: str) -> list[Outcome]:
+        """Among the dead."""
+        why = ids.as_bytes(reason)[:LONGEST_REASON].decode("utf-8", "ignore")
+        return self._do(b"bury", leases, True, 0, why.encode())
 
     def delete(self, leases: Sequence[Lease]) -> list[Outcome]:
         """For good."""
         return self._do(b"delete", leases, True, 0)
 
     def _do(
-        self, action: bytes, leases: Sequence[Lease], relative: bool, time_ms: int
+        self,
+        action: bytes,
+        leases: Sequence[Lease],
+        relative: bool,
+        time_ms: int,
+        why: bytes = b"",
     ) -> list[Outcome]:
         items = Items(len(leases))
         for place, lease in enumerate(leases):
@@ -96,7 +113,7 @@ class Holding:
         for bucket, _, texts in portions:
             told: list[Any] = [self._topic.layout.channel, bucket, action, int(relative), time_ms]
             keys = self._topic.layout.keys(bucket)
-            calls.append((keys, [*told, remember_ms, b"".join(texts)]))
+            calls.append((keys, [*told, remember_ms, b"".join(texts), why]))
         failed: list[tuple[int, TimelineError]] = []
         for (_, places, _), answer in zip(
             portions, self._topic.server.run_each(HOLD, calls), strict=True
@@ -115,6 +132,8 @@ def _outcome(name: str, action: bytes, said: Answer) -> Outcome:
     if code == 1:
         if action == b"delete":
             return Deleted(name)
+        if action == b"bury":
+            return Buried(name, version)
         done = Extended if action == b"extend" else Released
         return done(name, int(time_ms), version)
     if code == 8:

@@ -76,3 +76,7 @@ class Snapshot(Outcome):
     time: int
     version: int
     attempts: int
+    group: str = field(default="", compare=False)  # it is the same as long as the id is
+    """Whose it is."""
+    reason: str = ""
+    """Why it is dead, if it is."""

@@ -110,6 +110,14 @@ class Released(Outcome):
 
 
 @dataclass(frozen=True, slots=True)
+class Buried(Outcome):
+    """It is dead: nobody is given it, until its owner moves it."""
+
+    ok: ClassVar[bool] = True
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
 class Deleted(Outcome):
     """It is gone for good."""
 

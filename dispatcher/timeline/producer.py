@@ -33,7 +33,7 @@ from limiters.arguments import Seconds, count
 
 _CREATED = struct.Struct("<BdHI")
 _OWNED = struct.Struct("<IBdH")
-_LENGTH = struct.Struct("<I")
+_LENGTHS = struct.Struct("<IH")
 
 TOGETHER = 100
 """How many messages with generated ids are put into one bucket, before the next one's turn."""
@@ -223,17 +223,18 @@ class Producer:
     ) -> int:
         bodies, at, done = answer[2], 0, 0
         for place, said in zip(places, answers_of(answer[1]), strict=False):
-            stored = b""
+            stored, why = b"", ""
             if said.code == 1 and action == b"get":
-                (length,) = _LENGTH.unpack_from(bodies, at)
-                stored = bodies[at + 4 : at + 4 + length]
-                at += 4 + length
-            items.outcomes[place] = _changed(names[place], action, said, stored)
+                length, why_length = _LENGTHS.unpack_from(bodies, at)
+                at += _LENGTHS.size + length + why_length
+                stored = bodies[at - length - why_length : at - why_length]
+                why = ids.as_text(bodies[at - why_length : at])
+            items.outcomes[place] = _changed(names[place], action, said, stored, why)
             done += 1
         return done
 
 
-def _changed(name: str, action: bytes, said: Answer, stored: bytes) -> Outcome:
+def _changed(name: str, action: bytes, said: Answer, stored: bytes, why: str) -> Outcome:
     code, status, time, version, attempts = said
     if code == 1:
         if action == b"move":
@@ -242,7 +243,9 @@ def _changed(name: str, action: bytes, said: Answer, stored: bytes) -> Outcome:
             return Deleted(name)
         found = STATUSES[status]
         assert found is not None
-        return Snapshot(name, body_of(stored), found, int(time), version, attempts)
+        group = ids.as_text(stored[1 : 1 + stored[0]])
+        facts = int(time), version, attempts, group, why
+        return Snapshot(name, body_of(stored), found, *facts)
     if code == 5:
         return Leased(name, int(time))
     if code == 6:

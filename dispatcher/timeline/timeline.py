@@ -15,10 +15,11 @@ from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.layout import Layout
 from dispatcher.timeline.looking import counts, heads, totals
 from dispatcher.timeline.message import Snapshot
+from dispatcher.timeline.operator import Operator
 from dispatcher.timeline.outcomes import Status
 from dispatcher.timeline.producer import Producer
 from dispatcher.timeline.scanning import scan
-from dispatcher.timeline.server import JOIN, SWEEP, Server
+from dispatcher.timeline.server import EXISTS, JOIN, SWEEP, Server
 from dispatcher.timeline.times import Moment, epoch_ms, milliseconds
 from dispatcher.timeline.topic import Topic
 from limiters.arguments import Seconds, count, function, optional_count, seconds
@@ -123,6 +124,11 @@ class Timeline:
         return self._topic.buckets
 
     @property
+    def max_attempts(self) -> int | None:
+        """How often a message may be leased; None for any number."""
+        return self._topic.settings.most_attempts or None
+
+    @property
     def drift(self) -> float | None:
         """By how many seconds this machine's clock is ahead of the server's; None before the
         first answer. Only times that are given as such, not delays or leases, are off by it."""
@@ -140,6 +146,14 @@ class Timeline:
     def consumer(self, consumer_id: str) -> Consumer:
         """The consumer that is called so."""
         return Consumer(self._topic, _short_name("consumer_id", consumer_id))
+
+    def operator(self) -> Operator:
+        """Whoever looks after the messages of all groups."""
+        return Operator(self._topic, self.producer)
+
+    def exists(self) -> bool:
+        """Whether anybody has used the topic; asking does not make it."""
+        return bool(self._server.run(EXISTS, [self._topic.layout.settings], ())[1])
 
     def count(self, start: Moment, end: Moment, state: Status | str | None = None) -> int:
         """How many messages are from `start` up to `end`, which is left out: due, or with a lease
@@ -208,7 +222,7 @@ class Timeline:
         """Some of the dead messages, about `limit`, of all groups, and a cursor for the next call;
         "" when that was all. Their owners may `move` them to let them live again, or delete
         them."""
-        return scan(self._topic, b"", count("limit", limit), cursor, only="dead")
+        return scan(self._topic, b"", count("limit", limit), cursor, states=[Status.DEAD])
 
     def sweep(self) -> int:
         """Forgets the deleted messages that were remembered for long enough, in small steps; how

@@ -54,6 +54,9 @@ class Connection:
         if self._url is not None and self._process == os.getpid():
             self._process = -1
             self._client.close()
+            pool = getattr(self._client, "connection_pool", None)
+            if pool is not None:  # it is ours, but a client that was given it leaves it open
+                pool.disconnect()
 
     def _check_options(self, url: SplitResult) -> None:
         """A connection takes the same options as one to be used; making it sends nothing."""

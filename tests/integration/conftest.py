@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 from redis import Redis
 
-from dispatcher import (
-    Batcher,
-)
+from dispatcher import Batcher
+from dispatcher.cli.main import main
+from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
+from tests.commands import Run, Said
 from tests.servers.cluster import ClusterRedis
 from tests.servers.proxy import Proxy
 from tests.servers.sentinel import SentinelRedis
@@ -90,4 +91,32 @@ def cluster_redis(_one_cluster: ClusterRedis) -> ClusterRedis:
 def tls_redis(tmp_path: Path) -> Iterator[TlsRedis]:
     """A server that speaks TLS."""
     with TlsRedis(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """A command in this process: how it ended, and what it said."""
+
+    def run(*arguments: str) -> Said:
+        capsys.readouterr()
+        try:
+            code = main(arguments)
+        except SystemExit as end:  # as argparse ends wrong usage
+            code = int(str(end.code))
+        return Said(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def url(shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A Redis of which the commands know by their environment."""
+    monkeypatch.setenv("DISPATCHER_REDIS", shared_redis.url)
+    return shared_redis.url
+
+
+@pytest.fixture
+def manager(url: str) -> Iterator[RedisLeaseManager]:
+    with closing(RedisLeaseManager(url, name="orders", timeout=10)) as made:
         yield made

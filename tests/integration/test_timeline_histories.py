@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from dispatcher.timeline import Consumer, Lease, Message, Status
+from dispatcher.timeline import Consumer, Lease, Message, Snapshot, Status
 from dispatcher.timeline.outcomes import Outcome
 from limiters.embedded import EmbeddedRedis
 from tests.timelines import Hands, timed
@@ -40,6 +40,7 @@ class Known:
     attempts: int = 0
     token: int = 0
     holder: str = ""
+    reason: str = ""
 
 
 class Histories(RuleBasedStateMachine):
@@ -152,7 +153,12 @@ class Histories(RuleBasedStateMachine):
                 if one.place == "dead":
                     one.attempts = 0
                 self.known[name] = replace(
-                    one, place="waiting", time=self.now + delay, version=one.version + 1, token=0
+                    one,
+                    place="waiting",
+                    time=self.now + delay,
+                    version=one.version + 1,
+                    token=0,
+                    reason="",
                 )
                 expected = ("Moved", (self.now + delay, one.version + 1))
             assert shown(outcome) == expected
@@ -176,6 +182,10 @@ class Histories(RuleBasedStateMachine):
         self.gone[name] = self.now + REMEMBER_MS
         self.deleted += 1
 
+    def facts(self, one: Known) -> tuple[Any, ...]:
+        facts = (one.body, self.status(one), one.time, one.version, one.attempts)
+        return (*facts, one.group, one.reason)
+
     @rule(group=st.sampled_from(GROUPS), names=st.lists(IDS, max_size=4))
     def get(self, group: str, names: list[str]) -> None:
         outcomes = self.producers[group].get(names)
@@ -183,7 +193,7 @@ class Histories(RuleBasedStateMachine):
             expected = self.refusal(group, name, 0)
             if expected is None:
                 one = self.known[name]
-                facts = (one.body, self.status(one), one.time, one.version, one.attempts)
+                facts = self.facts(one)
                 expected = ("Snapshot", facts)
             assert shown(outcome) == expected
 
@@ -228,11 +238,14 @@ class Histories(RuleBasedStateMachine):
             self.leases.append((replace(lease), name))
         for key, one in due.items():
             if one.attempts >= MOST_ATTEMPTS and self.is_dead(key):
-                self.known[key] = replace(
-                    one, place="dead", time=self.now, version=one.version + 1, token=0
-                )
+                self.known[key] = self.dead(one, f"leased {MOST_ATTEMPTS} times")
             else:
                 assert len(leases) == limit or not self.is_own(consumer, key), f"{key} was left"
+
+    def dead(self, one: Known, reason: str) -> Known:
+        return replace(
+            one, place="dead", time=self.now, version=one.version + 1, token=0, reason=reason
+        )
 
     def is_dead(self, name: str) -> bool:
         keys = self.timeline._topic.layout.some(list(range(BUCKETS)), "dead")
@@ -246,7 +259,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(
         data=st.data(),
-        action=st.sampled_from(["extend", "release", "delete"]),
+        action=st.sampled_from(["extend", "release", "untouched", "delete", "bury"]),
         delay=st.sampled_from([-1, 0, 1, 700, 3_000]),
     )
     def hold(self, data: st.DataObject, action: str, delay: int) -> None:
@@ -261,6 +274,10 @@ class Histories(RuleBasedStateMachine):
             outcomes = consumer.extend(leases, length / 1000)
         elif action == "release":
             outcomes = consumer.release(leases, at=self.now + delay)
+        elif action == "untouched":
+            outcomes = consumer.release(leases, at=self.now + delay, attempted=False)
+        elif action == "bury":
+            outcomes = consumer.bury(leases, "in vain \N{SNOWMAN}")
         else:
             outcomes = consumer.delete(leases)
         for lease, outcome in zip(leases, outcomes, strict=True):
@@ -281,11 +298,16 @@ class Histories(RuleBasedStateMachine):
             one.time = max(one.time, self.now + length)
             one.version += 1
             return ("Extended", (one.time, one.version))
+        if action == "bury":
+            self.known[lease.id] = self.dead(one, "in vain \N{SNOWMAN}")
+            return ("Buried", (one.version + 1,))
         if delay < 0:
             return ("TimeInPast", (self.now,))
         self.known[lease.id] = replace(
             one, place="waiting", time=self.now + delay, version=one.version + 1, token=0
         )
+        if action == "untouched":
+            self.known[lease.id].attempts -= 1
         return ("Released", (self.now + delay, one.version + 1))
 
     @rule(name=st.sampled_from(CONSUMERS))
@@ -311,6 +333,21 @@ class Histories(RuleBasedStateMachine):
         assert cursor == ""
         ours = {key for key, one in self.known.items() if one.group == group}
         assert {snapshot.id for snapshot in page} == ours
+        for snapshot in page:
+            one = self.known[snapshot.id]
+            if self.status(one) is not Status.PROCESSING:  # then the body is not told
+                assert shown(snapshot)[1] == self.facts(one)
+
+    @staticmethod
+    def reasons(page: list[Snapshot]) -> dict[str, str]:
+        return {snapshot.id: snapshot.reason for snapshot in page}
+
+    @rule()
+    def list_dead(self) -> None:
+        page, _ = self.timeline.dead(100)
+        assert self.reasons(page) == {
+            key: one.reason for key, one in self.known.items() if one.place == "dead"
+        }
 
     @rule(start=DELAYS, width=st.sampled_from([0, 1, 700, 30_000]))
     def count(self, start: int, width: int) -> None:

@@ -125,7 +125,7 @@ def test_what_callbacks_say_is_checked_too() -> None:
     with pytest.raises(ValueError, match="retry_after"):
         Throttled("soon")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="failed"):
-        PartialFailure([1])  # type: ignore[list-item]
+        PartialFailure([1])
 
 
 def test_enqueue_many_wants_many() -> None:

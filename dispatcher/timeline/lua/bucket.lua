@@ -3,7 +3,8 @@
 --   waiting   sorted set: id -> when it is due; all that nobody was given since
 --   leased    sorted set: id -> when its lease ends or has ended
 --   messages  hash: id -> owner's length, owner, kind of body, body; written once
---   states    hash: id -> version, attempts, due, token, consumer; only once something changed
+--   states    hash: id -> version, attempts, due, token, consumer, or why it is dead; only once
+--             something changed
 --   held      sorted set, all scores 0: consumer NUL id, of every lease, ended or not
 --   dead      sorted set: id -> when it was given up
 --   deleted   sorted set: id -> until when it is remembered
@@ -92,6 +93,16 @@ local function forget_lease(id, state)
     redis.call('ZREM', HELD, held_as(state.consumer, id))
   end
   state.token, state.consumer = 0, ''
+end
+
+-- Nobody is given it any more. `why` stands where the consumer did, for whom it is no one's.
+local function give_up(id, state, why)
+  redis.call('ZREM', LEASED, id)
+  forget_lease(id, state)
+  state.version, state.consumer = state.version + 1, why
+  redis.call('HSET', STATES, id, text_of(state))
+  redis.call('ZADD', DEAD, NOW, id)
+  redis.call('HINCRBY', META, 'dead', 1)
 end
 
 -- Puts a message onto the timeline at another time, where nobody has it.

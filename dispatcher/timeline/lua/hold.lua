@@ -1,14 +1,15 @@
 -- What a consumer may do with what it has leased. It comes after bucket.lua.
 --
--- ARGV   channel, bucket, action ("extend", "release" or "delete"), relative (0 or 1), time,
---        remember_ms, leases: one after the other (token, length of the id; id), "<dI2"
+-- ARGV   channel, bucket, action ("extend", "release", "untouched", "delete" or "bury"), relative
+--        (0 or 1), time, remember_ms, leases: one after the other (token, length of the id; id),
+--        "<dI2"; why they are buried
 -- Reply  the server's time in microseconds, an answer for each
 --
 -- Only the right token, and only before the lease ends.
 
 local channel, bucket, action = ARGV[1], ARGV[2], ARGV[3]
 local time = ARGV[4] == '1' and FROM_NOW + tonumber(ARGV[5]) or tonumber(ARGV[5])
-local remember_ms, leases = tonumber(ARGV[6]), ARGV[7]
+local remember_ms, leases, why = tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local before = head_of(WAITING)
 local answers, ids, tokens, states, at = {}, {}, {}, {}, 1
 local places, texts = {}, {} -- of those that are extended, written together
@@ -31,6 +32,19 @@ function actions.release(id, state)
   end
   put_back(id, state, time)
   return answer(DONE, 0, time, state)
+end
+
+-- Released, and as if it had not been leased: whoever had it has not begun.
+function actions.untouched(id, state)
+  if time >= NOW then
+    state.attempts = math.max(0, state.attempts - 1)
+  end
+  return actions.release(id, state)
+end
+
+function actions.bury(id, state)
+  give_up(id, state, why)
+  return answer(DONE, 0, NOW, state)
 end
 
 function actions.delete(id, state)

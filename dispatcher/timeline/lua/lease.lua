@@ -48,7 +48,7 @@ if #ids > 0 then
     if most_attempts > 0 and state.attempts >= most_attempts then
       given_up = given_up + 1
       ended[#ended + 1] = id
-      state.token, state.consumer = 0, ''
+      state.token, state.consumer = 0, 'leased ' .. state.attempts .. ' times'
     else
       state.attempts, state.consumer = state.attempts + 1, consumer
       local message = redis.call('HGET', MESSAGES, id)

@@ -5,7 +5,7 @@
 --        "<I4BdI2"
 -- Reply  the server's time in microseconds; an answer for each, or for the first ones, if all
 --        together are too long to be read at once; for "get" what is stored of each that may be
---        read, each after its length
+--        read and why it is dead, after the lengths of both, "<I4I2"
 --
 -- A lease that lives is a contract: not even the owner interferes.
 
@@ -18,7 +18,8 @@ local states = {} -- of those named so far, for one that is named twice
 local actions = {}
 
 function actions.get(id, stored, state, status, time)
-  bodies[#bodies + 1] = struct.pack('<I4', #stored) .. stored
+  local why = status == IS_DEAD and state.consumer or ''
+  bodies[#bodies + 1] = struct.pack('<I4I2', #stored, #why) .. stored .. why
   return answer(DONE, status, time, state)
 end
 

@@ -1,22 +1,31 @@
--- Goes through the messages of a bucket in small steps. It comes after bucket.lua.
+-- Goes through the messages of a bucket in small steps. It comes after bucket.lua and told.lua.
 --
--- ARGV   owner ("" for all), cursor, about how many to look at, "dead" for only those or ""
--- Reply  the server's time in microseconds, the next cursor ("0" if that was all), an answer for
---        each, the lengths of each one's id and of what is stored, and both, "<I2I4"
+-- ARGV   which part: "" for all messages, or "waiting", "leased" or "dead"; cursor; about how
+--        many to look at; owner ("" for all); from, to (without it); with bodies ("1" or "");
+--        the codes of the states that are looked for, none for any
+-- Reply  the server's time in microseconds, the next cursor ("0" if that was all), what is told
+--        of each
 
-local owner, cursor, steps, only = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local ids, answers, texts = {}, {}, {}
-local reply = redis.call(only == 'dead' and 'ZSCAN' or 'HSCAN', only == 'dead' and DEAD or MESSAGES,
-  cursor, 'COUNT', steps)
+local part, cursor, steps, owner = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local from, to, with_bodies = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
+local wanted, any = {}, #ARGV == 7
+for i = 8, #ARGV do
+  wanted[tonumber(ARGV[i])] = true
+end
+
+local sets = { waiting = WAITING, leased = LEASED, dead = DEAD }
+local reply = redis.call(
+  part == '' and 'HSCAN' or 'ZSCAN', sets[part] or MESSAGES, cursor, 'COUNT', steps
+)
 
 for i = 1, #reply[2], 2 do
   local id = reply[2][i]
-  local stored = only == 'dead' and redis.call('HGET', MESSAGES, id) or reply[2][i + 1]
-  if owner == '' or string.sub(stored, 2, 1 + string.byte(stored)) == owner then
-    local status, time = where_is(id)
-    local state = state_of(redis.call('HGET', STATES, id))
-    answers[#answers + 1] = answer(DONE, status, time, state)
-    texts[#texts + 1] = struct.pack('<I2I4', #id, #stored) .. id .. stored
+  local status, time = where_is(id)
+  if (any or wanted[status]) and time >= from and time < to then
+    local stored = part == '' and reply[2][i + 1] or redis.call('HGET', MESSAGES, id)
+    if owner == '' or owner_of(stored) == owner then
+      tell(id, stored, status, time, with_bodies)
+    end
   end
 end
 return { NOW_US, reply[1], table.concat(answers), table.concat(texts) }

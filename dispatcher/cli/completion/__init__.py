@@ -1,0 +1,1 @@
+"""`dispatcher completion`: what a shell needs to complete commands and options."""

@@ -1,0 +1,138 @@
+"""The configuration file: a TOML table for each command, and above them what they share."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from typing import Any, NamedTuple
+
+from limiters.errors import DispatcherError
+
+
+class ConfigurationError(DispatcherError):
+    """The file is not there, is no TOML, or says what nobody understands."""
+
+
+class Found(NamedTuple):
+    """What the file says of an option, and where."""
+
+    value: object
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """Which options a command has, and which commands are below it."""
+
+    options: frozenset[str] = frozenset()
+    below: Mapping[str, Commands] = field(default_factory=dict)
+
+    def all_options(self) -> frozenset[str]:
+        """Its own, and those of all that are below it: what its table may say."""
+        return self.options.union(*(command.all_options() for command in self.below.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A file as it was read. A table says what counts for its command and those below it; the
+    nearest one that says something counts."""
+
+    path: str
+    tables: Mapping[str, Any]
+
+    def find(self, command: Sequence[str], option: str) -> Found | None:
+        """What counts for an option of a command.
+
+        >>> file = Configuration("a.toml", {"redis": "redis://db", "limit": {"set": {"factor": 5}}})
+        >>> file.find(["limit", "set"], "factor")
+        Found(value=5, where='a.toml [limit.set] factor')
+        >>> file.find(["leases"], "redis"), file.find(["leases"], "factor")
+        (Found(value='redis://db', where='a.toml redis'), None)
+        """
+        table, found = self.tables, None
+        for depth in range(len(command) + 1):
+            for key, value in table.items():
+                if option_of(key) == option and not isinstance(value, dict):
+                    found = Found(value, self._where(command[:depth], key))
+            below = table.get(command[depth]) if depth < len(command) else None
+            if not isinstance(below, dict):
+                break
+            table = below
+        return found
+
+    def check(self, known: Commands) -> None:
+        """Refuses tables and options that no command knows, with the nearest name there is."""
+        for message in self._unknown((), self.tables, known):
+            raise ConfigurationError(message)
+
+    def _unknown(
+        self, command: tuple[str, ...], table: Mapping[str, Any], known: Commands
+    ) -> Iterator[str]:
+        options, seen = known.all_options(), dict[str, str]()
+        for key, value in table.items():
+            if isinstance(value, dict) and key in known.below:
+                yield from self._unknown((*command, key), value, known.below[key])
+                continue
+            where = self._where(command, f"[{key}]" if isinstance(value, dict) else key)
+            if isinstance(value, dict):
+                yield f"{where}: {_no_such('command', key, known.below, options)}"
+            elif option_of(key) not in options:
+                yield f"{where}: {_no_such('option', key, options, known.below)}"
+            elif option_of(key) in seen:
+                yield f"{where}: it is said before, as {seen[option_of(key)]}"
+            seen[option_of(key)] = key
+
+    def _where(self, command: Sequence[str], key: str) -> str:
+        table = f"[{'.'.join(command)}] " if command else ""
+        return f"{self.path} {table}{key}"
+
+
+def option_of(key: str) -> str:
+    """The option that a key means: shared_capacity is the same as shared-capacity.
+
+    >>> option_of("shared_capacity")
+    'shared-capacity'
+    """
+    return key.replace("_", "-")
+
+
+def read(path: str) -> Configuration:
+    """The file at `path`; ConfigurationError says what is wrong with it, and on which line."""
+    try:
+        with open(path, "rb") as file:
+            return Configuration(path, tomllib.load(file))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path}: not TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: not TOML: not UTF-8 at byte {error.start}") from None
+    except OSError as error:
+        raise ConfigurationError(
+            f"the configuration file {path} cannot be read: {error.strerror}"
+        ) from None
+
+
+def as_text(value: object) -> str | None:
+    """How a value would be written on a command line; None if it cannot be.
+
+    >>> as_text(5), as_text("1000/60"), as_text(True), as_text([1])
+    ('5', '1000/60', None, None)
+    """
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (datetime, date, time)):
+        return value.isoformat()
+    return str(value) if isinstance(value, (str, int, float)) else None
+
+
+def _no_such(
+    kind: str, key: str, names: Mapping[str, object] | frozenset[str], others: object
+) -> str:
+    near = difflib.get_close_matches(option_of(key), sorted(names), n=1)
+    if near:
+        return f"there is no such {kind}; did you mean {near[0]}?"
+    if not names:
+        return f"there is no such {kind} here"
+    return f"there is no such {kind}; there are {', '.join(sorted(names))}"

@@ -1,0 +1,1 @@
+"""`dispatcher top`: the cluster, live."""

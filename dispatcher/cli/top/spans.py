@@ -1,0 +1,54 @@
+"""Lines of text in which parts may stand out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """Some text; `style` is how it looks where there is colour, in rich's words."""
+
+    text: str
+    style: str = ""
+
+
+Line = Sequence[Span]
+
+
+def line(text: str, style: str = "") -> Line:
+    """A line of one part."""
+    return [Span(text, style)]
+
+
+def plain(lines: Iterable[Line]) -> str:
+    """The same without styles.
+
+    >>> plain([[Span("a", "red"), Span("b")], line("c")])
+    'ab\\nc\\n'
+    """
+    return "".join(f"{''.join(span.text for span in one).rstrip()}\n" for one in lines)
+
+
+def cropped(one: Line, width: int) -> list[Span]:
+    """What of a line there is room for.
+
+    >>> cropped([Span("abc"), Span("def", "red")], 4)
+    [Span(text='abc', style=''), Span(text='d', style='red')]
+    """
+    kept = []
+    for span in one:
+        if width <= 0:
+            break
+        kept.append(Span(span.text[:width], span.style))
+        width -= len(span.text)
+    return kept
+
+
+def fitted(lines: Sequence[Line], width: int, height: int | None) -> list[Line]:
+    """What there is room for; the last line says how many more there are."""
+    kept = [cropped(one, width) for one in lines]
+    if height is None or len(kept) <= height:
+        return list(kept)
+    more = f"... {len(kept) - height + 1} more lines: make the terminal higher, or say --once"
+    return [*kept[: height - 1], cropped(line(more, "dim"), width)]

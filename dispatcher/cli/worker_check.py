@@ -1,0 +1,103 @@
+"""`dispatcher worker --check`: what would be used, from where, and whether it works."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from collections.abc import Callable, Iterator
+
+from dispatcher.cli import used_table, worker_options
+from dispatcher.cli.options import without_passwords
+from dispatcher.cli.tables import Page, Row, show
+from limiters.errors import DispatcherError
+
+Finding = tuple[str, str, bool]
+"""What was tried, what was found, whether it is well."""
+
+
+def run(options: argparse.Namespace) -> None:
+    """Prints both. DispatcherError if something is not well."""
+    show(used_table.page(options.used))
+    findings = list(_findings(options))
+    rows = [
+        Row(("ok" if well else "NO", tried, without_passwords(said)), marked=not well)
+        for tried, said, well in findings
+    ]
+    show(Page(("", "tried", "found"), rows, head=("",)))
+    bad = [tried for tried, _, well in findings if not well]
+    if bad:
+        raise DispatcherError(f"not well: {', '.join(bad)}")
+
+
+def _findings(options: argparse.Namespace) -> Iterator[Finding]:
+    yield _tried("handler", lambda: _handler(options))
+    yield _tried("topic", lambda: _topic(options))
+    yield _tried("limit", lambda: _limit(options))
+    if options.metrics_port is not None:
+        yield _tried("port", lambda: _port(options))
+
+
+def _tried(name: str, find: Callable[[], str]) -> Finding:
+    try:
+        return name, find(), True
+    except (DispatcherError, ValueError, OSError) as error:
+        return name, str(error), False
+
+
+def _handler(options: argparse.Namespace) -> str:
+    from dispatcher.handler import load
+
+    worker_options.find_handlers_here()
+    handler = load(options.handler)
+    kind = "async def" if handler.is_async else "def"
+    return f"{handler.name}, {kind}{', takes a context' if handler.takes_context else ''}"
+
+
+def _topic(options: argparse.Namespace) -> str:
+    from dispatcher.worker.process import NoTopicError
+
+    timeline = worker_options.timeline(options)
+    try:
+        if not timeline.exists():
+            if options.create_topic:
+                return f"not there yet in {timeline.where}, to be created"
+            raise NoTopicError(timeline.topic, timeline.where)
+        stats = timeline.stats()
+        return (
+            f"{timeline.where}: {stats.new + stats.lost:,} due, {stats.waiting:,} waiting, "
+            f"{stats.processing:,} leased, {stats.dead:,} dead, {stats.consumers} consumers"
+        )
+    finally:
+        timeline.close()
+
+
+def _limit(options: argparse.Namespace) -> str:
+    from limiters import RedisLeaseManager
+
+    worker_options.limiter(options)  # it refuses what is wrong, and sends nothing
+    if options.limit is None:
+        return f"{options.reserved:g} for each process" if options.reserved else "none"
+    manager = RedisLeaseManager(options.redis, name=options.limit, prefix=options.prefix)
+    try:
+        view = manager.look()
+    finally:
+        manager.close()
+    if view is None:
+        return f"{options.limit}: not there yet, to be made with {options.shared_capacity:g}"
+    stored, asked = view.terms.capacity, options.shared_capacity
+    other = "" if stored == asked else f" (and not {asked:g}: what is stored counts)"
+    return f"{options.limit}: {stored:g} in {view.terms.period_ms / 1000:g} s{other}"
+
+
+def _port(options: argparse.Namespace) -> str:
+    many = options.processes if options.processes > 1 else 0
+    for port in range(options.metrics_port, options.metrics_port + many + 1):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((options.metrics_host, port))
+            except OSError as error:
+                raise DispatcherError(
+                    f"{options.metrics_host}:{port}: {error.strerror or error}"
+                ) from None
+    return f"{options.metrics_host}:{options.metrics_port} is free"

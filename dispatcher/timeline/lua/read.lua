@@ -1,0 +1,21 @@
+-- Reads messages, whoever owns them. It comes after bucket.lua and told.lua.
+--
+-- ARGV   ids: one after the other (length of the id; id), "<I2"
+-- Reply  the server's time in microseconds; how many of the ids were looked at, which is not all
+--        if those are too long to be read at once; what is told of each that is there
+
+local ids, at, looked = ARGV[1], 1, 0
+
+while at <= #ids and told_bytes < MOST_BYTES do
+  local id_length
+  id_length, at = struct.unpack('<I2', ids, at)
+  local id = string.sub(ids, at, at + id_length - 1)
+  at = at + id_length
+  looked = looked + 1
+  local stored = redis.call('HGET', MESSAGES, id)
+  if stored then
+    local status, time = where_is(id)
+    tell(id, stored, status, time, true)
+  end
+end
+return { NOW_US, looked, table.concat(answers), table.concat(texts) }

@@ -1,0 +1,138 @@
+"""Operator: sees the messages of all groups, and acts on them in the name of their owners."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from dispatcher.timeline import ids, peeking
+from dispatcher.timeline.message import Snapshot
+from dispatcher.timeline.outcomes import Outcome, Status
+from dispatcher.timeline.producer import Producer
+from dispatcher.timeline.scanning import scan
+from dispatcher.timeline.times import Moment, epoch_ms
+from dispatcher.timeline.topic import Topic
+from limiters.arguments import Seconds, count
+
+Outcomes = list[Outcome]
+Snapshots = list[Snapshot]
+Placed = list[tuple[int, Snapshot]]
+
+LIVING = (Status.NEW, Status.LOST, Status.WAITING, Status.PROCESSING)
+"""All but the dead."""
+
+
+class Operator:
+    """Whoever looks after a topic. Looking changes nothing, and neither waits nor leases.
+
+    `move` and `delete` do what the owner of each message may do, and only if it has not changed
+    since it was seen: so law T5 holds, and what is leased is left to its consumer. Thread-safe.
+
+    >>> from dispatcher.timeline import Message, Timeline
+    >>> from limiters.embedded import EmbeddedRedis
+    >>> with EmbeddedRedis() as server:
+    ...     timeline = Timeline(server.url, "mails")
+    ...     _ = timeline.producer("signup").create([Message("hello", id="user-7", delay=60)])
+    ...     [seen] = timeline.operator().peek()
+    ...     [gone] = timeline.operator().delete([seen])
+    >>> seen.body, seen.group, gone
+    ('hello', 'signup', Deleted(id='user-7'))
+    """
+
+    def __init__(self, topic: Topic, producer: Callable[[str], Producer]) -> None:
+        self._topic = topic
+        self._producer = producer
+
+    def __repr__(self) -> str:
+        return f"Operator(of {self._topic.name!r})"
+
+    def peek(
+        self,
+        limit: int = 20,
+        *,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        states: Collection[Status | str] = LIVING,
+    ) -> list[Snapshot]:
+        """The first `limit` messages by time, at most 500: when they are due, their lease ends, or
+        they died. From `start` up to `end`, which is left out; in one of `states`."""
+        if count("limit", limit) > peeking.MOST:
+            raise ValueError(f"limit must be at most {peeking.MOST}, not {limit!r}")
+        wanted = _states(states)
+        return peeking.first(self._topic, limit, *_between(start, end), wanted) if wanted else []
+
+    def get(self, names: Sequence[str]) -> list[Outcome]:
+        """The messages with these ids. Snapshot, NotFound or Invalid for each."""
+        return peeking.read(self._topic, list(names))
+
+    def list(
+        self,
+        limit: int = 100,
+        cursor: str = "",
+        *,
+        group: str | None = None,
+        states: Collection[Status | str] = (),
+        start: Moment | None = None,
+        end: Moment | None = None,
+        bodies: bool = True,
+    ) -> tuple[list[Snapshot], str]:
+        """Some messages, about `limit`, and a cursor for the next call with the same choice; ""
+        when that was all. In no order; what comes, goes or changes meanwhile may be there or not.
+
+        Without `states` it goes through all messages of the topic. Without `bodies`, those of the
+        snapshots are None."""
+        owner = b"" if group is None else ids.as_bytes(group)
+        first, last = _between(start, end)
+        return scan(
+            self._topic,
+            owner,
+            count("limit", limit),
+            cursor,
+            states=_states(states),
+            start=first,
+            end=last,
+            bodies=bodies,
+        )
+
+    def move(
+        self,
+        seen: Iterable[Snapshot],
+        *,
+        at: Moment | None = None,
+        delay: Seconds | None = None,
+    ) -> Outcomes:
+        """Moves them, as a Producer of their group does; the dead live again, with all attempts."""
+        return self._for_owners(seen, lambda owner, its: owner.move(its, at=at, delay=delay))
+
+    def delete(self, seen: Iterable[Snapshot]) -> Outcomes:
+        """Deletes them, as a Producer of their group does."""
+        return self._for_owners(seen, lambda owner, its: owner.delete(its))
+
+    def _for_owners(
+        self,
+        seen: Iterable[Snapshot],
+        act: Callable[[Producer, Snapshots], Sequence[Outcome]],
+    ) -> Outcomes:
+        by_group: dict[str, Placed] = {}
+        for place, snapshot in enumerate(seen):
+            by_group.setdefault(snapshot.group, []).append((place, snapshot))
+        outcomes: dict[int, Outcome] = {}
+        for group, placed in by_group.items():
+            said = act(self._producer(group), [snapshot for _, snapshot in placed])
+            outcomes.update(zip((place for place, _ in placed), said, strict=True))
+        return [outcomes[place] for place in range(len(outcomes))]
+
+
+def _between(start: Moment | None, end: Moment | None) -> tuple[float, float]:
+    return (
+        -math.inf if start is None else epoch_ms("start", start),
+        math.inf if end is None else epoch_ms("end", end),
+    )
+
+
+def _states(states: Collection[Status | str]) -> list[Status]:
+    known = [state for state in Status if state is not Status.DELETED]
+    for state in states:
+        if state not in known:
+            raise ValueError(f"states must be some of {', '.join(known)}, not {state!r}")
+    return [state for state in known if state in states]

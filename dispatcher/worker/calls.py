@@ -1,0 +1,187 @@
+"""Calls of the handler: each begins with messages whose leases live, and ends in their fates."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dispatcher.handler import Handler
+from dispatcher.operation import Operation
+from dispatcher.outcomes import PartialFailure, Reject
+from dispatcher.retry import RetryPolicy
+from dispatcher.timeline import Lease
+from dispatcher.watcher import Watcher
+from dispatcher.worker.context import WorkerContext
+from dispatcher.worker.fates import Fates, judge
+from dispatcher.worker.holds import Held, Holds, Run
+from dispatcher.worker.keeper import Keeper
+from dispatcher.worker.totals import Totals
+
+logger = logging.getLogger("dispatcher.worker")
+
+_SMOOTHING = 0.2
+"""How much one call counts in how long a batch takes."""
+
+
+class Calls:
+    """Of one worker. Its callbacks run on the Batcher's threads or loop."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        holds: Holds,
+        keeper: Keeper,
+        totals: Totals,
+        policy: RetryPolicy,
+        *,
+        topic: str,
+        consumer: str,
+        margin: float,
+        freed: Callable[[], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._handler = handler
+        self._holds = holds
+        self._keeper = keeper
+        self._totals = totals
+        self._policy = policy
+        self._topic = topic
+        self._consumer = consumer
+        self._margin = margin
+        self._freed = freed
+        self._failed = failed
+        self.batch_time: float | None = None
+        """How long one takes, as far as is known."""
+
+    def watcher(self, batch_size: int) -> Watcher:
+        """What the Batcher raises batches to."""
+        on_batch = self._call_async if self._handler.is_async else self._call
+        return Watcher(on_batch, max_batch_size=batch_size, on_failure=self._too_dear)
+
+    def settle(self, held: Iterable[Held], fates: Fates) -> None:
+        """Has done to messages what is to become of them."""
+        by_lease = {id(one.lease): one for one in held}
+
+        def of(leases: Iterable[Lease]) -> list[Held]:
+            return [by_lease[id(it)] for it in leases]
+
+        self._keeper.delete(of(fates.done))
+        for delay, leases in fates.again.items():
+            self._keeper.release(of(leases), delay)
+        for reason, leases in fates.dead.items():
+            logger.warning("%d messages are dead: %s", len(leases), reason)
+            self._keeper.bury(of(leases), reason)
+
+    def _call(self, operations: list[Operation]) -> None:
+        run = self._begin(operations)
+        if run is None:
+            return
+        error: BaseException | None = None
+        returned: object = None
+        try:
+            returned = self._bound(run)([one.lease for one in run.held])
+        except BaseException as raised:
+            error = raised
+        self._end(run, operations, error, returned)
+
+    async def _call_async(self, operations: list[Operation]) -> None:
+        run = self._begin(operations)
+        if run is None:
+            return
+        error: BaseException | None = None
+        returned: object = None
+        try:
+            returned = await self._bound(run)([one.lease for one in run.held])
+        except BaseException as raised:
+            error = raised
+        self._end(run, operations, error, returned)
+
+    def _bound(self, run: Run) -> Callable[..., Any]:
+        attempt = max(one.lease.attempt for one in run.held)
+        return self._handler.bound(WorkerContext(self._topic, self._consumer, attempt))
+
+    def _begin(self, operations: list[Operation]) -> Run | None:
+        held = [one.payload for one in operations]
+        run = self._holds.begin(held, time.monotonic(), self._margin)
+        gone = len(held) - (len(run.held) if run else 0)
+        if gone and not self._holds.closed:
+            self._totals.add(lost=gone)
+            logger.warning("%d leases ended before their messages began", gone)
+        if run is None:
+            self._freed()
+        return run
+
+    def _end(
+        self,
+        run: Run,
+        operations: list[Operation],
+        error: BaseException | None,
+        returned: object,
+    ) -> None:
+        try:
+            refused, fates = self._ended(run, error, returned)
+        except BaseException as wrong:
+            self._failed(wrong)
+            return
+        if refused:
+            again = [one for one in operations if one.payload in refused]
+            raise PartialFailure(again, fates.throttle)
+        done = set(map(id, fates.done))
+        failed = [one for one in operations if id(one.payload.lease) not in done]
+        if failed:
+            # The Batcher is to count them as failed. What becomes of them is settled.
+            raise PartialFailure(failed, Reject("see the worker"))
+
+    def _ended(
+        self, run: Run, error: BaseException | None, returned: object
+    ) -> tuple[set[Held], Fates]:
+        """Those that were refused, which the Batcher raises again after its pause."""
+        took = time.monotonic() - run.began
+        known = took if self.batch_time is None else self.batch_time
+        self.batch_time = known + (took - known) * _SMOOTHING
+        fates = self._judged(run, error, returned)
+        throttled = set(map(id, fates.throttled))
+        refused = {one for one in run.held if id(one.lease) in throttled}
+        ended = self._holds.end(run, refused)
+        self._totals.add(
+            batches=1, batches_failed=fates.error is not None, throttled=len(fates.throttled)
+        )
+        if fates.error is not None:
+            self._report(run, fates)
+        if ended is None:
+            return set(), fates
+        self.settle(run.held, fates)
+        self._keeper.give_back(ended)
+        self._freed()
+        return (set() if ended else refused), fates
+
+    def _judged(self, run: Run, error: BaseException | None, returned: object) -> Fates:
+        batch = [one.lease for one in run.held]
+        try:
+            return judge(batch, error, returned, self._policy)
+        except Exception:  # it asks strategies of the user's
+            logger.exception("retry raised; the messages are due again after a second")
+            return Fates(again={1.0: batch}, error=error)
+
+    def _report(self, run: Run, fates: Fates) -> None:
+        again = sum(map(len, fates.again.values()))
+        dead = sum(map(len, fates.dead.values()))
+        logger.log(
+            logging.ERROR if dead else logging.WARNING,
+            "%s failed: %d messages, done: %d, to be tried again: %d, dead: %d",
+            self._handler.name,
+            len(run.held),
+            len(fates.done),
+            again,
+            dead,
+            exc_info=fates.error,
+        )
+
+    def _too_dear(self, operations: list[Operation], error: BaseException) -> None:
+        """The Batcher gives them up: the limit was lowered while they waited. Those that the
+        handler has failed do not wait, and are settled."""
+        held = self._holds.leave([one.payload for one in operations])
+        if held:
+            self.settle(held, judge([one.lease for one in held], error, None, self._policy))

@@ -1,0 +1,246 @@
+"""What a worker holds: which messages wait, run, are being settled; whose lease to extend, when.
+
+    WAITING --begin--> RUNNING --end--> SETTLING --settled--> GONE
+    WAITING <--refused-- RUNNING --overdue--> OVERDUE --end--> SETTLING
+    WAITING --close, lost, expired--> GONE
+
+All but OVERDUE and GONE have their leases extended, so that a handler that never ends does not
+hold its messages for ever. It reads no clock and talks to nobody. Thread-safe.
+"""
+
+from __future__ import annotations
+
+import enum
+import heapq
+import itertools
+import math
+import threading
+from collections.abc import Iterable, Sequence
+
+from dispatcher.timeline import Lease
+
+
+class State(enum.Enum):
+    """See the module."""
+
+    WAITING = 1
+    RUNNING = 2
+    OVERDUE = 3
+    SETTLING = 4
+    GONE = 5
+
+
+class Held:
+    """A message that was leased."""
+
+    __slots__ = ("lease", "lost", "lot", "state")
+
+    def __init__(self, lease: Lease) -> None:
+        self.lease = lease
+        self.state = State.WAITING
+        self.lost = False
+        """Whether the server said that the lease is not ours any more."""
+        self.lot: set[Held] = set()
+        """With which others it is extended. What is gone leaves it, and so leaves no memory."""
+
+
+class Run:
+    """One call of the handler."""
+
+    __slots__ = ("began", "held", "overdue")
+
+    def __init__(self, held: list[Held], began: float) -> None:
+        self.held = held
+        self.began = began
+        self.overdue = False
+
+
+class Holds:
+    """See the module. `lease_time` is how long leases are extended for, at a third of it;
+    `longest` how long a handler may take."""
+
+    def __init__(self, lease_time: float, longest: float) -> None:
+        self._lease_time = lease_time
+        self._longest = longest
+        self._change = threading.Condition()
+        self._waiting: set[Held] = set()
+        self._runs: set[Run] = set()
+        self._overdue = 0
+        self._settling = 0
+        self._lots: list[tuple[float, int, set[Held]]] = []
+        self._tie = itertools.count()
+        self._closed = False
+
+    @property
+    def waiting(self) -> int:
+        """How many messages are leased and have not begun."""
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """How many calls of the handler run, those that are overdue left out."""
+        return len(self._runs) - self._overdue
+
+    @property
+    def overdue(self) -> int:
+        """How many calls of the handler take longer than they may."""
+        return self._overdue
+
+    @property
+    def settling(self) -> int:
+        """How many messages have ended and are not yet deleted or released."""
+        return self._settling
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing begins any more."""
+        return self._closed
+
+    def admit(self, leases: Iterable[Lease], now: float) -> list[Held]:
+        """Takes in what was leased; none once it is closed."""
+        held = [Held(lease) for lease in leases]
+        with self._change:
+            if self._closed:
+                return []
+            self._waiting.update(held)
+            self._put(held, now + self._lease_time / 3)
+        return held
+
+    def begin(self, held: Sequence[Held], now: float, margin: float) -> Run | None:
+        """A call of the handler begins with those whose lease lives for at least `margin`. The
+        others are left: somebody else has them, or will."""
+        with self._change:
+            mine = [one for one in held if one.state is State.WAITING]
+            self._waiting.difference_update(mine)
+            live = []
+            for one in mine:
+                if one.lost or one.lease.remaining <= margin:
+                    self._go(one)
+                else:
+                    one.state = State.RUNNING
+                    live.append(one)
+            if not live:
+                return None
+            run = Run(live, now)
+            self._runs.add(run)
+            return run
+
+    def end(self, run: Run, refused: Iterable[Held] = ()) -> list[Held] | None:
+        """The handler returned. Those that were `refused` wait again, or are told if they may
+        not, since it is closed; all others are being settled. None: all were given back
+        meanwhile, and are nothing of ours."""
+        with self._change:
+            if run not in self._runs:
+                return None
+            self._runs.remove(run)
+            self._overdue -= run.overdue
+            again = list(refused)
+            for one in run.held:
+                one.state = State.SETTLING
+            self._settling += len(run.held) - len(again)
+            closed = self._closed
+            for one in again:
+                one.state = State.WAITING
+                if closed:
+                    self._go(one)
+            if not closed:
+                self._waiting.update(again)
+            self._change.notify_all()
+            return again if closed else []
+
+    def leave(self, held: Iterable[Held]) -> list[Held]:
+        """Those of `held` that waited, taken out: they do not begin any more."""
+        with self._change:
+            mine = [one for one in held if one.state is State.WAITING]
+            self._waiting.difference_update(mine)
+            for one in mine:
+                self._go(one)
+            return mine
+
+    def settled(self, held: Iterable[Held]) -> None:
+        """They are deleted or released, or it was given up."""
+        with self._change:
+            for one in held:
+                if one.state is State.SETTLING:
+                    self._settling -= 1
+                self._go(one)
+
+    def lost(self, held: Iterable[Held]) -> None:
+        """The server says that their leases are gone."""
+        for one in held:
+            one.lost = True
+
+    def overrun(self, now: float) -> list[Run]:
+        """The calls that have become overdue; their leases are not extended any more."""
+        with self._change:
+            found = [
+                run for run in self._runs if not run.overdue and run.began + self._longest <= now
+            ]
+            for run in found:
+                run.overdue = True
+                self._overdue += 1
+                for one in run.held:
+                    one.state = State.OVERDUE
+            if found:
+                self._change.notify_all()
+            return found
+
+    def to_extend(self, now: float) -> list[Held]:
+        """Those whose leases are to be extended now. `extended` says when it was done."""
+        with self._change:
+            found: list[Held] = []
+            while self._lots and self._lots[0][0] <= now:
+                _, _, lot = heapq.heappop(self._lots)
+                found += [one for one in lot if self._is_kept(one)]
+            return found
+
+    def extended(self, held: Iterable[Held], now: float, *, answered: bool = True) -> None:
+        """They were extended, at `now`; or there was no answer, and they are tried again soon."""
+        wait = self._lease_time / 3 if answered else min(1.0, self._lease_time / 10)
+        with self._change:
+            self._put([one for one in held if self._is_kept(one)], now + wait)
+
+    def next_look(self) -> float:
+        """When there is something to extend or to find overdue."""
+        with self._change:
+            extend = self._lots[0][0] if self._lots else math.inf
+            began = min((run.began for run in self._runs if not run.overdue), default=math.inf)
+            return min(extend, began + self._longest)
+
+    def close(self) -> list[Held]:
+        """Nothing begins any more. What waited, to be given back."""
+        with self._change:
+            self._closed = True
+            waited = list(self._waiting)
+            self._waiting.clear()
+            for one in waited:
+                self._go(one)
+            return waited
+
+    def await_ended(self, timeout: float) -> list[Held]:
+        """Waits until no call of the handler runs that is not overdue, and for so long at most.
+        What has not ended is not ours any more, and is to be given back."""
+        with self._change:
+            self._change.wait_for(lambda: not self.running, timeout)
+            left = [one for run in self._runs for one in run.held]
+            self._runs.clear()
+            self._overdue = 0
+            for one in left:
+                self._go(one)
+            return left
+
+    def _put(self, held: list[Held], at: float) -> None:
+        if held:
+            lot = set(held)
+            for one in held:
+                one.lot = lot
+            heapq.heappush(self._lots, (at, next(self._tie), lot))
+
+    @staticmethod
+    def _go(one: Held) -> None:
+        one.state = State.GONE
+        one.lot.discard(one)
+
+    @staticmethod
+    def _is_kept(one: Held) -> bool:
+        return one.state not in (State.OVERDUE, State.GONE) and not one.lost

@@ -1,0 +1,64 @@
+"""From messages to operations: what they cost, and which cannot be handled at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dispatcher.errors import TooExpensiveError
+from dispatcher.operation import Operation
+from dispatcher.retry import RetryPolicy
+from dispatcher.watcher import Watcher
+from dispatcher.worker.costs import Costs
+from dispatcher.worker.fates import Fates, judge
+from dispatcher.worker.holds import Held
+from limiters.limiter import RateLimiter
+
+Refused = list[tuple[Held, Fates]]
+
+
+class Intake:
+    """Of one worker, for its leasing thread."""
+
+    def __init__(
+        self, costs: Costs, limiter: RateLimiter | None, watcher: Watcher, policy: RetryPolicy
+    ) -> None:
+        self._costs = costs
+        self._limiter = limiter
+        self._watcher = watcher
+        self._policy = policy
+
+    def operations(self, held: Sequence[Held]) -> tuple[list[Operation], Refused]:
+        """Those that may go to the Batcher, and what becomes of the others."""
+        operations: list[Operation] = []
+        refused: Refused = []
+        most = None if self._limiter is None else self._limiter.max_capacity
+        for one in held:
+            try:
+                operations.append(self._operation(one, most))
+            except Exception as error:  # the user's function may raise anything
+                refused.append((one, self._fate(one, error)))
+        return operations, refused
+
+    def _operation(self, one: Held, most: float | None) -> Operation:
+        lease, allowed = one.lease, self._policy.max_attempts
+        if allowed is not None and lease.attempt > allowed:
+            raise UnendingError(lease.attempt - 1)
+        cost = self._costs.of(lease)
+        if most is not None and cost > most:
+            raise TooExpensiveError(cost, most)
+        return Operation(self._watcher, cost, one, batchable=True)
+
+    def _fate(self, one: Held, error: Exception) -> Fates:
+        if isinstance(error, UnendingError):
+            return Fates(dead={str(error): [one.lease]})
+        return judge([one.lease], error, None, self._policy)
+
+
+class UnendingError(Exception):
+    """The message was leased as often as it may, and no attempt has said how it ended."""
+
+    def __init__(self, attempts: int) -> None:
+        super().__init__(
+            f"leased {attempts} times, and the last attempt did not end: its process was killed "
+            "or its handler hung"
+        )

@@ -1,0 +1,45 @@
+"""Tells whoever supervises this process how it fares: systemd's protocol, in plain datagrams."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+
+READY, STOPPING, WATCHDOG = "READY=1", "STOPPING=1", "WATCHDOG=1"
+
+
+class Notifier:
+    """Sends to the socket that NOTIFY_SOCKET names; without one it does nothing.
+
+    >>> Notifier({}).watchdog_interval is None
+    True
+    """
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        place = environment.get("NOTIFY_SOCKET", "")
+        self._place = "\0" + place[1:] if place.startswith("@") else place
+        self.watchdog_interval = _interval(environment)
+        """How often WATCHDOG=1 is to be sent; None if nobody waits for it."""
+
+    def send(self, *words: str) -> None:
+        """Says so, and does not wait. Nobody there is no error: work goes on."""
+        if not self._place:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as line:
+                line.setblocking(False)
+                line.sendto("\n".join(words).encode(), self._place)
+        except OSError:
+            return
+
+
+def _interval(environment: Mapping[str, str]) -> float | None:
+    if environment.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return None
+    try:
+        microseconds = int(environment.get("WATCHDOG_USEC", ""))
+    except ValueError:
+        return None
+    # Half of it: one that comes late is not yet missed.
+    return microseconds / 2e6 if microseconds > 0 else None

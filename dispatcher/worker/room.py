@@ -1,0 +1,76 @@
+"""How many messages to lease now: what the free slots and the budget can use soon. Pure.
+
+What is leased and waits is nobody else's. So a worker takes no more than it can begin within a
+moment, and the rest of its demand it only tells the limiter.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+AHEAD = 0.5
+"""For how many seconds of work a worker leases ahead."""
+
+FEW = 10
+"""How many it leases while it does not know what they cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the worker sees at a moment."""
+
+    slots: int
+    """How many batches may run at once, without those that hang."""
+    running: int
+    batch_size: int
+    waiting: int
+    """Messages that are leased and have not begun."""
+    batch_time: float | None = None
+    """How long a batch takes, as far as is known."""
+    capacity: float | None = None
+    """What may be spent in a period; None if there is no limit."""
+    period: float = 1.0
+    mean_cost: float | None = 1.0
+    more: bool = False
+    """Whether more is due than was leased."""
+
+
+def to_lease(view: View) -> int:
+    """How many to lease now, a batch at most, so that work begins while more is leased.
+
+    >>> to_lease(View(slots=4, running=0, batch_size=100, waiting=0))
+    100
+    >>> to_lease(View(slots=4, running=0, batch_size=100, waiting=0, capacity=60))
+    30
+    >>> to_lease(View(slots=4, running=4, batch_size=100, waiting=0, batch_time=60))
+    0
+    """
+    room = min(_slots_soon(view) * view.batch_size, _budget_soon(view)) - view.waiting
+    return max(0, int(min(room, view.batch_size)))
+
+
+def claim(view: View) -> float:
+    """The cost that free slots could use beyond what is leased, while more is due: it is told to
+    the limiter, whose shares follow the demand (law C5)."""
+    if not view.more or view.capacity is None:
+        return 0.0
+    messages = _slots_soon(view) * view.batch_size - view.waiting
+    return max(0.0, messages * (view.mean_cost or 0.0))
+
+
+def _slots_soon(view: View) -> int:
+    """Those that are free, and those that will be."""
+    soon = 0.0
+    if view.batch_time is not None:
+        soon = view.running * min(1.0, AHEAD / max(view.batch_time, AHEAD))
+    return max(0, view.slots - view.running + int(soon)) if view.slots > 0 else 0
+
+
+def _budget_soon(view: View) -> float:
+    if view.capacity is None or view.mean_cost == 0:
+        return math.inf
+    if view.mean_cost is None:
+        return FEW
+    # One is leased even if it takes longer to gather its cost: else it would never be.
+    return max(1.0, view.capacity * min(1.0, AHEAD / view.period) / view.mean_cost)

@@ -1,0 +1,219 @@
+"""The supervisor: several worker processes, started again with a back-off when they end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from dispatcher.worker.children import SILENCE, Child, Verdict
+from dispatcher.worker.notify import READY, STOPPING, WATCHDOG, Notifier
+from dispatcher.worker.pages import ANYBODY, LOOPBACK, Pages, verdict
+from dispatcher.worker.process import Signals
+
+logger = logging.getLogger("dispatcher.worker")
+
+CHILD = "DISPATCHER_WORKER_CHILD"
+"""The variable that tells a process which of them it is."""
+
+STEP = 0.05
+
+
+class _Process:
+    """One of them, and the socket on which it gives signs of life."""
+
+    def __init__(self, number: int, directory: Path) -> None:
+        self.number = number
+        self.child = Child()
+        self.running: subprocess.Popen[bytes] | None = None
+        self.ended_well = False
+        self._place = str(directory / f"{number}")
+        self._line = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._line.setblocking(False)
+        self._line.bind(self._place)
+
+    def start(self, command: Sequence[str], now: float) -> None:
+        environment = {
+            **os.environ,
+            CHILD: str(self.number),
+            "NOTIFY_SOCKET": self._place,
+            "WATCHDOG_USEC": str(int(SILENCE / 3 * 1e6)),
+        }
+        environment.pop("WATCHDOG_PID", None)
+        # In a session of its own: Ctrl-C is for the supervisor, which passes it on, once. Its
+        # standard input ends with the supervisor, however that ends.
+        self.running = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, start_new_session=True
+        )
+        self.child.start(now)
+
+    def listen(self, now: float) -> None:
+        while True:
+            try:
+                words = self._line.recv(4096).decode(errors="replace").splitlines()
+            except BlockingIOError:
+                return
+            self.child.hear(now, ready=READY in words)
+
+    def close(self) -> None:
+        if self.running is not None:
+            if self.running.poll() is None:
+                self.running.kill()
+            self.running.wait()
+            if self.running.stdin is not None:
+                self.running.stdin.close()
+        self._line.close()
+
+
+class Supervisor:
+    """Runs `command` in `number` processes until a signal comes, which it passes on. A second one
+    ends all at once. `ports` are where the processes serve their pages, if they do."""
+
+    def __init__(self, command: Sequence[str], number: int, ports: Sequence[int] = ()) -> None:
+        self._command = list(command)
+        self._number = number
+        self._ports = list(ports)
+        self._any_was_ready = False
+        self._processes: list[_Process] = []
+
+    def run(
+        self,
+        signals: Signals,
+        notifier: Notifier,
+        *,
+        host: str,
+        port: int | None,
+        drain_time: float,
+    ) -> int:
+        """The exit code: 0, or that of a process that could not even start."""
+        with tempfile.TemporaryDirectory(prefix="dispatcher-worker-") as directory:
+            self._processes = [_Process(it, Path(directory)) for it in range(self._number)]
+            pages = None
+            if port is not None:
+                probes = {
+                    "/healthz": lambda: verdict(self._asked("/healthz", host)),
+                    "/readyz": lambda: verdict(self._asked("/readyz", host)),
+                }
+                pages = Pages(probes, host, port)
+            try:
+                code = self._supervise(signals, notifier)
+                notifier.send(STOPPING)
+                worst = self._stop(drain_time)
+                return code or worst
+            finally:
+                for one in self._processes:
+                    one.close()
+                if pages is not None:
+                    pages.close()
+
+    def _supervise(self, signals: Signals, notifier: Notifier) -> int:
+        signals.at_once = self._end_at_once
+        told_ready, next_word = False, 0.0
+        interval = notifier.watchdog_interval
+        while not signals.stop.is_set():
+            now = time.monotonic()
+            for one in self._processes:
+                code = self._look_after(one, now)
+                if code is not None:
+                    return code
+            if not told_ready and all(one.child.ready for one in self._processes):
+                notifier.send(READY)
+                told_ready = True
+            if interval is not None and now >= next_word:
+                notifier.send(WATCHDOG)
+                next_word = now + interval
+            signals.stop.wait(STEP)
+        return 0
+
+    def _look_after(self, one: _Process, now: float) -> int | None:
+        """An exit code if all is to be given up."""
+        one.listen(now)
+        self._any_was_ready = self._any_was_ready or one.child.ready
+        if one.running is None:
+            if now >= one.child.restart_at:
+                one.start(self._command, now)
+            return None
+        code = one.running.poll()
+        if code is None:
+            if one.child.is_silent(now):
+                logger.error("process %d hangs and is killed", one.running.pid)
+                one.running.kill()
+            return None
+        fate = one.child.ended(now, any_was_ready=self._any_was_ready)
+        if fate is Verdict.GIVE_UP:
+            logger.error("a process ended with %d before any was ready: giving up", code)
+            return exit_code(code) or 1
+        wait = one.child.restart_at - now
+        logger.error("process %d ended with %d; again in %g s", one.running.pid, code, wait)
+        if one.running.stdin is not None:
+            one.running.stdin.close()
+        one.running = None
+        return None
+
+    def _stop(self, drain_time: float) -> int:
+        """Passes the signal on; who has not ended long after its drain time is killed."""
+        self._each(lambda running: running.send_signal(signal.SIGTERM))
+        deadline = time.monotonic() + drain_time + SILENCE
+        worst = 0
+        for one in self._processes:
+            if one.running is None:
+                continue
+            try:
+                code = one.running.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                logger.error("process %d does not end and is killed", one.running.pid)
+                one.running.kill()
+                code = one.running.wait()
+            worst = max(worst, exit_code(code))
+        return worst
+
+    def _end_at_once(self) -> None:
+        self._each(lambda running: running.kill())
+
+    def _each(self, act: Callable[[subprocess.Popen[bytes]], None]) -> None:
+        for one in self._processes:
+            if one.running is not None and one.running.poll() is None:
+                act(one.running)
+
+    def _asked(self, path: str, host: str) -> str:
+        """What is wrong with any of them."""
+        troubles = []
+        for one in self._processes:
+            running = one.running is not None and one.running.poll() is None
+            said = "it does not run at present"
+            if running:
+                said = "" if one.child.ready or path == "/healthz" else "it is not ready"
+            if running and not said and self._ports:
+                place = LOOPBACK if host in ANYBODY else host
+                said = _page(f"http://{place}:{self._ports[one.number]}{path}")
+            if said and (path == "/readyz" or running):
+                troubles.append(f"process {one.number}: {said}")
+        return "\n".join(troubles)
+
+
+def exit_code(status: int) -> int:
+    """As a shell tells it: 128 and the number of the signal that ended it.
+
+    >>> exit_code(-9), exit_code(1)
+    (137, 1)
+    """
+    return 128 - status if status < 0 else status
+
+
+def _page(url: str) -> str:
+    """Why it is not 200."""
+    try:
+        with urlopen(url, timeout=2) as answer:
+            answer.read()
+        return ""
+    except URLError as error:
+        read = getattr(error, "read", None)
+        return read().decode(errors="replace").strip() if read else str(error.reason)

@@ -1,0 +1,434 @@
+"""Worker: takes due work from a Timeline through a Batcher to a handler, and acknowledges it."""
+
+from __future__ import annotations
+
+import enum
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from types import TracebackType
+from typing import Any
+
+from tenacity.wait import wait_exponential_jitter
+
+from dispatcher.batcher import Batcher
+from dispatcher.errors import ImproperOrderError
+from dispatcher.handler import Target, load
+from dispatcher.operation import Operation
+from dispatcher.retry import RetryPolicy, Stop, Wait
+from dispatcher.timeline import Leases, Timeline
+from dispatcher.worker.calls import Calls
+from dispatcher.worker.costs import Cost, Costs
+from dispatcher.worker.errors import WorkerFailedError
+from dispatcher.worker.holds import Held, Holds
+from dispatcher.worker.intake import Intake
+from dispatcher.worker.keeper import Keeper
+from dispatcher.worker.room import View, claim, to_lease
+from dispatcher.worker.totals import Totals
+from limiters.arguments import Seconds, count, optional_seconds, seconds
+from limiters.events import CAPACITY
+from limiters.limiter import RateLimiter
+
+logger = logging.getLogger("dispatcher.worker")
+
+MAX_ATTEMPTS = 10
+RETRY: Wait = wait_exponential_jitter(initial=1, max=300, jitter=1)
+LONGEST_SILENCE = 30.0
+"""Seconds after which a thread of its own that shows no sign of life counts as dead."""
+
+SETTLE_TIME = 5.0
+"""For how long a stopping worker tries to settle what has ended."""
+
+
+class Life(enum.StrEnum):
+    """A Worker's life, in this order."""
+
+    NEW = "new"
+    RUNNING = "running"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class Worker:
+    """Leases what is due on `timeline`, no more than it can use soon, hands it to `handler` in
+    batches as fast as `rate_limiter` allows, and deletes what succeeded.
+
+    * `handler`: a callable or "module:function", def or async def; takes a list of messages, and
+      a WorkerContext if it wants one. It succeeds as a whole by returning None, fails as a whole
+      by raising, or reports by message: it returns a mapping of ids to exceptions, or raises
+      PartialFailure. Retry(after), Reject(reason) and Throttled say more.
+    * `rate_limiter`: None for no limit.
+    * `consumer_id`: its own; a worker that comes back under it gets its messages back at once.
+    * `lease_time`: for how long a message is nobody else's when the worker is killed. While the
+      worker lives, leases are extended.
+    * `cost`: of a message: a number, the name of a field of its body, or a function.
+    * `retry`, `max_attempts`: a tenacity wait strategy, or a pair (wait, stop), and how often a
+      message is leased before it is dead.
+    * `concurrency`: how many batches may be in the handler at once.
+    * `max_operation_time`: how long the handler may take. Then its messages are not kept any
+      longer: they are given out again when their leases end.
+    * `drain_time`: how long `stop` waits for what is in the handler.
+
+    Thread-safe. Each message is handled at least once; make the handler idempotent by its id.
+
+    >>> from dispatcher.timeline import Message, Timeline
+    >>> from dispatcher.worker import Worker
+    >>> from limiters.embedded import EmbeddedRedis
+    >>> import threading
+    >>> sent = threading.Event()
+    >>> with EmbeddedRedis() as server:
+    ...     timeline = Timeline(server.url, "mails")
+    ...     _ = timeline.producer("signup").create([Message({"user": 7}, delay=0.1)])
+    ...     with Worker(timeline, lambda messages: sent.set(), rate_limiter=None) as worker:
+    ...         sent.wait(10)
+    ...     timeline.close()
+    True
+    >>> worker.totals.done
+    1
+    """
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        handler: Target,
+        *,
+        rate_limiter: RateLimiter | None,
+        consumer_id: str | None = None,
+        lease_time: Seconds = 30.0,
+        max_batch_size: int = 100,
+        cost: Cost = 1,
+        retry: Wait | tuple[Wait, Stop] = RETRY,
+        max_attempts: int = MAX_ATTEMPTS,
+        concurrency: int = 16,
+        flush_interval: Seconds = 0.1,
+        max_operation_time: Seconds = 60.0,
+        drain_time: Seconds = 30.0,
+    ) -> None:
+        if not isinstance(timeline, Timeline):
+            raise ValueError(f"timeline must be a Timeline, not {timeline!r}")
+        self.timeline = timeline
+        self.handler = load(handler)
+        self.totals = Totals()
+        self.drain_time = seconds("drain_time", drain_time, zero=True)
+        self._lease_time = seconds("lease_time", lease_time)
+        self._batch_size = count("max_batch_size", max_batch_size)
+        self._concurrency = count("concurrency", concurrency)
+        self._limiter = rate_limiter
+        self._comes_back = consumer_id is not None
+        self.consumer = timeline.consumer(new_consumer_id() if consumer_id is None else consumer_id)
+        self.batcher = Batcher(
+            rate_limiter=rate_limiter,
+            max_buffer_size=max(10_000, 4 * self._concurrency * self._batch_size),
+            flush_interval=flush_interval,
+            max_operation_time=max_operation_time,
+            max_concurrent_batches=self._concurrency,
+        )
+        longest = seconds("max_operation_time", max_operation_time)
+        self._holds = Holds(self._lease_time, longest)
+        self._keeper = Keeper(
+            self.consumer,
+            self._holds,
+            self.totals,
+            self._lease_time,
+            failed=self._fail,
+            overran=self._overran,
+        )
+        self._max_attempts = count("max_attempts", max_attempts)
+        self._policy = policy = RetryPolicy.of(retry, self._max_attempts)
+        self._calls = Calls(
+            self.handler,
+            self._holds,
+            self._keeper,
+            self.totals,
+            policy,
+            topic=timeline.topic,
+            consumer=self.consumer.id,
+            margin=self._lease_time / 10,
+            freed=self.consumer.look_again,
+            failed=self._fail,
+        )
+        watcher = self._calls.watcher(self._batch_size)
+        self._costs = Costs(cost)
+        self._intake = Intake(self._costs, rate_limiter, watcher, policy)
+        self._thread = threading.Thread(target=self._lease, name="worker-lease", daemon=True)
+        self._life = Life.NEW
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+        self._more = False
+        self._beat = time.monotonic()
+        self._listener: Any = None
+
+    def __repr__(self) -> str:
+        return f"Worker({self.handler.name}, {self.consumer.id!r} of {self.timeline.topic!r})"
+
+    # Its life.
+
+    def start(self) -> None:
+        """Begins to work; returns at once. While Redis is away it waits, and says so once."""
+        with self._lock:
+            if self._life is not Life.NEW:
+                raise ImproperOrderError(f"this Worker is {self._life}; make a new one")
+            self._life = Life.RUNNING
+        self.batcher.start()
+        if self._limiter is not None:
+            self._listener = self._limiter.add_listener(
+                lambda event: self.consumer.look_again(), CAPACITY
+            )
+        self._keeper.start()
+        self._thread.start()
+
+    def run(self) -> None:
+        """Works until `stop` is called by another thread. WorkerFailedError: its own code has
+        failed, and it has ended."""
+        if self._life is Life.NEW:
+            self.start()
+        self._ended.wait()
+        self._raise_failure()
+
+    def wait(self, timeout: Seconds | None = None) -> bool:
+        """Waits until it has ended; whether it has. WorkerFailedError as for `run`."""
+        ended = self._ended.wait(optional_seconds("timeout", timeout, zero=True))
+        if ended:
+            self._raise_failure()
+        return ended
+
+    def stop(self, drain_time: Seconds | None = None) -> None:
+        """Leases no more, gives back at once what has not begun, waits for what is in the handler
+        for `drain_time` at most, gives back what has not ended by then too, and ends. Again is
+        no error."""
+        patience = optional_seconds("drain_time", drain_time, zero=True)
+        with self._lock:
+            if self._life is Life.NEW:
+                raise ImproperOrderError("this Worker was never started; call start() first")
+            stops = self._life is Life.RUNNING
+            if stops:
+                self._life = Life.DRAINING
+        if not stops:
+            self._ended.wait()
+            return
+        try:
+            self._drain(self.drain_time if patience is None else patience)
+        finally:
+            with self._lock:
+                if self._life is Life.DRAINING:
+                    self._life = Life.STOPPED
+            self._ended.set()
+
+    def __enter__(self) -> Worker:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop(None if error is None else 0)
+        if error is None:
+            self._raise_failure()
+
+    # What it knows.
+
+    @property
+    def life(self) -> Life:
+        """Where it is in its life."""
+        return self._life
+
+    @property
+    def consists_of(self) -> tuple[object, ...]:
+        """What of it has metrics."""
+        return self.batcher, self.timeline
+
+    @property
+    def in_flight(self) -> int:
+        """How many calls of the handler run, those that hang included."""
+        return self._holds.running + self._holds.overdue
+
+    @property
+    def waiting(self) -> int:
+        """How many messages are leased and have not begun."""
+        return self._holds.waiting
+
+    @property
+    def hanging(self) -> int:
+        """How many calls of the handler take longer than they may."""
+        return self._holds.overdue
+
+    def trouble(self) -> str:
+        """Why it should be restarted; "" if it need not."""
+        now = time.monotonic()
+        if self._life is Life.FAILED:
+            return f"it has failed: {self._error!r}"
+        if self._life is not Life.RUNNING:
+            return ""
+        if self._holds.overdue >= self._concurrency:
+            return f"all {self._concurrency} slots hang in the handler"
+        for name, beat in (("leasing", self._beat), ("keeping", self._keeper.beat)):
+            if now - beat > LONGEST_SILENCE:
+                return f"the thread that does the {name} has not been seen for {now - beat:.0f} s"
+        return ""
+
+    def unready(self) -> str:
+        """Why it does no work at present; "" if it does."""
+        if self._life is not Life.RUNNING:
+            return f"it is {self._life}"
+        if not self.consumer.reachable:
+            return (
+                "Redis has not answered yet"
+                if self.consumer.reachable is None
+                else ("Redis does not answer")
+            )
+        return self.trouble()
+
+    # Leasing, on a thread of its own.
+
+    def _lease(self) -> None:
+        try:
+            if self._comes_back:
+                self._take_back()
+            self.consumer.subscribe(self._take, limit=self._room, for_=self._lease_time)
+        except BaseException as error:
+            self._fail(error)
+
+    def _take_back(self) -> None:
+        """What it had before it was restarted is due at once, as it was."""
+        from dispatcher.timeline import TimelineUnavailableError
+
+        try:
+            mine = self.consumer.active()
+            if mine:
+                self.consumer.release(mine, delay=0)
+                logger.info("%r gives out again %d messages that it had before", self, len(mine))
+        except TimelineUnavailableError as error:
+            logger.warning("what %r had before comes when its leases end: %s", self, error)
+
+    def _room(self) -> int:
+        self._beat = time.monotonic()
+        view = self._view()
+        if self._limiter is not None:
+            self._limiter.give_me(claim(view), self)
+        return to_lease(view)
+
+    def _view(self) -> View:
+        limiter, slots = self._limiter, self._concurrency - self._holds.overdue
+        if self._life is not Life.RUNNING or self.batcher.state != "running":
+            self._check_batcher()
+            slots = 0
+        return View(
+            slots=slots,
+            running=self._holds.running,
+            batch_size=self._batch_size,
+            waiting=self._holds.waiting,
+            batch_time=self._calls.batch_time,
+            capacity=None if limiter is None else limiter.capacity or limiter.max_capacity,
+            period=getattr(limiter, "period", 1.0),
+            mean_cost=self._costs.mean,
+            more=self._more,
+        )
+
+    def _check_batcher(self) -> None:
+        if self._life is Life.RUNNING and self.batcher.state == "stopped":
+            raise RuntimeError("the Batcher has ended by itself; its log says why")
+
+    def _take(self, leases: Leases) -> None:
+        """`subscribe` logs what it raises, and goes on; that will not do for what is ours."""
+        try:
+            self._admit(leases)
+        except BaseException as error:
+            self._fail(error)
+
+    def _admit(self, leases: Leases) -> None:
+        self._more = leases.more
+        # After its last lease a message would be dead before a worker could say why.
+        allowed = self.timeline.max_attempts or self._max_attempts
+        self._policy.max_attempts = min(self._max_attempts, allowed)
+        self.totals.add(leased=len(leases))
+        held = self._holds.admit(leases, time.monotonic())
+        if not held:
+            self._keeper.give_back([Held(lease) for lease in leases])
+            return
+        operations, refused = self._intake.operations(held)
+        for one, fates in refused:
+            self._calls.settle(self._holds.leave([one]), fates)
+        self._enqueue(operations)
+
+    def _enqueue(self, operations: list[Operation]) -> None:
+        from dispatcher.errors import BatcherStoppedError, TooExpensiveError
+
+        if not operations:
+            return
+        try:
+            self.batcher.enqueue_many(operations)
+        except (BatcherStoppedError, TooExpensiveError) as error:
+            # Stopping; or the limit was lowered in this very moment.
+            if isinstance(error, BatcherStoppedError) and self._life is Life.RUNNING:
+                raise
+            self._keeper.give_back(self._holds.leave([one.payload for one in operations]))
+
+    # Ending.
+
+    def _drain(self, patience: float) -> None:
+        deadline = time.monotonic() + patience
+        if self._limiter is not None:
+            self._limiter.give_me(0, self)
+        self.consumer.close()
+        self._keeper.give_back(self._holds.close())
+        left = self._holds.await_ended(max(0.0, deadline - time.monotonic()))
+        if left:
+            logger.warning(
+                "%d messages were still in the handler after the drain time of %g s, and are "
+                "given back; should it end after all, they are handled twice",
+                len(left),
+                patience,
+            )
+            self._keeper.release(left, 0.0)
+        self._thread.join(SETTLE_TIME)
+        self._keeper.stop(SETTLE_TIME)
+        if self._listener is not None:
+            self._listener.remove()
+        self._stop_batcher(waits=not left)
+
+    def _stop_batcher(self, *, waits: bool) -> None:
+        """It waits for callbacks that hang, which we do not."""
+        stopping = threading.Thread(
+            target=self.batcher.stop, kwargs={"drain": False}, name="worker-stop", daemon=True
+        )
+        stopping.start()
+        stopping.join(SETTLE_TIME if waits else 0.5)
+
+    def _overran(self, number: int) -> None:
+        self.totals.add(hung=number)
+        logger.error(
+            "%d calls of %s take longer than max_operation_time; their messages are given out "
+            "again when their leases end, and %d of %d slots are taken by what hangs",
+            number,
+            self.handler.name,
+            self._holds.overdue,
+            self._concurrency,
+        )
+
+    def _fail(self, error: BaseException) -> None:
+        """Half alive is worse than ended."""
+        with self._lock:
+            first, self._error = self._error is None, self._error or error
+            self._life = Life.FAILED
+        if first:
+            logger.critical("%r has failed", self, exc_info=error)
+        self.consumer.close()
+        self._holds.close()
+        self._ended.set()
+
+    def _raise_failure(self) -> None:
+        if self._error is not None:
+            raise WorkerFailedError(self._error) from self._error
+
+
+def new_consumer_id() -> str:
+    """One that nobody else has: host, process, and chance."""
+    return f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(3)}"

@@ -1,0 +1,1 @@
+"""Reminders that are sent when they are due: a store with a limit, a handler, a configuration."""

@@ -1,0 +1,171 @@
+"""Evicting an instance on the command line, and what comes of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import pytest
+
+from dispatcher import Batcher, BatcherStoppedError, Operation, Watcher
+from limiters import Event, RedisLeaseManager, SharedResource
+from tests.commands import (
+    Run,
+    asks,
+    hold,
+    resource,
+)
+from tests.processes import Processes
+from tests.processes.plan import Plan
+from tests.servers import wait_until
+
+# leases --evict
+
+
+@pytest.mark.parametrize("given", ["abd", "abc123", "here:1"])
+def test_evict_takes_the_one_that_is_meant(
+    run: Run, manager: RedisLeaseManager, given: str
+) -> None:
+    hold(
+        manager,
+        asks("abc123", 300, label="here:1"),
+        asks("abc1234", 300, label="here:13"),
+        asks("abd2", 300, label="here:12"),
+    )
+    assert run("leases", "orders", "--evict", given).code == 0
+    evicted = {
+        member["instance"]
+        for member in run("leases", "orders", "--json").json["members"]
+        if member["evicted"]
+    }
+    assert evicted == {"abd2" if given == "abd" else "abc123"}
+
+
+def test_evict_says_what_that_means(run: Run, manager: RedisLeaseManager) -> None:
+    hold(manager, asks("abc", need=300, label="here:1"))
+    said = run("leases", "orders", "--evict", "a")
+    assert said.out.startswith("abc (here:1) is evicted.\n")
+    assert "comes back when it next asks, or when its lease ends" in said.out
+    assert "Restart it" in said.out
+    assert "evicted" in run("leases", "orders").out
+    assert "1 evicted" in run("limit", "show", "orders").out
+    assert "was evicted before" in run("leases", "orders", "--evict", "a").out
+    again = run("leases", "orders", "--evict", "a", "--json").json
+    assert again == {"evicted": "abc", "label": "here:1", "again": True}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("b", "no instance is called 'b'; there are abc1 (here:1), abc2 (here:1)"),
+        ("", "no instance is called ''"),
+        ("ab", "'ab' may be any of 2: abc1 (here:1), abc2 (here:1); say more of its name"),
+        ("here:1", "'here:1' may be any of 2"),
+    ],
+)
+def test_evict_does_not_guess(
+    run: Run, manager: RedisLeaseManager, given: str, message: str
+) -> None:
+    hold(manager, asks("abc1", 300, label="here:1"), asks("abc2", 300, label="here:1"))
+    said = run("leases", "orders", "--evict", given)
+    assert (said.code, said.out) == (1, "")
+    assert message in said.err
+    assert not any(one["evicted"] for one in run("leases", "orders", "--json").json["members"])
+
+
+def test_an_instance_that_is_evicted_goes_on_with_what_is_reserved(run: Run, url: str) -> None:
+    errors: list[str] = []
+
+    def note(event: Event) -> None:
+        errors.append(event.message)
+
+    with (
+        resource(url, reserved_capacity=50) as limiter,
+        resource(url) as other,
+        ExitStack() as stack,
+    ):
+        limiter.add_listener(note, "error")
+        done = feed(stack, limiter)
+        wait_until(lambda: limiter.partitions)
+        assert run("leases", "orders", "--evict", limiter.instance[:10]).code == 0
+        wait_until(lambda: errors and not limiter.partitions)
+        assert limiter.capacity == 50
+        other.give_me(100_000)
+        wait_until(lambda: len(other.partitions) == 10)
+        batches = done()
+        wait_until(lambda: done() >= batches + 100)  # which take a few seconds, and some syncs
+        assert limiter.partitions == []
+        assert len([error for error in errors if "evicted by an operator" in error]) == 1
+
+
+def test_an_instance_that_is_evicted_stays_so_until_it_is_restarted(run: Run, url: str) -> None:
+    def members() -> set[str]:
+        return {one["instance"] for one in run("leases", "orders", "--json").json["members"]}
+
+    with resource(url) as limiter, resource(url) as other:
+        limiter.give_me(100_000)
+        other.give_me(100_000)
+        wait_until(lambda: len(limiter.partitions) == len(other.partitions) == 5)
+        assert run("leases", "orders", "--evict", limiter.instance).code == 0
+        limiter.give_me(0)
+        wait_until(lambda: members() == {other.instance})  # the other one is forgotten
+        limiter.give_me(100_000)
+        for demand, partitions in ((100, 1), (100_000, 10)):
+            other.give_me(demand)
+            wait_until(lambda: len(other.partitions) == partitions)  # noqa: B023
+        assert limiter.partitions == []
+        assert members() == {other.instance}
+
+
+def feed(stack: ExitStack, limiter: SharedResource) -> Callable[[], int]:
+    """A Batcher with a backlog that does not end; how many batches it has raised."""
+    raised: list[int] = []
+
+    def enqueue() -> None:
+        with suppress(BatcherStoppedError):
+            while True:
+                batcher.enqueue(Operation(watcher, 1, None))
+
+    batcher = Batcher(rate_limiter=limiter, max_buffer_size=1_000)
+    watcher = Watcher(lambda batch: raised.append(len(batch)))
+    feeder = threading.Thread(target=enqueue, daemon=True)
+    batcher.start()
+    feeder.start()
+    stack.callback(feeder.join)
+    stack.callback(batcher.stop, drain=False)
+    return lambda: len(raised)
+
+
+# A cluster of real processes
+
+
+def test_real_processes_are_shown_changed_and_evicted(run: Run, url: str) -> None:
+    plan = Plan(url, log="", shared_capacity=1_000, factor=100, max_interval=0.1, operations=None)
+    with Processes(plan) as processes:
+        processes.start([["i0"], ["i1"]])
+
+        def members() -> dict[str, Any]:
+            told = run("leases", "orders", "--json").json["members"]
+            return {member["label"]: member for member in told}
+
+        def sizes() -> list[int]:
+            return sorted(size(member["partitions"]) for member in members().values())
+
+        wait_until(lambda: run("limit", "show", "orders").code == 0)
+        wait_until(lambda: sizes() == [5, 5])
+        run("limit", "set", "orders", "--shared-capacity", "2000")
+        wait_until(lambda: sizes() == [10, 10])
+        wait_until(lambda: run("leases", "orders", "--json").json["spend"] > 1_000)
+        evicted = next(iter(members()))
+        assert run("leases", "orders", "--evict", evicted).code == 0
+        assert members()[evicted]["evicted"]
+        # It holds nothing any more, and is forgotten in the end.
+        wait_until(lambda: sizes()[-1] == 20)
+
+
+def size(text: str) -> int:
+    """How many partitions "0-4,7" are."""
+    pairs = [part.partition("-") for part in text.split(",") if part]
+    return sum(int(last or first) - int(first) + 1 for first, _, last in pairs)

@@ -1,0 +1,230 @@
+"""What an operator does to a limit on the command line, and what comes of it."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+
+import pytest
+
+from limiters import RedisLeaseManager
+from limiters.leases.messages import Terms
+from tests.commands import (
+    COMMAND,
+    Run,
+    asks,
+    hold,
+    outside,
+    resource,
+)
+from tests.servers import wait_until
+from tests.terminals import Terminal
+
+# limit show
+
+
+def test_show_tells_the_terms_and_what_is_free(run: Run, manager: RedisLeaseManager) -> None:
+    def shown() -> dict[str, str]:
+        hold(manager, asks("a", need=300))
+        said = run("limit", "show", "orders")
+        assert (said.code, said.err) == (0, "")
+        return dict(re.split("  +", line) for line in said.out.splitlines())
+
+    wait_until(lambda: shown()["members"] == "1")  # and not "1, 1 lease over", after a hiccup
+    assert shown() | {"members": "1"} == {
+        "limit": "orders",
+        "capacity": "1,000 in 0.05 s",
+        "partitions": "10, each worth 100",
+        "period": "0.05 s",
+        "lease time": "0.2 s",
+        "free": "7: 3-9",
+        "members": "1",
+        "grants": "to all who ask",
+    }
+    told = run("limit", "show", "orders", "--json").json
+    assert told == {
+        "name": "orders",
+        "shared_capacity": 1000,
+        "capacity_in_force": 1000,
+        "rising_per_second": 0,
+        "factor": 100,
+        "partitions": 10,
+        "period": 0.05,
+        "lease_time": 0.2,
+        "version": 1,
+        "free": "3-9",
+        "members": 1,
+        "quarantine": 0,
+    }
+
+
+def test_show_says_for_how_long_nothing_is_granted_and_why(run: Run, url: str) -> None:
+    run("limit", "set", "orders", "--shared-capacity", "10")
+    said = run("limit", "show", "orders")
+    assert "nothing new for " in said.out
+    assert "not known who holds what: the limit is new" in said.out
+    assert 0 < run("limit", "show", "orders", "--json").json["quarantine"] <= 6.1
+
+
+@pytest.mark.parametrize("command", [("limit", "show"), ("limit", "delete"), ("leases",)])
+def test_a_limit_that_is_not_there(run: Run, url: str, command: tuple[str, ...]) -> None:
+    said = run(*command, "orders")
+    assert (said.code, said.out) == (1, "")
+    assert "there is no limit 'orders' in redis://127.0.0.1:" in said.err
+    assert "dispatcher limit set orders --shared-capacity" in said.err
+
+
+# limit set
+
+
+def test_set_creates_and_says_from_when_it_grants(run: Run, url: str) -> None:
+    said = run("limit", "set", "orders", "--shared-capacity=2050", "--factor=100", "--period=60")
+    assert said.code == 0
+    assert "limit orders is new" in said.out
+    assert "2,050 in 60 s" in said.out
+    assert "21, each worth 100, the last one 50" in said.out
+    assert "All instances follow within two sync intervals" in said.out
+    assert "nothing before a lease and a period have passed: 65 s" in said.out
+
+
+def test_set_is_followed_by_those_who_run(run: Run, url: str) -> None:
+    with resource(url) as limiter:
+        limiter.give_me(10_000)
+        wait_until(lambda: len(limiter.partitions) == 10)
+        said = run("limit", "set", "orders", "--shared-capacity", "500")
+        assert said.code == 0
+        line = next(line for line in said.out.splitlines() if line.startswith("capacity"))
+        assert line.split() == ["capacity", "1,000", "a", "second", "500", "a", "second"]
+        assert "starts over" not in said.out
+        wait_until(lambda: limiter.max_capacity == 500 and len(limiter.partitions) == 5)
+
+
+def test_set_anew_counts_more_than_what_those_who_run_know_from_before(run: Run, url: str) -> None:
+    with resource(url) as limiter:
+        limiter.give_me(10_000)
+        wait_until(lambda: limiter.partitions)
+        for capacity in (900, 800):
+            limiter.set_shared_capacity(capacity)
+        with closing(RedisLeaseManager(url, name="orders")) as manager:
+            manager.delete()
+            manager.set_capacity(Terms(500, 100, 1_000, 2_000))
+        wait_until(lambda: limiter.max_capacity == 500)
+        assert run("limit", "show", "orders", "--json").json["shared_capacity"] == 500
+
+
+def test_set_raises_along_a_ramp(run: Run, url: str) -> None:
+    run("limit", "set", "orders", "--shared-capacity", "100")
+    said = run("limit", "set", "orders", "--shared-capacity", "1000", "--ramp", "60/600")
+    assert "rising by 0.1 each second to 1,000, in 2 h" in said.out
+    told = run("limit", "show", "orders", "--json").json
+    assert told["rising_per_second"] == pytest.approx(0.1)
+    assert 100 <= told["capacity_in_force"] < 110
+    said = run("limit", "set", "orders", "--shared-capacity", "50", "--ramp", "60/600")
+    assert "The ramp changes nothing" in said.out
+
+
+def test_set_of_another_factor_starts_over_and_says_so(
+    run: Run, manager: RedisLeaseManager
+) -> None:
+    hold(manager, asks("a", need=300))
+    said = run("limit", "set", "orders", "--shared-capacity", "1000", "--factor", "50")
+    assert said.code == 0
+    assert "the limit starts over" in said.out
+    assert run("leases", "orders", "--json").json["members"] == []
+    assert "no instance asks for any of it" in run("leases", "orders").out
+
+
+def test_what_cannot_be_changed_is_refused(run: Run, manager: RedisLeaseManager) -> None:
+    hold(manager, asks("a", need=300))
+    set_to = ("limit", "set", "orders", "--shared-capacity", "900")
+    said = run(*set_to, "--period", "2")
+    assert said.code == 1
+    assert "period of a limit that exists cannot be changed; it is 0.05 s" in said.err
+    assert "lease_time of a limit that" in run(*set_to, "--lease-time", "2").err
+    assert run("limit", "show", "orders", "--json").json["shared_capacity"] == 1000
+    assert run(*set_to, "--period", "0.05", "--lease-time", "0.2").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--shared-capacity=0"], "shared_capacity must be more than zero, not 0.0"),
+        (["--shared-capacity=nan"], "shared_capacity must be finite, not nan"),
+        (["--shared-capacity=-5"], "shared_capacity must be more than zero, not -5.0"),
+        (["--shared-capacity=5", "--factor=0"], "factor must be more than zero, not 0.0"),
+        (["--shared-capacity=5", "--period=0"], "period must be more than zero seconds, not 0.0"),
+        (["--shared-capacity=5", "--period=0.0001"], "period must be from 0.001 to 86400 seconds"),
+        (["--shared-capacity=5", "--lease-time=1e300"], "lease_time must be from 0.2 to 86400"),
+        (["--shared-capacity=5", "--lease-time=0.1"], "lease_time must be from 0.2 to 86400"),
+        (["--shared-capacity=5", "--lease-time=-1"], "lease_time must be more than zero seconds"),
+        (["--shared-capacity=5", "--ramp=0/5"], "ramp must be more than zero, not 0.0"),
+        (["--shared-capacity=5", "--ramp=5/0"], "ramp must be more than zero seconds, not 0.0"),
+        (["--shared-capacity=10001"], "factor must be at least 1.0001 for a capacity of 10001"),
+    ],
+)
+def test_bad_values_are_refused_in_the_librarys_words(
+    run: Run, url: str, arguments: list[str], message: str
+) -> None:
+    said = run("limit", "set", "orders", *arguments)
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith(f"dispatcher: {message}")
+    assert run("limit", "show", "orders").code == 1
+
+
+def test_more_than_10_000_partitions_are_refused_also_of_a_limit_that_exists(
+    run: Run, url: str
+) -> None:
+    assert run("limit", "set", "orders", "--shared-capacity", "10000").code == 0
+    said = run("limit", "set", "orders", "--shared-capacity", "20000")
+    assert said.code == 1
+    assert "factor must be at least 2 for a capacity of 20000" in said.err
+    assert run("limit", "set", "orders", "--shared-capacity", "20000", "--factor", "2").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["limit"], "ACTION"),
+        (["limit", "show"], "NAME"),
+        (["limit", "set", "orders"], "--shared-capacity"),
+        (["limit", "set", "orders", "--shared-capacity", "many"], "'many': not a number"),
+        (["limit", "set", "orders", "--shared-capacity=5", "--ramp=5"], "like 1000/60"),
+        (["limit", "set", "orders", "--shared-capacity=5", "--ramp=5/x"], "not a number"),
+        (["leases", "orders", "--watch", "1", "--evict", "a"], "not allowed with"),
+    ],
+)
+def test_wrong_usage_ends_with_2(run: Run, arguments: list[str], message: str) -> None:
+    said = run(*arguments)
+    assert said.code == 2
+    assert message in said.err
+
+
+# limit delete
+
+
+def test_delete_forgets_it_once(run: Run, manager: RedisLeaseManager) -> None:
+    hold(manager, asks("a", need=300))
+    said = run("limit", "delete", "orders", "--yes")
+    assert said.code == 0
+    assert "limit orders is deleted" in said.out
+    assert manager.look() is None
+    assert run("limit", "delete", "orders", "--yes").code == 1
+
+
+def test_delete_does_not_guess_where_it_cannot_ask(manager: RedisLeaseManager) -> None:
+    hold(manager, asks("a", need=300))
+    said = outside("limit", "delete", "orders")
+    assert (said.code, said.out) == (1, "")
+    assert "say --yes" in said.err
+    assert manager.look() is not None
+
+
+@pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("no", 1), ("", 1)])
+def test_delete_asks_on_a_terminal(manager: RedisLeaseManager, answer: str, code: int) -> None:
+    hold(manager, asks("a", need=300))
+    with Terminal([*COMMAND, "limit", "delete", "orders"]) as terminal:
+        asked = terminal.read_until("Type yes: ")
+        assert "1 instance took part lately" in asked
+        terminal.type(f"{answer}\n")
+        assert terminal.end() == code
+    assert (manager.look() is None) == (code == 0)

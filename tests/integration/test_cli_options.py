@@ -1,0 +1,165 @@
+"""Where options come from, what is not there, and what never shows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from limiters import RedisLeaseManager
+from limiters.embedded import EmbeddedRedis, free_port
+from tests.commands import (
+    PATIENCE,
+    SECRET,
+    Run,
+    asks,
+    hide,
+    hold,
+    outside,
+)
+
+# The environment, and what is not there
+
+
+def test_options_fall_back_to_the_environment(
+    run: Run, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DISPATCHER_PREFIX", "staging")
+    monkeypatch.setenv("DISPATCHER_SHARED_CAPACITY", "500")
+    monkeypatch.setenv("DISPATCHER_FACTOR", "50")
+    monkeypatch.setenv("DISPATCHER_LEASE_TIME", "")
+    assert run("limit", "set", "orders").code == 0
+    told = run("limit", "show", "orders", "--json").json
+    assert (told["shared_capacity"], told["factor"], told["lease_time"]) == (500, 50, 5)
+    assert run("limit", "show", "orders", "--prefix", "dispatcher").code == 1
+    assert "under the prefix 'dispatcher'" in run("leases", "orders", "--prefix=dispatcher").err
+
+
+def test_a_bad_variable_is_named(run: Run, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISPATCHER_FACTOR", "some")
+    said = run("limit", "set", "orders", "--shared-capacity", "5")
+    assert said.code == 2
+    assert "DISPATCHER_FACTOR is 'some': not a number" in said.err
+    assert run("limit", "set", "orders", "--shared-capacity", "5", "--factor", "1").code == 0
+
+
+def test_an_option_counts_more_than_a_variable(
+    run: Run, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DISPATCHER_REDIS", f"redis://127.0.0.1:{free_port()}")
+    assert "refuses connections" in run("limit", "show", "orders").err
+    assert "there is no limit" in run("limit", "show", "orders", "--redis", url).err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["limit", "show", "orders"],
+        ["limit", "set", "orders", "--shared-capacity", "5"],
+        ["limit", "delete", "orders", "--yes"],
+        ["leases", "orders"],
+        ["leases", "orders", "--watch", "1"],
+        ["leases", "orders", "--evict", "a"],
+    ],
+)
+def test_no_redis_is_one_line_that_says_what_to_do(
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.delenv("DISPATCHER_REDIS", raising=False)
+    monkeypatch.setattr("dispatcher.cli.options.REDIS", f"redis://127.0.0.1:{free_port()}/0")
+    said = run(*command)
+    assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
+    assert "refuses connections; does it run, and on that port?" in said.err
+    assert "--redis URL, or the variable DISPATCHER_REDIS" in said.err
+
+
+def test_a_redis_that_is_silent_is_given_up_within_seconds(
+    run: Run, own_redis: EmbeddedRedis
+) -> None:
+    own_redis.pause()
+    began = time.monotonic()
+    said = run("limit", "show", "orders", "--redis", own_redis.url)
+    assert said.code == 1
+    assert "does not answer in time" in said.err
+    assert time.monotonic() - began < 20
+
+
+def test_without_the_package_redis_it_says_what_to_install(tmp_path: Path) -> None:
+    hide(tmp_path, "redis")
+    said = outside("limit", "show", "orders", PYTHONPATH=str(tmp_path))
+    assert said.code == 1
+    assert said.err.endswith("pip install 'batch-dispatcher[redis]'\n")
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["limit", "show", "orders"],
+        ["limit", "show", "orders", "--json"],
+        ["limit", "set", "orders", "--shared-capacity", "5"],
+        ["leases", "orders"],
+        ["leases", "orders", "--json"],
+        ["leases", "orders", "--evict", "a"],
+        ["leases", "orders", "--evict", "none"],
+        ["limit", "delete", "orders"],
+        ["limit", "delete", "orders", "--yes"],
+        ["limit", "show", "nothing"],
+        ["limit", "set", "orders", "--shared-capacity", "0"],
+        ["--help"],
+        ["limit", "show", "--help"],
+        ["leases", "--help"],
+        ["limit", "show", "URL"],
+        ["leases", "orders", "--uri", "URL"],
+        ["leases", "orders", "URL"],
+        ["leases", "orders", "--evict", "URL"],
+        ["leases", "orders", "--redis", "URL?socket_timeout=often"],
+        ["leases", "orders", "--redis", "URL/zero"],
+        ["leases", "orders", "--redis", "bad+URL"],
+    ],
+)
+def test_a_password_shows_nowhere(
+    run: Run, guarded: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    with closing(RedisLeaseManager(guarded.url, name="orders")) as manager:
+        manager.delete()
+        hold(manager, asks("a", need=300, label="here:1"))
+    for url in (guarded.url, guarded.url.replace("zq1", "zq5")):
+        monkeypatch.setenv("DISPATCHER_REDIS", url)
+        said = run(*(word.replace("URL", url) for word in command))
+        assert said.out + said.err
+        assert "zq" not in said.out + said.err
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[EmbeddedRedis]:
+    with EmbeddedRedis(password=SECRET) as server:
+        yield server
+
+
+# Help
+
+
+@pytest.mark.parametrize(
+    "command", [["limit", "show"], ["limit", "set"], ["limit", "delete"], ["leases"]]
+)
+def test_help_teaches_with_an_example(run: Run, command: list[str]) -> None:
+    said = run(*command, "--help")
+    assert said.code == 0
+    assert f"dispatcher {' '.join(command)} orders" in said.out.partition("example")[2]
+    assert "[DISPATCHER_REDIS]" in said.out
+
+
+def test_help_imports_neither_redis_nor_rich() -> None:
+    code = (
+        "import sys; from dispatcher.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "assert not {'redis', 'rich'} & set(sys.modules), 'imported'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=PATIENCE)

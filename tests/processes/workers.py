@@ -1,0 +1,91 @@
+"""Workers as processes, started as anyone starts them: `dispatcher worker ...`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from tests.processes import ROOT
+
+
+class WorkerProcess:
+    """One of them, and what it says."""
+
+    def __init__(self, handler: str, *options: str, **environment: str) -> None:
+        self.said: list[str] = []
+        self._more = threading.Condition()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "dispatcher.cli.main", "worker", handler, *options],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self._more:
+                self.said.append(line)
+                self._more.notify_all()
+        with self._more:
+            self.said.append("")
+            self._more.notify_all()
+
+    @property
+    def text(self) -> str:
+        """All that it has said."""
+        return "".join(self.said)
+
+    def await_word(self, word: str, times: int = 1, timeout: float = 30) -> None:
+        """Returns when it has said so."""
+
+        def is_there() -> bool:
+            return self.text.count(word) >= times or "" in self.said
+
+        with self._more:
+            assert self._more.wait_for(is_there, timeout), f"no {word!r} in {self.text}"
+        assert self.text.count(word) >= times, f"no {word!r} in {self.text}"
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends it."""
+        self.process.send_signal(number)
+
+    def ended(self, timeout: float = 30) -> int:
+        """Its exit code, once it has ended."""
+        code = self.process.wait(timeout)
+        self._reader.join(timeout)
+        return code
+
+    def end(self) -> None:
+        """Whatever it takes; those that it has started end with it."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        self.process.wait()
+        self._reader.join(30)
+        if self.process.stdout is not None and not self._reader.is_alive():
+            self.process.stdout.close()
+
+
+def notes(log: Path) -> list[dict[str, Any]]:
+    """What handlers have noted."""
+    if not log.exists():
+        return []
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def handled(log: Path) -> list[str]:
+    """The ids of what was handled."""
+    return [it[0] for one in notes(log) if one["what"] == "handled" for it in one["messages"]]

@@ -1,0 +1,241 @@
+"""The configuration file, and which of four places an option's value comes from."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatcher.cli.configuration import (
+    Commands,
+    Configuration,
+    ConfigurationError,
+    Found,
+    read,
+)
+from dispatcher.cli.options import Parser, add_flag, add_option, settle
+from dispatcher.cli.tables import plain
+from dispatcher.cli.used_table import as_json, page
+
+KNOWN = Commands(
+    below={
+        "worker": Commands(frozenset({"redis", "topic", "lease-time"})),
+        "limit": Commands(below={"set": Commands(frozenset({"redis", "factor"}))}),
+    }
+)
+
+
+def a_program() -> Parser:
+    root = Parser(prog="dispatcher")
+    commands = root.add_subparsers(required=True)
+    worker = commands.add_parser("worker")
+    add_option(worker, "handler", str, metavar="HANDLER", required=True, text="what to call")
+    add_option(worker, "--redis", str, metavar="URL", default="redis://localhost", text="where")
+    add_option(worker, "--topic", str, metavar="TOPIC", many=True, text="of what")
+    add_option(worker, "--lease-time", float, metavar="S", default=30.0, text="how long, 100 %")
+    add_option(worker, "--concurrency", int, metavar="N", default=16, text="how many")
+    add_option(worker, "--cost", cost, metavar="C", default="1", text="a number, or a field")
+    add_option(worker, "--order", str, metavar="O", choices=["time", "none"], text="in which")
+    add_flag(worker, "--fail-fast", text="do not wait for Redis")
+    limit = commands.add_parser("limit")
+    actions = limit.add_subparsers(required=True)
+    add_option(actions.add_parser("set"), "--factor", float, metavar="F", text="worth")
+    return root
+
+
+def cost(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def settled(*arguments: str) -> argparse.Namespace:
+    root = a_program()
+    options = root.parse_args(arguments)
+    settle(root, options)
+    return options
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("DISPATCHER_REDIS", raising=False)
+    monkeypatch.setenv("DISPATCHER_CONFIG", str(tmp_path / "shop.toml"))
+    return tmp_path / "shop.toml"
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        settled(*arguments)
+    assert ended.value.code == 2
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+def test_the_nearest_place_counts(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ["worker", "shop:send"]
+    file.write_text("")
+    assert settled(*asked).redis == "redis://localhost"
+    file.write_text('redis = "redis://top"\n')
+    assert settled(*asked).redis == "redis://top"
+    file.write_text('redis = "redis://top"\n[worker]\nredis = "redis://table"\n')
+    assert settled(*asked).redis == "redis://table"
+    monkeypatch.setenv("DISPATCHER_REDIS", "redis://variable")
+    assert settled(*asked).redis == "redis://variable"
+    assert settled(*asked, "--redis", "redis://line").redis == "redis://line"
+    monkeypatch.setenv("DISPATCHER_REDIS", "")
+    assert settled(*asked).redis == "redis://table"
+
+
+def test_each_kind_is_read_from_the_file(file: Path) -> None:
+    file.write_text(
+        '[worker]\nhandler = "shop:send"\ntopic = ["a", "b"]\nlease_time = 5\n'
+        'concurrency = 4\ncost = 2.5\norder = "time"\nfail-fast = true\n[limit.set]\nfactor = 1e3\n'
+    )
+    options = settled("worker")
+    assert (options.handler, options.topic, options.lease_time) == ("shop:send", ["a", "b"], 5)
+    assert (options.concurrency, options.cost, options.order) == (4, 2.5, "time")
+    assert options.fail_fast is True
+    assert settled("worker", "--no-fail-fast").fail_fast is False
+    assert settled("limit", "set").factor == 1000
+
+
+def test_each_kind_is_read_from_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in {
+        "HANDLER": "shop:send",
+        "TOPIC": "a, b,",
+        "LEASE_TIME": "5",
+        "FAIL_FAST": "yes",
+        "COST": "weight",
+    }.items():
+        monkeypatch.setenv(f"DISPATCHER_{name}", text)
+    options = settled("worker")
+    assert (options.handler, options.topic, options.lease_time) == ("shop:send", ["a", "b"], 5)
+    assert (options.fail_fast, options.cost) == (True, "weight")
+
+
+def test_defaults_and_repetition() -> None:
+    options = settled("worker", "shop:send", "--topic", "a", "--topic=b")
+    assert (options.topic, options.cost, options.fail_fast) == (["a", "b"], 1.0, False)
+    assert settled("worker", "shop:send").topic == []
+
+
+def test_the_file_may_be_named_before_and_after_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "other.toml"
+    path.write_text("[worker]\nlease-time = 7\n")
+    for arguments in (
+        ["--config", str(path), "worker", "shop:send"],
+        ["worker", "shop:send", "--config", str(path)],
+    ):
+        assert settled(*arguments).lease_time == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("redi = 1", "shop.toml redi: there is no such option; did you mean redis?"),
+        ("[worker]\nleasetime = 1", "[worker] leasetime: there is no such option; did you mean"),
+        ("[workers]\na = 1", "[workers]: there is no such command; did you mean worker?"),
+        ("[limit.sett]\na = 1", "[limit] [sett]: there is no such command; did you mean set?"),
+        ("[limit.set]\ntopic = 'a'", "[limit.set] topic: there is no such option; there are"),
+        ("[worker]\nlease-time = 1\nlease_time = 2", "it is said before, as lease-time"),
+        ("[worker]\nlease-time = '1'", "[worker] lease-time is '1': it must be a number"),
+        ("[worker]\nlease-time = true", "[worker] lease-time is True: it must be a number"),
+        ("[worker]\nconcurrency = 1.5", "concurrency is 1.5: it must be a whole number"),
+        ("[worker]\ncost = [1]", "cost is [1]: it must be a text or a number"),
+        ("[worker]\ntopic = [1]", 'topic is 1: it must be a text in "quotes" or a list of such'),
+        ("[worker]\nfail-fast = 'yes'", "fail-fast is 'yes': it must be true or false"),
+        ("[worker]\norder = 'tim'", "order is 'tim': it is one of time, none"),
+        ("redis = 5", "shop.toml redis is 5: it must be a text"),
+        ("a = 1\nb = = 2", "shop.toml: not TOML: Invalid value (at line 2, column 5)"),
+        ("[worker]\nredis = ['redis://:secret@a']", "redis is ['redis://***@a']: it must be a"),
+    ],
+)
+def test_what_the_file_gets_wrong_is_named(
+    file: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
+    file.write_text(text)
+    assert message in refused(capsys, "worker", "shop:send")
+
+
+def test_a_file_that_cannot_be_read(
+    file: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert "shop.toml cannot be read: No such file" in refused(capsys, "worker", "shop:send")
+    said = refused(capsys, "worker", "shop:send", "--config", str(tmp_path))
+    assert "cannot be read: Is a directory" in said
+    file.write_bytes(b"a = '\xff'")
+    assert "not UTF-8 at byte 5" in refused(capsys, "worker", "shop:send")
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "message"),
+    [
+        ("FAIL_FAST", "perhaps", "--no-fail-fast: DISPATCHER_FAIL_FAST is 'perhaps': it is one of"),
+        ("LEASE_TIME", "long", "argument --lease-time: DISPATCHER_LEASE_TIME is 'long': not a"),
+        ("ORDER", "size", "DISPATCHER_ORDER is 'size': it is one of time, none"),
+    ],
+)
+def test_what_a_variable_gets_wrong_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    variable: str,
+    text: str,
+    message: str,
+) -> None:
+    monkeypatch.setenv(f"DISPATCHER_{variable}", text)
+    assert message in refused(capsys, "worker", "shop:send")
+
+
+def test_what_is_needed_may_come_from_anywhere(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text("")
+    assert "arguments are required: HANDLER" in refused(capsys, "worker")
+    file.write_text('[worker]\nhandler = "shop:send"\n')
+    assert settled("worker").handler == "shop:send"
+
+
+def test_what_would_be_used_is_told_with_its_source(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text('redis = "redis://:secret@db:6379/0"\n[worker]\ntopic = ["a", "b"]\n')
+    monkeypatch.setenv("DISPATCHER_LEASE_TIME", "5")
+    options = settled("worker", "shop:send", "--fail-fast")
+    lines = {line.split()[0]: line.split()[1:] for line in plain(page(options.used)).splitlines()}
+    assert lines["handler"] == ["shop:send", "command", "line"]
+    assert lines["redis"] == ["redis://***@db:6379/0", str(file), "redis"]
+    assert lines["topic"] == ["a,", "b", str(file), "[worker]", "topic"]
+    assert lines["lease-time"] == ["5", "DISPATCHER_LEASE_TIME"]
+    assert lines["concurrency"] == ["16", "default"]
+    assert lines["fail-fast"] == ["true", "command", "line"]
+    assert lines["order"] == ["-", "-"]
+    told = as_json(options.used)
+    assert told["redis"]["value"] == "redis://***@db:6379/0"
+    assert told["topic"] == {"value": ["a", "b"], "from": f"{file} [worker] topic"}
+
+
+@pytest.mark.parametrize(
+    ("tables", "command", "found"),
+    [
+        ({"a": 1}, ["limit", "set"], Found(1, "f.toml a")),
+        ({"a": 1, "limit": {"a": 2}}, ["limit", "set"], Found(2, "f.toml [limit] a")),
+        ({"limit": {"a": 2, "set": {"a": 3}}}, ["limit", "set"], Found(3, "f.toml [limit.set] a")),
+        ({"limit": {"set": {"a": 3}}}, ["limit"], None),
+        ({"limit": {"set": {"a": 3}}}, ["set"], None),
+    ],
+)
+def test_the_nearest_table_counts(
+    tables: dict[str, Any], command: list[str], found: Found | None
+) -> None:
+    assert Configuration("f.toml", tables).find(command, "a") == found
+
+
+def test_a_table_may_say_what_a_command_below_it_knows(tmp_path: Path) -> None:
+    path = tmp_path / "f.toml"
+    path.write_text('redis = "a"\n[limit]\nfactor = 1\n[limit.set]\nredis = "b"\n')
+    read(str(path)).check(KNOWN)
+    path.write_text("[worker]\nfactor = 1\n")
+    with pytest.raises(ConfigurationError, match=r"\[worker\] factor: there is no such option"):
+        read(str(path)).check(KNOWN)

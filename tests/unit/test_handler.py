@@ -1,0 +1,115 @@
+"""Handlers: callables and "module:function", with and without a context."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatcher import HandlerError
+from dispatcher.handler import check, load
+
+
+class Sender:
+    """A handler with a state."""
+
+    def __call__(self, batch: list[Any]) -> int:
+        return len(batch)
+
+    async def send(self, batch: list[Any], context: object) -> None:
+        """An asynchronous one."""
+
+
+def alone(batch: list[Any]) -> int:
+    return len(batch)
+
+
+def with_context(batch: list[Any], context: object) -> object:
+    return context
+
+
+def with_a_setting(batch: list[Any], size: int = 3) -> int:
+    return size
+
+
+def with_an_optional_context(batch: list[Any], context: object = None) -> object:
+    return context
+
+
+@pytest.mark.parametrize(
+    ("target", "takes", "is_async"),
+    [
+        (alone, False, False),
+        (with_context, True, False),
+        (with_a_setting, False, False),
+        (with_an_optional_context, True, False),
+        (Sender(), False, False),
+        (Sender().send, True, True),
+        (functools.partial(with_context, [1]), False, False),
+        (lambda *arguments: arguments, True, False),
+        (print, True, False),
+        (list.append, True, False),
+        ("math:fsum", False, False),
+        ("os.path:basename", False, False),
+        ("collections:Counter.fromkeys", False, False),
+    ],
+)
+def test_what_takes_a_second_argument_takes_the_context(
+    target: Any, takes: bool, is_async: bool
+) -> None:
+    handler = load(target)
+
+    assert (handler.takes_context, handler.is_async) == (takes, is_async)
+
+
+def test_a_bound_handler_is_a_function_of_the_batch_alone() -> None:
+    assert load(alone).bound("context")([1, 2]) == 2
+    assert load(with_context).bound("context")([1, 2]) == "context"
+
+
+@pytest.mark.parametrize("target", [None, 3, "", "math", "math:", ":fsum", "math:a b", "m-a:b"])
+def test_what_can_never_be_one_is_a_value_error(target: Any) -> None:
+    with pytest.raises(ValueError, match="handler must be a callable or 'module:function'"):
+        check(target)
+
+
+def test_a_module_that_is_missing_is_named() -> None:
+    with pytest.raises(HandlerError, match=r"'nowhere\.to' cannot be imported: No module named"):
+        load("nowhere.to:send")
+
+
+def test_a_name_that_is_missing_is_named_with_the_file() -> None:
+    with pytest.raises(HandlerError, match=r"'json' \(.*json/__init__.py\) has no 'sned'"):
+        load("json:sned")
+
+
+def test_what_cannot_be_called_is_named() -> None:
+    with pytest.raises(HandlerError, match="'sep' is '/', which cannot be called"):
+        load("os:sep")
+
+
+def test_an_import_that_fails_shows_where_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_shop.py").write_text("import json\nprice = 1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(HandlerError, match="division by zero") as caught:
+        load("broken_shop:send")
+
+    assert 'broken_shop.py", line 2' in str(caught.value)
+    assert "importlib" not in str(caught.value)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [lambda: None, lambda a, b, c: None, lambda batch, *, needed: None],
+    ids=["none", "three", "keyword"],
+)
+def test_what_cannot_be_called_with_a_batch_is_refused(target: Any) -> None:
+    with pytest.raises(HandlerError, match=r"def handler\(batch, context\)"):
+        load(target)

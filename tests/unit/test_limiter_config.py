@@ -1,0 +1,54 @@
+"""LimiterConfig: what a limiter is made of, as plain values."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from limiters import LimiterConfig
+
+
+def test_it_travels_and_builds_the_limiter_it_describes() -> None:
+    config = LimiterConfig(
+        url="redis://:secret@db:6379/0", name="orders", shared_capacity=20_000, factor=100
+    )
+
+    arrived = pickle.loads(pickle.dumps(config))
+
+    assert arrived == config
+    assert hash(arrived) == hash(config)
+    assert arrived.build().max_capacity == 20_000
+
+
+def test_its_repr_shows_no_secret() -> None:
+    config = LimiterConfig(
+        url="redis://user:secret@db:6379/0?password=secret", name="orders", shared_capacity=5
+    )
+
+    assert (
+        repr(config) == "LimiterConfig(url='redis://db:6379/0', name='orders', shared_capacity=5)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"shared_capacity": 5}, "url must say"),
+        ({"name": "orders"}, "url must say"),
+        ({"url": 5, "name": "a", "shared_capacity": 5}, "url must be a str"),
+        ({"url": "http://db", "name": "a", "shared_capacity": 5}, "url"),
+        ({"url": "redis://db", "shared_capacity": 5}, "name"),
+        ({"url": "redis://db", "name": "a"}, "shared_capacity=0"),
+        ({"url": "redis://db", "name": "a", "shared_capacity": -5}, "shared_capacity"),
+        ({"url": "redis://db", "name": "a", "shared_capacity": 50_000, "factor": 1}, "factor"),
+        ({}, "reserved_capacity and shared_capacity are both 0"),
+        ({"reserved_capacity": 5, "weight": 0}, "weight"),
+    ],
+)
+def test_wrong_values_are_refused_where_it_is_made(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named) as caught:
+        LimiterConfig(**given)
+
+    assert "url_or_client" not in str(caught.value)

@@ -1,0 +1,139 @@
+"""Costs, word to a supervisor, restarts, and pages: each on its own."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from dispatcher.worker.children import LONGEST, SILENCE, STEADY, Child, Verdict
+from dispatcher.worker.costs import Costs
+from dispatcher.worker.notify import READY, WATCHDOG, Notifier
+from dispatcher.worker.pages import Page, Pages, PortInUseError, verdict
+from tests.worker_leases import lease
+
+
+def test_a_cost_is_a_number_a_field_or_a_function() -> None:
+    message = lease(body={"units": 7})
+    assert Costs(2).of(message) == 2
+    assert Costs("units").of(message) == 7
+    assert Costs(lambda it: it.body["units"] * 2).of(message) == 14
+
+
+def test_the_mean_follows_what_was_read() -> None:
+    costs = Costs("units")
+    costs.of(lease(body={"units": 10}))
+    assert costs.mean == 10
+    for _ in range(1_000):
+        costs.of(lease(body={"units": 20}))
+    assert costs.mean == pytest.approx(20, abs=0.1)
+
+
+@pytest.mark.parametrize("body", [None, "text", {}, {"units": "7"}, {"units": True}, {"units": -1}])
+def test_what_is_no_cost_is_refused(body: Any) -> None:
+    with pytest.raises(ValueError, match="'m'"):
+        Costs("units").of(lease(body=body))
+
+
+@pytest.mark.parametrize("rule", ["", -1, float("inf"), True])
+def test_a_bad_rule_is_refused_by_name(rule: Any) -> None:
+    with pytest.raises(ValueError, match="cost"):
+        Costs(rule)
+
+
+def test_the_supervisor_is_told_in_datagrams(tmp_path: Path) -> None:
+    place = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
+        line.bind(place)
+        line.settimeout(5)
+        notifier = Notifier({"NOTIFY_SOCKET": place, "WATCHDOG_USEC": "4000000"})
+        notifier.send(READY, WATCHDOG)
+        assert line.recv(100) == b"READY=1\nWATCHDOG=1"
+        assert notifier.watchdog_interval == 2.0
+    notifier.send(READY)  # nobody there: no error
+
+
+def test_abstract_sockets_work_too() -> None:
+    name = f"dispatcher-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
+        line.bind("\0" + name)
+        line.settimeout(5)
+        Notifier({"NOTIFY_SOCKET": "@" + name}).send(WATCHDOG)
+        assert line.recv(100) == b"WATCHDOG=1"
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"WATCHDOG_USEC": "x"},
+        {"WATCHDOG_USEC": "0"},
+        {"WATCHDOG_USEC": "5", "WATCHDOG_PID": "1"},
+    ],
+)
+def test_no_watchdog_where_nobody_waits_for_us(environment: dict[str, str]) -> None:
+    assert Notifier(environment).watchdog_interval is None
+
+
+def test_restarts_back_off_until_one_has_run_for_a_while() -> None:
+    child, waits = Child(), []
+    now = 0.0
+    for _ in range(9):
+        child.start(now)
+        assert child.ended(now + 1, any_was_ready=True) is Verdict.AGAIN
+        waits.append(child.restart_at - (now + 1))
+        now = child.restart_at
+    assert waits[:4] == [0.5, 1.0, 2.0, 4.0]
+    assert waits[-1] == LONGEST
+    child.start(now)
+    child.ended(now + STEADY, any_was_ready=True)
+    assert child.restart_at == now + STEADY + 0.5
+
+
+def test_what_never_was_ready_is_not_tried_again() -> None:
+    child = Child()
+    child.start(0.0)
+    assert child.ended(1.0, any_was_ready=False) is Verdict.GIVE_UP
+
+
+def test_who_has_spoken_and_is_silent_then_hangs() -> None:
+    child = Child()
+    child.start(0.0)
+    assert not child.is_silent(1_000.0), "importing may take as long as it takes"
+    child.hear(1.0, ready=False)
+    assert not child.is_silent(1.0 + SILENCE)
+    assert child.is_silent(1.1 + SILENCE)
+
+
+def test_pages_answer_and_say_what_there_is() -> None:
+    def broken() -> Page:
+        raise RuntimeError
+
+    pages = {"/healthz": lambda: verdict(""), "/readyz": lambda: verdict("no"), "/bad": broken}
+    with Pages(pages) as server:
+        with urlopen(f"{server.url}/healthz?x=1", timeout=5) as answer:
+            assert (answer.status, answer.read()) == (200, b"ok\n")
+        for path, status, body in [
+            ("/readyz", HTTPStatus.SERVICE_UNAVAILABLE, b"no\n"),
+            ("/", HTTPStatus.NOT_FOUND, b"there is /healthz, /readyz, /bad\n"),
+            ("/bad", HTTPStatus.INTERNAL_SERVER_ERROR, b"it could not be made; the log says why\n"),
+        ]:
+            with pytest.raises(HTTPError) as caught:
+                urlopen(server.url + path, timeout=5)
+            with caught.value as error:
+                assert (error.code, error.read()) == (status, body)
+
+
+def test_a_port_in_use_is_said_with_what_to_do() -> None:
+    wrong = pytest.raises(PortInUseError, match="choose another --metrics-port")
+    with Pages({}) as first, wrong as caught:
+        Pages({}, port=first.port)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.port) == (str(caught.value), first.port)

@@ -1,0 +1,79 @@
+"""How many messages a worker leases, and what it tells the limiter."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatcher.worker.room import AHEAD, FEW, View, claim, to_lease
+
+views = st.builds(
+    View,
+    slots=st.integers(0, 20),
+    running=st.integers(0, 20),
+    batch_size=st.integers(1, 500),
+    waiting=st.integers(0, 10_000),
+    batch_time=st.none() | st.floats(0, 100),
+    capacity=st.none() | st.floats(0.001, 1e6),
+    period=st.sampled_from([0.1, 1.0, 60.0]),
+    mean_cost=st.none() | st.floats(0, 1e4),
+    more=st.booleans(),
+)
+
+
+@given(views)
+def test_no_more_than_slots_and_budget_can_use_soon(view: View) -> None:
+    number = to_lease(view)
+    assert 0 <= number <= view.batch_size
+    if number:
+        together = number + view.waiting
+        assert together <= view.slots * view.batch_size
+        if view.capacity is not None and view.mean_cost:
+            share = min(1.0, AHEAD / view.period)
+            assert together <= max(1, view.capacity * share / view.mean_cost)
+
+
+@given(views)
+def test_c5_it_claims_only_what_free_slots_could_use_and_only_while_more_is_due(view: View) -> None:
+    cost = claim(view)
+    assert cost >= 0
+    if not view.more or view.capacity is None or not view.slots:
+        assert cost == 0
+    assert cost <= view.slots * view.batch_size * (view.mean_cost or 0)
+
+
+def test_c5_the_claim_is_all_that_free_slots_could_use() -> None:
+    view = View(
+        *(4, 1, 50, 30),
+        capacity=10,
+        mean_cost=2.0,
+        more=True,
+    )
+    assert claim(view) == (3 * 50 - 30) * 2
+
+
+def test_an_idle_worker_takes_a_batch() -> None:
+    assert to_lease(View(slots=4, running=0, batch_size=50, waiting=0)) == 50
+
+
+def test_one_is_leased_even_if_its_cost_takes_long_to_gather() -> None:
+    view = View(slots=4, running=0, batch_size=50, waiting=0, capacity=2, mean_cost=100)
+    assert to_lease(view) == 1
+
+
+def test_a_few_while_the_cost_is_not_known() -> None:
+    view = View(slots=4, running=0, batch_size=50, waiting=0, capacity=1e6, mean_cost=None)
+    assert to_lease(view) == FEW
+
+
+@pytest.mark.parametrize(("batch_time", "expected"), [(None, 0), (60.0, 0), (1.0, 50), (0.01, 50)])
+def test_busy_slots_count_as_far_as_they_will_be_free_soon(
+    batch_time: float | None, expected: int
+) -> None:
+    view = View(slots=2, running=2, batch_size=50, waiting=0, batch_time=batch_time)
+    assert to_lease(view) == expected
+
+
+def test_nothing_while_all_slots_hang_or_it_pauses() -> None:
+    assert to_lease(View(slots=0, running=0, batch_size=50, waiting=0)) == 0
