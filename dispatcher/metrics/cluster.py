@@ -16,6 +16,7 @@ from dispatcher.metrics.collector import families
 from dispatcher.metrics.discovery import Discovery
 from dispatcher.metrics.leaves import read_topic
 from dispatcher.metrics.readings import Reading, Readings
+from dispatcher.metrics.spark_totals import queries_of, read_query
 from dispatcher.timeline import Timeline
 from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.layout import Layout
@@ -32,7 +33,7 @@ _log = logging.getLogger("dispatcher.exporter")
 PATIENCE = 2.0
 """How many seconds a step towards Redis may take; after the first that fails none follows."""
 
-COMMANDS = "+scan +time +exists"
+COMMANDS = "+scan +time +exists +smembers +hgetall"
 """What its user in Redis must be allowed, beside what limits and topics need."""
 
 
@@ -126,6 +127,9 @@ class ClusterCollector(Collector):
             yield from self._read_one(client, f"limit {name}", self._read_limit, name)
         for topic in topics:
             yield from self._read_one(client, f"topic {topic}", self._read_topic, topic)
+        if self._discovery is not None:
+            for query in queries_of(client, self._prefix):
+                yield from read_query(client, self._prefix, query)
 
     def _read_one(
         self, client: Any, what: str, read: Callable[[Any, str], Iterable[Reading]], name: str
