@@ -276,10 +276,12 @@ class Endings:
             f"a batch of {batch.lane.watcher!r} failed: {_said(error)}; operations: "
             f"{len(batch.operations)}, to be tried again: {again}, given up: {failed}"
         )
+        facts = {"operations": len(batch.operations), "again": again, "failed": failed}
         if verdict.expected:
-            _log.info(text)
+            _log.info(text, extra=facts)
         else:
-            _log.log(logging.ERROR if failed else logging.WARNING, text, exc_info=error)
+            level = logging.ERROR if failed else logging.WARNING
+            _log.log(level, text, exc_info=error, extra=facts)
         self._emit(events.BATCH_FAILED, failed + again, text, error)
 
     # Batches that take too long.
@@ -304,7 +306,8 @@ class Endings:
         else:
             verdict = Verdict(requeued=list(batch.requeued), error=error)
             self._books.totals.abandoned += len(batch.operations) - len(verdict.requeued)
-        _log.error("a batch of %r is abandoned: %s", watcher, error)
+        facts = {"operations": len(batch.operations)}
+        _log.error("a batch of %r is abandoned: %s", watcher, error, extra=facts)
         self._emit(events.BATCH_ABANDONED, len(batch.operations), str(error), error)
         back = self._conclude(now, batch, BatchState.ABANDONED, verdict)
         # Those with a key wait for the callback to return; until then it holds the key.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import weakref
 from bisect import bisect_left
@@ -12,13 +13,18 @@ from dispatcher.batcher import Batcher, State
 from dispatcher.metrics import names
 from dispatcher.metrics.arrivals import Arrivals
 from dispatcher.metrics.limits import ForeignLimiterPart
-from dispatcher.metrics.parts import Options, Part, instrumentable, parts_of
+from dispatcher.metrics.parts import ExemplarOf, Options, Part, instrumentable, parts_of
 from dispatcher.metrics.readings import Exemplar, Reading
-from dispatcher.operation import ticket_of
+from dispatcher.operation import Operation, ticket_of
 from limiters.distribution import Distribution
 from limiters.limiter import RateLimiter
 from limiters.provisioned import ProvisionedResource
 from limiters.shared import SharedResource
+
+_log = logging.getLogger("dispatcher.metrics")
+
+LONGEST_EXEMPLAR = 128
+"""Characters of names and values together, as OpenMetrics has it."""
 
 
 class Watch:
@@ -50,8 +56,19 @@ class Watch:
     def returned(self, batch: Batch, seconds: float) -> None:
         self.callback.note(seconds)
         if self._exemplar is not None and batch.operations:
+            self._note_exemplar(self._exemplar, batch.operations, seconds)
+
+    def _note_exemplar(
+        self, exemplar: ExemplarOf, operations: list[Operation], seconds: float
+    ) -> None:
+        try:
+            labels = {str(name): str(value) for name, value in exemplar(operations).items()}
+        except Exception:
+            _log.exception("exemplar raised, and is called no more: %r", exemplar)
+            self._exemplar = None
+            return
+        if sum(map(len, (*labels, *labels.values()))) <= LONGEST_EXEMPLAR:
             bucket = bisect_left(self.callback.bounds, seconds)
-            labels = self._exemplar(batch.operations)
             self.exemplars[bucket] = (labels, seconds, time.time())
 
 

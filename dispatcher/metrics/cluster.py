@@ -25,6 +25,7 @@ from limiters.leases import ranges
 from limiters.leases.connection import Connection
 from limiters.leases.faults import in_words
 from limiters.leases.manager import LimitView, MemberView
+from limiters.leases.messages import partitions_of
 from limiters.leases.redis import RedisLeaseManager
 from limiters.leases.totals import COUNTERS
 
@@ -196,7 +197,8 @@ def read_limit(name: str, view: LimitView, *, members: bool) -> Iterator[Reading
     yield Reading(names.CLUSTER_PARTITION, (name,), view.terms.factor)
     yield Reading(names.CLUSTER_PARTITIONS, (name, "held"), held)
     yield Reading(names.CLUSTER_PARTITIONS, (name, "overdue"), lost)
-    free = max(0, view.partitions - held - lost)
+    # Also before an instance has asked for the first of them.
+    free = max(0, partitions_of(view.capacity, view.terms.factor) - held - lost)
     yield Reading(names.CLUSTER_PARTITIONS, (name, "free"), free)
     yield Reading(names.CLUSTER_DEMAND, (name,), sum(one.need for one in alive))
     yield Reading(names.CLUSTER_SPENT_NOW, (name,), sum(one.spent for one in alive))

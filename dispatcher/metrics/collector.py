@@ -24,9 +24,6 @@ from limiters.distribution import Distribution
 
 _log = logging.getLogger("dispatcher.metrics")
 
-LONGEST_EXEMPLAR = 128
-"""Characters of names and values together, as OpenMetrics has it."""
-
 
 class PartsCollector(Collector):
     """Reads its parts when it is asked to: one for each registry. Thread-safe.
@@ -131,7 +128,7 @@ def _buckets(reading: Reading) -> list[tuple[str, float] | tuple[str, float, Exe
         below += count
         bound = le_of(value, at)
         found = (reading.exemplars or {}).get(at)
-        if found and sum(map(len, (*found[0], *found[0].values()))) <= LONGEST_EXEMPLAR:
+        if found:
             buckets.append((bound, below, Exemplar(dict(found[0]), *found[1:])))
         else:
             buckets.append((bound, below))

@@ -61,9 +61,10 @@ class BuilderPart:
     def read(self) -> Iterator[Reading]:
         """See Part."""
         builder = self._builder()
-        if builder is not None:
+        if isinstance(builder, SubjectBuilder):
             yield Reading(names.BUILDER_MESSAGES, (self._name,), len(builder))
         if isinstance(builder, EventTimeBuilder):
+            yield Reading(names.BUILDER_OPEN, (self._name,), len(builder))
             self._left_out = builder.duplicates, builder.dropped
         if not isinstance(builder, SubjectBuilder):
             duplicates, dropped = self._left_out

@@ -98,7 +98,8 @@ GATE_RELEASED = _counter("registration_released", "gate", "Held ones that were r
 GATE_DROPPED = _counter(
     "registration_dropped", "gate reason", "Held ones that were lost: dropped, displaced, corrupt."
 )
-BUILDER_MESSAGES = _gauge("builder_messages", "builder", "Messages in batches still open.")
+BUILDER_OPEN = _gauge("builder_open_batches", "builder", "Batches open, by event time.")
+BUILDER_MESSAGES = _gauge("builder_messages", "builder", "Measurements not built yet, by subject.")
 BUILDER_DROPPED = _counter(
     "builder_dropped", "builder reason", "Messages left out: duplicate, out_of_time."
 )

@@ -34,12 +34,16 @@ class Part(Protocol):
         ...
 
 
+ExemplarOf = Callable[[list[Any]], Mapping[str, str]]
+"""What to show of a batch, given its operations."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What `instrument` was told."""
 
     name: str | None = None
-    exemplar: Callable[[list[Any]], Mapping[str, str]] | None = None
+    exemplar: ExemplarOf | None = None
     cost_bounds: tuple[float, ...] | None = None
 
 

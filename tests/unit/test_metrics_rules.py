@@ -1,0 +1,125 @@
+"""The pure parts of the metrics: names, distributions, arrivals, and how readings add up."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dispatcher.metrics import names
+from dispatcher.metrics.arrivals import MOST, Arrivals
+from dispatcher.metrics.names import METRICS
+from dispatcher.metrics.readings import Reading, Readings
+from limiters.distribution import Distribution
+
+BOUNDED = {
+    *("limit", "batcher", "topic", "gate", "builder", "member"),
+    *("outcome", "kind", "state", "reason", "longer_than"),
+}
+DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+
+def test_names_follow_the_conventions() -> None:
+    for metric in METRICS:
+        assert re.fullmatch(r"dispatcher_[a-z]+(_[a-z]+)*", metric.name)
+        assert metric.name.endswith("_total") == (metric.kind == "counter"), metric.name
+        assert not metric.name.endswith(("_count", "_sum", "_bucket", "_milliseconds", "_ms"))
+        assert metric.text.endswith("."), metric.name
+        assert bool(metric.bounds) == (metric.kind == "histogram")
+    assert len({(metric.name, metric.labels) for metric in METRICS}) == len(METRICS)
+
+
+def test_labels_are_bounded_by_what_a_program_has() -> None:
+    assert {label for metric in METRICS for label in metric.labels} <= BOUNDED
+
+
+def test_the_document_has_every_name_with_its_labels() -> None:
+    told = dict(re.findall(r"^\| `(dispatcher_\w+)` *\| (.*?) *\|", DOCUMENT.read_text(), re.M))
+    for metric in METRICS:
+        labels = set(re.findall(r"`(\w+)`", told.get(metric.name, "")))
+        assert metric.name in told, f"{metric.name} is not in docs/metrics.md"
+        assert set(metric.labels) <= labels, f"{metric.name}: {metric.labels}"
+    assert set(told) == {metric.name for metric in METRICS}
+
+
+@given(st.lists(st.floats(0, 500), min_size=1))
+def test_a_distribution_counts_each_value_in_its_bucket(values: list[float]) -> None:
+    one = Distribution((1, 10, 100))
+    for value in values:
+        one.note(value)
+    for bound in one.bounds:
+        upto = sum(one.counts[: bisect_left(one.bounds, bound) + 1])
+        assert upto == sum(value <= bound for value in values)
+    assert sum(one.counts) == len(values)
+    assert one.sum == pytest.approx(sum(values))
+
+
+@given(st.floats(0, 200), st.floats(0, 200), st.integers(1, 1_000))
+def test_a_spread_loses_nothing_and_is_even(one: float, other: float, count: int) -> None:
+    low, high = sorted((one, other))
+    spread = Distribution((1, 10, 100))
+    spread.note_spread(low, high, count)
+    assert sum(spread.counts) == count
+    assert min(spread.counts) >= 0
+    assert spread.sum == pytest.approx(count * (low + high) / 2)
+    if low <= 10 < high:
+        upto = sum(spread.counts[:2])
+        assert upto == pytest.approx(count * (10 - low) / (high - low), abs=1)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32))
+def test_an_arrival_is_known_as_well_as_the_engine_looked(seed: int) -> None:
+    random = Random(seed)
+    arrivals, came, now, ticket, waiting = Arrivals(), {}, 0.0, -1, 0
+    for _ in range(60):
+        looked = now
+        now += random.choice([0.001, 0.1, 2.0])
+        for _ in range(random.choice([0, 0, 1, 7])):
+            ticket += 1
+            # Who comes when nothing waits wakes the engine.
+            came[ticket] = (looked if waiting else now, now)
+        arrivals.note(ticket, waited=waiting > 0, now=now)
+        waiting = random.choice([0, 1])
+    for one, (earliest, latest) in came.items():
+        assert earliest - 1e-9 <= arrivals.at(one) <= latest + 1e-9
+
+
+def test_many_arrivals_are_remembered_less_exactly_the_older_they_are() -> None:
+    arrivals = Arrivals()
+    for number in range(20 * MOST):
+        arrivals.note(number, waited=True, now=float(number))
+    assert len(arrivals._tickets) <= MOST
+    times = [arrivals.at(number) for number in range(0, 20 * MOST, 7)]
+    assert times == sorted(times)
+    assert arrivals.at(20 * MOST - 5) == pytest.approx(20 * MOST - 5, abs=2)
+    assert arrivals.at(10) == pytest.approx(10, abs=20 * MOST / 50)
+
+
+def test_readings_of_the_same_labels_are_put_together_as_the_metric_says() -> None:
+    sizes = Distribution(names.BATCH_SIZE.bounds)
+    sizes.note(3)
+    readings = Readings()
+    for value in (2.0, 5.0):
+        readings.add(Reading(names.THROTTLED, ("b", "l"), value))
+        readings.add(Reading(names.PAUSED, ("b", "l"), value))
+        readings.add(Reading(names.LIMIT_REDIS_UP, ("l",), value))
+        readings.add(Reading(names.BATCH_SIZE, ("b", "l"), sizes))
+    throttled, paused, up, together = (reading.value for reading in readings)
+    assert (throttled, paused, up) == (7.0, 5.0, 2.0)
+    assert isinstance(together, Distribution)
+    assert (sum(together.counts), together.sum) == (2, 6)
+    assert sizes.sum == 3
+
+
+def test_distributions_of_other_bounds_do_not_break_a_scrape() -> None:
+    one, other = Distribution((1, 2)), Distribution((5,))
+    readings = Readings(
+        [Reading(names.BATCH_COST, ("b", "l"), one), Reading(names.BATCH_COST, ("b", "l"), other)]
+    )
+    assert [reading.value for reading in readings] == [one]
