@@ -1,0 +1,1 @@
+"""Work to look at: a producer of messages, and a handler for the workers; see grafana/compose.yaml."""
