@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
@@ -30,6 +30,8 @@ from limiters.leases.redis import RedisLeaseManager
 from limiters.leases.totals import COUNTERS
 
 _log = logging.getLogger("dispatcher.exporter")
+
+T = TypeVar("T")
 
 PATIENCE = 2.0
 """How many seconds a step towards Redis may take; after the first that fails none follows."""
@@ -129,16 +131,20 @@ class ClusterCollector(Collector):
         for topic in topics:
             yield from self._read_one(client, f"topic {topic}", self._read_topic, topic)
         if self._discovery is not None:
-            for query in queries_of(client, self._prefix):
-                yield from read_query(client, self._prefix, query)
+            queries: list[str] = []
+            yield from self._read_one(client, "Spark", self._find_queries, queries)
+            for query in queries:
+                yield from self._read_one(client, f"query {query}", self._read_query, query)
 
     def _read_one(
-        self, client: Any, what: str, read: Callable[[Any, str], Iterable[Reading]], name: str
+        self, client: Any, what: str, read: Callable[[Any, T], Iterable[Reading]], name: T
     ) -> list[Reading]:
         """One of many; if Redis answers, but not about this one, it does not hide the others."""
         try:
             readings = list(read(client, name))
-        except (LeaseManagerError, TimelineError) as error:
+        except Exception as error:
+            if not _is_an_answer(error):
+                raise
             client.time()  # raises if it is not this one alone
             self._failures += 1
             if what not in self._unreadable:
@@ -157,6 +163,13 @@ class ClusterCollector(Collector):
         if not client.exists(Layout(self._prefix, topic).settings):
             return ()
         return read_topic(self._timeline(client, topic))
+
+    def _find_queries(self, client: Any, queries: list[str]) -> Iterable[Reading]:
+        queries += queries_of(client, self._prefix)
+        return ()
+
+    def _read_query(self, client: Any, query: str) -> Iterable[Reading]:
+        return read_query(client, self._prefix, query)
 
     def _manager(self, client: Any, name: str) -> RedisLeaseManager:
         if name not in self._managers:
@@ -235,6 +248,12 @@ def read_totals(name: str, view: LimitView) -> Iterator[Reading]:
         (names.CLUSTER_SYNC_FAILURES, "sync_failures"),
     ):
         yield Reading(metric, (name,), told[counter])
+
+
+def _is_an_answer(error: Exception) -> bool:
+    from redis.exceptions import ResponseError  # whoever has a connection has it
+
+    return isinstance(error, (LeaseManagerError, TimelineError, ResponseError))
 
 
 def _held(members: list[MemberView]) -> int:

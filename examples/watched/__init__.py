@@ -1,1 +1,1 @@
-"""Work to look at: a producer of messages, and a handler for the workers; see grafana/compose.yaml."""
+"""A producer and a handler, for workers to look at; see grafana/compose.yaml."""

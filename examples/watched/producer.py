@@ -22,7 +22,7 @@ def main() -> None:
     url = os.environ.get("DISPATCHER_REDIS", "redis://localhost:6379/0")
     made, began = 0, time.monotonic()
     with closing(Timeline(url, options.topic)) as timeline:
-        producer = timeline.producer()
+        producer = timeline.producer("watched")
         while (passed := time.monotonic() - began) < options.seconds:
             due = int((passed + PERIOD) * options.rate)
             producer.create([_mail(number) for number in range(made, due)])
