@@ -29,7 +29,7 @@ $(VENV)/.installed: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV), once ..."
 	@$(PIP) install 'pip>=25.1'
-	@$(PIP) install --editable '.[cli,redis,embedded,metrics]' --group check --group test --group examples --group bench --group docs --group dashboards
+	@$(PIP) install --editable '.[cli,redis,embedded,metrics,spark]' --group check --group test --group examples --group bench --group docs --group dashboards
 	@touch $@
 
 demo: install

@@ -15,6 +15,8 @@ from benchmarks import (
     registration,
     sharing,
     simulation,
+    spark_sinks,
+    spark_state,
     throughput,
     timeline,
     worker,
@@ -32,6 +34,8 @@ GROUPS: dict[str, Callable[[], Iterator[Figure]]] = {
     "sharing": sharing.run,
     "simulation": simulation.run,
     "timeline": timeline.run,
+    "spark": spark_sinks.run,
+    "spark-state": spark_state.run,
     "worker": worker.run,
     "metrics": metrics.run,
 }

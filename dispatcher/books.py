@@ -9,6 +9,9 @@ from dispatcher.batch import Batch, BatchState
 from dispatcher.buffer import Buffer
 from dispatcher.events import AUDIT_FAIL
 
+NEWEST = 0.2
+"""What the last callback counts for in how long they took lately."""
+
 
 @dataclass
 class Totals:
@@ -60,6 +63,15 @@ class Books:
         """Operations accepted and not in flight, those that rest before a retry included."""
         self.inflight: set[Batch] = set()
         self.totals = Totals()
+        self.callback_seconds: float | None = None
+        """How long callbacks took lately, once one has ended."""
+
+    def took(self, seconds: float) -> None:
+        """A callback has ended after so long."""
+        if self.callback_seconds is None:
+            self.callback_seconds = seconds
+        else:
+            self.callback_seconds += (seconds - self.callback_seconds) * NEWEST
 
     def read(self) -> tuple[float, int, int]:
         """The target, the batches in flight and the operations waiting, right now."""

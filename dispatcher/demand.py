@@ -53,18 +53,20 @@ class Demand:
         return self._next if self._asked else math.inf
 
     def _usable(self) -> float:
-        """The uncharged cost that free slots can use: slow callbacks do not hoard."""
+        """The uncharged cost that slots can use until we ask again: slow callbacks do not hoard."""
         if not self._books.waiting:
             return 0
         ready = self._lanes.ready_cost
         usable = max(0.0, ready - sum(lane.stuck_cost() for lane in self._lanes))
         if self._most is None or not usable:
             return usable
-        slots = self._most - len(self._books.inflight)
-        if slots <= 0:
+        busy = len(self._books.inflight)
+        turns = self._interval / max(self._books.callback_seconds or self._interval, 1e-6)
+        batches = max(0, self._most - busy) * max(1.0, turns) + busy * max(0.0, turns - 1)
+        if not batches:
             return 0
         largest = max((lane.full for lane in self._lanes if len(lane)), default=1)
-        return min(usable, slots * largest * ready / self._books.waiting)
+        return min(usable, batches * largest * ready / self._books.waiting)
 
     def _ask_for(self, cost: float) -> None:
         if self._limiter is None or (not cost and not self._asked):

@@ -158,8 +158,10 @@ class Endings:
             self._books.totals.done += len(batch.operations) - len(back) - len(verdict.failed)
             self._free_keys(batch, held_by=back)
             self._rest(now + verdict.delay, batch.lane, back)
+        seconds = max(0.0, batch.returned_at - batch.raised_at)
+        self._books.took(seconds)
         if self._observed.observers:
-            self._observed.returned(batch, max(0.0, batch.returned_at - batch.raised_at))
+            self._observed.returned(batch, seconds)
         batch.forget()
         self._lanes.forget_if_idle(batch.lane)
 

@@ -153,7 +153,7 @@ ALERTS = (
         "The oldest message of topic {{ $labels.topic }} has been due for "
         "{{ $value | humanizeDuration }}",
         "Are there consumers? Do they get capacity? A single old message that is always "
-        "the same: look at it with `dispatcher timeline peek`.",
+        "the same: look at it with `dispatcher timeline peek {{ $labels.topic }}`.",
     ),
     Alert(
         "DispatcherNobodyConsumes",
@@ -173,9 +173,9 @@ ALERTS = (
         lambda pace: f'max {RULES} (dispatcher_timeline_messages{{state="dead"}}) > 0',
         0,
         "{{ $value }} messages of topic {{ $labels.topic }} were given up",
-        "They failed too often, or were refused for good; each has its reason. Look at them "
-        "with Timeline.dead(), repair the cause, then move them to a new time or delete them: "
-        "they stay until somebody decides.",
+        "They failed too often, or were refused for good; each has its reason. See them "
+        "with `dispatcher timeline dead {{ $labels.topic }}`, repair the cause, then "
+        "`dispatcher timeline requeue` or delete them: they stay until somebody decides.",
     ),
     Alert(
         "DispatcherClockDrift",

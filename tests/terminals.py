@@ -46,6 +46,11 @@ class Terminal:
         self._process.wait()
         os.close(self._ours)
 
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
+
     def read_until(self, text: str) -> str:
         """What it said since the last call, up to and including `text`."""
         deadline = time.monotonic() + PATIENCE

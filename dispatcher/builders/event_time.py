@@ -191,6 +191,12 @@ class EventTimeBuilder(Generic[M]):
             heapq.heappop(queue)
         return queue[0][0] if queue else None
 
+    @property
+    def remembers_until(self) -> Instant | None:
+        """Until when messages of closed batches are known; None if none are. After that, and
+        with no batch open, it is as good as a new one."""
+        return max((until for until, _ in self._closed.batches), default=None)
+
     def __len__(self) -> int:
         """How many batches are open."""
         return len(self._windows)
@@ -312,14 +318,15 @@ class EventTimeBuilder(Generic[M]):
                     window.start,
                     window.end,
                     window.shortened,
-                    [
-                        [arrival, encode(message) if encode else message]
-                        for arrival, message in zip(window.arrivals, window.messages, strict=True)
-                    ],
+                    window.arrivals,
+                    list(map(encode, window.messages)) if encode else window.messages,
                 ]
                 for window in self._windows
             ],
-            "closed": [[until, identities] for until, identities in self._closed.batches],
+            "closed": [
+                [until, *map(list, zip(*identities, strict=True))]
+                for until, identities in self._closed.batches
+            ],
         }
         return saved.pack(state)
 
@@ -334,13 +341,13 @@ class EventTimeBuilder(Generic[M]):
     ) -> EventTimeBuilder[M]:
         """The builder that `dump` described: its rule and its counters as well. `decode` undoes
         what `encode` did. ValueError if `data` is no such description."""
-        state = saved.unpack(data)
+        form, state = saved.unpack(data)
         builder = cls.__new__(cls)
         try:
             rule = RULES[state["rule"]](*state["spans"])
             rule.memory = Span(state["memory"])
             builder._begin(rule, key, event_time)
-            builder._restore(state, decode)
+            builder._restore(state if form == saved.FORMAT else _as_now(state), decode)
         except (LookupError, TypeError, AttributeError) as error:
             raise ValueError(f"data is not what dump() gave: {error!r}") from error
         return builder
@@ -351,17 +358,30 @@ class EventTimeBuilder(Generic[M]):
         if state["kind"] is not None:
             self._kind = Kind(state["kind"])
         self.duplicates, self.dropped = state["duplicates"], state["dropped"]
-        for start, end, shortened, entries in state["open"]:
+        for start, end, shortened, arrivals, messages in state["open"]:
             window = Window(start, end, shortened=shortened)
-            for arrival, told in entries:
+            for arrival, told in zip(arrivals, messages, strict=True):
                 message = decode(told) if decode else told
                 key = self._key.value(message)
                 self._read_key(message, key)
                 time, _ = self._read_time(message, self._time.value(message))
                 window.put(key, time, arrival, message)
             self._open(window)
-        for until, identities in state["closed"]:
-            self._closed.remember(identities, until)
+        for until, keys, times in state["closed"]:
+            self._closed.remember(list(zip(keys, times, strict=True)), until)
+
+
+def _as_now(state: dict[str, Any]) -> dict[str, Any]:
+    """A state of the format before this one."""
+    opened = [
+        [*rest, [arrival for arrival, _ in entries], [message for _, message in entries]]
+        for *rest, entries in state["open"]
+    ]
+    closed = [
+        [until, [key for key, _ in identities], [time for _, time in identities]]
+        for until, identities in state["closed"]
+    ]
+    return {**state, "open": opened, "closed": closed}
 
 
 def _span(name: str, value: object) -> float:

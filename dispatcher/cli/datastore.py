@@ -21,11 +21,13 @@ class Datastore:
         self.written = 0
         self.refused = 0
         self._log: list[tuple[float, float]] = []
+        self.entries: list[tuple[float, str, float, int]] = []
+        """When was written, by whom, at what cost, how many records."""
         self._recent: deque[tuple[float, float]] = deque()
         self._spent = 0.0
         self._lock = threading.Lock()
 
-    def write(self, records: int, cost: float) -> None:
+    def write(self, records: int, cost: float, who: str = "") -> None:
         """Writes `records` for `cost`, or raises TooManyRequestsError."""
         with self._lock:
             now = time.monotonic()
@@ -37,6 +39,7 @@ class Datastore:
             self._recent.append((now, cost))
             self._spent += cost
             self._log.append((now, cost))
+            self.entries.append((now, who, cost, records))
             self.written += records
         time.sleep(self.latency)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import socketserver
 import threading
@@ -13,15 +14,15 @@ HOST = "127.0.0.1"
 
 
 class _Handler(socketserver.StreamRequestHandler):
-    """Each line is a request: how many records, and what they cost."""
+    """Each line is a request: how many records, what they cost, and who asks."""
 
     server: DatastoreServer
 
     def handle(self) -> None:
         for line in self.rfile:
-            records, cost = line.split()
+            records, cost, who = line.split()
             try:
-                self.server.datastore.write(int(records), float(cost))
+                self.server.datastore.write(int(records), float(cost), who.decode())
                 answer = b"written\n"
             except TooManyRequestsError:
                 answer = b"429\n"
@@ -64,6 +65,6 @@ class DatastoreClient:
             connection = socket.create_connection((HOST, self._port))
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._mine.stream = connection.makefile("rwb", buffering=0)
-        self._mine.stream.write(b"%d %r\n" % (records, cost))
+        self._mine.stream.write(b"%d %r process-%d\n" % (records, cost, os.getpid()))
         if self._mine.stream.readline() != b"written\n":
             raise TooManyRequestsError

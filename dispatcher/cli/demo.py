@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Self
 
 from rich.console import Console
@@ -17,6 +18,7 @@ from rich.table import Table
 from dispatcher.cli.datastore import Datastore
 from dispatcher.cli.datastore_server import DatastoreServer
 from dispatcher.cli.demo_process import BATCH, COST, LEASE, LIMIT, PARTITIONS, Plan
+from dispatcher.report import Run, page
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
 from limiters.errors import LimiterError
@@ -35,8 +37,8 @@ class Outcome:
     ideal: float
 
 
-def run(*, capacity: float, seconds: float) -> None:
-    """Runs both halves, with progress, and draws the comparison."""
+def run(*, capacity: float, seconds: float, report: str | None = None) -> None:
+    """Runs both halves, with progress, and draws the comparison; and a page, into `report`."""
     if capacity < 2 * BATCH * COST:
         raise ValueError(f"capacity must be at least {2 * BATCH * COST}, the cost of two batches")
     console = Console()
@@ -56,6 +58,10 @@ def run(*, capacity: float, seconds: float) -> None:
             _half(console, "sharing the limit", Plan(0, capacity, records, redis.url)),
         ]
     _draw(console, outcomes)
+    if report is not None:
+        runs = [Run(one.title, one.datastore.capacity, one.datastore.entries) for one in outcomes]
+        Path(report).write_text(page(runs), "utf-8")
+        console.print(f"Look at it in a browser: {report}\n")
 
 
 def _half(console: Console, title: str, plan: Plan) -> Outcome:

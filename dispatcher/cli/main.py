@@ -23,7 +23,7 @@ DONE, FAILED, INTERRUPTED = 0, 1, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command that `arguments` name; the exit code."""
-    parser = _parser()
+    parser = command_line()
     options = parser.parse_args(arguments)
     settle(parser, options)
     options.arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -42,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return DONE
 
 
-def _parser() -> Parser:
+def command_line() -> Parser:
+    """All commands and their options."""
     parser = Parser(
         prog="dispatcher",
         description="Batches, as fast as a shared limit allows and never faster.",
@@ -78,6 +79,7 @@ def _parser() -> Parser:
         default=6.0,
         text="how much work there is, at best, 6 if not said",
     )
+    demo.add_argument("--report", metavar="FILE", help="write a page with charts, for a browser")
     demo.set_defaults(run=_demo, interrupted="interrupted: everything was stopped\n")
     limit.add_commands(commands)
     leases.add_command(commands)
@@ -91,7 +93,8 @@ def _parser() -> Parser:
 
 class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *said: object) -> None:
-        parser.exit(0, f"dispatcher {version('batch-dispatcher')}\n")
+        sys.stdout.write(f"dispatcher {version('batch-dispatcher')}\n")
+        parser.exit(DONE)
 
 
 def _demo(options: argparse.Namespace) -> None:
@@ -101,7 +104,7 @@ def _demo(options: argparse.Namespace) -> None:
         raise DispatcherError(
             f"the demo draws with {error.name}: pip install 'batch-dispatcher[cli]'"
         ) from None
-    run(capacity=options.capacity, seconds=options.seconds)
+    run(capacity=options.capacity, seconds=options.seconds, report=options.report)
 
 
 if __name__ == "__main__":

@@ -31,13 +31,13 @@ def progress_line(doing: str, done: int, total: int | None, elapsed: float) -> s
 
 
 class Progress:
-    """Says it in one line, again and again, and takes the line away at its end. Nowhere else than
-    on a terminal. A context manager."""
+    """Says it in one line, again and again, and takes the line away at its end: on a terminal, and
+    unless somebody types there meanwhile. A context manager."""
 
-    def __init__(self, doing: str, total: int | None = None) -> None:
+    def __init__(self, doing: str, total: int | None = None, *, typed: bool = False) -> None:
         self._doing = doing
         self._total = total
-        self._shown = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._shown = sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and not typed
 
     def __enter__(self) -> Self:
         self._began = time.monotonic()
@@ -63,6 +63,7 @@ class Progress:
 def _cropped(line: str) -> str:
     """A line that is too long would not be taken away."""
     try:
-        return line[: max(1, os.get_terminal_size(sys.stderr.fileno()).columns - 1)]
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
     except OSError:
-        return line[:79]
+        columns = 0
+    return line[: (columns or 80) - 1]

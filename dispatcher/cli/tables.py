@@ -90,7 +90,12 @@ def _rich(page: Page) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, show_header=any(page.columns), header_style="bold")
+    table = Table(
+        box=None,
+        pad_edge=False,
+        show_header=any(title.strip(">") for title in page.columns),
+        header_style="bold",
+    )
     for title in page.columns:
         right = title.startswith(">")
         table.add_column(

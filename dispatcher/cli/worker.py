@@ -29,9 +29,9 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser(
         "worker",
         help="handle what is due on a timeline, as fast as a limit allows",
-        description="Leases what is due on a topic, hands it to HANDLER in batches, no faster "
-        "than the limit allows,\nand deletes what succeeded. What fails comes again with a "
-        "back-off, and is dead after the last attempt.",
+        description="Leases what is due on a topic, hands it to HANDLER in batches, no faster than "
+        "the limit\nallows, and deletes what succeeded. What fails comes again with a back-off, "
+        "and is dead after\nthe last attempt.",
         epilog=EXAMPLE,
     )
     worker_options.add(parser)

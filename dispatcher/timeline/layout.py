@@ -21,7 +21,7 @@ class Layout:
     def __init__(self, prefix: str, topic: str) -> None:
         self._start = f"{prefix}:{FORMAT}:{{{quote(topic, safe='')}"
         self.settings = f"{self._start}}}:settings".encode()
-        self.members = f"{self._start}}}:members".encode()
+        self.members = f"{self._start}}}:consumers".encode()
         self.channel = f"{self._start}}}:wake".encode()
         self._keys: dict[int, tuple[bytes, ...]] = {}
 

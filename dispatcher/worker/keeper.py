@@ -76,7 +76,7 @@ class Keeper:
         """Ends when all is settled, or after `timeout`."""
         self._deadline = time.monotonic() + timeout
         self._inbox.put(None)
-        self._thread.join(timeout + 5.0)
+        self._thread.join(timeout + 1.0)
 
     # What can be handed in, from any thread.
 

@@ -172,7 +172,8 @@ class Supervisor:
                 logger.error("process %d does not end and is killed", one.running.pid)
                 one.running.kill()
                 code = one.running.wait()
-            worst = max(worst, exit_code(code))
+            if one.child.ready:  # else it may not even have known what the signal means
+                worst = max(worst, exit_code(code))
         return worst
 
     def _end_at_once(self) -> None:

@@ -420,9 +420,22 @@ class Worker:
             self._life = Life.FAILED
         if first:
             logger.critical("%r has failed", self, exc_info=error)
-        self.consumer.close()
-        self._holds.close()
-        self._ended.set()
+            # On a thread of its own: this one may be any of those that are waited for.
+            threading.Thread(target=self._collapse, name="worker-end", daemon=True).start()
+
+    def _collapse(self) -> None:
+        """Ends what is left, as far as that goes."""
+        try:
+            if self._limiter is not None:
+                self._limiter.give_me(0, self)
+            self.consumer.close()
+            self._keeper.give_back(self._holds.close())
+            self._keeper.stop(SETTLE_TIME)
+            self._stop_batcher(waits=False)
+        except Exception:
+            logger.exception("%r has left something behind", self)
+        finally:
+            self._ended.set()
 
     def _raise_failure(self) -> None:
         if self._error is not None:

@@ -71,8 +71,8 @@ WRONG = Group(
         ),
         Question(
             "What is dead?",
-            "Messages that were given up and wait for somebody to decide: look at them with "
-            "Timeline.dead(), then move them to a new time or delete them.",
+            "Messages that were given up and wait for somebody to decide: see them with "
+            "`dispatcher timeline dead`, then requeue or delete them.",
             (
                 Query(
                     f'sum(max by (topic) (dispatcher_timeline_messages{{{TOPIC}, state="dead"}}))',

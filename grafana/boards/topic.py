@@ -96,8 +96,8 @@ TROUBLE = Group(
     (
         Question(
             "What is dead?",
-            "Messages that were given up, and that wait for somebody to decide: look at them with "
-            "Timeline.dead(), then move them to a new time or delete them.",
+            "Messages that were given up, and that wait for somebody to decide: see them with "
+            "`dispatcher timeline dead $topic`, then requeue or delete them.",
             (
                 Query(
                     f'max by (topic) (dispatcher_timeline_messages{{{TOPIC}, state="dead"}})',

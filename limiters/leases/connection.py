@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult
 
@@ -11,6 +12,8 @@ from limiters.leases.address import checked, nodes_of, option_names, path_of, wi
 
 if TYPE_CHECKING:
     from redis import Redis, RedisCluster
+
+    from limiters.leases.script import Script
 
 
 class Connection:
@@ -48,6 +51,16 @@ class Connection:
         if self._url is not None and self._process != os.getpid():
             self._client, self._process = self._made(self._url), os.getpid()
         return self._client
+
+    def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        """What `script` says. Raises what the client raises."""
+        words = (len(keys), *keys, *arguments)
+        client = self.client()
+        try:
+            return client.execute_command("EVALSHA", script.sha, *words)
+        except _redis().exceptions.NoScriptError:
+            # The server keeps the script from now on.
+            return client.execute_command("EVAL", script.source, *words)
 
     def close(self) -> None:
         """Closes a client of its own."""

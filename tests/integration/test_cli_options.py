@@ -7,10 +7,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from dispatcher.cli.main import command_line
+from dispatcher.cli.options import Parser
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis, free_port
 from tests.commands import (
@@ -145,14 +148,55 @@ def guarded() -> Iterator[EmbeddedRedis]:
 # Help
 
 
+def leaves(parser: Parser) -> Iterator[Parser]:
+    below = parser.below()
+    for one in below.values():
+        yield from leaves(one)
+    if not below:
+        yield parser
+
+
 @pytest.mark.parametrize(
-    "command", [["limit", "show"], ["limit", "set"], ["limit", "delete"], ["leases"]]
+    "parser", list(leaves(command_line())), ids=lambda parser: str(parser.prog)
 )
-def test_help_teaches_with_an_example(run: Run, command: list[str]) -> None:
-    said = run(*command, "--help")
-    assert said.code == 0
-    assert f"dispatcher {' '.join(command)} orders" in said.out.partition("example")[2]
-    assert "[DISPATCHER_REDIS]" in said.out
+def test_help_of_each_command_teaches_with_an_example(run: Run, parser: Parser) -> None:
+    said = run(*parser.prog.split()[1:], "--help")
+    assert (said.code, said.err) == (0, "")
+    assert parser.prog in said.out.partition("example")[2]
+    assert "--config FILE" in said.out
+    assert max(map(len, said.out.splitlines())) <= 101
+
+
+def test_help_tells_the_commands_and_the_exit_codes(run: Run) -> None:
+    said = run("--help")
+    assert "exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted" in said.out
+    for command in command_line().below():
+        assert f"\n    {command} " in said.out
+
+
+def test_version(run: Run) -> None:
+    assert run("--version").out == f"dispatcher {version('batch-dispatcher')}\n"
+
+
+def test_a_configuration_file_counts_less_than_a_variable(
+    run: Run, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "shop.toml"
+    file.write_text(f'redis = "{url}"\n[limit.set]\nshared-capacity = 500\nfactor = 50\n')
+    monkeypatch.delenv("DISPATCHER_REDIS")
+    monkeypatch.setenv("DISPATCHER_FACTOR", "100")
+    assert run("limit", "set", "orders", "--config", str(file)).code == 0
+    monkeypatch.setenv("DISPATCHER_CONFIG", str(file))
+    told = run("limit", "show", "orders", "--json").json
+    assert (told["shared_capacity"], told["factor"]) == (500, 100)
+
+
+def test_a_configuration_file_shows_no_password(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "shop.toml"
+    file.write_text(f'redis = "redis://:zq1@127.0.0.1:{free_port()}/0"\n')
+    said = run("limit", "show", "orders", "--config", str(file))
+    assert "refuses connections" in said.err
+    assert "zq" not in said.out + said.err
 
 
 def test_help_imports_neither_redis_nor_rich() -> None:

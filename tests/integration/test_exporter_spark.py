@@ -12,8 +12,10 @@ from redis import Redis
 from dispatcher.metrics import names
 from dispatcher.metrics.cluster import ClusterCollector
 from dispatcher.metrics.exposition import text_of
+from dispatcher.spark import claims
+from dispatcher.spark.sums import together
 from limiters.embedded import EmbeddedRedis
-from tests.spark_totals import finish, introduce
+from tests.spark_totals import MICRO_BATCH, finish, introduce
 
 
 @pytest.fixture
@@ -109,3 +111,20 @@ def test_an_exporter_that_may_not_look_for_queries_shows_everything_else(
         assert caplog.text.count("Spark cannot be read") == 1
     finally:
         client.acl_deluser("narrow")
+
+
+def test_it_is_what_the_sinks_write_down(
+    shared_redis: EmbeddedRedis, collector: ClusterCollector
+) -> None:
+    place = claims.Place(shared_redis.url, "dispatcher", "orders {eu}", "a checkpoint")
+    ledger = claims.Redis(place, patience=10)
+    with closing(ledger):
+        ledger.introduce(place)
+        assert read(collector, names.SPARK_BATCHES) == {("orders {eu}",): 0}
+        claim = claims.Run().claim(ledger, place, 0, signature="s", lease=1, remember=60)
+        told = together([{"rows": 7, "sent_rows": 6, "rejected_rows": 1, "batches": 2}])
+        del told["longest_wait"]
+        claims.finish(ledger, claim, {**told, "micro_batches": 1, "seconds": 0.5})
+    assert read(collector, names.SPARK_BATCHES) == {("orders {eu}",): 2}
+    assert read(collector, names.SPARK_ROWS)[("orders {eu}", "rejected")] == 1
+    assert {*told, "micro_batches", "seconds"} == set(MICRO_BATCH)

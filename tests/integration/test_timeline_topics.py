@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from redis import Redis, RedisCluster
 
+from dispatcher.registration import RedisEntityStore, RegistrationGate
 from dispatcher.timeline import (
     Consumer,
     Created,
@@ -22,6 +23,7 @@ from dispatcher.timeline import (
     TimelineUnavailableError,
 )
 from dispatcher.timeline.server import COMMANDS, LEASE
+from limiters import RedisLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis
 from limiters.leases.faults import CLUSTER_COMMANDS
 from tests.servers import wait_until
@@ -394,3 +396,25 @@ def test_generated_ids_go_to_few_buckets_at_once_and_to_all_in_turn(
         for _ in range(8)
     ]
     assert len(set.union(*buckets)) == 8 or all(a != b for a, b in pairwise(buckets))
+
+
+def test_a_limit_a_gate_and_a_topic_of_one_name_know_nothing_of_each_other(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    manager = RedisLeaseManager(shared_redis.url, name="orders")
+    limiter = SharedResource(shared_capacity=100, factor=10, lease_manager=manager)
+    gate = RegistrationGate(RedisEntityStore(shared_redis.url, name="orders"))
+    timeline = Timeline(shared_redis.url, "orders")
+    with limiter:
+        assert limiter.acquire(1, timeout=20)
+        timeline.producer("us").create([Message("x", id="1")])
+        gate.offer("orders", "early")
+        assert drained(timeline.consumer("c")) == ["1"]
+        assert limiter.acquire(1, timeout=20)
+        view = manager.look()
+        assert view is not None
+        assert len(view.members) == 1
+        assert timeline.stats().consumers == 1
+        assert [len(one.messages) for one in gate.register("orders")] == [1]
+    gate.close()
+    timeline.close()

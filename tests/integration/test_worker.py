@@ -440,6 +440,8 @@ def test_an_error_of_its_own_ends_it(timeline: Timeline, run: Made) -> None:
         worker.run()
     assert worker.life is Life.FAILED
     assert "a defect" in worker.trouble()
+    assert worker.batcher.state == "stopped"
+    assert timeline.stats().new == 1, "what has not begun is given back"
 
 
 @pytest.mark.parametrize("part", ["_extend", "_settle"])

@@ -25,7 +25,7 @@ if _offset := float(os.environ.get("CLOCK_OFFSET", 0)):
     time.time = lambda: right_time() + _offset
     time.monotonic = lambda: _monotonic() + _offset
 
-_log = os.open(os.environ["LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+_log = os.open(os.environ.get("LOG", os.devnull), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 _dice = random.Random()
 
 

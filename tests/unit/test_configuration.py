@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from dispatcher.cli.configuration import (
     Found,
     read,
 )
+from dispatcher.cli.main import command_line
 from dispatcher.cli.options import Parser, add_flag, add_option, settle
 from dispatcher.cli.tables import plain
 from dispatcher.cli.used_table import as_json, page
@@ -239,3 +242,33 @@ def test_a_table_may_say_what_a_command_below_it_knows(tmp_path: Path) -> None:
     path.write_text("[worker]\nfactor = 1\n")
     with pytest.raises(ConfigurationError, match=r"\[worker\] factor: there is no such option"):
         read(str(path)).check(KNOWN)
+
+
+def test_the_example_in_the_documents_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in [name for name in os.environ if name.startswith("DISPATCHER_")]:
+        monkeypatch.delenv(variable)
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+    [example] = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    path = tmp_path / "shop.toml"
+    path.write_text(example)
+    said = {}
+    for words in (
+        ["limit", "set", "orders"],
+        ["leases", "orders"],
+        ["timeline", "create", "mails"],
+        ["timeline", "stats", "mails"],
+        ["top"],
+        ["demo"],
+    ):
+        root = command_line()
+        options = root.parse_args([*words, "--config", str(path)])
+        settle(root, options)
+        said[words[0], words[-1]] = options
+    assert said["limit", "orders"].ramp == (1_000.0, 60.0)
+    assert said["limit", "orders"].lease_time == 5
+    assert said["limit", "orders"].prefix == said["top", "top"].prefix == "shop"
+    assert said["timeline", "mails"].prefix == "shop-timelines"
+    assert said["top", "top"].topic == ["mails", "reminders"]
+    assert said["demo", "demo"].capacity == 5_000

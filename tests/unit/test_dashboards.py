@@ -151,17 +151,18 @@ def test_the_document_knows_no_alert_that_is_none() -> None:
     assert told == {alert.name for alert in alerts.ALERTS}
 
 
-def test_another_pace_changes_times_and_nothing_else() -> None:
-    times = re.compile(r"\[\w+\]|> [\d.]+$|^\d+m?s$|^\d+[mh]$", re.MULTILINE)
+def seconds_in(text: str) -> list[float]:
+    """The times that rules look back, and hold on for."""
+    found = re.findall(r"(?:\[|^ +for: )(\d+)(ms|s|m|h)", text, re.MULTILINE)
+    return [int(number) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for number, unit in found]
 
-    def without(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: without(one) for name, one in value.items() if name != "for"}
-        if isinstance(value, list):
-            return [without(one) for one in value]
-        return times.sub("", value) if isinstance(value, str) else value
 
-    assert without(rules.rules(Pace(1 / 200, least=5))) == without(rules.rules())
+def test_another_pace_changes_all_times_and_nothing_else() -> None:
+    usual, fast = rules.text(), rules.text(Pace(1 / 200))
+    assert seconds_in(fast) == pytest.approx([each / 200 for each in seconds_in(usual)])
+    assert max(seconds_in(rules.text(Pace(1 / 200, least=5)))) == 9
+    times = re.compile(r"\[\w+\]|for: \w+|_due_seconds\) > [\d.]+")
+    assert times.sub("", " ".join(fast.split())) == times.sub("", " ".join(usual.split()))
 
 
 def test_the_compose_file_mounts_what_there_is() -> None:

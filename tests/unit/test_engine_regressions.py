@@ -119,6 +119,18 @@ def test_b1_retried_with_priority_it_is_still_before_what_came_later_of_its_key(
     assert [o.payload for o in crank.stop()] == ["first", "k1", "k2"]
 
 
+@pytest.mark.parametrize(("seconds", "asked"), [(0.01, {90}), (0.5, set())])
+def test_c5_a_busy_slot_is_asked_for_as_often_as_it_is_free_until_the_next_time(
+    seconds: float, asked: set[float]
+) -> None:
+    crank = limited(1000, emit_request=True, max_concurrent_batches=1)
+    crank.enqueue(*batchable(Watcher(ignore, max_batch_size=10), *range(500)))
+    for _ in range(30):
+        crank.run(seconds)
+        crank.end_all()
+    assert {round(event.value) for event in crank.events if event.name == "request"} == asked
+
+
 def test_c5_without_a_free_slot_there_is_no_demand_whatever_the_batch_size() -> None:
     crank = limited(1000, emit_request=True, max_concurrent_batches=1)
     crank.enqueue(Operation(Watcher(ignore), 1, "slow"))

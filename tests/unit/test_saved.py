@@ -46,7 +46,7 @@ def types(value: Any) -> Any:
 
 @given(values)
 def test_e8_whatever_can_be_saved_comes_back_as_it_was(value: Any) -> None:
-    back = unpack(pack(value))
+    _, back = unpack(pack(value))
     assert back == value
     assert types(back) == types(value)
     assert pack(back) == pack(value)
@@ -118,3 +118,16 @@ def test_e8_the_kind_of_times_is_remembered() -> None:
     other = EventTimeBuilder[Any].load(builder.dump(), **fields)
     with pytest.raises(ValueError, match="naive datetimes beside numbers"):
         other.add({"k": 1, "t": datetime(2024, 1, 1)}, 0)
+
+
+def test_e8_a_state_of_the_first_format_is_read() -> None:
+    state = b"""{"format": "dispatcher.builders/1", "state": {"dict": [["rule", "timeout"],
+    ["spans", [50, 100]], ["memory", 150], ["now", 230], ["kind", "numbers"], ["duplicates", 1],
+    ["dropped", 0], ["open", [[155, 205, false, [[230, {"dict": [["k", "b"], ["t", 155]]}]]]]],
+    ["closed", [[360, [{"tuple": ["a", 100]}]]]]]}}"""
+    builder = EventTimeBuilder[Any].load(state, key="k", event_time="t")
+    assert builder.deadline == 330
+    assert builder.remembers_until == 360
+    assert builder.add({"k": "a", "t": 100}, 240) == []
+    assert builder.duplicates == 2
+    assert [batch.messages for batch in builder.flush()] == [[{"k": "b", "t": 155}]]

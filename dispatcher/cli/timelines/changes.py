@@ -17,13 +17,13 @@ from dispatcher.cli.progress import Progress
 from dispatcher.cli.tables import Page, Row, show
 from dispatcher.cli.timelines.opening import add_json, add_topic, opened
 from dispatcher.cli.timelines.selecting import Selection, add_selection, selected
-from dispatcher.cli.timelines.wording import messages, summed_up, tally
+from dispatcher.cli.timelines.wording import interrupted, messages, summed_up, tally
 from dispatcher.timeline import Outcome, Snapshot, Status, Timeline, TimelineUnavailableError
 from dispatcher.timeline.errors import TimelineError
 
 NOTE = (
-    "Each message is changed in the name of the group that owns it, and only if nothing has\n"
-    "changed it since it was seen. What a consumer has is left alone."
+    "Each is changed in the name of the group that owns it, and only if nothing has changed it "
+    "since it\nwas seen. What a consumer has is left alone. With more than one it asks first."
 )
 
 
@@ -47,7 +47,7 @@ def add_commands(actions: Any) -> None:
     move = actions.add_parser(
         "move",
         help="to another time",
-        description=f"Moves messages to another time. {NOTE}",
+        description=f"Moves messages to another time.\n{NOTE}",
         epilog="examples:\n  dispatcher timeline move mails welcome-7 --delay 10m\n"
         "  dispatcher timeline move mails --state new --at 2026-05-01T08:00 --dry-run",
     )
@@ -59,11 +59,11 @@ def add_commands(actions: Any) -> None:
     delete = actions.add_parser(
         "delete",
         help="for good",
-        description=f"Deletes messages. {NOTE}",
+        description=f"Deletes messages for good.\n{NOTE}",
         epilog="examples:\n  dispatcher timeline delete mails welcome-7 welcome-8\n"
         "  dispatcher timeline delete mails --state dead --to=-7d --dry-run\n"
-        "  dispatcher timeline dead mails --json | jq -r .id | "
-        "dispatcher timeline delete mails - --yes",
+        "  dispatcher timeline dead mails --json | jq -r .id |\n"
+        "    dispatcher timeline delete mails - --yes",
     )
     add_topic(delete)
     add_selection(delete)
@@ -71,8 +71,8 @@ def add_commands(actions: Any) -> None:
     requeue = actions.add_parser(
         "requeue",
         help="let dead messages live again",
-        description="Puts dead messages back onto the timeline, with all their attempts, now or "
-        f"later: all of them,\nor some. {NOTE}",
+        description="Puts dead messages back onto the timeline, with all their attempts: all of "
+        f"them, or some.\n{NOTE}",
         epilog="examples:\n  dispatcher timeline requeue mails --dry-run\n"
         "  dispatcher timeline requeue mails --of-group signup --delay 1m --yes",
     )
@@ -153,7 +153,7 @@ def _carry_out(
         try:
             for page in chosen.pages(timeline, counts):
                 counts.update(_done(change, chosen, act, page))
-                options.interrupted = f"interrupted: {summed_up(counts)}\n"
+                options.interrupted = interrupted(counts)
                 progress.tell(counts.total())
         except TimelineUnavailableError as error:
             if not counts:

@@ -15,7 +15,7 @@ from dispatcher.cli.options import add_option, printable
 from dispatcher.cli.progress import Progress
 from dispatcher.cli.timelines.incoming import from_lines, message
 from dispatcher.cli.timelines.opening import add_json, add_topic, opened
-from dispatcher.cli.timelines.wording import summed_up, tally
+from dispatcher.cli.timelines.wording import interrupted, summed_up, tally
 from dispatcher.timeline import Duplicate, Invalid, Message, Outcome, Timeline
 from dispatcher.timeline import TimelineUnavailableError as Unavailable
 from dispatcher.timeline.errors import TimelineError
@@ -103,8 +103,9 @@ def _json(body: str) -> Any:
 def _create(options: argparse.Namespace, timeline: Timeline, given: Iterable[Numbered]) -> None:
     producer = timeline.producer(options.group)
     counts, told = Counter[str](), 0
-    with Progress("creating", None if not options.bodies else len(options.bodies)) as progress:
-        for some in _portions(given):
+    typed = not options.bodies and sys.stdin.isatty()
+    with Progress("creating", len(options.bodies) or None, typed=typed) as progress:
+        for some in _portions(given, 1 if typed else AT_ONCE):
             try:
                 done = [] if options.dry_run else _created(producer, some)
             except Unavailable as error:
@@ -121,14 +122,12 @@ def _create(options: argparse.Namespace, timeline: Timeline, given: Iterable[Num
             for line in _troubles(options, some, done)[: MOST_TOLD - told]:
                 sys.stderr.write(f"\r\x1b[K{line}\n" if sys.stderr.isatty() else f"{line}\n")
                 told += 1
-            options.interrupted = f"interrupted: {summed_up(counts)}\n"
+            options.interrupted = interrupted(counts)
             progress.tell(counts.total())
     _tell(options, counts)
 
 
-def _portions(given: Iterable[Numbered]) -> Iterator[list[Numbered]]:
-    """Large ones; one by one as somebody types them."""
-    at_once = 1 if sys.stdin.isatty() else AT_ONCE
+def _portions(given: Iterable[Numbered], at_once: int) -> Iterator[list[Numbered]]:
     rest = iter(given)
     while some := list(itertools.islice(rest, at_once)):
         yield some

@@ -98,12 +98,12 @@ def page(
 ) -> Page:
     """A bar for each step; what is before and after them only as a number."""
     most = max((number for _, number in steps), default=0)
-    numbers = [f"{number:,}" for number in (before, after, *(number for _, number in steps))]
-    room = max(10, width - len(shown(EARLIEST)) - max(map(len, numbers)) - 4)
+    numbers = [before, after, *(number for _, number in steps)]
+    wide = max(len("number"), *(len(f"{number:,}") for number in numbers))
+    room = max(10, width - len(shown(EARLIEST)) - wide - 4)
     rows = [Row(("before", f"{before:,}", ""))] if before else []
     rows += [
         Row((shown(at), f"{number:,}", bar(number, most, room, fine=fine))) for at, number in steps
     ]
     rows += [Row(("after", f"{after:,}", ""))] if after else []
-    total = before + after + sum(number for _, number in steps)
-    return Page(("from", ">number", ""), rows, (title, ""), ("", f"{total:,} altogether"))
+    return Page(("from", ">number", ""), rows, (title, ""), ("", f"{sum(numbers):,} altogether"))

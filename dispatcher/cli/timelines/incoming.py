@@ -41,7 +41,7 @@ def from_lines(
 
 def _from_line(line: str, at: When | None, delay: float | None) -> Message:
     try:
-        given = json.loads(line)
+        given = json.loads(line.strip())
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
     if not isinstance(given, dict):

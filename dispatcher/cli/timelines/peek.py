@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dispatcher.cli.moments import TIMES, shown, when_of
@@ -18,11 +18,12 @@ from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.operator import LIVING
 from dispatcher.timeline.peeking import MOST
 
-COLUMNS = ("id", "group", "state", "", "time", ">attempts", "body")
-
 STATES = tuple(state.value for state in (*LIVING, Status.DEAD))
 
 LIMIT = 20
+LONGEST_REASON = 40
+"""Letters of why a message is dead that a table shows; --json shows all."""
+
 NARROW = 20
 """How much of a body is shown at least."""
 
@@ -128,25 +129,27 @@ def _tell(
 
 
 def page(seen: Sequence[Snapshot], now: float, width: int) -> Page:
-    """A row for each message; bodies are cropped to what is left of `width`."""
-    rows = [
-        [
-            printable(it.id),
-            printable(it.group),
-            it.status.value,
-            time_of(it, now),
-            shown(it.time),
-            f"{it.attempts:,}",
-        ]
-        for it in seen
-    ]
-    titles = [title.removeprefix(">") for title in COLUMNS[:-1]]
-    taken = sum(max(map(len, column)) + 2 for column in zip(titles, *rows, strict=True))
-    room = max(NARROW, width - taken)
-    return Page(
-        COLUMNS,
-        [
-            Row((*row, cropped(body_text(it), room)), marked=it.status is Status.LOST)
-            for row, it in zip(rows, seen, strict=True)
-        ],
-    )
+    """A row for each message. Where `width` is not enough, what matters least is left out, and
+    bodies are cropped."""
+    table: dict[str, list[str]] = {
+        "id": [printable(it.id) for it in seen],
+        "group": [printable(it.group) for it in seen],
+        "state": [it.status.value for it in seen],
+        "": [time_of(it, now) for it in seen],
+        "time": [shown(it.time) for it in seen],
+        ">attempts": [f"{it.attempts:,}" for it in seen],
+    }
+    if any(it.reason for it in seen):
+        table["reason"] = [cropped(printable(it.reason), LONGEST_REASON) for it in seen]
+    for title in ("time", ">attempts", "group", "state"):
+        if _taken(table) + NARROW > width:
+            del table[title]
+    room = max(NARROW, width - _taken(table))
+    table["body"] = [cropped(body_text(it), room) for it in seen]
+    rows = zip(*table.values(), strict=True)
+    lost = [it.status is Status.LOST for it in seen]
+    return Page(list(table), [Row(row, one) for row, one in zip(rows, lost, strict=True)])
+
+
+def _taken(table: Mapping[str, Sequence[str]]) -> int:
+    return sum(max(len(title), *map(len, cells)) + 2 for title, cells in table.items())

@@ -66,6 +66,15 @@ def summed_up(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number:,} {word}" for word, number in counts.items()) or "nothing to do"
 
 
+def interrupted(counts: Mapping[str, int]) -> str:
+    """What to say where somebody interrupts: the step it was in may have been done too.
+
+    >>> interrupted({"deleted": 1_500})
+    'interrupted: 1,500 deleted, and perhaps a few more\\n'
+    """
+    return f"interrupted: {summed_up(counts)}, and perhaps a few more\n"
+
+
 def messages(number: int) -> str:
     """How many.
 
@@ -112,5 +121,6 @@ def as_json(snapshot: Snapshot) -> dict[str, Any]:
         "time": snapshot.time,
         "attempts": snapshot.attempts,
         "version": snapshot.version,
+        **({"reason": snapshot.reason} if snapshot.reason else {}),
         **body,
     }

@@ -36,7 +36,7 @@ def cells(holders: Sequence[str], width: int, rows: int = ROWS) -> tuple[str, in
     and that number.
 
     >>> cells("AAB.", 10), cells("AAB....B", 2, rows=2)
-    (('AAB.', 1), ('AB..', 2))
+    (('AAB.', 1), ('AB.B', 2))
     """
     each = max(1, math.ceil(len(holders) / (width * rows)))
     groups = [holders[at : at + each] for at in range(0, len(holders), each)]

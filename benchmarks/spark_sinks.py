@@ -1,0 +1,163 @@
+"""SubjectSink, against the same rows shuffled, sorted and handed to the same function by hand."""
+
+from __future__ import annotations
+
+import functools
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession, functions
+
+from benchmarks.figures import Figure
+from dispatcher.spark import LimiterConfig, SubjectSink
+from limiters.embedded import EmbeddedRedis
+from limiters.verifier import verify
+
+ROWS, SUBJECTS = 1_000_000, 5_000
+ROUNDS = 5
+CAPACITY = 20_000.0
+BACKLOG_SECONDS = 15
+
+
+def run() -> Iterator[Figure]:
+    """Rows a second beside the reference, the use of a limit, an empty micro-batch."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    try:
+        with EmbeddedRedis() as server:
+            yield from _throughput(spark, server.url)
+            yield from _limited(spark, server.url)
+            yield _empty(spark, server.url)
+    finally:
+        spark.stop()
+
+
+def take_nothing(rows: Any) -> None:
+    """The handler of all that is measured here."""
+
+
+def _throughput(spark: SparkSession, url: str) -> Iterator[Figure]:
+    rows = _rows(spark).repartition(2).cache()
+    rows.count()
+    seconds: dict[str, list[float]] = {}
+    for turn in range(ROUNDS + 1):  # the first one starts workers
+        began = time.perf_counter()
+        _by_hand(rows)
+        seconds.setdefault("by hand", []).append(time.perf_counter() - began)
+        for form in ("tuple", "row", "dict", "arrow"):
+            sink = _sink(url, query=f"{form} {turn}", rows=form)
+            began = time.perf_counter()
+            sink(rows, 0)
+            seconds.setdefault(form, []).append(time.perf_counter() - began)
+    rows.unpersist()
+    hand = seconds.pop("by hand")[1:]
+    for form, taken in seconds.items():
+        ratio = statistics.median(one / other for one, other in zip(hand, taken[1:], strict=True))
+        yield Figure(
+            f"SubjectSink, rows as {form}",
+            ratio,
+            "x by hand",
+            at_least=0.8 if form == "arrow" else 0.5,
+            note=f"{ROWS / statistics.median(taken[1:]):,.0f} rows/s",
+        )
+
+
+def _rows(spark: SparkSession) -> DataFrame:
+    number = functions.col("id")
+    return spark.range(ROWS).select(
+        (number % SUBJECTS).cast("string").alias("subject"),
+        (number % 17).alias("metric"),
+        functions.timestamp_micros(1_700_000_000_000_000 + number * 1000).alias("at"),
+        functions.rand(1).alias("value"),
+    )
+
+
+def _by_hand(rows: DataFrame) -> None:
+    ordered = rows.repartition(2, "subject").sortWithinPartitions("subject", "at")
+    ordered.mapInArrow(_tuples, "n long").collect()
+
+
+def _tuples(batches: Any) -> Any:
+    """What a user would write: a loop over tuples, a call for each subject."""
+    import pyarrow as pa
+
+    count, subject = 0, None
+    together: list[Any] = []
+    for batch in batches:
+        for row in zip(*batch.to_pydict().values(), strict=True):
+            if row[0] != subject or len(together) == 500:
+                take_nothing(together)
+                together, subject = [], row[0]
+            together.append(row)
+            count += 1
+    take_nothing(together)
+    yield pa.RecordBatch.from_pydict({"n": [count]})
+
+
+def _sink(url: str, **told: Any) -> SubjectSink:
+    told = {"handler": take_nothing, "redis": url, **told}
+    return SubjectSink(subject="subject", time="at", partitions=2, **told)
+
+
+def note(rows: list[Any], *, place: str) -> None:
+    """Notes when it began, and how many rows it was given."""
+    line = b"%r %d\n" % (time.monotonic(), len(rows))
+    descriptor = os.open(f"{place}/{os.getpid()}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, line)
+    os.close(descriptor)
+
+
+def _limited(spark: SparkSession, url: str) -> Iterator[Figure]:
+    rows = _rows(spark).limit(int(CAPACITY) * BACKLOG_SECONDS)
+    with tempfile.TemporaryDirectory() as place:
+        sink = _sink(
+            url,
+            handler=functools.partial(note, place=place),
+            query="limited",
+            rows="tuple",
+            max_batch_size=100,
+            limiter=LimiterConfig(url=url, name="bench", shared_capacity=CAPACITY, factor=1_000),
+        )
+        sink(rows, 0)
+        log = [
+            (float(at), file.name, float(cost))
+            for file in Path(place).iterdir()
+            for at, cost in (line.split() for line in file.read_text().splitlines())
+        ]
+    # While both have a backlog: one may end a little before the other.
+    until = min(max(at for at, who, _ in log if who == name) for _, name, _ in log)
+    verdict = verify([one for one in log if one[0] <= until], CAPACITY)
+    yield Figure("used of the limit, two workers", verdict.used, "of the capacity", at_least=0.97)
+    yield Figure("windows over", verdict.over, f"of {verdict.windows:,}", at_most=0)
+
+
+def _empty(spark: SparkSession, url: str) -> Figure:
+    nothing = _rows(spark).repartition(2).where("metric > 99").cache()
+    nothing.count()
+    more = []
+    for turn in range(3 * ROUNDS):
+        began = time.perf_counter()
+        _by_hand(nothing)
+        between = time.perf_counter()
+        sink = _sink(url, query=f"empty {turn}")
+        sink(nothing, 0)
+        more.append((time.perf_counter() - between) - (between - began))
+    return Figure(
+        "an empty micro-batch beyond Spark's own time",
+        1000 * statistics.median(more),
+        "ms",
+        at_most=300,
+    )

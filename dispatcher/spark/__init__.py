@@ -1,0 +1,68 @@
+"""Spark: sinks for foreachBatch whose executors share one limit, and streams of batches."""
+
+try:
+    import pandas as _pandas
+    import pyarrow as _pyarrow
+    import pyspark as _pyspark
+except ImportError as error:
+    raise ImportError(
+        f"dispatcher.spark needs {error.name}: pip install 'batch-dispatcher[spark]'"
+    ) from error
+
+from dispatcher.spark.context import Context
+from dispatcher.spark.dead_letters import DeadLetterTable, DeadLetterTimeline
+from dispatcher.spark.dispatching import dispatch
+from dispatcher.spark.errors import (
+    BatchFailedError,
+    ChangedSinkError,
+    LedgerError,
+    MovedCheckpointError,
+    SparkSinkError,
+    SupersededError,
+    UnusableRowsError,
+)
+from dispatcher.spark.event_time import event_time_batches
+from dispatcher.spark.event_time_sink import EventTimeSink
+from dispatcher.spark.hold_back import hold_back
+from dispatcher.spark.holding import LATE_COLUMN
+from dispatcher.spark.micro_batch import MicroBatch
+from dispatcher.spark.rules import ByEventTime
+from dispatcher.spark.saved_state import flush_held_rows, flush_open_batches
+from dispatcher.spark.subject_sink import SubjectSink
+from limiters import LimiterConfig
+
+del _pandas, _pyarrow, _pyspark
+
+__all__ = [
+    "LATE_COLUMN",
+    "BatchFailedError",
+    "ByEventTime",
+    "ChangedSinkError",
+    "Context",
+    "DeadLetterTable",
+    "DeadLetterTimeline",
+    "DispatcherDataSource",
+    "EventTimeSink",
+    "LedgerError",
+    "LimiterConfig",
+    "MicroBatch",
+    "MovedCheckpointError",
+    "SparkSinkError",
+    "SubjectSink",
+    "SupersededError",
+    "UnusableRowsError",
+    "dispatch",
+    "event_time_batches",
+    "flush_held_rows",
+    "flush_open_batches",
+    "hold_back",
+]
+
+
+def __getattr__(name: str) -> object:
+    # Not every Spark has what it is made of.
+    if name == "DispatcherDataSource":
+        from dispatcher.spark.data_source import DispatcherDataSource
+
+        return DispatcherDataSource
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,239 @@
+"""Who may send for a query: its runs claim micro-batches, and the tasks of the last claim send."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from dispatcher.spark.errors import (
+    ChangedSinkError,
+    LedgerError,
+    MovedCheckpointError,
+    SupersededError,
+)
+from limiters.leases.address import checked, without_secrets
+from limiters.leases.connection import Connection
+from limiters.leases.faults import in_words
+from limiters.leases.script import Script, from_files
+
+COMMANDS = (
+    "+evalsha +eval +hget +hincrby +hincrbyfloat +hmget +hset +pexpire +sadd +set +smembers +time "
+    "+zadd +zrangebyscore +zrem +zremrangebyscore +zscore"
+)
+"""What a user of Redis must be allowed to do."""
+
+FORMAT = "v1"
+TIMEOUT = 1.0
+"""How many seconds each step of a call may take."""
+AGAIN = 0.25
+"""After how many seconds a call is sent again that had no answer."""
+STREAM_MS = 90 * 86_400_000
+"""For how long it is remembered how far a checkpoint is, from its last micro-batch on."""
+
+
+def _script(name: str) -> Script:
+    return from_files(Path(__file__).parent / "lua", "fence", name)
+
+
+CLAIM, JOIN, ACKNOWLEDGE, WAIT, FINISH, LEAVE = map(
+    _script, ("claim", "join", "acknowledge", "wait", "finish", "leave")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a query's ledger is. Plain values, that travel to the executors."""
+
+    url: str
+    prefix: str
+    query: str
+    checkpoint: str = ""
+    """The id that Spark keeps in the checkpoint; empty where it does not tell."""
+
+    def key(self, *parts: str) -> str:
+        """A key of this query.
+
+        >>> Place("redis://db", "dispatcher", "orders {eu}").key("fence")
+        'dispatcher:spark:v1:{orders%20%7Beu%7D}:fence'
+        """
+        return ":".join((f"{self.prefix}:spark:{FORMAT}:{{{quote(self.query, safe='')}}}", *parts))
+
+    @property
+    def where(self) -> str:
+        """The Redis, for people."""
+        return without_secrets(checked(self.url))
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One micro-batch, claimed by one run. Plain values, that travel to the executors."""
+
+    place: Place
+    batch: int
+    epoch: str
+    generation: str
+    turn: int
+    lease: float
+    """For how many seconds a task may send, unless it says that it still does."""
+    remember: float
+
+    def sequences(self, turns_ago: int = 0) -> str:
+        """The key of what is remembered of the sequences."""
+        turn = str(self.turn - turns_ago)
+        return self.place.key("sequences", self.place.checkpoint, self.generation, turn)
+
+
+class Redis:
+    """The Redis that keeps ledgers. Thread-safe."""
+
+    def __init__(self, place: Place, patience: float) -> None:
+        self._place = place
+        self._patience = patience
+        self.connection = Connection(place.url, TIMEOUT)
+
+    def ask(self, script: Script, keys: list[str], *arguments: Any) -> list[Any]:
+        """What `script` says; sent again until there is an answer. LedgerError, in words, if
+        there is none for as long as we have patience."""
+        said = self.persistently(lambda: self.connection.run(script, keys, arguments))
+        return [one.decode() if isinstance(one, bytes) else one for one in said]
+
+    def persistently(self, call: Any) -> Any:
+        """What `call` returns, once it does not fail."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                return call()
+            except Exception as error:  # not all that a client raises is a RedisError
+                if time.monotonic() + AGAIN >= deadline or not _may_pass(error):
+                    raise self._explained(error) from error
+            time.sleep(AGAIN)
+
+    def introduce(self, place: Place) -> None:
+        """Notes that there is such a query, and that the checkpoint is its own.
+        MovedCheckpointError if that belongs to another one."""
+        client = self.connection.client()
+        self.persistently(
+            lambda: client.sadd(f"{place.prefix}:spark:{FORMAT}:queries", place.query)
+        )
+        if not place.checkpoint:
+            return
+        key = f"{place.prefix}:spark:{FORMAT}:checkpoint:{place.checkpoint}"
+        owner = self.persistently(
+            lambda: client.set(key, place.query, nx=True, get=True, px=STREAM_MS)
+        )
+        if owner is not None and owner.decode() != place.query:
+            raise MovedCheckpointError(
+                f"the checkpoint of query {place.query!r} belongs to the sink of query "
+                f"{owner.decode()!r}: what was sent from it would be sent again. Give the sink "
+                "that query name, or this query a checkpoint of its own"
+            )
+
+    def close(self) -> None:
+        """Closes its connections."""
+        self.connection.close()
+
+    def _explained(self, error: Exception) -> LedgerError:
+        key = f"{self._place.prefix}:spark:v1:{{{self._place.query}}}"
+        said = in_words(error, self._place.where, key.replace(":spark:", ":"), COMMANDS)
+        return LedgerError(
+            f"what query {self._place.query!r} has sent cannot be looked up or written down: {said}"
+        )
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether it is worth asking again: the server is away or starts, and does not refuse."""
+    import redis
+
+    refusals = (redis.AuthenticationError, redis.exceptions.NoPermissionError)
+    if isinstance(error, refusals):
+        return False
+    passing = (redis.ConnectionError, redis.TimeoutError, redis.exceptions.ReadOnlyError, OSError)
+    return isinstance(error, passing) or "LOADING" in str(error)
+
+
+@dataclass
+class Run:
+    """One run of a query, as its driver sees it: it claims one micro-batch after the other."""
+
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    epoch: str = "0"
+    """Of its last claim."""
+
+    def claim(
+        self,
+        redis: Redis,
+        place: Place,
+        batch: int,
+        *,
+        signature: str,
+        lease: float,
+        remember: float,
+    ) -> Claim:
+        """Claims `batch`, and waits until nobody else may send for the query."""
+        keys = [place.key("fence"), place.key("senders"), place.key("stream", place.checkpoint)]
+        status, *said = redis.ask(
+            CLAIM,
+            keys,
+            uuid.uuid4().hex,
+            self.token,
+            self.epoch,
+            place.checkpoint,
+            batch,
+            signature,
+            f"{socket.gethostname()}:{os.getpid()}",
+            round(remember * 1000),
+            max(STREAM_MS, round(remember * 2000)),
+        )
+        if status != "ok":
+            raise _refused(status, said, place, batch, signature)
+        epoch, generation, turn, wait_ms = said
+        self.epoch = epoch
+        claim = Claim(place, batch, epoch, generation, int(turn), lease, remember)
+        while int(wait_ms) > 0:
+            # Most of them say soon that they have ended.
+            time.sleep(min(int(wait_ms) / 1000, 0.1))
+            status, *said = redis.ask(WAIT, keys[:2], epoch)
+            if status != "ok":
+                raise _refused("superseded", ["another run", "", 0], place, batch, signature)
+            (wait_ms,) = said
+        return claim
+
+
+def finish(redis: Redis, claim: Claim, sums: dict[str, float]) -> None:
+    """Notes that the micro-batch has ended, and what became of it."""
+    place = claim.place
+    keys = [place.key("fence"), place.key("stream", place.checkpoint), place.key("totals")]
+    told = [word for name, number in sums.items() for word in (name, repr(float(number)))]
+    redis.ask(FINISH, keys, claim.epoch, claim.batch, *told)
+
+
+def _refused(
+    status: str, said: list[Any], place: Place, batch: int, signature: str
+) -> SupersededError | ChangedSinkError:
+    query = place.query
+    if status == "changed":
+        return ChangedSinkError(
+            f"micro-batch {batch} of query {query!r} was begun by another sink ({said[0]}), and "
+            f"this one ({signature}) would cut it in another way, so that nobody knows what of it "
+            "was sent. Let the old sink finish it, or start with a new checkpoint"
+        )
+    if status == "behind":
+        return SupersededError(
+            f"micro-batch {batch} of query {query!r} is long over: its checkpoint is at "
+            f"{said[0]} elsewhere. Does the query run twice, or was its checkpoint restored?"
+        )
+    label, checkpoint, ago_ms = said
+    other = ""
+    if checkpoint and checkpoint != place.checkpoint:
+        other = f", with another checkpoint ({checkpoint})"
+    return SupersededError(
+        f"another run of query {query!r} has begun to send ({label}{other}, {int(ago_ms) / 1000:g} "
+        "s ago), so this one has stopped. If both are meant to run, give each sink a query name "
+        "of its own"
+    )

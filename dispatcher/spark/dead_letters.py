@@ -1,0 +1,129 @@
+"""Where batches go that failed for good, or must not be sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dispatcher.handler import check, load
+from dispatcher.spark.context import Context
+from dispatcher.spark.errors import SparkSinkError
+from limiters.leases.address import checked, without_secrets
+
+LARGEST_BODY = 250_000
+"""Of a message on a Timeline, in bytes."""
+
+
+class DeadLetters(Protocol):
+    """Takes what is not sent. Called from several threads at once."""
+
+    def __call__(self, rows: list[Any], context: Context) -> object:
+        """`rows`, each a dict, because of `context.reason`. When it returns they are safe."""
+        ...
+
+
+@dataclass(frozen=True)
+class DeadLetterTable:
+    """Writes each batch as a Parquet file into the folder `path`, which Spark reads as a table.
+
+    A path on a disk that all executors share, or a URI that pyarrow knows (s3://, gs://,
+    hdfs://, abfss://). A batch that is given up again replaces its file.
+
+    The columns are those of the rows, and `dead_reason`, `dead_query`, `dead_batch_id`.
+    """
+
+    path: str
+
+    def __call__(self, rows: list[Any], context: Context) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+        from pyarrow.fs import FileSystem
+
+        said = {
+            "dead_reason": context.reason,
+            "dead_query": context.query,
+            "dead_batch_id": context.batch_id,
+        }
+        table = pa.Table.from_pylist([{**row, **said} for row in rows])
+        if "://" in self.path:
+            system, folder = FileSystem.from_uri(self.path)
+        else:
+            system, folder = FileSystem.from_uri(f"file://{self.path}")
+        system.create_dir(folder, recursive=True)
+        # A name that begins with a dot is not read: half a file never is.
+        half = f"{folder}/.{context.key}.parquet"
+        pq.write_table(table, half, filesystem=system)
+        system.move(half, f"{folder}/{context.key}.parquet")
+
+
+@dataclass(frozen=True, repr=False)
+class DeadLetterTimeline:
+    """Creates a message for each batch on `topic` of a Timeline in the Redis at `url`, for a
+    worker to take, or several if it is large: JSON with reason, query, batch_id, subject and
+    rows. What JSON does not know is written as a text. A batch that is given up again is the
+    same message.
+    """
+
+    url: str
+    topic: str
+    prefix: str = "dispatcher"
+
+    def __call__(self, rows: list[Any], context: Context) -> None:
+        from dispatcher.timeline import Duplicate, Message, Timeline
+
+        said = {
+            "reason": context.reason,
+            "query": context.query,
+            "batch_id": context.batch_id,
+            "subject": context.subject,
+        }
+        with closing(Timeline(self.url, self.topic, prefix=self.prefix)) as timeline:
+            told = timeline.producer("dead-letters").create(
+                [
+                    Message(body, id=f"{context.key}-{number}")
+                    for number, body in enumerate(_bodies(rows, said))
+                ]
+            )
+        for outcome in told:
+            if not (outcome.ok or isinstance(outcome, Duplicate)):
+                raise SparkSinkError(f"a dead letter was not taken by {self}: {outcome}")
+
+    def __repr__(self) -> str:
+        return f"DeadLetterTimeline({without_secrets(checked(self.url))!r}, {self.topic!r})"
+
+
+def _bodies(rows: list[Any], said: dict[str, Any]) -> Iterator[Any]:
+    """What is said of the rows, in as many messages as are needed."""
+    text = json.dumps({**said, "rows": rows}, default=str)
+    if len(rows) > 1 and len(text.encode()) > LARGEST_BODY:
+        half = len(rows) // 2
+        yield from _bodies(rows[:half], said)
+        yield from _bodies(rows[half:], said)
+    else:
+        yield json.loads(text)
+
+
+def checked_target(target: object) -> None:
+    """Refuses what cannot be a target."""
+    if target is None or isinstance(target, (DeadLetterTable, DeadLetterTimeline)):
+        return
+    try:
+        check(target)
+    except ValueError:
+        raise ValueError(
+            "dead_letters must be a callable, 'module:function', a DeadLetterTable(path) or a "
+            f"DeadLetterTimeline(url, topic), not {target!r}"
+        ) from None
+
+
+def target_of(target: Any) -> Callable[[list[Any], Context], object]:
+    """The function that takes what is not sent."""
+    if isinstance(target, (DeadLetterTable, DeadLetterTimeline)):
+        return target
+    handler = load(target)
+    if handler.takes_context:
+        return handler.function
+    return lambda rows, context: handler.function(rows)

@@ -1,0 +1,209 @@
+"""How one batch is delivered: to the handler or to dead letters, and then acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from dispatcher.handler import load
+from dispatcher.operation import Operation
+from dispatcher.outcomes import Reject, Retry, Throttled
+from dispatcher.retry import RetryPolicy
+from dispatcher.spark.context import Context, key_of
+from dispatcher.spark.cutting import Unit
+from dispatcher.spark.dead_letters import target_of
+from dispatcher.spark.errors import BatchFailedError, SparkSinkError
+from dispatcher.spark.ledger import Time
+from dispatcher.spark.row_formats import Format
+from dispatcher.spark.sender import Sender
+from dispatcher.spark.sending import Sending
+from dispatcher.spark.sums import Sums
+from dispatcher.watcher import Watcher
+
+
+@dataclass(frozen=True)
+class MicroBatchId:
+    """Which micro-batch it is."""
+
+    query: str
+    batch: int
+    checkpoint: str
+    time_kind: str
+    """Of the time column: timestamp, timestamp_ntz, date or number."""
+
+
+class Delivery:
+    """The callbacks of a task's Batcher. Each operation is one Unit.
+
+    Of a sequence, none begins unless the one before it was acknowledged: what is remembered is
+    how many of a sequence's rows were, so that none may be left out in between.
+    """
+
+    def __init__(self, sending: Sending, of: MicroBatchId, rows: Format, sums: Sums) -> None:
+        self._handler = load(sending.handler)  # before anything is sent, and without any row
+        self.dead_letters = target_of(sending.dead_letters) if sending.dead_letters else None
+        self._policy = RetryPolicy.of(sending.retry, sending.max_attempts)
+        self._of = of
+        self._format = rows
+        self._sums = sums
+        self.sender: Sender | None = None
+        self.failed: BaseException | None = None
+        """Why the task fails."""
+
+    def watcher(self, sending: Sending) -> Watcher:
+        """Whose callbacks these are."""
+        return Watcher(
+            self._send_async if self._handler.is_async else self._send,
+            retry=sending.retry,
+            max_attempts=sending.max_attempts,
+            on_failure=self._give_up,
+        )
+
+    def check(self) -> None:
+        """Raises if nothing more is to be sent."""
+        if self.failed is not None:
+            raise self.failed
+        if self.sender is not None:
+            self.sender.may_begin()
+
+    def _send(self, operations: list[Operation]) -> None:
+        (operation,) = operations
+        unit: Unit = operation.payload
+        if not unit.sent:
+            self._check_turn(unit)
+            if self.sender is not None:
+                self.sender.wait_for_leave()
+            self._begins(unit, operation)
+            if not unit.refused:
+                try:
+                    self._handler.bound(self._context(unit, operation.attempt))(unit.rows)
+                except Exception as error:
+                    self._judge(unit, operation.attempt, error)
+            if unit.refused:
+                self._bury(unit)
+            unit.sent = True
+        if (written := self._acknowledged(unit)) is not None:
+            written.result()
+        self._ended(unit)
+
+    async def _send_async(self, operations: list[Operation]) -> None:
+        (operation,) = operations
+        unit: Unit = operation.payload
+        if not unit.sent:
+            self._check_turn(unit)
+            if self.sender is not None and not self.sender.may_begin():
+                await asyncio.to_thread(self.sender.wait_for_leave)
+            self._begins(unit, operation)
+            if not unit.refused:
+                try:
+                    await self._handler.bound(self._context(unit, operation.attempt))(unit.rows)
+                except Exception as error:
+                    self._judge(unit, operation.attempt, error)
+            if unit.refused:
+                await asyncio.to_thread(self._bury, unit)
+            unit.sent = True
+        if (written := self._acknowledged(unit)) is not None:
+            await asyncio.wrap_future(written)
+        self._ended(unit)
+
+    def _check_turn(self, unit: Unit) -> None:
+        self.check()
+        if unit.previous is not None:
+            if not unit.previous.acknowledged:
+                raise BatchFailedError(f"{self.told(unit)} waits for one that has failed")
+            unit.previous = None
+
+    def _begins(self, unit: Unit, operation: Operation) -> None:
+        now = time.monotonic()
+        if operation.attempt > 1:
+            self._sums.add(retries=1, cost=unit.cost)
+            return
+        unit.begun_at = now
+        waited = now - unit.waiting_since
+        self._sums.add(waited=waited, longest_wait=waited, cost=unit.cost)
+
+    def _judge(self, unit: Unit, attempt: int, error: Exception) -> None:
+        """Raises `error`, for the Batcher to try again or to give up; but what is given up and
+        has a target for dead letters goes there now, before anything later of its sequence."""
+        if isinstance(error, Throttled):
+            self._sums.add(throttled=1)
+        policy, elapsed = self._policy, time.monotonic() - unit.begun_at
+        if isinstance(error, (Retry, Throttled)):
+            given_up = not policy.may_repeat(attempt)
+        else:
+            given_up = isinstance(error, Reject) or policy.delay(attempt, elapsed, error) is None
+        if not given_up:
+            raise error
+        if self.dead_letters is None:
+            # Noted here, before the Batcher raises what comes after it.
+            self._fail(unit, attempt, error)
+            raise error
+        unit.refused = f"{type(error).__name__}: {error}"
+
+    def _acknowledged(self, unit: Unit) -> Future[None] | None:
+        if self.sender is None:
+            return None
+        return self.sender.acknowledge(unit.sequence, unit.entry)
+
+    def _ended(self, unit: Unit) -> None:
+        unit.acknowledged = True
+        late = unit.size * unit.late
+        if unit.refused:
+            self._sums.add(rejected_rows=unit.size, late_rows=late)
+        else:
+            self._sums.add(batches=1, sent_rows=unit.size, late_rows=late)
+
+    def _bury(self, unit: Unit) -> None:
+        assert self.dead_letters is not None
+        self.dead_letters(self._format.dicts(unit.rows), self._context(unit, 0, unit.refused))
+
+    def _give_up(self, operations: list[Operation], error: BaseException) -> None:
+        """What failed for good, and has nowhere to go: the task fails."""
+        (operation,) = operations
+        self._fail(operation.payload, operation.attempt, error)
+
+    def _fail(self, unit: Unit, attempts: int, error: BaseException) -> None:
+        if self.failed is not None:
+            return
+        if isinstance(error, SparkSinkError):
+            self.failed = error
+            return
+        self.failed = BatchFailedError(
+            f"{self.told(unit)} failed for good after {attempts} attempts: {error!r}"
+        )
+        self.failed.__cause__ = error
+
+    def _context(self, unit: Unit, attempt: int, reason: str = "") -> Context:
+        of = self._of
+        facts = (unit.sequence, unit.first, unit.last, unit.start, unit.size)
+        return Context(
+            of.query,
+            of.batch,
+            unit.subject,
+            _instant(unit.first, of.time_kind),
+            _instant(unit.last, of.time_kind),
+            key_of(of.query, of.checkpoint, of.batch, *facts),
+            attempt,
+            unit.late,
+            reason,
+        )
+
+    def told(self, unit: Unit) -> str:
+        return (
+            f"a batch of {unit.size} rows of subject {unit.subject!r} in micro-batch "
+            f"{self._of.batch} of query {self._of.query!r}"
+        )
+
+
+def _instant(time: Time | None, kind: str) -> Any:
+    """A time as users know it."""
+    if time is None or kind == "number":
+        return time
+    if kind == "date":
+        return date(1970, 1, 1) + timedelta(days=time)
+    zone = UTC if kind == "timestamp" else None
+    return datetime(1970, 1, 1, tzinfo=zone) + timedelta(microseconds=time)

@@ -1,0 +1,36 @@
+"""What can go wrong with a sink; each error says what to do."""
+
+from __future__ import annotations
+
+from dispatcher.errors import DispatcherError
+
+
+class SparkSinkError(DispatcherError):
+    """Something about a Spark sink."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+
+
+class SupersededError(SparkSinkError):
+    """Another run sends for this query by now: this one must not."""
+
+
+class LedgerError(SparkSinkError):
+    """The Redis that remembers what was acknowledged gave no answer, or refused."""
+
+
+class ChangedSinkError(SparkSinkError):
+    """A micro-batch was begun by a sink that cuts it in another way."""
+
+
+class MovedCheckpointError(SparkSinkError):
+    """A checkpoint was begun by the sink of another query."""
+
+
+class UnusableRowsError(SparkSinkError):
+    """Rows have no subject or no time, and nobody said what becomes of such rows."""
+
+
+class BatchFailedError(SparkSinkError):
+    """A batch failed for good, and there is no target for dead letters."""

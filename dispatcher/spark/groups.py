@@ -1,0 +1,153 @@
+"""From the record batches of a task, sorted by sequence and time, to the rows of each sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dispatcher.spark.row_formats import Format
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns that are looked at."""
+
+    sequence: str | None
+    """Whose rows go one after the other; None: all rows of the task are one sequence."""
+    time: str | None
+    end: str | None = None
+    """Of a row that stands for a span of time."""
+    subject: str | None = None
+    """Of a lane's rows."""
+    cost: str | None = None
+    messages: str | None = None
+    """What the handler is given of a row, if not the row."""
+    added: tuple[str, ...] = ()
+    """Those that were only added to be looked at: a handler never sees them."""
+
+
+@dataclass(slots=True)
+class Group:
+    """All rows of one sequence in a task, in order."""
+
+    sequence: Any
+    parts: list[Any] = field(default_factory=list)
+    times: list[np.ndarray[Any, Any]] = field(default_factory=list)
+    ends: list[np.ndarray[Any, Any]] = field(default_factory=list)
+    costs: list[np.ndarray[Any, Any]] = field(default_factory=list)
+    subjects: list[Any] = field(default_factory=list)
+    size: int = 0
+    without_time: int = 0
+    """How many have none; they come first."""
+
+
+def groups_of(
+    batches: Iterable[pa.RecordBatch], columns: Columns, rows: Format, *, in_order: bool
+) -> Iterator[list[Group]]:
+    """The groups that are complete, after each record batch. With `in_order` a group may go on
+    in the next one; else each record batch is a group."""
+    last: Group | None = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        read = _Read.of(batch, columns, rows)
+        complete: list[Group] = []
+        for sequence, start, end in read.runs:
+            if last is None or last.sequence != sequence:
+                if last is not None:
+                    complete.append(last)
+                last = Group(sequence)
+            read.add(last, start, end)
+        if not in_order and last is not None:
+            complete.append(last)
+            last = None
+        yield complete
+    if last is not None:
+        yield [last]
+
+
+@dataclass(slots=True)
+class _Read:
+    """A record batch, its columns read."""
+
+    format: Format
+    rows: Any
+    runs: list[tuple[Any, int, int]]
+    times: np.ndarray[Any, Any] | None
+    ends: np.ndarray[Any, Any] | None
+    timeless: np.ndarray[Any, Any] | None
+    costs: np.ndarray[Any, Any] | None
+    subjects: list[Any] | None
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch, columns: Columns, rows: Format) -> _Read:
+        times = ends = timeless = costs = subjects = None
+        runs = [(None, 0, batch.num_rows)]
+        if columns.sequence is not None:
+            runs = _runs(batch.column(columns.sequence))
+        if columns.time is not None:
+            column = batch.column(columns.time)
+            times = _numbers(column)
+            timeless = (
+                column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+            )
+        if columns.end is not None:
+            ends = _numbers(batch.column(columns.end))
+        if columns.subject is not None:
+            subjects = batch.column(columns.subject).to_pylist()
+        if columns.cost is not None:
+            costs = batch.column(columns.cost).to_numpy(zero_copy_only=False)
+        if columns.added:
+            batch = batch.select([n for n in batch.schema.names if n not in columns.added])
+        return cls(rows, rows.read(batch), runs, times, ends, timeless, costs, subjects)
+
+    def add(self, group: Group, start: int, end: int) -> None:
+        group.parts.append(self.format.part(self.rows, start, end))
+        group.size += end - start
+        if self.times is not None:
+            group.times.append(self.times[start:end])
+        if self.ends is not None:
+            group.ends.append(self.ends[start:end])
+        if self.timeless is not None:
+            group.without_time += int(self.timeless[start:end].sum())
+        if self.costs is not None:
+            group.costs.append(self.costs[start:end])
+        if self.subjects is not None:
+            group.subjects += self.subjects[start:end]
+
+
+def _runs(column: pa.Array) -> list[tuple[Any, int, int]]:
+    """Each value of a sorted column, and where it begins and ends."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    length = len(column)
+    changes = pc.not_equal(column.slice(1), column.slice(0, length - 1))
+    if column.null_count:
+        absent = column.is_null()
+        turns = pc.not_equal(absent.slice(1), absent.slice(0, length - 1))
+        changes = pc.or_(changes.fill_null(False), turns)
+    starts = np.concatenate(([0], np.flatnonzero(changes.to_numpy(zero_copy_only=False)) + 1))
+    values = column.take(pa.array(starts, pa.int64())).to_pylist()
+    return list(zip(values, starts.tolist(), [*starts[1:].tolist(), length], strict=True))
+
+
+def _numbers(column: pa.Array) -> np.ndarray[Any, Any]:
+    """Times as numbers; where there is none, any number."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_floating(kind):
+        column = column.cast(pa.float64())
+    elif pa.types.is_date32(kind):
+        column = column.cast(pa.int32()).cast(pa.int64())
+    else:
+        column = column.cast(pa.int64())
+    numbers: np.ndarray[Any, Any] = column.fill_null(0).to_numpy(zero_copy_only=False)
+    return numbers

@@ -1,0 +1,18 @@
+-- Writes down what was acknowledged, if whoever says so may still send; and prolongs that. It
+-- comes after fence.lua.
+--
+-- KEYS   fence, senders, sequences
+-- ARGV   epoch, slot, id, lease_ms, keep_ms, then sequence, what is to be remembered of it, ...
+-- Reply  "ok"; "superseded": it was written, and nothing more is to be sent; "lost": it was not
+
+local fence, senders, sequences = KEYS[1], KEYS[2], KEYS[3]
+local epoch = ARGV[1]
+local member = epoch .. '|' .. ARGV[2] .. '|' .. ARGV[3]
+local till = redis.call('ZSCORE', senders, member)
+if not till or tonumber(till) <= now then
+  return { 'lost' }
+end
+redis.call('ZADD', senders, now + ARGV[4], member)
+redis.call('HSET', sequences, unpack(ARGV, 6))
+redis.call('PEXPIRE', sequences, ARGV[5])
+return { redis.call('HGET', fence, 'epoch') == epoch and 'ok' or 'superseded' }

@@ -1,0 +1,54 @@
+-- Claims a micro-batch for a run. It comes after fence.lua.
+--
+-- KEYS   fence, senders, stream
+-- ARGV   claim, token, epoch (the one this run claimed last, or 0), checkpoint, batch, signature,
+--        label, remember_ms, stream_ms (how long the stream is remembered)
+-- Reply  "ok", epoch, generation, turn, wait_ms (how long others may still send)
+--        "superseded", label, checkpoint, ago_ms: another run has claimed since
+--        "behind", batch: the stream is further than that already
+--        "changed", signature: the batch was begun by something that cuts it in another way
+
+local fence, senders, stream = KEYS[1], KEYS[2], KEYS[3]
+local claim, token, known, checkpoint = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local batch, signature = tonumber(ARGV[5]), ARGV[6]
+
+local function others_left(epoch)
+  return longest(senders, function(of) return of ~= epoch end)
+end
+
+local stored = redis.call('HMGET', fence, 'epoch', 'claim', 'label', 'checkpoint', 'seen_ms')
+local at = redis.call('HMGET', stream, 'batch', 'finished', 'signature', 'generation', 'turn',
+  'turned_ms')
+if stored[2] == claim then
+  return { 'ok', stored[1], at[4], at[5], others_left(stored[1]) }
+end
+if known ~= '0' and stored[1] ~= known then
+  if not stored[1] then
+    known = '0'
+  else
+    return { 'superseded', stored[3], stored[4], now - tonumber(stored[5]) }
+  end
+end
+
+local generation, turn, turned = at[4] or '1', tonumber(at[5] or 0), tonumber(at[6] or now)
+if at[1] and batch < tonumber(at[1]) then
+  if checkpoint ~= '' then
+    return { 'behind', at[1] }
+  end
+  -- Batches are numbered from 0 in each checkpoint: this is another one.
+  generation = tostring(generation + 1)
+elseif at[1] and batch == tonumber(at[1]) and at[2] ~= at[1] and at[3] ~= signature then
+  return { 'changed', at[3] }
+end
+if now - turned >= tonumber(ARGV[8]) then
+  turn, turned = turn + 1, now
+end
+
+local epoch = tostring(redis.call('HINCRBY', fence, 'epoch', 1))
+redis.call('HSET', fence, 'claim', claim, 'token', token, 'label', ARGV[7], 'checkpoint',
+  checkpoint, 'seen_ms', now)
+redis.call('HSET', stream, 'batch', batch, 'signature', signature, 'generation', generation,
+  'turn', turn, 'turned_ms', turned)
+redis.call('PEXPIRE', stream, ARGV[9])
+redis.call('ZREMRANGEBYSCORE', senders, '-inf', now)
+return { 'ok', epoch, generation, tostring(turn), others_left(epoch) }

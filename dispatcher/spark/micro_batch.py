@@ -1,0 +1,50 @@
+"""What became of a micro-batch, for the driver."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """One micro-batch that has ended. `query_id`, `run_id` and `batch_id` are those of Spark's
+    StreamingQueryProgress, empty where Spark does not tell them (Connect)."""
+
+    query: str
+    query_id: str
+    run_id: str
+    batch_id: int
+    rows: int
+    batches: int
+    """How many the handler took."""
+    sent_rows: int
+    replayed_rows: int
+    """Left out, since they were acknowledged before."""
+    late_rows: int
+    rejected_rows: int
+    """Given to dead letters."""
+    retries: int
+    throttled: int
+    cost: float
+    """Of all attempts."""
+    waited: float
+    """The seconds that batches waited for budget and for their turn, on average."""
+    longest_wait: float
+    seconds: float
+    """The whole micro-batch took so long."""
+    claiming: float
+    """Of that, until nobody else could send any more."""
+    used: float | None
+    """Which part of the shared capacity it used, while it sent."""
+
+    def __str__(self) -> str:
+        used = "" if self.used is None else f", {self.used:.1%} of the capacity"
+        return (
+            f"{self.query} #{self.batch_id}: {self.sent_rows:,} of {self.rows:,} rows in "
+            f"{self.batches:,} batches, {self.replayed_rows:,} replayed, {self.rejected_rows:,} "
+            f"rejected, {self.late_rows:,} late, in {self.seconds:.2f} s{used}"
+        )
+
+    def as_dict(self) -> dict[str, object]:
+        """All of it, for a log or JSON."""
+        return asdict(self)

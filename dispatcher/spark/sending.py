@@ -1,0 +1,78 @@
+"""How batches are sent: what every sink is told. Plain values, that travel to the executors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dispatcher.handler import Target, check
+from dispatcher.retry import RetryPolicy
+from dispatcher.spark.dead_letters import checked_target
+from dispatcher.spark.row_formats import FORMATS
+from limiters import LimiterConfig
+from limiters.arguments import amount, count, optional_count, seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sending:
+    """See SubjectSink for what each of them means."""
+
+    handler: Target
+    rows: str = "row"
+    cost: Any = 1
+    max_batch_size: int = 500
+    max_batch_cost: float | None = None
+    limiter: LimiterConfig | None = None
+    concurrency: int = 16
+    max_operation_time: float = 60.0
+    retry: Any = None
+    max_attempts: int | None = None
+    dead_letters: Any = None
+    patience: float = 60.0
+
+    def __post_init__(self) -> None:
+        check(self.handler)
+        checked_target(self.dead_letters)
+        if self.rows not in FORMATS:
+            raise ValueError(f"rows must be one of {', '.join(FORMATS)}, not {self.rows!r}")
+        count("max_batch_size", self.max_batch_size)
+        count("concurrency", self.concurrency)
+        seconds("max_operation_time", self.max_operation_time)
+        seconds("patience", self.patience)
+        RetryPolicy.of(self.retry, optional_count("max_attempts", self.max_attempts))
+        if self.max_batch_cost is not None:
+            amount("max_batch_cost", self.max_batch_cost)
+        if isinstance(self.cost, (int, float)):
+            amount("cost", self.cost, zero=True)
+        if self.limiter is not None and not isinstance(self.limiter, LimiterConfig):
+            raise ValueError(f"limiter must be a LimiterConfig, not {self.limiter!r}")
+        _travels("handler", self.handler)
+        _travels("dead_letters", self.dead_letters)
+        _travels("retry", self.retry)
+        if callable(self.cost):
+            _travels("cost", self.cost)
+
+    def for_tasks(self) -> Sending:
+        """The same without what only a driver can have: a Column."""
+        return replace(self, cost=self.cost_of_row)
+
+    @property
+    def cost_of_row(self) -> Any:
+        """What is asked on the executors: a function, or a number."""
+        if callable(self.cost):
+            return self.cost
+        return float(self.cost) if isinstance(self.cost, (int, float)) else None
+
+
+def _travels(name: str, value: Any) -> None:
+    """Refuses what cannot be sent to executors: while the query starts, not in its middle."""
+    from pyspark import cloudpickle
+
+    try:
+        cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    except Exception as error:
+        raise ValueError(
+            f"{name} cannot be sent to the executors ({error}): it holds on to something like a "
+            "connection or a lock. Make that where it is used, or name the function: "
+            "'module:function'"
+        ) from error

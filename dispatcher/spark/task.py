@@ -1,0 +1,201 @@
+"""What runs in a Python worker of an executor: one part of a micro-batch, sent and acknowledged.
+
+Nothing survives the task: its Batcher and its limiter are made when its first row comes, and
+give back what they hold when it ends. So there is nothing that an idle worker could hold, and
+nothing to be lost when Spark kills it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dispatcher.batcher import Batcher, State
+from dispatcher.errors import BufferFullError, TooExpensiveError
+from dispatcher.operation import Operation
+from dispatcher.spark.claims import Claim
+from dispatcher.spark.cutting import Cut, Unit, name_of, units_of
+from dispatcher.spark.delivery import Delivery, MicroBatchId
+from dispatcher.spark.errors import BatchFailedError, UnusableRowsError
+from dispatcher.spark.groups import Columns, Group, groups_of
+from dispatcher.spark.ledger import Entry
+from dispatcher.spark.progress import Counter, Telling
+from dispatcher.spark.row_formats import FORMATS, Format, OfMessages, Rows
+from dispatcher.spark.sender import Sender
+from dispatcher.spark.sending import Sending
+from dispatcher.spark.sums import Sums
+from dispatcher.watcher import Watcher
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+WAITING = 16
+"""How many batches wait for each that may be in flight: a limiter grants what it is asked for,
+and it is asked for what waits."""
+LOOK = 0.1
+"""How often whoever waits looks whether a batch has failed, in seconds."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a task has to know. Plain values."""
+
+    sending: Sending
+    columns: Columns
+    cut: Cut
+    time_kind: str
+    """Of the time column: timestamp, timestamp_ntz, date or number."""
+    query: str
+    batch: int
+    claim: Claim | None
+    """None: nothing is remembered, and a replay sends everything again."""
+    counter: Counter | None = None
+    """Where it is told how far it is, if somebody wants to know."""
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Sends a task's rows; gives one row, with the sums."""
+        import pyarrow as pa
+
+        task = Task(self)
+        filled = (batch for batch in batches if batch.num_rows)
+        first = next(filled, None)
+        if first is not None:
+            task.run(_again(first, filled))
+        numbers = {name: [number] for name, number in task.sums.numbers.items()}
+        yield pa.RecordBatch.from_pydict(numbers)
+
+
+def _again(first: Any, others: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from others
+
+
+class Task:
+    """One part of a micro-batch."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        sending = job.sending
+        self._format: Format = FORMATS[sending.rows]()
+        if job.columns.messages is not None:
+            self._format = OfMessages(job.columns.messages, self._format)
+        self.sums = Sums()
+        checkpoint = job.claim.place.checkpoint if job.claim is not None else ""
+        of = MicroBatchId(job.query, job.batch, checkpoint, job.time_kind)
+        self._delivery = Delivery(sending, of, self._format, self.sums)
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Sends all rows of `batches`, and returns when all are acknowledged."""
+        job, sending = self._job, self._job.sending
+        with contextlib.ExitStack() as stack:
+            if job.counter is not None:
+                stack.enter_context(Telling(job.counter, self.sums))
+            if job.claim is not None:
+                sender = Sender(job.claim, str(_partition()), sending.patience)
+                self._delivery.sender = stack.enter_context(sender)
+            batcher = Batcher(
+                rate_limiter=sending.limiter.build() if sending.limiter else None,
+                max_buffer_size=WAITING * sending.concurrency,
+                max_concurrent_batches=sending.concurrency,
+                max_operation_time=sending.max_operation_time,
+            )
+            watcher = self._delivery.watcher(sending)
+            try:
+                self._send_all(batches, batcher, watcher)
+            finally:
+                if batcher.state is not State.NEW:
+                    # What is in flight ends, and is acknowledged; what is not has not begun.
+                    batcher.stop(drain=False)
+
+    # What is to be sent.
+
+    def _send_all(
+        self, batches: Iterable[pa.RecordBatch], batcher: Batcher, watcher: Watcher
+    ) -> None:
+        job, sending = self._job, self._job.sending
+        enqueued = 0
+        for groups in groups_of(batches, job.columns, self._format, in_order=job.cut.in_order):
+            entries = self._entries(groups)
+            for group in groups:
+                for unit in self._units(group, entries):
+                    self._enqueue(unit, batcher, watcher)
+                    enqueued += 1
+                    # It asks for capacity as soon as it starts: for as much as it can use.
+                    if enqueued == sending.concurrency:
+                        batcher.start()
+        if batcher.state is State.NEW:
+            batcher.start()
+        while not watcher.wait(LOOK):
+            self._delivery.check()
+        self._delivery.check()
+
+    def _entries(self, groups: list[Group]) -> dict[bytes, Entry]:
+        sender = self._delivery.sender
+        if sender is None or not groups:
+            return {}
+        return sender.look_up([name_of(group.sequence) for group in groups])
+
+    def _units(self, group: Group, entries: dict[bytes, Entry]) -> Iterator[Unit]:
+        job = self._job
+        entry = entries.get(name_of(group.sequence)) or Entry()
+        self.sums.add(rows=group.size)
+        size = 0
+        previous: Unit | None = None
+        for unit in units_of(group, job.cut, entry, job.batch, self._costs, self._format):
+            size += unit.size
+            if job.cut.in_order:
+                unit.previous, previous = previous, unit
+            yield unit
+        self.sums.add(replayed_rows=group.size - size)
+
+    def _costs(self, group: Group, rows: Rows) -> float | np.ndarray[Any, Any]:
+        import numpy as np
+
+        price = self._job.sending.cost_of_row
+        if price is None:
+            costs = np.concatenate(group.costs)
+        else:
+            told = self._format.costs(rows, price)
+            if isinstance(told, float):
+                return told
+            costs = np.array(told, float)
+        if not (np.isfinite(costs) & (costs >= 0)).all():
+            raise UnusableRowsError(
+                f"the cost of a row of {group.sequence!r} is null, negative or not finite"
+            )
+        return costs
+
+    def _enqueue(self, unit: Unit, batcher: Batcher, watcher: Watcher) -> None:
+        if unit.refused and self._delivery.dead_letters is None:
+            raise UnusableRowsError(
+                f"{unit.size} rows or more cannot be sent, such as one of subject "
+                f"{unit.subject!r} in micro-batch {self._job.batch}: {unit.refused}. Filter them "
+                "out, or give the sink a target for dead letters"
+            )
+        unit.waiting_since = time.monotonic()
+        while True:
+            self._delivery.check()
+            cost = 0.0 if unit.refused else unit.cost
+            key = unit.sequence if self._job.cut.in_order else None
+            try:
+                return batcher.enqueue(Operation(watcher, cost, unit, key=key), LOOK)
+            except BufferFullError:
+                continue
+            except TooExpensiveError as error:
+                # It is given up in its turn, like every batch.
+                unit.refused = f"{error}; max_batch_cost keeps batches below it"
+                if self._delivery.dead_letters is None:
+                    raise BatchFailedError(
+                        f"{self._delivery.told(unit)}: {unit.refused}"
+                    ) from error
+
+
+def _partition() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0

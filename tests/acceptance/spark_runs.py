@@ -1,0 +1,185 @@
+"""Drivers of Spark as processes, what their handlers have noted, and how that is judged."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any, Self
+
+from limiters.verifier import Verdict, verify
+from tests.processes.spark_sink import Setting
+
+PATIENCE = 100.0
+
+
+class Driver:
+    """One driver and all that it starts, in a process group that ends with it."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.processes.spark_sink", setting.as_argument()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        )
+        self._said: Queue[str] = Queue()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        self._expect("ready")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.kill()
+
+    def do(self, order: str) -> None:
+        """Has it done, and waits until it is."""
+        self.tell(order)
+        self._expect(f"did {order}")
+
+    def tell(self, order: str) -> None:
+        """Has it done."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(order + "\n")
+        self._process.stdin.flush()
+
+    def answer(self) -> str:
+        """What it says next."""
+        try:
+            return self._said.get(timeout=PATIENCE)
+        except Empty:
+            raise AssertionError("the driver says nothing") from None
+
+    def kill(self) -> None:
+        """Ends all of it, at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._listener.join()
+        for stream in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                if stream is not None:
+                    stream.close()
+
+    def kill_driver_alone(self) -> None:
+        """Ends the driver, at once; its executors notice by themselves."""
+        self._process.kill()
+        self._process.wait()
+
+    def _expect(self, text: str) -> None:
+        said = self.answer()
+        assert said == text, said
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._said.put(line.rstrip("\n"))
+
+
+def write_rows(folder: Path, number: int, *, subjects: int, each: int) -> None:
+    """One file: the next `each` rows of every subject, in no order."""
+    lines = [
+        json.dumps(
+            {
+                "subject": f"s{subject}",
+                "seq": number * each + n,
+                "at": f"2026-01-01T{number // 60:02}:{number % 60:02}:{n % 60:02}.{n // 60:03}Z",
+            }
+        )
+        for n in reversed(range(each))
+        for subject in range(subjects)
+    ]
+    half = folder.parent / f"half-{number}"
+    half.write_text("\n".join(lines))
+    half.rename(folder / f"{number:04}.json")
+
+
+@dataclass
+class Note:
+    """One line of the handlers' log."""
+
+    what: str
+    when: float
+    pid: int
+    subject: str
+    batch: int
+    key: str
+    late: bool
+    seqs: tuple[int, int, int]
+
+
+class Notes:
+    """All that handlers have noted."""
+
+    def __init__(self, log: Path) -> None:
+        self.all: list[Note] = []
+        if log.exists():
+            for line in log.read_text().splitlines():
+                told: dict[str, Any] = json.loads(line)
+                self.all.append(Note(**{**told, "seqs": tuple(told["seqs"])}))
+
+    def of(self, what: str) -> list[Note]:
+        """All of one kind, as they came."""
+        return sorted((one for one in self.all if one.what == what), key=lambda one: one.when)
+
+    @property
+    def refused(self) -> int:
+        """How often the store answered 429."""
+        return len(self.of("refused"))
+
+    @property
+    def sent_again(self) -> list[Note]:
+        """Batches that were taken more than once."""
+        seen: set[str] = set()
+        return [one for one in self.of("ended") if one.key in seen or seen.add(one.key)]  # type: ignore[func-returns-value]
+
+    def missing(self, subjects: int, rows: int) -> int:
+        """How many rows were never taken."""
+        taken: dict[str, set[int]] = defaultdict(set)
+        for one in self.of("ended"):
+            first, last, count = one.seqs
+            assert last - first + 1 == count, f"rows of a batch are not next to each other: {one}"
+            taken[one.subject].update(range(first, last + 1))
+        return subjects * rows - sum(len(seqs) for seqs in taken.values())
+
+    def out_of_order(self) -> list[tuple[Note, Note]]:
+        """Batches that began though a later one of their subject had begun before."""
+        latest: dict[str, Note] = {}
+        wrong = []
+        for one in self.of("began"):
+            before = latest.get(one.subject)
+            if before is not None and one.seqs[0] < before.seqs[0]:
+                wrong.append((before, one))
+            latest[one.subject] = one
+        return wrong
+
+    def at_once(self) -> list[tuple[Note, Note]]:
+        """Batches of one subject that were in flight at the same time, in two processes that
+        both lived on to end them."""
+        open_: dict[str, Note] = {}
+        wrong = []
+        for one in sorted(self.all, key=lambda one: one.when):
+            if one.what == "began":
+                open_[one.subject] = one
+            elif (other := open_.get(one.subject)) is not None and other.key != one.key:
+                wrong.append((other, one))
+        return wrong
+
+    def verdict(self, capacity: float) -> Verdict:
+        """Whether any second was over."""
+        return verify(
+            [(one.when, str(one.pid), float(one.seqs[2])) for one in self.of("began")], capacity
+        )

@@ -1,0 +1,153 @@
+"""Laws K1, K3, K4 and K7 with real Spark: two executors, faults of every kind, in one stream."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dispatcher.cli.datastore import Datastore
+from dispatcher.cli.datastore_server import DatastoreServer
+from limiters.embedded import EmbeddedRedis
+from tests.acceptance.spark_runs import Driver, Notes, write_rows
+from tests.processes.spark_sink import Setting
+from tests.servers import wait_until
+
+pytestmark = pytest.mark.timeout(400)
+
+SUBJECTS, EACH = 40, 50
+CAPACITY = 4_000.0
+SLACK = 1.3
+"""The store reckons by when it hears of a batch, on a machine whose threads may have to wait."""
+
+
+@pytest.fixture
+def store() -> Iterator[DatastoreServer]:
+    with DatastoreServer(Datastore(CAPACITY * SLACK, latency=0.005)) as server:
+        yield server
+
+
+@pytest.fixture
+def setting(tmp_path: Path, own_redis_that_saves: EmbeddedRedis, store: DatastoreServer) -> Setting:
+    source = tmp_path / "source"
+    source.mkdir()
+    return Setting(
+        redis=own_redis_that_saves.url,
+        source=str(source),
+        checkpoint=str(tmp_path / "checkpoint"),
+        log=str(tmp_path / "log"),
+        store_port=store.port,
+        shared_capacity=CAPACITY,
+        fail_once=str(tmp_path / "fail"),
+    )
+
+
+@pytest.fixture
+def own_redis_that_saves() -> Iterator[EmbeddedRedis]:
+    with EmbeddedRedis(appendonly=True) as server:
+        yield server
+
+
+class Scene:
+    """A stream, and what its handlers have noted."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.files = 0
+
+    def more(self, files: int) -> None:
+        """More rows come."""
+        for _ in range(files):
+            write_rows(Path(self.setting.source), self.files, subjects=SUBJECTS, each=EACH)
+            self.files += 1
+
+    @property
+    def notes(self) -> Notes:
+        """All so far."""
+        return Notes(Path(self.setting.log))
+
+    def wait_for_batches(self, more: int) -> None:
+        """Until so many more have begun."""
+        began = len(self.notes.of("began"))
+        wait_until(lambda: len(self.notes.of("began")) >= began + more, within=90)
+
+    def judge(self, *, killed: int) -> None:
+        """Nothing lost, nothing out of order, nothing twice but what a kill explains, no 429."""
+        notes = self.notes
+        assert notes.missing(SUBJECTS, self.files * EACH) == 0
+        assert notes.out_of_order() == []
+        assert not any(one.late for one in notes.all)
+        assert notes.verdict(CAPACITY).holds, notes.verdict(CAPACITY)
+        assert notes.refused == 0
+        assert len(notes.sent_again) <= killed * self.setting.concurrency
+        if not killed:
+            assert notes.sent_again == []
+
+
+def test_k1_k3_k4_without_a_fault_each_batch_is_sent_once_also_over_a_restart(
+    setting: Setting,
+) -> None:
+    scene = Scene(setting)
+    scene.more(3)
+    with Driver(setting) as driver:
+        driver.do("start")
+        driver.do("drain")
+        scene.more(2)
+        # Stopped in the middle: what is in flight ends, is written down, and is not sent again.
+        scene.wait_for_batches(20)
+        driver.do("stop")
+        driver.do("start")
+        driver.do("drain")
+        driver.do("stop")
+        scene.judge(killed=0)
+
+
+def test_k1_k3_k7_through_kills_failures_and_a_redis_that_restarts(
+    setting: Setting, own_redis_that_saves: EmbeddedRedis
+) -> None:
+    scene = Scene(setting)
+    scene.more(3)
+    with Driver(setting) as driver:
+        driver.do("start")
+        scene.wait_for_batches(20)
+
+        # A Python worker is killed: Spark runs its task again.
+        os.kill(scene.notes.of("began")[-1].pid, signal.SIGKILL)
+        scene.wait_for_batches(20)
+
+        # A batch fails for good: its task fails, and is run again.
+        Path(setting.fail_once).touch()
+        wait_until(lambda: not Path(setting.fail_once).exists(), within=60)
+
+        # Redis is away for a while, and comes back with what it knew.
+        own_redis_that_saves.kill()
+        own_redis_that_saves.start()
+        driver.do("drain")
+
+        # The driver is killed in the middle; its executors may go on for a while.
+        scene.more(3)
+        scene.wait_for_batches(20)
+        driver.kill_driver_alone()
+        with Driver(setting) as successor:
+            successor.do("start")
+            successor.do("drain")
+            successor.do("stop")
+        scene.judge(killed=4)
+
+
+def test_k1_k3_k4_through_spark_connect_also_over_a_restart(setting: Setting) -> None:
+    setting.remote = "local[2]"
+    scene = Scene(setting)
+    scene.more(2)
+    with Driver(setting) as driver:
+        driver.do("start")
+        scene.wait_for_batches(20)
+        driver.do("stop")
+        driver.do("start")
+        driver.do("drain")
+        driver.do("stop")
+        # Its Python workers may have been killed, when it was stopped in the middle.
+        scene.judge(killed=2)

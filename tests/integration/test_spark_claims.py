@@ -1,0 +1,260 @@
+"""Law K7: of all who could send for a query, only those of the last claim do. A real Redis."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from redis import Redis
+
+from dispatcher.spark import (
+    ChangedSinkError,
+    LedgerError,
+    MovedCheckpointError,
+    SparkSinkError,
+    SupersededError,
+    claims,
+)
+from dispatcher.spark.claims import Claim, Place, Run, finish
+from dispatcher.spark.ledger import Entry
+from dispatcher.spark.sender import Sender
+from limiters.embedded import EmbeddedRedis
+from tests.servers.proxy import Proxy
+
+LEASE = 1.0
+DAY = 86_400.0
+
+
+@pytest.fixture
+def place(shared_redis: EmbeddedRedis) -> Place:
+    return Place(shared_redis.url, "test", "orders {eu}", "checkpoint-1")
+
+
+def claimed(
+    place: Place, batch: int, run: Run | None = None, *, signature: str = "s", remember: float = DAY
+) -> Claim:
+    redis = claims.Redis(place, patience=5)
+    try:
+        return (run or Run()).claim(
+            redis, place, batch, signature=signature, lease=LEASE, remember=remember
+        )
+    finally:
+        redis.close()
+
+
+def finished(claim: Claim, **sums: float) -> None:
+    redis = claims.Redis(claim.place, patience=5)
+    finish(redis, claim, sums)
+    redis.close()
+
+
+def sender(claim: Claim, slot: str = "0") -> Sender:
+    return Sender(claim, slot, patience=5)
+
+
+def _until_it_hears(old: Sender) -> None:
+    """It does when it prolongs its leave, or writes something down."""
+    while True:
+        old.may_begin()
+        time.sleep(0.01)
+
+
+def test_k3_what_was_acknowledged_is_found_by_a_replay(place: Place) -> None:
+    with sender(claimed(place, 7)) as first:
+        first.acknowledge(b"=a", Entry(7, 3, None, 30)).result()
+        first.acknowledge(b"=b", Entry(7, 1, 5, 10)).result()
+
+    with sender(claimed(place, 7)) as second:
+        found = second.look_up([b"=a", b"=b", b"=c"])
+
+    assert found == {b"=a": Entry(7, 3, None, 30), b"=b": Entry(7, 1, 5, 10), b"=c": Entry()}
+
+
+def test_k7_a_task_of_an_older_claim_begins_nothing_once_a_newer_one_may(place: Place) -> None:
+    with sender(claimed(place, 7)) as old:
+        assert old.may_begin()
+        done = threading.Event()
+        newer: list[Claim] = []
+
+        def take_over() -> None:
+            newer.append(claimed(place, 7))
+            done.set()
+
+        thread = threading.Thread(target=take_over)
+        thread.start()
+        with pytest.raises(SupersededError, match="another run of query"):
+            _until_it_hears(old)
+        # What it has begun goes on, and is written down; and until it leaves, nobody else begins.
+        assert not done.is_set()
+        old.acknowledge(b"=a", Entry(7, 1, None, 1)).result()
+        assert not done.wait(2 * LEASE)
+    thread.join()
+
+    with sender(newer[0]) as new:
+        assert new.look_up([b"=a"])[b"=a"].acknowledged(7) == 1
+
+
+def test_k7_a_successor_waits_for_a_task_that_was_killed_no_longer_than_its_lease(
+    place: Place,
+) -> None:
+    dead = sender(claimed(place, 7))
+    assert dead._join() == 0  # and never prolongs it, never leaves
+
+    began = time.monotonic()
+    claimed(place, 7)
+    waited = time.monotonic() - began
+
+    assert not dead.may_begin()
+    assert waited < 3 * LEASE
+
+
+def test_k7_a_second_attempt_at_the_same_part_waits_for_the_first(place: Place) -> None:
+    claim = claimed(place, 7)
+    found: list[Entry] = []
+    with sender(claim, "3") as first, sender(claim, "4"):
+
+        def speculate() -> None:
+            with sender(claim, "3") as second:
+                found.append(second.look_up([b"=a"])[b"=a"])
+
+        thread = threading.Thread(target=speculate)
+        thread.start()
+        time.sleep(0.2)
+        first.acknowledge(b"=a", Entry(7, 5, None, 1)).result()
+        assert not found
+    thread.join()
+
+    assert found == [Entry(7, 5, None, 1)]
+
+
+def test_a_run_that_was_superseded_can_claim_nothing_more(place: Place) -> None:
+    old, new = Run(), Run()
+    claimed(place, 7, old)
+    claimed(place, 8, new)
+
+    with pytest.raises(SupersededError, match="give each sink a query name of its own"):
+        claimed(place, 8, old)
+    claimed(place, 9, new)
+
+
+def test_two_sinks_with_one_name_are_told_of_the_other_checkpoint(place: Place) -> None:
+    first, second = Run(), Run()
+    claimed(place, 0, first)
+    other = Place(place.url, place.prefix, place.query, "checkpoint-2")
+    claimed(other, 0, second)
+
+    with pytest.raises(SupersededError, match="with another checkpoint \\(checkpoint-2\\)"):
+        claimed(place, 1, first)
+
+
+def test_a_checkpoint_that_was_moved_to_another_query_is_refused(place: Place) -> None:
+    redis = claims.Redis(place, patience=5)
+    redis.introduce(place)
+    redis.introduce(place)
+
+    with pytest.raises(MovedCheckpointError, match="belongs to the sink of query"):
+        redis.introduce(Place(place.url, place.prefix, "bills", place.checkpoint))
+    redis.close()
+
+
+def test_a_batch_that_was_begun_is_ended_by_what_cuts_it_alike(place: Place) -> None:
+    finished(claimed(place, 7, signature="by device"))
+    begun = claimed(place, 8, signature="by device")
+
+    with pytest.raises(ChangedSinkError, match=r"by device.*by meter"):
+        claimed(place, 8, signature="by meter")
+    finished(claimed(begun.place, 8, signature="by device"))
+    claimed(place, 9, signature="by meter")
+
+
+def test_a_batch_that_is_long_over_is_refused(place: Place) -> None:
+    claimed(place, 8)
+
+    with pytest.raises(SupersededError, match="its checkpoint is at 8"):
+        claimed(place, 7)
+
+
+def test_another_checkpoint_has_a_ledger_of_its_own(place: Place) -> None:
+    with sender(claimed(place, 7)) as first:
+        first.acknowledge(b"=a", Entry(7, 3, None, 30)).result()
+    elsewhere = Place(place.url, place.prefix, place.query, "checkpoint-2")
+
+    with sender(claimed(elsewhere, 7)) as second:
+        assert second.look_up([b"=a"]) == {b"=a": Entry()}
+    with sender(claimed(place, 7)) as third:
+        assert third.look_up([b"=a"]) == {b"=a": Entry(7, 3, None, 30)}
+
+
+def test_where_spark_tells_no_checkpoint_a_batch_that_goes_back_begins_anew(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    place = Place(shared_redis.url, "test", "orders")
+    with sender(claimed(place, 7)) as first:
+        first.acknowledge(b"=a", Entry(7, 3, None, 30)).result()
+
+    with sender(claimed(place, 0)) as second:
+        assert second.look_up([b"=a"]) == {b"=a": Entry()}
+
+
+def test_what_is_silent_is_forgotten_and_what_is_not_is_kept(place: Place) -> None:
+    run = Run()
+    with sender(claimed(place, 1, run, remember=0.2)) as first:
+        first.acknowledge(b"=silent", Entry(1, 1, None, 10)).result()
+        first.acknowledge(b"=busy", Entry(1, 1, None, 10)).result()
+    time.sleep(0.25)
+    with sender(claimed(place, 2, run, remember=0.2)) as second:
+        assert second.look_up([b"=silent"])[b"=silent"].sent_before(2) == 10
+        second.acknowledge(b"=busy", Entry(2, 1, 10, 20)).result()
+    time.sleep(0.25)
+    with sender(claimed(place, 3, run, remember=0.2)) as third:
+        found = third.look_up([b"=silent", b"=busy"])
+
+    assert found == {b"=silent": Entry(), b"=busy": Entry(2, 1, 10, 20)}
+
+
+def test_sums_are_added_once_for_each_micro_batch(
+    place: Place, connect: Callable[[str], Redis]
+) -> None:
+    run = Run()
+    finished(claimed(place, 7, run), rows=5)
+    finished(claimed(place, 7, run), rows=5)
+    finished(claimed(place, 8, run), rows=2.5)
+
+    totals = connect(place.url).hgetall(place.key("totals"))
+    assert totals == {b"rows": b"7.5"}
+
+
+def test_while_redis_is_away_nothing_begins_and_then_it_goes_on(proxy: Proxy) -> None:
+    place = Place(proxy.url, "test", "orders", "checkpoint-1")
+    with sender(claimed(place, 7)) as mine:
+        proxy.refuse()
+        written = mine.acknowledge(b"=a", Entry(7, 1, None, 1))
+        while mine.may_begin():
+            time.sleep(0.02)
+        assert not written.done()
+        proxy.accept()
+        mine.wait_for_leave()
+        written.result()
+        assert mine.look_up([b"=a"]) == {b"=a": Entry(7, 1, None, 1)}
+
+
+def test_when_redis_has_lost_everything_it_is_said_and_nothing_is_sent(
+    place: Place, connect: Callable[[str], Redis]
+) -> None:
+    with sender(claimed(place, 7)) as mine:
+        connect(place.url).flushall()
+        with pytest.raises(LedgerError, match="appendonly yes"):
+            mine.acknowledge(b"=a", Entry(7, 1, None, 1)).result()
+        with pytest.raises(SparkSinkError):
+            mine.wait_for_leave()
+
+
+def test_a_redis_that_is_not_there_is_named_without_its_password() -> None:
+    place = Place("redis://:secret@localhost:1/0", "test", "orders")
+    redis = claims.Redis(place, patience=0.3)
+
+    with pytest.raises(LedgerError, match=r"redis://localhost:1/0 refuses connections") as caught:
+        Run().claim(redis, place, 0, signature="s", lease=LEASE, remember=DAY)
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,179 @@
+"""A driver whose stream is sent by a SubjectSink, and the handler that its executors run.
+
+`python -m tests.processes.spark_sink '{"redis": ..., "source": ..., ...}'`. Its standard input
+says what it does: `start` runs the query, `drain` waits until it has sent all there is, `stop`
+stops it; it answers each with a line. It ends when its input does.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from dispatcher.cli.datastore import TooManyRequestsError
+from dispatcher.cli.datastore_server import DatastoreClient
+from dispatcher.outcomes import Throttled
+
+SCHEMA = "subject string, seq long, at timestamp"
+
+
+@dataclass
+class Setting:
+    """What a driver is told."""
+
+    redis: str
+    source: str
+    checkpoint: str
+    log: str
+    store_port: int = 0
+    master: str = "local-cluster[2,1,1024]"
+    remote: str = ""
+    """The address of a Spark Connect server, in place of a master."""
+    shared_capacity: float = 4_000.0
+    max_batch_size: int = 25
+    slow: float = 0.02
+    """How long the handler takes."""
+    fail_once: str = ""
+    """While this file exists, the handler that deletes it fails."""
+    concurrency: int = 8
+    query: str = "measurements"
+
+    def as_argument(self) -> str:
+        """The form in which it is handed to a process."""
+        return json.dumps(asdict(self))
+
+
+_clients: dict[int, DatastoreClient] = {}
+
+
+def send(rows: list[Any], context: Any, *, setting: dict[str, Any]) -> None:
+    """Writes down when it began, and, when the store has it, when it ended."""
+    told = {
+        "pid": os.getpid(),
+        "subject": context.subject,
+        "batch": context.batch_id,
+        "key": context.key,
+        "late": context.late,
+        "seqs": [rows[0]["seq"], rows[-1]["seq"], len(rows)],
+    }
+    _note(setting["log"], told, "began")
+    if setting["fail_once"] and _unlinked(setting["fail_once"]):
+        raise RuntimeError("failed on purpose")
+    time.sleep(setting["slow"])
+    if setting["store_port"]:
+        client = _clients.setdefault(os.getpid(), DatastoreClient(setting["store_port"]))
+        try:
+            client.write(len(rows), len(rows))
+        except TooManyRequestsError:
+            _note(setting["log"], told, "refused")
+            raise Throttled from None
+    _note(setting["log"], told, "ended")
+
+
+def _note(log: str, told: dict[str, Any], what: str) -> None:
+    line = json.dumps({"what": what, "when": time.monotonic(), **told}).encode() + b"\n"
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, line)
+    os.close(descriptor)
+
+
+def _unlinked(path: str) -> bool:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def session(setting: Setting) -> Any:
+    """A Spark session whose executors find this project."""
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder
+    if setting.remote:
+        return builder.remote(setting.remote).getOrCreate()
+    project = str(Path(__file__).parents[2])
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.executorEnv.PYTHONPATH": project,
+        "spark.executor.memory": "512m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+    builder = builder.master(setting.master)
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def query(spark: Any, setting: Setting) -> Any:
+    """The query, started."""
+    from dispatcher.spark import LimiterConfig, SubjectSink
+
+    sink = SubjectSink(
+        functools.partial(send, setting=asdict(setting)),
+        subject="subject",
+        time="at",
+        rows="dict",
+        max_batch_size=setting.max_batch_size,
+        concurrency=setting.concurrency,
+        partitions=2,
+        query=setting.query,
+        checkpoint=setting.checkpoint if setting.remote else None,
+        lease_time=2.0,
+        limiter=LimiterConfig(
+            url=setting.redis,
+            name="orders",
+            shared_capacity=setting.shared_capacity,
+            factor=setting.shared_capacity / 20,
+            lease_time=2.0,
+        ),
+    )
+    rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(setting.source)
+    return (
+        rows.writeStream.foreachBatch(sink)
+        .option("checkpointLocation", setting.checkpoint)
+        .queryName(setting.query)
+        .start()
+    )
+
+
+def main() -> None:
+    """Does what it is told."""
+    setting = Setting(**json.loads(sys.argv[1]))
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    spark = session(setting)
+    running: Any = None
+    _say("ready")
+    for line in sys.stdin:
+        order = line.strip()
+        try:
+            if order == "start":
+                running = query(spark, setting)
+            elif order == "drain":
+                running.processAllAvailable()
+            elif order == "stop":
+                running.stop()
+            _say(f"did {order}")
+        except Exception as error:
+            _say(f"failed {type(error).__name__}: {str(error)[:2000]!r}")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

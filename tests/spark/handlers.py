@@ -1,0 +1,81 @@
+"""Handlers that executors run, and what they note in a file, since they run elsewhere."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dispatcher.outcomes import Reject, Retry, Throttled
+
+
+def note(path: str, told: dict[str, Any]) -> None:
+    """One line."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, json.dumps(told, default=str).encode() + b"\n")
+    os.close(descriptor)
+
+
+def notes(path: Path) -> list[dict[str, Any]]:
+    """All lines."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def take(rows: Any, context: Any, *, path: str) -> None:
+    """Notes the numbers of its rows."""
+    numbers = rows.column("n").to_pylist() if hasattr(rows, "column") else [_n(row) for row in rows]
+    note(
+        path,
+        {
+            "type": type(rows[0]).__name__ if isinstance(rows, list) else type(rows).__name__,
+            "subject": context.subject,
+            "numbers": numbers,
+            "first": context.first,
+            "last": context.last,
+            "late": context.late,
+            "key": context.key,
+            "attempt": context.attempt,
+            "reason": context.reason,
+            "batch": context.batch_id,
+            "query": context.query,
+        },
+    )
+
+
+async def take_async(rows: Any, context: Any, *, path: str) -> None:
+    """The same, on a loop."""
+    take(rows, context, path=path)
+
+
+def fail_at(rows: Any, context: Any, *, path: str, number: int, how: str = "error") -> None:
+    """The same, but fails at a row; with "once", only at the first attempt."""
+    if any(_n(row) == number for row in rows):
+        first = not Path(f"{path}.failed").exists()
+        Path(f"{path}.failed").touch()
+        if how == "reject":
+            raise Reject("not wanted")
+        if how == "retry" and first:
+            raise Retry(after=0.01)
+        if how == "throttled" and first:
+            raise Throttled(retry_after=0.01)
+        if how == "error" or (how == "once" and first):
+            raise RuntimeError(f"row {number} is not liked")
+    take(rows, context, path=path)
+
+
+def only_rows(rows: list[Any]) -> None:
+    """Takes no context."""
+
+
+def noting(function: Callable[..., Any], path: Path, **told: Any) -> functools.partial[Any]:
+    """The handler that notes in `path`."""
+    return functools.partial(function, path=str(path), **told)
+
+
+def _n(row: Any) -> Any:
+    return row[-1] if isinstance(row, tuple) and not hasattr(row, "asDict") else row["n"]

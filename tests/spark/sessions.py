@@ -1,0 +1,21 @@
+"""How the tests start Spark, in their own process and in those they kill."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def started() -> SparkSession:
+    """A session on two cores."""
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "Europe/Berlin")
+        .getOrCreate()
+    )

@@ -1,0 +1,146 @@
+"""dispatch, for DataFrames that end; and the format "dispatcher"."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from dispatcher.spark import LimiterConfig, dispatch
+from dispatcher.spark.data_source import DispatcherDataSource
+from limiters.embedded import EmbeddedRedis
+from tests.spark.handlers import fail_at, notes, noting, take
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+def sent(log: Path) -> list[int]:
+    return sorted(n for one in notes(log) for n in one["numbers"])
+
+
+def test_all_rows_are_sent_in_batches_in_no_order(spark: SparkSession, log: Path) -> None:
+    rows = spark.range(1_000).withColumnRenamed("id", "n")
+
+    summary = dispatch(rows, noting(take, log), max_batch_size=300, rows="dict", partitions=2)
+
+    assert sent(log) == list(range(1_000))
+    assert max(len(one["numbers"]) for one in notes(log)) <= 300
+    assert (summary.rows, summary.sent_rows) == (1_000, 1_000)
+
+
+def test_the_limit_holds_and_progress_is_shown(
+    spark: SparkSession, log: Path, shared_redis: EmbeddedRedis, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = spark.range(400).withColumnRenamed("id", "n")
+    limiter = LimiterConfig(url=shared_redis.url, name="orders", shared_capacity=400, factor=20)
+
+    summary = dispatch(
+        rows, noting(take, log), max_batch_size=20, limiter=limiter, rows="arrow", total=400
+    )
+
+    assert sent(log) == list(range(400))
+    assert summary.used is not None
+    assert "400 of 400 rows (100%)" in capfd.readouterr().err
+
+
+def test_what_goes_in_order_is_resumed_under_the_name_of_its_job(
+    spark: SparkSession, log: Path, shared_redis: EmbeddedRedis
+) -> None:
+    rows = spark.range(100).selectExpr("id % 7 as subject", "id as at", "id as n")
+    told = {"subject": "subject", "time": "at", "job": "back-fill", "redis": shared_redis.url}
+    failing = noting(fail_at, log, number=50, how="once")
+
+    with pytest.raises(PySparkException, match="row 50 is not liked"):
+        dispatch(rows, failing, max_batch_size=5, rows="dict", **told)  # type: ignore[arg-type]
+    before = sent(log)
+    summary = dispatch(rows, failing, max_batch_size=5, rows="dict", **told)  # type: ignore[arg-type]
+
+    assert sent(log) == list(range(100))
+    assert summary.replayed_rows == len(before)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"subject": "n"}, "subject and time go together"),
+        ({"job": "x"}, "job needs subject and time"),
+        ({"total": 0}, "total"),
+        ({"subject": "n", "time": "n", "job": "x"}, "redis must say where"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    spark: SparkSession, told: dict[str, object], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        dispatch(spark.range(3), "tests.spark.handlers:only_rows", **told)  # type: ignore[arg-type]
+
+
+def test_a_stream_is_refused(spark: SparkSession) -> None:
+    stream = spark.readStream.format("rate").load()
+
+    with pytest.raises(ValueError, match="a stream takes a SubjectSink"):
+        dispatch(stream, "tests.spark.handlers:only_rows")
+
+
+COUNT = "tests.spark.test_dispatch:count_rows"
+
+
+def count_rows(rows: list[dict[str, str]]) -> None:
+    """Notes its rows where they say."""
+    with open(rows[0]["path"], "a") as file:
+        file.writelines("x\n" for _ in rows)
+
+
+def test_the_format_sends_a_dataframe_and_a_stream(
+    spark: SparkSession, log: Path, tmp_path: Path, shared_redis: EmbeddedRedis
+) -> None:
+    spark.dataSource.register(DispatcherDataSource)
+    options = {
+        "handler": COUNT,
+        "rows": "dict",
+        "maxBatchSize": "30",
+        "redis": shared_redis.url,
+        "limit": "orders",
+        "sharedCapacity": "10000",
+        "factor": "100",
+    }
+    rows = spark.range(100).selectExpr("id as n", f"'{log}' as path")
+    rows.write.json(str(tmp_path / "rows"))
+
+    rows.write.format("dispatcher").options(**options).mode("append").save()
+    assert len(log.read_text().splitlines()) == 100
+
+    query = (
+        spark.readStream.schema("n long, path string")
+        .json(str(tmp_path / "rows"))
+        .writeStream.format("dispatcher")
+        .options(**options)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+    assert query.exception() is None
+    assert len(log.read_text().splitlines()) == 200
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "the option 'handler' must name a function"),
+        ({"handler": "x"}, "handler must be a callable or 'module:function'"),
+        ({"handler": COUNT, "maxBatchsize": "5", "limt": "x"}, "there is no option 'limt'"),
+        ({"handler": COUNT, "concurrency": "many"}, "'concurrency' must be a number"),
+        ({"handler": COUNT, "costColumn": "m"}, "costColumn='m' is not a column"),
+    ],
+)
+def test_wrong_options_are_refused(spark: SparkSession, options: dict[str, str], said: str) -> None:
+    spark.dataSource.register(DispatcherDataSource)
+
+    with pytest.raises(PySparkException, match=said):
+        spark.range(3).write.format("dispatcher").options(**options).mode("append").save()

@@ -1,0 +1,253 @@
+"""Event-time batches through a stream: the seed's use cases, random histories, restarts."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from dispatcher.spark import ByEventTime, event_time_batches, flush_open_batches
+from tests.spark import plainly
+from tests.spark.sessions import ROCKSDB
+from tests.spark.streams import Stream
+from tests.unit.test_event_time import UC1, UC2, UC3, UC4, UC5
+
+SCHEMA = "s string, k string, t bigint, at bigint, n int"
+COLUMNS: dict[str, Any] = {"subject": "s", "key": "k", "time": "t"}
+SEEN = re.compile(r"([a-z])\d+:t(-?\d+)@T(\d+)")
+
+by_arrival = functools.partial(event_time_batches, **COLUMNS, window=50, timeout=100, arrival="at")
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    return Stream(spark, tmp_path, SCHEMA)
+
+
+def row(s: str, k: str, t: int, at: int = 0, n: int = 0) -> dict[str, Any]:
+    return {"s": s, "k": k, "t": t, "at": at, "n": n}
+
+
+def names(rows: list[Any], subject: str) -> list[list[str]]:
+    return [[f"{m.k}:t{m.t}" for m in row.messages] for row in rows if row.subject == subject]
+
+
+@pytest.mark.parametrize("store", [None, ROCKSDB], ids=["default", "RocksDB"])
+def test_e6_the_use_cases_letter_by_letter(
+    spark: SparkSession, stream: Stream, store: str | None
+) -> None:
+    cases = {f"UC{n}": SEEN.findall(uc) for n, uc in enumerate([UC1, UC2, UC3, UC4, UC5], 1)}
+    for place in range(6):
+        seen = {case: found[place] for case, found in cases.items() if place < len(found)}
+        stream.write([row(case, k, int(t), int(at)) for case, (k, t, at) in seen.items()])
+    stream.write([row(case, "z", 90_000, 10_000) for case in cases])
+    if store:
+        spark.conf.set("spark.sql.streaming.stateStore.providerClass", store)
+    try:
+        out = stream.run(by_arrival)
+    finally:
+        spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+    first = ["a:t100", "b:t115", "c:t145"]
+    assert names(out, "UC1") == [first, ["d:t155", "e:t165"]]
+    assert names(out, "UC2") == [first, ["d:t155", "e:t165"]]
+    assert names(out, "UC3") == [["a:t100", "b:t115", "c:t125"], ["a:t135"], ["a:t145"]]
+    assert names(out, "UC4") == [first, ["d:t155", "e:t165"]]
+    assert names(out, "UC5") == [first, ["a:t155", "b:t200"], ["d:t149"]]
+    assert [(batch.start, batch.end) for batch in out if batch.subject == "UC5"] == [
+        (100, 150),
+        (155, 205),
+        (149, 155),
+    ]
+    assert len({batch.id for batch in out}) == len(out)
+    assert stream.count("event_time_batches", "duplicates") == 1
+    assert stream.count("event_time_batches", "batches") == len(out)
+
+
+rows_of_a_subject = st.lists(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 30), st.integers(0, 60)), max_size=4),
+    min_size=4,
+    max_size=4,
+)
+
+
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@given(histories=st.lists(rows_of_a_subject, min_size=25, max_size=25))
+def test_e6_random_histories_are_those_of_a_plain_builder(
+    spark: SparkSession, histories: list[list[list[tuple[str, int, int]]]]
+) -> None:
+    files = [
+        [
+            row(f"s{subject}", k, t, 20 * number + at, n)
+            for subject, history in enumerate(histories)
+            for n, (k, t, at) in enumerate(history[number])
+        ]
+        for number in range(4)
+    ]
+    files.append([row(f"s{subject}", "z", 10_000, 10_000) for subject in range(len(histories))])
+    with tempfile.TemporaryDirectory() as place:
+        stream = Stream(spark, Path(place), SCHEMA).write(*files)
+        step = functools.partial(event_time_batches, **COLUMNS, window=10, timeout=25, arrival="at")
+        out = plainly.told(stream.run(step))
+    expected = plainly.batches([(file, None) for file in files], 10, 25, arrival="at")
+    assert plainly.by_subject(out) == plainly.by_subject(expected)
+
+
+def test_k5_by_processing_time_batches_close_with_no_row_and_as_a_plain_builder_closes_them(
+    stream: Stream,
+) -> None:
+    files = [
+        [row("x", "a", 1), row("x", "b", 5), row("y", "a", 3)],
+        [row("x", "a", 4), row("x", "b", 5), row("x", "c", 90)],
+        [row("y", "b", 4)],
+    ]
+    stream.write(*files)
+    step = functools.partial(event_time_batches, **COLUMNS, window=50, timeout=0.8)
+    stream.run_until(step, lambda: sum(len(b.messages) for b in stream.out) == 6)
+    expected = plainly.batches(stream.fed(files), 50, 800)
+    assert plainly.by_subject(plainly.told(stream.out)) == plainly.by_subject(expected)
+    empty = [number for number, rows in stream.seen if rows and number >= len(files)]
+    assert empty, "at least the last batch closed without a row"
+
+
+def test_k5_a_replayed_micro_batch_gives_the_same_and_a_restart_loses_nothing(
+    stream: Stream,
+) -> None:
+    files = [
+        [row("x", "a", 1, 1), row("x", "b", 5, 2)],
+        [row("x", "c", 3, 150, n) for n in range(3)] + [row("x", "d", 7, 151)],
+        [row("x", "e", 9, 300)],
+    ]
+    stream.write(files[0])
+    stream.run(by_arrival)
+    assert stream.out == []
+    stream.write(files[1])
+    stream.crash_at = 1
+    with pytest.raises(StreamingQueryException):
+        stream.run(by_arrival)
+    stream.crash_at = None
+    stream.write(files[2])
+    stream.run(by_arrival)
+    assert [number for number, _ in stream.seen] == [0, 1, 2]
+    expected = plainly.batches([(file, None) for file in files], 50, 100, arrival="at")
+    assert plainly.told(stream.out) == expected
+    assert len(expected) == 2
+
+
+def test_what_is_left_open_can_be_taken_out_of_the_checkpoint(stream: Stream) -> None:
+    stream.write([row("x", "a", 1, 1), row("y", "b", 5, 2)], [row("x", "b", 40, 1, n=7)])
+    assert stream.run(by_arrival) == []
+    rest = flush_open_batches(stream.read(), str(stream.checkpoint), **COLUMNS).collect()
+    assert sorted(plainly.told(rest)) == [
+        ("x", 1, 51, [row("x", "a", 1, 1), row("x", "b", 40, 1, n=7)]),
+        ("y", 5, 55, [row("y", "b", 5, 2)]),
+    ]
+    # The query goes on as if nothing had been looked at, and gives the same id.
+    again = stream.write([row(s, "z", 900, 900) for s in "xy"]).run(by_arrival)
+    assert {one.id for one in again} == {one.id for one in rest}
+
+
+def test_a_slack_of_arrivals_closes_idle_subjects_and_the_query_ends(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def at(second: int) -> str:
+        return f"2024-10-27T00:{second // 60:02}:{second % 60:02}.000123Z"
+
+    stream = Stream(spark, tmp_path, "s string, k string, t timestamp, at timestamp")
+    stream.write(
+        [{"s": "x", "k": "a", "t": at(0), "at": at(1)}],
+        [{"s": "y", "k": "a", "t": at(100), "at": at(112)}],
+        [{"s": "x", "k": "b", "t": at(7), "at": at(9)}],  # late by more than the slack
+    )
+    step = functools.partial(
+        event_time_batches, **COLUMNS, window=50, timeout=100, arrival="at", arrival_slack=10
+    )
+    out = stream.run(step)
+    # It came late, but before what it belongs to was closed.
+    assert [[m.k for m in batch.messages] for batch in out] == [["a", "b"]]
+    assert (out[0].end - out[0].start).total_seconds() == 50
+    assert out[0].start.microsecond == 123
+    # A row that is no message, but has an arrival, moves the time for all.
+    stream.write([{"s": None, "k": None, "t": None, "at": at(3000)}])
+    out = stream.run(functools.partial(step, invalid="drop"))
+    assert [batch.subject for batch in out] == ["y"]
+
+
+def test_the_other_rule_closes_by_event_time(stream: Stream) -> None:
+    stream.write(
+        [row("x", "a", 100, 105), row("x", "b", 104, 106), row("x", "c", 50, 107)],
+        [row("x", "z", 900, 900)],
+    )
+    rule = ByEventTime(event_jitter=50, delivery_jitter=20, message_leap_limit=0)
+    out = stream.run(functools.partial(event_time_batches, **COLUMNS, rule=rule, arrival="at"))
+    assert names(out, "x") == [["a:t100", "b:t104"]]
+    assert stream.count("event_time_batches", "dropped") == 1
+
+
+def test_rows_without_a_value_stop_the_query_or_are_counted(stream: Stream) -> None:
+    bad = [{"k": "a", "t": 1, "at": 1}, {"s": "x", "t": 1, "at": 1}, {"s": "x", "k": "a", "at": 1}]
+    stream.write([*bad, row("x", "a", 1, 1)], [row("x", "z", 900, 900)])
+    with pytest.raises(StreamingQueryException, match=r"1 of 4 rows have no usable value .*'s'"):
+        stream.run(by_arrival)
+    out = stream.run(functools.partial(by_arrival, invalid="drop"))
+    assert names(out, "x") == [["a:t1"]]
+    assert stream.count("event_time_batches", "invalid") == 3
+
+
+def test_a_checkpoint_of_other_columns_is_refused(spark: SparkSession, stream: Stream) -> None:
+    stream.write([row("x", "a", 1, 1)])
+    stream.run(by_arrival)
+    stream.write([row("x", "b", 2, 2)])
+    stream.schema = f"{SCHEMA}, more string"
+    with pytest.raises(StreamingQueryException, match="holds rows of other columns"):
+        stream.run(by_arrival)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"subject": "no"}, r"subject is 'no', but df has only: s, k, t, at, n"),
+        ({"key": "f"}, r"key is the column 'f' of type double; it must be of strings"),
+        ({"time": "k"}, r"time is the column 'k' of type string; it must be of timestamps"),
+        ({"time": "d"}, r"of type decimal\(10,0\); it must be of timestamps or numbers \(not"),
+        ({"arrival": "nope"}, r"arrival is 'nope'"),
+        ({"window": -1}, r"window must be zero or more seconds, not -1"),
+        ({"timeout": None}, r"window and timeout must both be given, not 50 and None"),
+        ({"arrival_slack": 5}, r"arrival_slack needs an arrival column of timestamps"),
+        ({"invalid": "ignore"}, r"invalid must be 'error' or 'drop', not 'ignore'"),
+        ({"rule": ByEventTime(1, 1, 1)}, r"rule stands in place of window, timeout"),
+        (
+            {"rule": ByEventTime(1, 1, 1), "window": None, "timeout": None},
+            r"compares time, a int64, with the processing time",
+        ),
+    ],
+    ids=str,
+)
+def test_what_cannot_work_is_said_before_the_query_starts(
+    spark: SparkSession, stream: Stream, change: dict[str, Any], message: str
+) -> None:
+    stream.schema = f"{SCHEMA}, f double, d decimal(10, 0)"
+    options: dict[str, Any] = {**COLUMNS, "window": 50, "timeout": 100, **change}
+    with pytest.raises(ValueError, match=message):
+        event_time_batches(stream.read(), **options)
+
+
+def test_a_frame_that_is_no_stream_or_holds_what_cannot_be_kept_is_refused(
+    spark: SparkSession,
+) -> None:
+    made: Any = by_arrival
+
+    with pytest.raises(ValueError, match="df must be a streaming DataFrame"):
+        made(spark.createDataFrame([], SCHEMA))
+    rows = spark.readStream.format("rate").load()
+    with pytest.raises(ValueError, match=r"holds interval month, which cannot be kept"):
+        made(rows.selectExpr("'x' s", "'a' k", "1L t", "1L at", "interval '1' month i"))
+    with pytest.raises(ValueError, match="several columns named 's'"):
+        made(rows.selectExpr("'x' s", "'y' s", "'a' k", "1L t", "1L at"))

@@ -1,0 +1,99 @@
+"""EventTimeSink: what event_time_batches has closed is sent, each batch as it was built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dispatcher.spark import EventTimeSink, event_time_batches
+from limiters.embedded import EmbeddedRedis
+from tests.spark.handlers import notes, noting, take
+
+SCHEMA = "subject string, start long, end long, messages array<struct<kind: string, n: long>>"
+BATCHES = [
+    ("a", 150, 200, [("x", 3)]),
+    ("a", 100, 150, [("x", 1), ("y", 2)]),
+    ("b", 100, 150, [("x", 9)]),
+]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+@pytest.mark.parametrize(
+    ("form", "type_"),
+    [("row", "Row"), ("dict", "dict"), ("tuple", "tuple"), ("arrow", "RecordBatch")],
+)
+def test_k5_each_batch_is_sent_as_it_was_built_in_order_of_start(
+    spark: SparkSession, shared_redis: EmbeddedRedis, log: Path, form: str, type_: str
+) -> None:
+    sink = EventTimeSink(
+        noting(take, log), redis=shared_redis.url, query="q", rows=form, cost=2, partitions=2
+    )
+
+    sink(spark.createDataFrame(BATCHES, SCHEMA), 0)
+    sink(spark.createDataFrame(BATCHES, SCHEMA), 0)
+
+    told = [(one["numbers"], one["first"], one["last"]) for one in notes(log)]
+    assert [one for one in told if one[0] != [9]] == [([1, 2], 100, 150), ([3], 150, 200)]
+    assert len(told) == 3
+    assert {one["type"] for one in notes(log)} == {type_}
+    assert sink.last is not None
+    assert (sink.last.rows, sink.last.replayed_rows) == (3, 3)
+
+
+@pytest.mark.parametrize(("cost", "sum_"), [(2, 8.0), ("size(messages) * 3", 12.0)])
+def test_a_message_costs_what_was_said(
+    spark: SparkSession, shared_redis: EmbeddedRedis, cost: object, sum_: float
+) -> None:
+    handler = "tests.spark.handlers:only_rows"
+    sink = EventTimeSink(handler, redis=shared_redis.url, query="q", cost=cost)
+
+    sink(spark.createDataFrame(BATCHES, SCHEMA), 0)
+
+    assert sink.last is not None
+    assert sink.last.cost == sum_
+
+
+def test_what_is_not_of_event_time_batches_is_refused(
+    spark: SparkSession, shared_redis: EmbeddedRedis
+) -> None:
+    sink = EventTimeSink("tests.spark.handlers:only_rows", redis=shared_redis.url, query="q")
+
+    with pytest.raises(ValueError, match="no column 'end'"):
+        sink(spark.range(3).selectExpr("id as subject", "id as start"), 0)
+
+
+def test_a_stream_is_batched_by_event_time_and_sent(
+    spark: SparkSession, shared_redis: EmbeddedRedis, log: Path, tmp_path: Path
+) -> None:
+    rows = [
+        {"device": "d", "kind": kind, "at": at, "arrival": arrival, "n": at}
+        for kind, at, arrival in [
+            ("a", 100, 110), ("b", 115, 120), ("c", 145, 150),
+            ("d", 155, 210), ("e", 165, 225), ("f", 500, 900),
+        ]
+    ]  # fmt: skip
+    spark.createDataFrame(rows).coalesce(1).write.json(str(tmp_path / "rows"))
+    stream = spark.readStream.schema(
+        "device string, kind string, at long, arrival long, n long"
+    ).json(str(tmp_path / "rows"))
+    batches = event_time_batches(
+        stream, subject="device", key="kind", time="at", arrival="arrival", window=50, timeout=100
+    )
+
+    query = (
+        batches.writeStream.foreachBatch(
+            EventTimeSink(noting(take, log), redis=shared_redis.url, rows="dict")
+        )
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+
+    assert [one["numbers"] for one in notes(log)] == [[100, 115, 145], [155, 165]]

@@ -1,0 +1,259 @@
+"""Laws K1 and K3, pure: what a task cuts, leaves out and finds late."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatcher.builders import SubjectBuilder
+from dispatcher.spark.cutting import LATE, NO_SUBJECT, NO_TIME, Cut, Unit, name_of, units_of
+from dispatcher.spark.groups import Columns, Group, groups_of
+from dispatcher.spark.ledger import Entry
+from dispatcher.spark.row_formats import FORMATS, AsArrow, AsTuple, Format, OfMessages
+
+Row = tuple[Any, Any, int]
+"""Subject, time, number."""
+
+
+def record_batches(rows: list[Row], sizes: list[int]) -> list[pa.RecordBatch]:
+    """Rows in Spark's order, in record batches of any sizes."""
+    ordered = sorted(rows, key=lambda row: tuple((part is not None, part) for part in row))
+    table = pa.table(
+        {
+            "subject": pa.array([row[0] for row in ordered], pa.string()),
+            "time": pa.array([row[1] for row in ordered], pa.int64()),
+            "number": pa.array([row[2] for row in ordered], pa.int64()),
+        }
+    )
+    batches: list[pa.RecordBatch] = []
+    start = 0
+    for size in itertools.cycle(sizes):
+        if start >= len(rows):
+            return batches
+        batches += table.slice(start, size).combine_chunks().to_batches()
+        start += size
+    return batches
+
+
+def groups(rows: list[Row], sizes: list[int], form: Format) -> list[Group]:
+    columns = Columns("subject", "time")
+    read = groups_of(record_batches(rows, sizes), columns, form, in_order=True)
+    return list(itertools.chain.from_iterable(read))
+
+
+def price(group: Group, rows: object) -> float:
+    return 1.0
+
+
+def units(
+    rows: list[Row],
+    sizes: list[int],
+    cut: Cut,
+    entries: dict[bytes, Entry] | None = None,
+    batch: int = 0,
+) -> list[Unit]:
+    form = AsTuple()
+    return [
+        unit
+        for group in groups(rows, sizes, form)
+        for unit in units_of(
+            group, cut, (entries or {}).get(name_of(group.sequence), Entry()), batch, price, form
+        )
+    ]
+
+
+some_rows = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(0, 12)), min_size=1, max_size=60
+).map(lambda rows: [(*row, number) for number, row in enumerate(rows)])
+some_sizes = st.lists(st.integers(1, 9), min_size=1, max_size=4)
+
+
+@given(some_rows, some_sizes, st.integers(1, 7), st.sampled_from(sorted(FORMATS)))
+def test_every_row_of_a_subject_is_in_one_group_however_the_record_batches_fall(
+    rows: list[Row], sizes: list[int], most: int, form: str
+) -> None:
+    made = FORMATS[form]()
+    found = groups(rows, sizes, made)
+
+    assert [group.sequence for group in found] == sorted({row[0] for row in rows})
+    for group in found:
+        dicts = made.dicts(made.together(group.parts))
+        mine = sorted(row for row in rows if row[0] == group.sequence)
+        assert [tuple(one.values()) for one in dicts] == mine
+        assert np.concatenate(group.times).tolist() == [row[1] for row in mine]
+        assert group.size == len(mine)
+
+
+@given(some_rows, some_sizes, st.integers(1, 7))
+def test_s1_s2_a_subject_is_cut_as_the_subject_builder_cuts_it(
+    rows: list[Row], sizes: list[int], most: int
+) -> None:
+    expected = []
+    for subject in sorted({row[0] for row in rows}):
+        builder = SubjectBuilder[Row](
+            most, subject=lambda row: row[0], event_time=lambda row: row[1]
+        )
+        builder.extend(sorted(row for row in rows if row[0] == subject))
+        expected += [batch.measurements for batch in builder.build()]
+
+    cut = units(rows, sizes, Cut(most))
+
+    assert [unit.rows for unit in cut] == expected
+    assert all(unit.first == unit.rows[0][1] and unit.last == unit.rows[-1][1] for unit in cut)
+
+
+@given(some_rows, some_sizes, st.integers(1, 7), st.data())
+def test_k3_a_replay_has_the_same_batches_and_leaves_out_what_was_acknowledged(
+    rows: list[Row], sizes: list[int], most: int, data: st.DataObject
+) -> None:
+    before = {name_of(s): Entry(4, 9, None, data.draw(st.integers(0, 12))) for s in "ab"}
+    first = units(rows, sizes, Cut(most), before, batch=5)
+    entries = dict(before)
+    left = []
+    for _, of_one in itertools.groupby(first, key=lambda unit: unit.sequence):
+        mine = list(of_one)
+        done = data.draw(st.integers(0, len(mine)))
+        for unit in mine[:done]:
+            entries[unit.sequence] = unit.entry
+        left += mine[done:]
+
+    again = units(rows, [7], Cut(most), entries, batch=5)
+
+    assert [(one.rows, one.late, one.start, one.entry) for one in again] == [
+        (one.rows, one.late, one.start, one.entry) for one in left
+    ]
+
+
+@given(some_rows, some_rows, st.integers(1, 7))
+def test_k1_what_is_older_than_what_was_sent_is_late_and_nothing_else_is(
+    earlier: list[Row], rows: list[Row], most: int
+) -> None:
+    entries = {unit.sequence: unit.entry for unit in units(earlier, [5], Cut(most), batch=1)}
+    until = {row[0]: max(r[1] for r in earlier if r[0] == row[0]) for row in earlier}
+
+    for unit in units(rows, [5], Cut(most), entries, batch=2):
+        for subject, time, _ in unit.rows:
+            assert unit.late == (time < until.get(subject, -1))
+    refused = units(rows, [5], Cut(most, refuse_late=True), entries, batch=2)
+    assert all((unit.refused == LATE) == unit.late for unit in refused)
+    kept = {unit.sequence: unit.entry.until for unit in refused}
+    for sequence, reached in kept.items():
+        subject = sequence.decode()[1:]
+        if subject in until:
+            assert reached is not None
+            assert reached >= until[subject]
+
+
+def test_what_has_no_subject_or_no_time_is_refused_and_counted() -> None:
+    rows: list[Row] = [(None, 1, 0), (None, 2, 1), ("a", None, 2), ("a", 1, 3), ("b", 1, 4)]
+
+    found = [(unit.sequence, unit.refused, unit.size) for unit in units(rows, [2], Cut(10))]
+
+    assert found == [
+        (b"-", NO_SUBJECT, 2),
+        (b"=a", NO_TIME, 1),
+        (b"=a", "", 1),
+        (b"=b", "", 1),
+    ]
+
+
+def test_a_time_that_is_no_number_is_no_time() -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {"subject": ["a"] * 4, "time": [None, 1.0, 2.0, float("nan")]}
+    )
+    columns = Columns("subject", "time")
+    (group,) = list(groups_of([batch], columns, AsTuple(), in_order=True))[-1]
+
+    found = [
+        (unit.refused, unit.size) for unit in units_of(group, Cut(10), Entry(), 0, price, AsTuple())
+    ]
+
+    assert found == [(NO_TIME, 1), ("", 2), (NO_TIME, 1)]
+
+
+@given(some_rows, st.integers(1, 5), st.floats(0.5, 4))
+def test_a_batch_costs_no_more_than_it_may(rows: list[Row], most: int, limit: float) -> None:
+    cut = Cut(most, most_cost=max(limit, 1.0))
+
+    for unit in units(rows, [6], cut):
+        assert unit.cost == len(unit.rows)
+        assert unit.cost <= max(limit, 1.0)
+
+
+def test_a_lane_is_cut_as_the_subject_builder_cuts_it() -> None:
+    rows: list[Row] = [(subject, at, n) for n, (subject, at) in enumerate(
+        itertools.product("aabbbc", range(4))
+    )]  # fmt: skip
+    ordered = sorted(rows, key=lambda row: (row[1], row[0], row[2]))
+    batch = pa.RecordBatch.from_pylist(
+        [{"subject": subject, "time": at, "number": n} for subject, at, n in ordered]
+    )
+    columns = Columns(None, "time", subject="subject")
+    (group,) = list(groups_of([batch], columns, AsTuple(), in_order=True))[-1]
+    builder = SubjectBuilder[Row](4, subject=lambda row: row[0], event_time=lambda row: row[1])
+    builder.extend(ordered)
+
+    cut = units_of(group, Cut(4, same_subject=False), Entry(), 0, price, AsTuple())
+
+    assert [unit.rows for unit in cut] == [one.measurements for one in builder.build()]
+
+
+def test_in_no_order_each_record_batch_is_cut_as_it_comes() -> None:
+    batches = record_batches([("a", n, n) for n in range(10)], [6, 4])
+    columns = Columns(None, None)
+    read = groups_of(batches, columns, AsTuple(), in_order=False)
+    cut = Cut(4, same_subject=False, in_order=False)
+
+    sizes = [
+        unit.size
+        for some in read
+        for group in some
+        for unit in units_of(group, cut, Entry(), 0, price, AsTuple())
+    ]
+
+    assert sizes == [4, 2, 4]
+
+
+def test_messages_are_given_in_the_form_that_was_asked_for() -> None:
+    batch = pa.RecordBatch.from_pylist(
+        [
+            {"subject": "a", "start": 1, "end": 5, "messages": [{"n": 1}, {"n": 2}]},
+            {"subject": "a", "start": 7, "end": 9, "messages": [{"n": 3}]},
+        ]
+    )
+    columns = Columns("subject", "start", "end", messages="messages")
+    for name, expected in (("tuple", [(1,), (2,)]), ("dict", [{"n": 1}, {"n": 2}])):
+        form = OfMessages("messages", FORMATS[name]())
+        (group,) = list(groups_of([batch], columns, form, in_order=True))[-1]
+
+        def costs(group: Group, rows: Any, form: OfMessages = form) -> Any:
+            return np.array(form.costs(rows, 2.0))
+
+        first, second = units_of(group, Cut(1, each=True), Entry(), 0, costs, form)
+
+        assert (first.rows, first.first, first.last, first.cost) == (expected, 1, 5, 4.0)
+        assert (second.first, second.last, second.cost) == (7, 9, 2.0)
+
+
+def test_arrow_rows_stay_arrow() -> None:
+    form = AsArrow()
+    (group,) = groups([("a", n, n) for n in range(7)], [3], form)
+
+    cut = list(units_of(group, Cut(5), Entry(), 0, price, form))
+
+    assert [type(unit.rows) for unit in cut] == [pa.RecordBatch] * 2
+    assert [unit.rows.num_rows for unit in cut] == [5, 2]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [Entry(), Entry(7, 3, None, 5), Entry(7, 3, 1.5, 2e300), Entry(0, 0, -4, 2**60)],
+)
+def test_an_entry_is_read_as_it_was_written(entry: Entry) -> None:
+    assert Entry.read(entry.written()) == entry
