@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help install demo test check bench docs clean
+.PHONY: help install demo test check bench docs dashboards clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo "make check    formatter, linter, strict types, import floors"
 	@echo "make bench    print every figure the documents mention"
 	@echo "make docs     build the documentation into docs/_build"
+	@echo "make dashboards  write Grafana's dashboards and Prometheus' rules anew, from grafana/*.py"
 	@echo "make install  only make the virtual environment ($(VENV))"
 	@echo "make clean    remove what the commands above have made"
 
@@ -28,7 +29,7 @@ $(VENV)/.installed: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV), once ..."
 	@$(PIP) install 'pip>=25.1'
-	@$(PIP) install --editable '.[cli,redis,embedded,metrics,spark]' --group check --group test --group examples --group bench --group docs
+	@$(PIP) install --editable '.[cli,redis,embedded,metrics,spark]' --group check --group test --group examples --group bench --group docs --group dashboards
 	@touch $@
 
 demo: install
@@ -63,6 +64,9 @@ bench: install $(VENV)-rivals/.installed
 docs: install
 	@$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+dashboards: install
+	@$(BIN)/python -m grafana
 
 clean:
 	rm -rf $(VENV) $(VENV)-rivals docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

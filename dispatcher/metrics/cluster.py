@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
@@ -16,6 +16,7 @@ from dispatcher.metrics.collector import families
 from dispatcher.metrics.discovery import Discovery
 from dispatcher.metrics.leaves import read_topic
 from dispatcher.metrics.readings import Reading, Readings
+from dispatcher.metrics.spark_totals import queries_of, read_query
 from dispatcher.timeline import Timeline
 from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.layout import Layout
@@ -30,12 +31,14 @@ from limiters.leases.totals import COUNTERS
 
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 PATIENCE = 2.0
 """How many seconds a step towards Redis may take; after the first that fails none follows."""
 
 COMMANDS = (
-    "+evalsha +eval +exists +get +hgetall +hmget +hsetnx +info +scan +time +zcard +zcount +zrange "
-    "+zremrangebyscore +hello +auth +ping"
+    "+evalsha +eval +exists +get +hgetall +hmget +hsetnx +info +scan +smembers +time +zcard "
+    "+zcount +zrange +zremrangebyscore +hello +auth +ping"
 )
 """All that its user in Redis must be allowed; none of them changes what others see."""
 
@@ -130,14 +133,21 @@ class ClusterCollector(Collector):
             yield from self._read_one(client, f"limit {name}", self._read_limit, name)
         for topic in topics:
             yield from self._read_one(client, f"topic {topic}", self._read_topic, topic)
+        if self._discovery is not None:
+            queries: list[str] = []
+            yield from self._read_one(client, "Spark", self._find_queries, queries)
+            for query in queries:
+                yield from self._read_one(client, f"query {query}", self._read_query, query)
 
     def _read_one(
-        self, client: Any, what: str, read: Callable[[Any, str], Iterable[Reading]], name: str
+        self, client: Any, what: str, read: Callable[[Any, T], Iterable[Reading]], name: T
     ) -> list[Reading]:
         """One of many; if Redis answers, but not about this one, it does not hide the others."""
         try:
             readings = list(read(client, name))
-        except (LeaseManagerError, TimelineError) as error:
+        except Exception as error:
+            if not _is_an_answer(error):
+                raise
             client.time()  # raises if it is not this one alone
             self._failures += 1
             if what not in self._unreadable:
@@ -157,6 +167,13 @@ class ClusterCollector(Collector):
         if not client.exists(Layout(self._prefix, topic).settings):
             return ()
         return read_topic(self._timeline(client, topic))
+
+    def _find_queries(self, client: Any, queries: list[str]) -> Iterable[Reading]:
+        queries += queries_of(client, self._prefix)
+        return ()
+
+    def _read_query(self, client: Any, query: str) -> Iterable[Reading]:
+        return read_query(client, self._prefix, query)
 
     def _manager(self, client: Any, name: str) -> RedisLeaseManager:
         if name not in self._managers:
@@ -237,6 +254,12 @@ def read_totals(name: str, view: LimitView) -> Iterator[Reading]:
         (names.CLUSTER_SYNC_FAILURES, "sync_failures"),
     ):
         yield Reading(metric, (name,), told[counter])
+
+
+def _is_an_answer(error: Exception) -> bool:
+    from redis.exceptions import ResponseError  # whoever has a connection has it
+
+    return isinstance(error, (LeaseManagerError, TimelineError, ResponseError))
 
 
 def _held(members: list[MemberView]) -> int:

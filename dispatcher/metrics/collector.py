@@ -12,6 +12,7 @@ from prometheus_client.core import (
     GaugeMetricFamily,
     HistogramMetricFamily,
     Metric,
+    SummaryMetricFamily,
 )
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
@@ -106,6 +107,12 @@ def _family(metric: names.Metric, readings: list[Reading]) -> Metric:
             assert isinstance(reading.value, Distribution)
             histogram.add_metric(reading.labels, _buckets(reading), reading.value.sum)
         return histogram
+    if metric.kind == "summary":
+        summary = SummaryMetricFamily(metric.name, metric.text, labels=metric.labels)
+        for reading in readings:
+            assert isinstance(reading.value, Distribution)
+            summary.add_metric(reading.labels, sum(reading.value.counts), reading.value.sum)
+        return summary
     make = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
     family = make(metric.name, metric.text, labels=metric.labels)
     for reading in readings:

@@ -13,7 +13,7 @@ from limiters.distribution import SECONDS
 
 PREFIX = "dispatcher_"
 
-Kind = Literal["counter", "gauge", "histogram"]
+Kind = Literal["counter", "gauge", "histogram", "summary"]
 Together = Literal["sum", "max", "min"]
 
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
@@ -44,6 +44,10 @@ def _gauge(name: str, labels: str, text: str, together: Together = "sum") -> Met
 
 def _histogram(name: str, labels: str, text: str, bounds: tuple[float, ...] = SECONDS) -> Metric:
     return Metric(f"{PREFIX}{name}", "histogram", tuple(labels.split()), text, "sum", bounds)
+
+
+def _summary(name: str, labels: str, text: str) -> Metric:
+    return Metric(f"{PREFIX}{name}", "summary", tuple(labels.split()), text)
 
 
 # A Batcher. `limit` is that of its limiter, "" if it has none of a name.
@@ -177,5 +181,24 @@ CLUSTER_SPENT = _counter("cluster_spent_cost", "limit kind", "Cost of callbacks 
 CLUSTER_SYNC_FAILURES = _counter(
     "cluster_sync_failures", "limit", "Calls of instances that Redis did not answer."
 )
+
+# The sinks of Spark, as the exporter sees them.
+
+SPARK_ROWS = _counter(
+    "spark_rows",
+    "query outcome",
+    "Rows: sent, replayed (had been sent before), rejected; late ones are of these, too.",
+)
+SPARK_SECONDS = _summary(
+    "spark_micro_batch_seconds", "query", "How long the sink had a micro-batch."
+)
+SPARK_INPUT = _counter("spark_input_rows", "query", "Rows that micro-batches consisted of.")
+SPARK_BATCHES = _counter("spark_batches", "query", "Batches acknowledged.")
+SPARK_COST = _counter("spark_cost", "query", "Cost of batches begun, again too.")
+SPARK_WAITED = _counter(
+    "spark_waited_seconds", "query", "For how long batches waited for capacity, all together."
+)
+SPARK_RETRIES = _counter("spark_retries", "query", "Batches sent again after a failure.")
+SPARK_THROTTLED = _counter("spark_throttled", "query", "Refusals of the datastore (429).")
 
 METRICS = tuple(one for one in dict(globals()).values() if isinstance(one, Metric))

@@ -24,7 +24,7 @@ from dispatcher.metrics.watch import MOST_NOTES, Watch
 from limiters.distribution import Distribution
 
 BOUNDED = {
-    *("limit", "batcher", "topic", "gate", "builder", "member"),
+    *("limit", "batcher", "topic", "gate", "builder", "member", "query"),
     *("outcome", "kind", "state", "reason", "longer_than"),
 }
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"

@@ -1,0 +1,1 @@
+"""Dashboards and alerts for Grafana and Prometheus, written as code: `make dashboards`."""

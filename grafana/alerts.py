@@ -1,0 +1,203 @@
+"""The alerts: what is wrong, how it is seen, and what to do. The only place. Pure.
+
+docs/dashboards.md says the same at greater length, under the name of each alert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from grafana import measures
+from grafana.measures import RULES
+from grafana.pace import Pace
+
+MINUTE = 60.0
+
+Severity = Literal["critical", "warning", "info"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A rule that notes what others need."""
+
+    name: str
+    expression: Callable[[Pace], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """A rule that calls somebody."""
+
+    name: str
+    severity: Severity
+    expression: Callable[[Pace], str]
+    hold: float
+    """For how many seconds it has to be so."""
+    summary: str
+    what_to_do: str
+
+
+RECORDS = (
+    Record(
+        "dispatcher:limit_used:ratio",
+        lambda pace: measures.used(RULES, pace.window(2 * MINUTE)),
+    ),
+    Record("dispatcher:limit_wanted:ratio", lambda pace: measures.wanted(RULES)),
+    Record("dispatcher:failed_batches:ratio", lambda pace: measures.failed(pace.window(300))),
+    Record("dispatcher:topic_due:messages", lambda pace: measures.due(RULES)),
+)
+
+ALERTS = (
+    Alert(
+        "DispatcherRedisAway",
+        "critical",
+        lambda pace: "count without (instance, pod) (dispatcher_redis_up == 0)",
+        MINUTE,
+        "Redis does not answer: {{ $value }} of {{ $labels.job }} say so",
+        "Leases have run out: only reserved capacity is used, and nothing is shared. Look at the "
+        "server, and at the way to it (network, password, full memory). Nothing has to be "
+        "restarted: with Redis the capacity is back within two sync intervals.",
+    ),
+    Alert(
+        "DispatcherUnwatched",
+        "critical",
+        lambda pace: "absent(dispatcher_exporter_read_seconds)",
+        5 * MINUTE,
+        "No exporter is scraped: no other alert about the cluster can fire",
+        "See whether `dispatcher exporter` runs, and whether Prometheus reaches it "
+        "(Status, Targets). The instances go on without it.",
+    ),
+    Alert(
+        "DispatcherSyncFailing",
+        "warning",
+        lambda pace: measures.unanswered(pace.window(5 * MINUTE)),
+        10 * MINUTE,
+        "Instances of limit {{ $labels.limit }} get no answer when they ask for their leases",
+        "A lost request is sent again and costs nothing; ten minutes of it cost capacity. Compare "
+        "dispatcher_sync_seconds of the instances: if all are slow it is Redis, if one is, "
+        "its network. An instance that is cut off falls back to what it has reserved.",
+    ),
+    Alert(
+        "DispatcherLimitNearlyUsed",
+        "info",
+        lambda pace: "dispatcher:limit_used:ratio > 0.9",
+        30 * MINUTE,
+        "Limit {{ $labels.limit }} has been used to {{ $value | humanizePercentage }}",
+        "It is kept to, but there is no room left: what comes on top waits. See who uses it in the "
+        "dashboard of the limit. Raise what the datastore allows and then the limit "
+        "(`dispatcher limit set`), or give the less urgent instances a smaller weight.",
+    ),
+    Alert(
+        "DispatcherThrottled",
+        "warning",
+        lambda pace: f"({measures.refused(pace.window(5 * MINUTE))}) > 0",
+        0,
+        "The datastore refuses what limit {{ $labels.limit }} allows (429)",
+        "The limit is set higher than what the datastore allows, or somebody spends beside it. "
+        "Lower it at once with `dispatcher limit set`; then find who does not go through it, or "
+        "whether operations cost more than they say.",
+    ),
+    Alert(
+        "DispatcherCapacityIdle",
+        "warning",
+        lambda pace: "dispatcher:limit_used:ratio < 0.7 and dispatcher:limit_wanted:ratio > 1",
+        10 * MINUTE,
+        "Limit {{ $labels.limit }} is used to {{ $value | humanizePercentage }} only, while "
+        "instances wait for it",
+        "Some instance holds what it does not use, or nothing is granted. In the dashboard of the "
+        "limit see who holds much and spends little (a callback that hangs, a program that asks "
+        "and does not spend), whether partitions are overdue, and whether there is a "
+        "quarantine. `dispatcher leases --evict` takes from one what it holds.",
+    ),
+    Alert(
+        "DispatcherBufferNearlyFull",
+        "warning",
+        lambda pace: "dispatcher_buffer_operations / dispatcher_buffer_size_operations > 0.9",
+        10 * MINUTE,
+        "The buffer of {{ $labels.batcher }} in {{ $labels.instance }} is nearly full",
+        "Whoever enqueues is blocked or refused soon. If the limit is used up, raise it or enqueue "
+        "less; if it is not, the callbacks are slow: see dispatcher_callback_seconds, and raise "
+        "max_concurrent_batches.",
+    ),
+    Alert(
+        "DispatcherBatchesFailing",
+        "warning",
+        lambda pace: "dispatcher:failed_batches:ratio > 0.05",
+        10 * MINUTE,
+        "{{ $value | humanizePercentage }} of the batches of limit {{ $labels.limit }} fail",
+        "The log has each with its traceback (logger dispatcher.batcher). They are retried as the "
+        "watcher was told, and cost capacity each time. Abandoned ones took too long: raise "
+        "max_operation_time, or find out why the datastore is slow.",
+    ),
+    Alert(
+        "DispatcherBacklogGrowing",
+        "warning",
+        lambda pace: (
+            "dispatcher:topic_due:messages > 100 and "
+            f"deriv(dispatcher:topic_due:messages[{pace.window(15 * MINUTE)}]) > 0"
+        ),
+        15 * MINUTE,
+        "More falls due in topic {{ $labels.topic }} than is done: {{ $value }} messages wait",
+        "If the limit of its workers is used up, raise it; if it is not, start more workers, or "
+        "raise their concurrency. See also whether messages fail and come again.",
+    ),
+    Alert(
+        "DispatcherTopicLate",
+        "warning",
+        lambda pace: (
+            f"max {RULES} (dispatcher_timeline_oldest_due_seconds) > {pace.late(5 * MINUTE)}"
+        ),
+        5 * MINUTE,
+        "The oldest message of topic {{ $labels.topic }} has been due for "
+        "{{ $value | humanizeDuration }}",
+        "Are there consumers? Do they get capacity? A single old message that is always "
+        "the same: look at it with `dispatcher timeline peek {{ $labels.topic }}`.",
+    ),
+    Alert(
+        "DispatcherNobodyConsumes",
+        "critical",
+        lambda pace: (
+            "dispatcher:topic_due:messages > 0 and "
+            f"max {RULES} (dispatcher_timeline_consumers) == 0"
+        ),
+        5 * MINUTE,
+        "Messages of topic {{ $labels.topic }} are due, and nobody consumes it",
+        "Start a worker: `dispatcher worker --topic {{ $labels.topic }}`. If some are running, see "
+        "their /readyz and their log, and whether they use the same Redis and prefix.",
+    ),
+    Alert(
+        "DispatcherDeadLetters",
+        "warning",
+        lambda pace: f'max {RULES} (dispatcher_timeline_messages{{state="dead"}}) > 0',
+        0,
+        "{{ $value }} messages of topic {{ $labels.topic }} were given up",
+        "They failed too often, or were refused for good; each has its reason. See them "
+        "with `dispatcher timeline dead {{ $labels.topic }}`, repair the cause, then "
+        "`dispatcher timeline requeue` or delete them: they stay until somebody decides.",
+    ),
+    Alert(
+        "DispatcherClockDrift",
+        "warning",
+        lambda pace: "abs(dispatcher_clock_drift_seconds) > 1",
+        5 * MINUTE,
+        "The clock of {{ $labels.instance }} is {{ $value | humanizeDuration }} off that of Redis",
+        "No limit and no lease depends on it, as only Redis' clock counts. But what is scheduled "
+        "by this machine's clock falls due that much too early or too late. Set the clock right "
+        "(chrony, ntpd), of this machine or, if all say so, of Redis'.",
+    ),
+    Alert(
+        "DispatcherSparkRowsRejected",
+        "warning",
+        lambda pace: (
+            f"max {RULES} (increase(dispatcher_spark_rows_total"
+            f'{{outcome="rejected"}}[{pace.window(15 * MINUTE)}])) > 0'
+        ),
+        0,
+        "Query {{ $labels.query }} has rejected rows",
+        "The handler refused them for good (Reject), or they came too late for a sink that does "
+        "not send late ones. Look at the dead letters of the sink, and correct the rows or "
+        "the handler; the query itself goes on.",
+    ),
+)

@@ -1,0 +1,99 @@
+"""The sinks of Spark: what their queries send, and what holds them up."""
+
+from grafana.questions import RED, Board, Choice, Group, Query, Question
+
+QUERY = 'query=~"$query"'
+
+
+def _rate(metric: str, by: str = "query", more: str = "") -> str:
+    return f"max by ({by}) (rate(dispatcher_spark_{metric}{{{QUERY}{more}}}[$__rate_interval]))"
+
+
+def _each(metric: str) -> tuple[Query, ...]:
+    return (Query(_rate(metric), "{{query}}"),)
+
+
+def _per(above: str, below: str) -> tuple[Query, ...]:
+    return (Query(f"{_rate(above)} / ({_rate(below)} > 0)", "{{query}}"),)
+
+
+SENT = Group(
+    "Rows",
+    (
+        Question(
+            "What becomes of rows?",
+            "Rows a second. Replayed ones had been sent before a micro-batch was tried again, and "
+            "were not sent twice. Late ones are counted among the others, too.",
+            (Query(_rate("rows_total", "query, outcome"), "{{query}} {{outcome}}"),),
+            unit="ops",
+        ),
+        Question(
+            "What is rejected?",
+            "Rows a second that the handler refused for good, or that came too late. They are "
+            "among the dead letters of the sink: correct them, or the handler.",
+            (
+                Query(
+                    _rate("rows_total", more=', outcome="rejected"'),
+                    "{{query}}",
+                ),
+            ),
+            unit="ops",
+            steps=((0.001, RED),),
+        ),
+        Question(
+            "Do queries keep up?",
+            "Rows a second that micro-batches consist of. If the source brings more, the query "
+            "falls behind: raise the limit, or see what holds it up.",
+            _each("input_rows_total"),
+            unit="ops",
+        ),
+        Question(
+            "How large are batches?",
+            "Rows in a batch. Small ones cost a call each: fewer partitions or a larger "
+            "max_batch_size make them fuller.",
+            _per("input_rows_total", "batches_total"),
+        ),
+    ),
+)
+
+PACE = Group(
+    "Pace",
+    (
+        Question(
+            "How long does a micro-batch take?",
+            "On average. Longer than the trigger of the query: the next one waits.",
+            _per("micro_batch_seconds_sum", "micro_batch_seconds_count"),
+            unit="s",
+        ),
+        Question(
+            "How long is capacity waited for?",
+            "By a batch, on average. Long: the limit is what holds the query up, not the "
+            "datastore. Raise it, or give the query a larger weight.",
+            _per("waited_seconds_total", "batches_total"),
+            unit="s",
+        ),
+        Question(
+            "What is spent?",
+            "Cost a second. Compare it with the limit's own dashboard.",
+            _each("cost_total"),
+        ),
+        Question(
+            "What fails?",
+            "Batches sent again, and 429s, a second. The executors' logs have the tracebacks. "
+            "429s: the limit is too high, or somebody spends beside it.",
+            (
+                Query(_rate("retries_total"), "{{query}} again"),
+                Query(_rate("throttled_total"), "{{query}} refused"),
+            ),
+            unit="ops",
+        ),
+    ),
+)
+
+BOARD = Board(
+    "dispatcher-spark",
+    "Dispatcher / Spark sinks",
+    "What the queries of Spark send, and what holds them up.",
+    (Choice("query", "Queries", "dispatcher_spark_batches_total", several=True),),
+    (SENT, PACE),
+)

@@ -1,0 +1,16 @@
+"""Which files are generated, and what is in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from grafana import drawing, rules
+from grafana.boards import BOARDS
+
+HERE = Path(__file__).parent
+
+
+def files() -> dict[Path, str]:
+    """Each by its path."""
+    made = {HERE / "dashboards" / f"{board.uid}.json": drawing.text(board) for board in BOARDS}
+    return made | {HERE / "rules" / "dispatcher.yml": rules.text()}

@@ -1,0 +1,66 @@
+"""The rules as the file that Prometheus reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from grafana.alerts import ALERTS, RECORDS, Alert
+from grafana.pace import Pace
+
+RUNBOOK = "docs/dashboards.md"
+
+HEAD = "# Made by `make dashboards` from grafana/alerts.py: change that, not this.\n"
+
+
+class _Dumper(yaml.SafeDumper):
+    pass
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def rules(pace: Pace | None = None) -> dict[str, Any]:
+    """All of them; those for tests go at another pace."""
+    pace = pace or Pace()
+    records = [{"record": one.name, "expr": one.expression(pace)} for one in RECORDS]
+    return {
+        "groups": [
+            {"name": "dispatcher-records", "rules": records},
+            {"name": "dispatcher-alerts", "rules": [_alert(one, pace) for one in ALERTS]},
+        ]
+    }
+
+
+def text(pace: Pace | None = None) -> str:
+    """The same, as YAML."""
+    written = yaml.dump(rules(pace), Dumper=_Dumper, sort_keys=False, width=96, allow_unicode=True)
+    return HEAD + written
+
+
+def anchor(alert: Alert) -> str:
+    """Where the document says what to do.
+
+    >>> anchor(ALERTS[0])
+    'dispatcherredisaway'
+    """
+    return alert.name.lower()
+
+
+def _alert(alert: Alert, pace: Pace) -> dict[str, Any]:
+    rule: dict[str, Any] = {"alert": alert.name, "expr": alert.expression(pace)}
+    if alert.hold:
+        rule["for"] = pace.hold(alert.hold)
+    rule["labels"] = {"severity": alert.severity}
+    rule["annotations"] = {
+        "summary": alert.summary,
+        "description": alert.what_to_do,
+        "runbook": f"{RUNBOOK}#{anchor(alert)}",
+    }
+    return rule

@@ -1,0 +1,174 @@
+"""Prometheus sees it: every query has an answer, every alert fires for its cause and resolves.
+
+The rules are those that are checked in, made by the same code, at two hundred times the pace: five
+minutes are a second and a half.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from grafana import rules
+from grafana.alerts import ALERTS, RECORDS
+from grafana.files import HERE
+from grafana.pace import Pace
+from tests.processes.troubled import Example
+from tests.servers import wait_until
+from tests.servers.prometheus import MISSING, REQUIRED, Prometheus, promtool
+
+pytestmark = pytest.mark.skipif(
+    MISSING and not REQUIRED, reason="there is no prometheus here: apt-get install prometheus"
+)
+
+PACE = Pace(1 / 200, least=5)
+PATIENCE = 100.0
+WRONG = {
+    ("Unwatched", ""),
+    ("RedisAway", "dispatcher-cluster"),
+    ("RedisAway", "far"),
+    ("SyncFailing", "far"),
+    ("LimitNearlyUsed", "orders"),
+    ("Throttled", "refused"),
+    ("BatchesFailing", "refused"),
+    ("CapacityIdle", "hoarded"),
+    ("BufferNearlyFull", "orders"),
+    ("BacklogGrowing", "letters"),
+    ("TopicLate", "letters"),
+    ("NobodyConsumes", "letters"),
+    ("DeadLetters", "mails"),
+    ("ClockDrift", "dispatcher-cluster"),
+    ("SparkRowsRejected", "clicks"),
+}
+"""What is wrong in the example: the alert that is for it, and what that is about."""
+SURE = {"RedisAway", "Throttled", "DeadLetters", "ClockDrift", "SparkRowsRejected"}
+"""These are never about anything else, however slow the machine; the others tell of that, too."""
+BUSY = {("BufferNearlyFull", "refused"), ("LimitNearlyUsed", "refused")}
+"""And this is so once nothing is refused any more."""
+
+
+@contextmanager
+def noted(prometheus: Prometheus) -> Iterator[set[tuple[str, str]]]:
+    """Which alerts have been firing, and about what."""
+    seen: set[tuple[str, str]] = set()
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.25):
+            seen.update(firing(prometheus))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        looking.join()
+
+
+def firing(prometheus: Prometheus) -> set[tuple[str, str]]:
+    """The alerts that are firing now, and what they are about."""
+    subjects = ("limit", "topic", "query", "job")
+    return {
+        (
+            labels["alertname"].removeprefix("Dispatcher"),
+            next((labels[one] for one in subjects if one in labels), ""),
+        )
+        for labels in prometheus.firing()
+    }
+
+
+def substituted(expression: str, example: Example) -> str:
+    """With the variables of a dashboard as somebody might choose them."""
+    several = re.sub(r'=~"\$\w+"', '=~".*"', expression)
+    chosen = {
+        "limit": "orders",
+        "topic": "mails",
+        "instance": example.good[0].place,
+        "__rate_interval": "5s",
+        "__range": "1m",
+    }
+    return re.sub(r"\$(\w+)", lambda found: chosen[found[1]], several)
+
+
+def panels() -> Iterator[tuple[str, str]]:
+    """Each query of each panel, and where it stands."""
+    for path in sorted((HERE / "dashboards").glob("*.json")):
+        for panel in json.loads(path.read_text())["panels"]:
+            for target in panel.get("targets", ()):
+                yield f"{path.stem}: {panel['title']}", target["expr"]
+
+
+def scraped(place: str) -> str:
+    with urllib.request.urlopen(f"http://{place}/metrics", timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+@pytest.mark.timeout(300)
+def test_every_query_has_an_answer_and_every_alert_fires_for_its_cause_and_resolves(
+    tmp_path: Path,
+) -> None:
+    with ExitStack() as ended:
+        example = Example(tmp_path, ended)
+        example.start()
+        written = rules.text(PACE)
+        prometheus = ended.enter_context(Prometheus(tmp_path, example.jobs, written))
+        seen = ended.enter_context(noted(prometheus))
+
+        # Nobody watches yet.
+        wait_until(lambda: ("Unwatched", "") in seen, within=PATIENCE)
+        wait_until(example.is_known)
+        example.watch()
+        wait_until(lambda: prometheus.now('dispatcher_cluster_demand{limit="far"} > 0'))
+        example.far.kill()
+
+        try:
+            wait_until(lambda: seen >= WRONG, within=PATIENCE)
+        except AssertionError:
+            pytest.fail(f"not firing: {WRONG - seen}; active: {prometheus.alerts()}")
+        for place in (example.jobs["dispatcher-cluster"][0], *example.jobs["dispatcher-worker"]):
+            assert promtool("check", "metrics", given=scraped(place)) == "", place
+
+        example.mend()
+        try:
+            # What is refused no more goes on, and uses its limit: that is no trouble of this kind.
+            wait_until(lambda: not firing(prometheus) - BUSY, within=PATIENCE)
+            example.refused.close()
+            wait_until(lambda: not prometheus.firing(), within=PATIENCE)
+        except AssertionError:
+            pytest.fail(f"not resolved: {prometheus.alerts()}")
+        assert {one for one in seen - WRONG if one[0] in SURE} == set()
+
+        asked = [(where, substituted(expression, example)) for where, expression in panels()]
+        asked += [(record.name, record.name) for record in RECORDS]
+        silent = [
+            (where, expression)
+            for where, expression in asked
+            if all(math.isnan(value) for value in prometheus.values(expression))
+        ]
+        assert silent == []
+
+
+def test_every_alert_has_a_cause_in_the_example() -> None:
+    assert {f"Dispatcher{name}" for name, _ in WRONG} == {alert.name for alert in ALERTS}
+
+
+def test_promtool_finds_nothing_in_the_rules_at_either_pace(tmp_path: Path) -> None:
+    for number, written in enumerate((rules.text(), rules.text(PACE))):
+        path = tmp_path / f"{number}.yml"
+        path.write_text(written)
+        said = promtool("check", "rules", "--lint=all", "--lint-fatal", str(path))
+        assert f"SUCCESS: {len(ALERTS) + len(RECORDS)} rules found" in said
+
+
+def test_promtool_finds_nothing_in_the_settings_that_are_checked_in() -> None:
+    said = promtool("check", "config", "--lint=all", "--lint-fatal", str(HERE / "prometheus.yml"))
+    assert "1 rule files found" in said

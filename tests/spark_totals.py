@@ -1,0 +1,34 @@
+"""What the driver of a query of Spark writes down, as dispatcher.spark does."""
+
+from __future__ import annotations
+
+from redis import Redis
+
+PREFIX = "dispatcher:spark:v1"
+
+MICRO_BATCH = {
+    "rows": 1_000.0,
+    "batches": 10.0,
+    "sent_rows": 900.0,
+    "replayed_rows": 60.0,
+    "late_rows": 7.0,
+    "rejected_rows": 40.0,
+    "held_rows": 3.0,
+    "retries": 2.0,
+    "throttled": 1.0,
+    "cost": 1_200.0,
+    "waited": 2.5,
+    "micro_batches": 1.0,
+    "seconds": 4.5,
+}
+
+
+def introduce(client: Redis, query: str) -> None:
+    """There is such a query."""
+    client.sadd(f"{PREFIX}:queries", query)
+
+
+def finish(client: Redis, quoted: str, **changes: float) -> None:
+    """A micro-batch of it has ended."""
+    for name, number in (MICRO_BATCH | changes).items():
+        client.hincrbyfloat(f"{PREFIX}:{{{quoted}}}:totals", name, number)

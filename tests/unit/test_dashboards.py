@@ -1,0 +1,210 @@
+"""Dashboards and rules: current, laid out without overlap, asking only for what there is."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models import dashboard
+
+from dispatcher.metrics import names
+from grafana import alerts, files, rules
+from grafana.files import HERE
+from grafana.pace import Pace
+
+DASHBOARDS = sorted((HERE / "dashboards").glob("*.json"))
+DOCUMENT = HERE.parent / "docs" / "dashboards.md"
+FROM_SCRAPING = {"instance", "job", "pod"}
+ALERT_LABELS = {"alertname", "alertstate", "severity"}
+SUFFIXES = {"histogram": {"_bucket", "_sum", "_count"}, "summary": {"_sum", "_count"}}
+LABELS: dict[str, set[str]] = {}
+for _metric in names.METRICS:
+    for _suffix in SUFFIXES.get(_metric.kind, {""}):
+        LABELS.setdefault(_metric.name + _suffix, set()).update(_metric.labels, FROM_SCRAPING)
+        if _suffix == "_bucket":
+            LABELS[_metric.name + _suffix].add("le")
+
+
+@pytest.fixture(params=DASHBOARDS, ids=lambda path: path.stem)
+def board(request: pytest.FixtureRequest) -> Any:
+    return json.loads(request.param.read_text())
+
+
+def panels(board: Any) -> list[Any]:
+    return [one for one in board["panels"] if one["type"] != "row"]
+
+
+def expressions(board: Any) -> list[str]:
+    return [target["expr"] for panel in panels(board) for target in panel["targets"]]
+
+
+def all_expressions() -> list[str]:
+    found = [expr for path in DASHBOARDS for expr in expressions(json.loads(path.read_text()))]
+    for group in rules.rules()["groups"]:
+        found += [rule["expr"] for rule in group["rules"]]
+    return found
+
+
+def test_what_is_checked_in_is_what_the_code_makes() -> None:
+    made = files.files()
+    assert {path for path in made if path.suffix == ".json"} == set(DASHBOARDS)
+    for path, text in made.items():
+        assert path.read_text() == text, f"{path.name} is old: make dashboards"
+
+
+def test_grafanas_own_model_reads_a_dashboard_and_loses_nothing(board: Any) -> None:
+    read = dashboard.Dashboard.from_json(board)
+    assert json.loads(json.dumps(read, cls=JSONEncoder)) == board
+
+
+def test_panels_lie_within_the_grid_and_beside_each_other(board: Any) -> None:
+    taken = [one["gridPos"] for one in board["panels"]]
+    for place in taken:
+        assert place["x"] >= 0
+        assert place["x"] + place["w"] <= 24
+        assert min(place["w"], place["h"]) > 0
+    for one, other in combinations(taken, 2):
+        beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
+        below = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
+        assert beside or below, (one, other)
+    ids = [one["id"] for one in board["panels"]]
+    assert len(set(ids)) == len(ids)
+    # Whole lines: no gap that looks as if something were missing.
+    for top in {one["gridPos"]["y"] for one in panels(board)}:
+        width = sum(one["gridPos"]["w"] for one in panels(board) if one["gridPos"]["y"] == top)
+        assert width in (12, 24)
+
+
+def test_every_panel_asks_a_question_and_says_what_to_do(board: Any) -> None:
+    for panel in panels(board):
+        assert panel["title"].endswith("?")
+        assert len(panel["description"]) > 30, panel["title"]
+        assert panel["description"].endswith("."), panel["title"]
+        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+        assert panel["targets"], panel["title"]
+    titles = [panel["title"] for panel in panels(board)]
+    assert len(set(titles)) == len(titles)
+
+
+def test_every_variable_is_used_and_every_one_used_is_there(board: Any) -> None:
+    variables = {one["name"] for one in board["templating"]["list"]}
+    said = json.dumps(board["panels"])
+    used = set(re.findall(r"\$\{?([a-z]\w*)", said))
+    assert used == variables
+    assert all(
+        one["datasource"]["uid"] == "${datasource}"
+        for panel in panels(board)
+        for one in [panel, *panel["targets"]]
+    )
+    uids = [json.loads(path.read_text())["uid"] for path in DASHBOARDS]
+    assert len(set(uids)) == len(uids)
+
+
+def test_variables_list_values_that_a_metric_has(board: Any) -> None:
+    for variable in board["templating"]["list"]:
+        if variable["type"] == "query":
+            found = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"])
+            assert found, variable
+            assert found[2] in LABELS[found[1]]
+
+
+@pytest.mark.parametrize("expression", sorted(set(all_expressions())))
+def test_what_is_asked_for_exists(expression: str) -> None:
+    recorded = {record.name for record in alerts.RECORDS}
+    asked = re.findall(r"\b(dispatcher_\w+)(?:\{([^}]*)\})?", expression)
+    assert asked or "dispatcher:" in expression or "ALERTS" in expression
+    there = set(ALERT_LABELS) if "ALERTS" in expression else set()
+    for metric, matchers in asked:
+        assert metric in LABELS, metric
+        there |= LABELS[metric]
+        for label in re.findall(r"(\w+)\s*[=!]", re.sub(r'"[^"]*"', '""', matchers or "")):
+            assert label in LABELS[metric], f"{metric} has no label {label}"
+    for grouping in re.findall(r"\bby \(([^)]*)\)", expression):
+        assert {label.strip() for label in grouping.split(",")} <= there, expression
+    assert set(re.findall(r"dispatcher:\w+:\w+", expression)) <= recorded
+
+
+def test_every_legend_names_labels_that_are_left(board: Any) -> None:
+    for panel in panels(board):
+        for target in panel["targets"]:
+            for label in re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]):
+                kept = re.findall(r"\bby \(([^)]*)\)", target["expr"])
+                assert any(label in one.split(", ") for one in kept), panel["title"]
+
+
+@pytest.mark.parametrize("alert", alerts.ALERTS, ids=lambda alert: alert.name)
+def test_every_alert_says_what_to_do_and_where_more_is_said(alert: alerts.Alert) -> None:
+    assert re.fullmatch(r"Dispatcher[A-Z]\w+", alert.name)
+    assert len(alert.what_to_do) > 80
+    assert alert.what_to_do.endswith(".")
+    assert f"\n### {alert.name}\n" in DOCUMENT.read_text()
+
+
+def test_the_document_knows_no_alert_that_is_none() -> None:
+    told = set(re.findall(r"^### (Dispatcher\w+)$", DOCUMENT.read_text(), re.MULTILINE))
+    assert told == {alert.name for alert in alerts.ALERTS}
+
+
+def seconds_in(text: str) -> list[float]:
+    """The times that rules look back, and hold on for."""
+    found = re.findall(r"(?:\[|^ +for: )(\d+)(ms|s|m|h)", text, re.MULTILINE)
+    return [int(number) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600}[unit] for number, unit in found]
+
+
+def test_another_pace_changes_all_times_and_nothing_else() -> None:
+    usual, fast = rules.text(), rules.text(Pace(1 / 200))
+    assert seconds_in(fast) == pytest.approx([each / 200 for each in seconds_in(usual)])
+    assert max(seconds_in(rules.text(Pace(1 / 200, least=5)))) == 9
+    times = re.compile(r"\[\w+\]|for: \w+|_due_seconds\) > [\d.]+")
+    assert times.sub("", " ".join(fast.split())) == times.sub("", " ".join(usual.split()))
+
+
+def test_the_compose_file_mounts_what_there_is() -> None:
+    services = yaml.safe_load((HERE / "compose.yaml").read_text())["services"]
+    assert {"redis", "prometheus", "grafana", "exporter", "worker-1", "worker-2"} <= set(services)
+    for service in services.values():
+        assert ("image" in service) != ("build" in service)
+        # Of no registry in particular: the first part of a name with a dot would be a host.
+        assert "." not in service.get("image", "").split(":")[0].split("/")[0]
+        for volume in service.get("volumes", ()):
+            assert (HERE / volume.split(":")[0]).exists(), volume
+        for port in service.get("ports", ()):
+            assert port.startswith("127.0.0.1:"), port
+        for needed in service.get("depends_on", ()):
+            assert needed in services
+        build = service.get("build")
+        if build:
+            context = HERE / build["context"]
+            written = (context / build["dockerfile"]).read_text()
+            for copied in re.findall(r"^COPY (.+) \S+$", written, re.MULTILINE):
+                assert all((context / each).exists() for each in copied.split()), copied
+
+
+def test_prometheus_scrapes_the_services_of_the_compose_file() -> None:
+    services = yaml.safe_load((HERE / "compose.yaml").read_text())["services"]
+    settings = yaml.safe_load((HERE / "prometheus.yml").read_text())
+    for job in settings["scrape_configs"]:
+        for target in job["static_configs"][0]["targets"]:
+            host, port = target.split(":")
+            assert host in services
+            told = " ".join(services[host]["command"])
+            assert f"--metrics-port={port}" in told or (host == "exporter" and port == "9890")
+    assert [str(one) for one in HERE.glob(settings["rule_files"][0])]
+
+
+def test_grafana_is_provisioned_with_where_prometheus_and_the_dashboards_are() -> None:
+    services = yaml.safe_load((HERE / "compose.yaml").read_text())["services"]
+    places = dict(volume.split(":")[:2] for volume in services["grafana"]["volumes"])
+    inside = {target: HERE / source for source, target in places.items()}
+    providers = yaml.safe_load((HERE / "provisioning/dashboards/dispatcher.yml").read_text())
+    path = providers["providers"][0]["options"]["path"]
+    assert list(Path(inside[path]).glob("*.json")) != []
+    sources = yaml.safe_load((HERE / "provisioning/datasources/prometheus.yml").read_text())
+    assert re.fullmatch(r"http://(\w+):9090", sources["datasources"][0]["url"])
+    assert inside["/etc/grafana/provisioning"] == HERE / "provisioning"
