@@ -112,11 +112,7 @@ class Emitter:
         listener = Listener(self, fn, frozenset(names) or self._names)
         with self._lock:
             self._listeners += (listener,)
-            if self._thread is None or not self._thread.is_alive():  # not after a fork
-                self._thread = threading.Thread(
-                    target=self._deliver, name=f"{self._owner}-events", daemon=True
-                )
-                self._thread.start()
+            self._deliver_from_now_on()
         return listener
 
     def remove(self, listener: Listener) -> None:
@@ -143,14 +139,24 @@ class Emitter:
         if thread is not threading.current_thread():
             thread.join(timeout)
 
+    def _deliver_from_now_on(self) -> None:
+        if self._thread is None or not self._thread.is_alive():  # not after a fork
+            self._thread = threading.Thread(
+                target=self._deliver, name=f"{self._owner}-events", daemon=True
+            )
+            self._thread.start()
+
     def _deliver(self) -> None:
         while (event := self._waiting.get()) is not None:
-            for listener in self._listeners:
-                if event.name in listener.names:
-                    self._call(listener, event)
+            self._hand(event)
             if self._lost:
                 lost, self._lost = self._lost, 0
                 _log.warning("%s: slow listeners, %d events were not delivered", self._owner, lost)
+
+    def _hand(self, event: Event) -> None:
+        for listener in self._listeners:
+            if event.name in listener.names:
+                self._call(listener, event)
 
     def _call(self, listener: Listener, event: Event) -> None:
         try:
