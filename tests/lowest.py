@@ -7,11 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-BESIDE = {
-    # What pip would choose newer than what these old ones were built with.
-    "numpy": "<2",
-    "pyarrow": "==10.0.1",
-}
+BESIDE = {"numpy": "<2"}
+"""What pandas and pyarrow of that time were built with; they do not say so themselves."""
 
 
 def lowest(requirements: list[str]) -> dict[str, str]:

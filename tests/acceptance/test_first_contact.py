@@ -15,10 +15,14 @@ ROOT = Path(__file__).parents[2]
 NEEDS_A_BROKER = "early_messages_from_mqtt.py"  # see test_mqtt_example.py
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != NEEDS_A_BROKER)
 PROGRAMS = [
-    (path.name, number, program)
+    (path.name, number, program, printed)
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    for number, program in enumerate(
-        re.findall(r"^```python\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+    for number, (program, printed) in enumerate(
+        re.findall(
+            r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?",
+            path.read_text(),
+            re.MULTILINE | re.DOTALL,
+        )
     )
 ]
 
@@ -82,8 +86,12 @@ def test_every_example_runs(example: Path) -> None:
     assert "OVER" not in done.stdout
 
 
-@pytest.mark.parametrize(("document", "number", "program"), PROGRAMS)
-def test_every_program_in_the_documents_runs(document: str, number: int, program: str) -> None:
+@pytest.mark.parametrize(
+    ("document", "number", "program", "printed"), PROGRAMS, ids=lambda one: str(one)[:30]
+)
+def test_every_program_in_the_documents_prints_what_is_said(
+    document: str, number: int, program: str, printed: str
+) -> None:
     done = run("-c", program)
     assert done.returncode == 0, f"{document}, program {number}:\n{done.stderr}"
-    assert done.stdout
+    assert done.stdout if not printed else done.stdout == printed

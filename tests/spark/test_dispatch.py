@@ -90,7 +90,7 @@ COUNT = "tests.spark.test_dispatch:count_rows"
 
 
 def register(spark: SparkSession) -> None:
-    from dispatcher.spark import DispatcherDataSource  # older ones cannot import it
+    from dispatcher.spark.data_source import DispatcherDataSource  # Spark 3.5 has none
 
     spark.dataSource.register(DispatcherDataSource)
 

@@ -141,6 +141,7 @@ def test_k5_a_replayed_micro_batch_gives_the_same_and_a_restart_loses_nothing(
     assert len(expected) == 2
 
 
+@pytest.mark.spark4
 def test_what_is_left_open_can_be_taken_out_of_the_checkpoint(stream: Stream) -> None:
     stream.write([row("x", "a", 1, 1), row("y", "b", 5, 2)], [row("x", "b", 40, 1, n=7)])
     assert stream.run(by_arrival) == []
