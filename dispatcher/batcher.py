@@ -109,7 +109,10 @@ class Batcher(Entrance):
         if rate_limiter is not None and (
             isinstance(rate_limiter, type) or not isinstance(rate_limiter, RateLimiter)
         ):
-            raise ValueError(f"rate_limiter must be a RateLimiter, not {rate_limiter!r}")
+            raise ValueError(
+                f"rate_limiter must be a RateLimiter, not {rate_limiter!r}; for one process "
+                "ProvisionedResource(capacity), for many SharedResource(...)"
+            )
         settings = Settings(
             flush_interval=seconds("flush_interval", flush_interval),
             capacity_interval=seconds("capacity_interval", capacity_interval),

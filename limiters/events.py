@@ -44,12 +44,21 @@ SHARED_EVENTS = LIMITER_EVENTS | {
 
 
 class Event(NamedTuple):
-    """What a listener is told."""
+    """What a listener is told. Which value and metadata it has depends on the event.
+
+    >>> event = Event("pause", 0.5)
+    >>> event.name, event.value
+    ('pause', 0.5)
+    """
 
     name: str
+    """Such as `pause`."""
     value: float = 0
+    """A number: seconds, a count, a cost, the index of a partition."""
     message: str = ""
+    """For people."""
     metadata: object = None
+    """An error, or the operations it is about."""
 
 
 class Listener:
