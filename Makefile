@@ -51,7 +51,8 @@ $(VENV)-lowest/.installed: pyproject.toml tests/lowest.py
 
 # Spark 3.5 itself uses what Python has deprecated.
 lowest: $(VENV)-lowest/.installed
-	@$(VENV)-lowest/bin/python -m pytest --numprocesses 3 --dist worksteal tests/unit tests/integration
+	@$(VENV)-lowest/bin/python -m pytest --numprocesses 3 --dist worksteal \
+	    -m 'not spark4' tests/unit tests/integration
 	@$(VENV)-lowest/bin/python -m pytest --numprocesses 2 --dist worksteal \
 	    -W ignore::DeprecationWarning -m 'not spark4' tests/spark
 

@@ -16,7 +16,7 @@ PACKAGES = (
     "dispatcher.builders",
     "dispatcher.metrics",
     "dispatcher.registration",
-    "dispatcher.spark",
+    pytest.param("dispatcher.spark", marks=pytest.mark.spark4),
     "dispatcher.testing",
     "dispatcher.timeline",
     "dispatcher.worker",
