@@ -7,12 +7,13 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help install demo test check bench docs dashboards clean
+.PHONY: help install demo test lowest check bench docs dashboards clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     see it work: one limited datastore, first without us, then with us"
 	@echo "make test     run all tests"
+	@echo "make lowest   the tests with the lowest versions that pyproject.toml allows (Python 3.11)"
 	@echo "make check    formatter, linter, strict types, import floors"
 	@echo "make bench    print every figure the documents mention"
 	@echo "make docs     build the documentation into docs/_build"
@@ -29,7 +30,7 @@ $(VENV)/.installed: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV), once ..."
 	@$(PIP) install 'pip>=25.1'
-	@$(PIP) install --editable '.[cli,redis,embedded,metrics,spark]' --group check --group test --group examples --group bench --group docs --group dashboards
+	@$(PIP) install --editable '.[cli,redis,embedded,metrics,spark]' --group check --group test --group connect --group examples --group bench --group docs --group dashboards
 	@touch $@
 
 demo: install
@@ -44,6 +45,23 @@ java:
 # Most tests of processes and servers wait: three at a time keep two cores busy.
 test: java install
 	@$(BIN)/python -m pytest --numprocesses 3 --dist worksteal
+
+$(VENV)-lowest/.installed: pyproject.toml tests/lowest.py
+	@test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
+	@echo "installing into $(VENV)-lowest, once ..."
+	@$(VENV)-lowest/bin/python -m pip --disable-pip-version-check --quiet install 'pip>=25.1'
+	@$(VENV)-lowest/bin/python tests/lowest.py > $(VENV)-lowest/constraints.txt
+	@$(VENV)-lowest/bin/python -m pip --disable-pip-version-check --quiet install \
+	    --constraint $(VENV)-lowest/constraints.txt \
+	    --editable '.[cli,redis,embedded,metrics,spark]' --group test
+	@touch $@
+
+# Spark 3.5 itself uses what Python has deprecated.
+lowest: $(VENV)-lowest/.installed
+	@$(VENV)-lowest/bin/python -m pytest --numprocesses 3 --dist worksteal \
+	    -m 'not spark4' tests/unit tests/integration
+	@$(VENV)-lowest/bin/python -m pytest --numprocesses 2 --dist worksteal \
+	    -W ignore::DeprecationWarning -m 'not spark4' tests/spark
 
 check: install
 	$(BIN)/ruff format --check .
@@ -69,4 +87,4 @@ dashboards: install
 	@$(BIN)/python -m grafana
 
 clean:
-	rm -rf $(VENV) $(VENV)-rivals docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-rivals $(VENV)-lowest docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

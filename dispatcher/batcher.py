@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
+from typing import Self
 
 from dispatcher import events
 from dispatcher.batch import CURRENT
@@ -72,6 +73,11 @@ class Batcher(Entrance):
     [0, 1, 2, 3, 4]
     """
 
+    # What `dispatcher.testing` puts others in the place of.
+    _buffer_type: type[Buffer] = Buffer
+    _emitter_type: type[Emitter] = Emitter
+    _runners_type: type[Runners] = Runners
+
     def __init__(
         self,
         *,
@@ -93,7 +99,10 @@ class Batcher(Entrance):
         if rate_limiter is not None and (
             isinstance(rate_limiter, type) or not isinstance(rate_limiter, RateLimiter)
         ):
-            raise ValueError(f"rate_limiter must be a RateLimiter, not {rate_limiter!r}")
+            raise ValueError(
+                f"rate_limiter must be a RateLimiter, not {rate_limiter!r}; for one process "
+                "ProvisionedResource(capacity), for many SharedResource(...)"
+            )
         settings = Settings(
             flush_interval=seconds("flush_interval", flush_interval),
             capacity_interval=seconds("capacity_interval", capacity_interval),
@@ -105,7 +114,7 @@ class Batcher(Entrance):
             emit_request=emit_request,
         )
         bell = Bell()
-        buffer = Buffer(count("max_buffer_size", max_buffer_size), bell.ring)
+        buffer = self._buffer_type(count("max_buffer_size", max_buffer_size), bell.ring)
         super().__init__(buffer, error_on_full_buffer=error_on_full_buffer)
         self._limiter = rate_limiter
         self._limiter_is_mine = False
@@ -115,7 +124,7 @@ class Batcher(Entrance):
             buffer.ceiling = rate_limiter.max_capacity
         self._clock = clock or MonotonicClock()
         self._bell = bell
-        self._emitter = Emitter(type(self).__name__, events.BATCHER_EVENTS)
+        self._emitter = self._emitter_type(type(self).__name__, events.BATCHER_EVENTS)
         self._pause = Pause(pause_time)
         self._engine = Engine(
             settings,
@@ -123,7 +132,7 @@ class Batcher(Entrance):
             bell,
             pause=self._pause,
             limiter=rate_limiter,
-            runners=Runners("dispatcher"),
+            runners=self._runners_type("dispatcher"),
             emit=self._emitter.emit,
             clock=self._clock.now,
         )
@@ -149,12 +158,10 @@ class Batcher(Entrance):
                 if not self._limiter.started:
                     self._limiter.start()
                     self._limiter_is_mine = True
-                self._limiter_listener = self._limiter.add_listener(self._limiter_changed, CAPACITY)
                 if isinstance(self._limiter, Publisher):
                     self._publication = self._limiter.publish(self.live_totals.published)
             self._state = State.RUNNING
-        self._thread = threading.Thread(target=self._run, name="dispatcher-engine", daemon=True)
-        self._thread.start()
+        self._begin()
 
     def stop(self, drain: bool = True, timeout: Seconds | None = None) -> list[Operation]:
         """Stops, and gives back the operations that were accepted and never raised, oldest
@@ -178,10 +185,10 @@ class Batcher(Entrance):
         if drain:
             self._await(self._engine.await_drained, limit)
         self._engine.post(self._engine.stop)
-        self._ended.wait()
+        self._await_end()
         return self.returned
 
-    def __enter__(self) -> Batcher:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -199,7 +206,7 @@ class Batcher(Entrance):
                 extra={"happening": "not-sent", "operations": len(self.returned)},
             )
 
-    async def __aenter__(self) -> Batcher:
+    async def __aenter__(self) -> Self:
         self.start()
         return self
 
@@ -303,6 +310,15 @@ class Batcher(Entrance):
         return f"Batcher({self.state}, rate_limiter={self._limiter!r})"
 
     # Inside.
+
+    def _begin(self) -> None:
+        if self._limiter is not None:
+            self._limiter_listener = self._limiter.add_listener(self._limiter_changed, CAPACITY)
+        self._thread = threading.Thread(target=self._run, name="dispatcher-engine", daemon=True)
+        self._thread.start()
+
+    def _await_end(self) -> None:
+        self._ended.wait()
 
     def _run(self) -> None:
         engine, clock, bell = self._engine, self._clock, self._bell

@@ -25,7 +25,11 @@ class Retry(Outcome):
 
 
 class Reject(Outcome):
-    """Never raise this batch again: its operations have failed."""
+    """Never raise this batch again: its operations have failed.
+
+    >>> str(Reject("no such customer"))
+    'rejected: no such customer'
+    """
 
     def __init__(self, reason: object) -> None:
         self.reason = reason
@@ -37,9 +41,21 @@ class PartialFailure(Outcome):
     given: a Batcher's operations, a Worker's messages.
 
     Those that failed are retried or given up as if the callback had raised `cause`.
+
+    >>> from dispatcher import Batcher, Operation, PartialFailure, Reject, Watcher
+    >>> def write(batch):
+    ...     bad = [operation for operation in batch if operation.payload < 0]
+    ...     if bad:
+    ...         raise PartialFailure(bad, Reject("negative"))
+    >>> watcher = Watcher(write, on_failure=lambda failed, error: print(failed[0].payload, error))
+    >>> with Batcher() as batcher:
+    ...     batcher.enqueue_many([Operation(watcher, 1, n, batchable=True) for n in (3, -7)])
+    -7 rejected: negative
     """
 
     def __init__(self, failed: Iterable[Any], cause: BaseException | None = None) -> None:
+        if not isinstance(failed, Iterable):
+            raise ValueError(f"failed must hold operations of the batch, not be {failed!r}")
         self.failed = list(failed)
         for one in self.failed:
             if isinstance(one, (str, bytes, int, float)):
@@ -52,6 +68,10 @@ class Throttled(Outcome):
     """The datastore refused for lack of capacity (429): pause the Batcher, then try again.
 
     Without `retry_after` the pause lasts as long as the Batcher's `pause_time` says.
+
+    >>> raise Throttled(retry_after=2)  # what the store's Retry-After says
+    Traceback (most recent call last):
+    dispatcher.outcomes.Throttled: throttled (retry after: 2)
     """
 
     def __init__(self, retry_after: Seconds | None = None) -> None:

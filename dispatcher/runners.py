@@ -57,6 +57,39 @@ class Job:
         self.done(NotStarted())
         return False
 
+    def call(self) -> None:
+        """Makes the call, of a plain function, and tells how it ended."""
+        if not self.may_start():
+            return
+        leave = self.enter()
+        error: BaseException | None = None
+        try:
+            result = self.function(*self.arguments)
+            if inspect.iscoroutine(result):
+                result.close()
+                raise TypeError(
+                    f"{self.function!r} returned a coroutine; declare it with async def so that "
+                    "it is awaited"
+                )
+        except BaseException as caught:
+            error = caught
+        finally:
+            leave()
+        self.done(error)
+
+    async def call_async(self) -> None:
+        """The same for a coroutine function, as a task."""
+        if not self.may_start():
+            return
+        self.enter()  # the task's context is its own: there is nothing to reset
+        try:
+            result: Awaitable[object] = self.function(*self.arguments)
+            await result
+        except BaseException as error:
+            self.done(error)
+        else:
+            self.done(None)
+
     def enter(self) -> Callable[[], None]:
         """Sets the context. What it gives resets it."""
         if self.context is None:
@@ -162,7 +195,7 @@ class _Worker(threading.Thread):
         threads.awake()
         while True:
             while (job := threads.take()) is not None:
-                self._call(job)
+                job.call()
                 del job  # its operations must not live until the next one comes
             if threads.closed:
                 return
@@ -173,25 +206,6 @@ class _Worker(threading.Thread):
                     return
                 self._gate.acquire()
             threads.awake()
-
-    def _call(self, job: Job) -> None:
-        if not job.may_start():
-            return
-        leave = job.enter()
-        error: BaseException | None = None
-        try:
-            result = job.function(*job.arguments)
-            if inspect.iscoroutine(result):
-                result.close()
-                raise TypeError(
-                    f"{job.function!r} returned a coroutine; declare it with async def so that "
-                    "it is awaited"
-                )
-        except BaseException as caught:
-            error = caught
-        finally:
-            leave()
-        job.done(error)
 
 
 class Loop:
@@ -235,22 +249,9 @@ class Loop:
 
     def _begin(self, job: Job) -> None:
         assert self._loop is not None
-        task = self._loop.create_task(self._call(job))
+        task = self._loop.create_task(job.call_async())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    @staticmethod
-    async def _call(job: Job) -> None:
-        if not job.may_start():
-            return
-        job.enter()  # the task's context is its own: there is nothing to reset
-        try:
-            result: Awaitable[object] = job.function(*job.arguments)
-            await result
-        except BaseException as error:
-            job.done(error)
-        else:
-            job.done(None)
 
 
 class Runners:

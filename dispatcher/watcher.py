@@ -87,12 +87,12 @@ class Watcher:
         Failed operations have been handed over by then. What others go on enqueueing for
         this watcher is waited for as well.
         """
-        limit = optional_seconds("timeout", timeout, zero=True)
-        deadline = None if limit is None else time.monotonic() + limit
+        limit = left = optional_seconds("timeout", timeout, zero=True)
+        began = time.monotonic()
         for batcher in tuple(self._batchers):
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
             if not batcher.wait_for(self, left):
                 return False
+            left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
         return True
 
     def __repr__(self) -> str:

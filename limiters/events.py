@@ -45,12 +45,21 @@ SHARED_EVENTS = LIMITER_EVENTS | {
 
 
 class Event(NamedTuple):
-    """What a listener is told."""
+    """What a listener is told. Which value and metadata it has depends on the event.
+
+    >>> event = Event("pause", 0.5)
+    >>> event.name, event.value
+    ('pause', 0.5)
+    """
 
     name: str
+    """Such as `pause`."""
     value: float = 0
+    """A number: seconds, a count, a cost, the index of a partition."""
     message: str = ""
+    """For people."""
     metadata: object = None
+    """An error, or the operations it is about."""
 
 
 class Listener:
@@ -114,11 +123,7 @@ class Emitter:
         listener = Listener(self, fn, frozenset(names) or self._names)
         with self._lock:
             self._listeners += (listener,)
-            if self._thread is None or not self._thread.is_alive():  # not after a fork
-                self._thread = threading.Thread(
-                    target=self._deliver, name=f"{self._owner}-events", daemon=True
-                )
-                self._thread.start()
+            self._deliver_from_now_on()
         return listener
 
     def remove(self, listener: Listener) -> None:
@@ -145,11 +150,16 @@ class Emitter:
         if thread is not threading.current_thread():
             thread.join(timeout)
 
+    def _deliver_from_now_on(self) -> None:
+        if self._thread is None or not self._thread.is_alive():  # not after a fork
+            self._thread = threading.Thread(
+                target=self._deliver, name=f"{self._owner}-events", daemon=True
+            )
+            self._thread.start()
+
     def _deliver(self) -> None:
         while (event := self._waiting.get()) is not None:
-            for listener in self._listeners:
-                if event.name in listener.names:
-                    self._call(listener, event)
+            self._hand(event)
             if self._lost:
                 lost, self._lost = self._lost, 0
                 facts = {"happening": "events-lost", "owner": self._owner, "events": lost}
@@ -158,6 +168,11 @@ class Emitter:
                     *(self._owner, lost),
                     extra=facts,
                 )
+
+    def _hand(self, event: Event) -> None:
+        for listener in self._listeners:
+            if event.name in listener.names:
+                self._call(listener, event)
 
     def _call(self, listener: Listener, event: Event) -> None:
         try:

@@ -25,7 +25,10 @@ def checked(text: str) -> SplitResult:
         raise ValueError("url_or_client must be a URL; what was given cannot be read") from None
     if url.scheme not in SCHEMES:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-        raise ValueError(f"url_or_client must begin with one of {known}, not with {url.scheme!r}")
+        raise ValueError(
+            f"url_or_client must begin with one of {known}, not with {url.scheme!r}; "
+            "that of a Redis on this machine is redis://localhost:6379/0"
+        )
     kind = url.scheme.partition("+")[2]
     if "@" in url.path + url.query + url.fragment:
         # Most likely the end of a password that has a "/", "?" or "#" in it.

@@ -50,7 +50,8 @@ KNOWN = (
         "is not a cluster; use redis://",
     ),
     (
-        ("CLUSTERDOWN", "ClusterDownError", "not covered", "TTL exhausted"),
+        # redis-py before 6 looks for the first of no slots at all.
+        ("CLUSTERDOWN", "ClusterDownError", "not covered", "TTL exhausted", "list index out"),
         "is a cluster that does not serve all slots at present; see CLUSTER INFO",
     ),
     (

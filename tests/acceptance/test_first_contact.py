@@ -13,23 +13,29 @@ from xml.etree import ElementTree
 import pytest
 
 ROOT = Path(__file__).parents[2]
+ACTIVATED = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
 NEEDS_A_BROKER = "early_messages_from_mqtt.py"  # see test_mqtt_example.py
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != NEEDS_A_BROKER)
 
-
-def blocks(language: str) -> list[tuple[str, int, str]]:
-    """Each block of a language in the documents."""
-    return [
-        (path.name, number, program)
-        for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-        for number, program in enumerate(
-            re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROGRAMS = [
+    (path.name, number, program, printed)
+    for path in DOCUMENTS
+    for number, (program, printed) in enumerate(
+        re.findall(
+            r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?",
+            path.read_text(),
+            re.MULTILINE | re.DOTALL,
         )
-    ]
-
-
-PROGRAMS = blocks("python")
-PARTS = blocks("py")
+    )
+]
+PARTS = [
+    (path.name, number, part)
+    for path in DOCUMENTS
+    for number, part in enumerate(
+        re.findall(r"^```py\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+    )
+]
 """What only defines something, for the reader to call."""
 
 
@@ -37,7 +43,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
-        env={**os.environ, "COLUMNS": "100"},
+        env={**os.environ, "COLUMNS": "100", "PATH": ACTIVATED},
         capture_output=True,
         text=True,
         timeout=100,
@@ -115,11 +121,15 @@ def test_every_example_runs(example: Path) -> None:
     assert "OVER" not in done.stdout
 
 
-@pytest.mark.parametrize(("document", "number", "program"), PROGRAMS)
-def test_every_program_in_the_documents_runs(document: str, number: int, program: str) -> None:
+@pytest.mark.parametrize(
+    ("document", "number", "program", "printed"), PROGRAMS, ids=lambda one: str(one)[:30]
+)
+def test_every_program_in_the_documents_prints_what_is_said(
+    document: str, number: int, program: str, printed: str
+) -> None:
     done = run("-c", program)
     assert done.returncode == 0, f"{document}, program {number}:\n{done.stderr}"
-    assert done.stdout
+    assert done.stdout if not printed else done.stdout == printed
 
 
 @pytest.mark.parametrize(("document", "number", "part"), PARTS)

@@ -51,6 +51,7 @@ def as_text(rows: DataFrame) -> list[Any]:
     )
 
 
+@pytest.mark.spark4
 def test_e8_every_type_comes_back_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path, "s string, k string, t bigint, n int")
     rows: list[dict[str, Any]] = [{"s": "x", "k": f"k{n}", "t": n, "n": n} for n in range(3)]

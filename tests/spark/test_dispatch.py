@@ -9,7 +9,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dispatcher.spark import LimiterConfig, dispatch
-from dispatcher.spark.data_source import DispatcherDataSource
 from limiters.embedded import EmbeddedRedis
 from tests.spark.handlers import fail_at, notes, noting, take
 
@@ -90,16 +89,23 @@ def test_a_stream_is_refused(spark: SparkSession) -> None:
 COUNT = "tests.spark.test_dispatch:count_rows"
 
 
+def register(spark: SparkSession) -> None:
+    from dispatcher.spark.data_source import DispatcherDataSource  # Spark 3.5 has none
+
+    spark.dataSource.register(DispatcherDataSource)
+
+
 def count_rows(rows: list[dict[str, str]]) -> None:
     """Notes its rows where they say."""
     with open(rows[0]["path"], "a") as file:
         file.writelines("x\n" for _ in rows)
 
 
+@pytest.mark.spark4
 def test_the_format_sends_a_dataframe_and_a_stream(
     spark: SparkSession, log: Path, tmp_path: Path, shared_redis: EmbeddedRedis
 ) -> None:
-    spark.dataSource.register(DispatcherDataSource)
+    register(spark)
     options = {
         "handler": COUNT,
         "rows": "dict",
@@ -129,6 +135,7 @@ def test_the_format_sends_a_dataframe_and_a_stream(
     assert len(log.read_text().splitlines()) == 200
 
 
+@pytest.mark.spark4
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -140,7 +147,7 @@ def test_the_format_sends_a_dataframe_and_a_stream(
     ],
 )
 def test_wrong_options_are_refused(spark: SparkSession, options: dict[str, str], said: str) -> None:
-    spark.dataSource.register(DispatcherDataSource)
+    register(spark)
 
     with pytest.raises(PySparkException, match=said):
         spark.range(3).write.format("dispatcher").options(**options).mode("append").save()

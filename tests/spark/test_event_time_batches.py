@@ -110,11 +110,14 @@ def test_k5_by_processing_time_batches_close_with_no_row_and_as_a_plain_builder_
     ]
     stream.write(*files)
     step = functools.partial(event_time_batches, **COLUMNS, window=50, timeout=0.8)
-    stream.run_until(step, lambda: sum(len(b.messages) for b in stream.out) == 6)
+
+    def closed_without_a_row() -> bool:
+        done = stream.finished()
+        return any(rows and len(files) <= n and n in done for n, rows in list(stream.seen))
+
+    stream.run_until(step, closed_without_a_row)
     expected = plainly.batches(stream.fed(files), 50, 800)
     assert plainly.by_subject(plainly.told(stream.out)) == plainly.by_subject(expected)
-    empty = [number for number, rows in stream.seen if rows and number >= len(files)]
-    assert empty, "at least the last batch closed without a row"
 
 
 def test_k5_a_replayed_micro_batch_gives_the_same_and_a_restart_loses_nothing(
@@ -141,6 +144,7 @@ def test_k5_a_replayed_micro_batch_gives_the_same_and_a_restart_loses_nothing(
     assert len(expected) == 2
 
 
+@pytest.mark.spark4
 def test_what_is_left_open_can_be_taken_out_of_the_checkpoint(stream: Stream) -> None:
     stream.write([row("x", "a", 1, 1), row("y", "b", 5, 2)], [row("x", "b", 40, 1, n=7)])
     assert stream.run(by_arrival) == []

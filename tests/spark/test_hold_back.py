@@ -85,6 +85,7 @@ def test_k3_a_replay_gives_the_same_rows(stream: Stream) -> None:
     assert [one.t for one in stream.seen[0][1]] == [10, 20]
 
 
+@pytest.mark.spark4
 def test_what_is_held_can_be_taken_out_of_the_checkpoint(stream: Stream) -> None:
     stream.write([row("x", 20), row("y", 5), row("x", 10)])
     step = functools.partial(hold_back, **COLUMNS, delay=1_000)

@@ -1,0 +1,196 @@
+"""InlineBatcher: the Batcher's rules, without its threads and without waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dispatcher.batcher import Batcher
+from dispatcher.buffer import Buffer
+from dispatcher.errors import BatcherStoppedError, BufferFullError, DispatcherError
+from dispatcher.events import Event
+from dispatcher.state import State
+from dispatcher.testing.recorder import Recorder
+from dispatcher.testing.runners import InlineRunners, RaisedBatch
+from dispatcher.waiters import Waiter
+from limiters.arguments import Seconds
+from limiters.arguments import seconds as checked_seconds
+from limiters.limiter import RateLimiter
+from limiters.shared import SharedResource
+from limiters.testing.clock import ManualClock
+
+LONGEST_WAIT = 86_400.0
+"""For how long, on the manual clock, a wait without a timeout goes on."""
+
+MOST_TURNS = 100_000
+"""How many turns there may be at one moment."""
+
+
+GRAIN = 1e-9
+"""What is due so little later than a turn ends is due: 0.09 and 0.01 are 0.1 then."""
+
+
+class StuckError(DispatcherError):
+    """Waited for something that does not come, however far the clock is turned."""
+
+
+class _InlineBuffer(Buffer):
+    """Whoever waits for a place turns the Batcher: nobody else would."""
+
+    pass_until: Callable[[Callable[[], bool], float | None], bool]
+
+    def wait_for_place(self, ticket: int, timeout: float | None) -> None:
+        placed = self.pass_until(lambda: self.closed or ticket < self.limit, timeout)
+        if self.closed:
+            raise BatcherStoppedError
+        if not placed:
+            raise BufferFullError(self.size)
+
+    async def wait_for_place_async(self, ticket: int, timeout: float | None) -> None:
+        self.wait_for_place(ticket, timeout)
+
+
+class InlineBatcher(Batcher):
+    """A Batcher for tests: the same rules, but time is turned by hand, and callbacks run one
+    after the other on the thread that turns it. It can be handed to whatever takes a Batcher.
+
+    Nothing happens but in `turn()` and in calls that would wait: `start`, `drain`, `stop`,
+    `pause`, `Watcher.wait`, and `enqueue` on a full buffer. These turn the clock as far as they
+    have to; one that waits without a timeout for what does not come in a day raises StuckError.
+
+    * `clock`: shared with the `rate_limiter`, which is to be a ProvisionedResource on it.
+    * all others: the options of Batcher.
+
+    `batches` are those raised so far and `events` what was told; listeners are called as well.
+    A callback that takes time calls `turn(seconds)` itself. `async def` callbacks run on one
+    event loop, one at a time; what they sleep is real time. An error of a callback is in the
+    `error` of its batch, and is treated as a Batcher treats it.
+
+    Not thread-safe: one thread turns it.
+
+    >>> from dispatcher import Operation, ProvisionedResource, Watcher
+    >>> from dispatcher.testing import InlineBatcher, ManualClock
+    >>> clock = ManualClock()
+    >>> limiter = ProvisionedResource(100, clock=clock)
+    >>> watcher = Watcher(lambda batch: None, max_batch_size=2)
+    >>> with InlineBatcher(clock=clock, rate_limiter=limiter) as batcher:
+    ...     for name in "abc":
+    ...         batcher.enqueue(Operation(watcher, 1, name, batchable=True))
+    ...     [batch.payloads for batch in batcher.turn()]     # a full batch goes at once
+    ...     [batch.payloads for batch in batcher.turn(0.1)]  # "c" waits for company
+    [['a', 'b']]
+    [['c']]
+    """
+
+    _buffer_type = _InlineBuffer
+    _emitter_type = Recorder
+    _runners_type = InlineRunners
+
+    def __init__(
+        self,
+        *,
+        clock: ManualClock | None = None,
+        rate_limiter: RateLimiter | None = None,
+        **options: Any,
+    ) -> None:
+        self.clock = clock or ManualClock()
+        _check_turns_with(self.clock, rate_limiter)
+        super().__init__(rate_limiter=rate_limiter, clock=self.clock, **options)
+        assert isinstance(self._buffer, _InlineBuffer)
+        assert isinstance(self._engine.runners, InlineRunners)
+        assert isinstance(self._emitter, Recorder)
+        self._buffer.pass_until = self._pass_until
+        self._inline = self._engine.runners
+        self._inline.clock = self.clock.now
+        self._recorder = self._emitter
+        self._wake = 0.0
+
+    @property
+    def batches(self) -> list[RaisedBatch]:
+        """All batches whose callbacks were called, oldest first."""
+        return self._inline.batches
+
+    @property
+    def events(self) -> list[Event]:
+        """All events, oldest first."""
+        return self._recorder.events
+
+    def turn(self, seconds: Seconds = 0.0) -> list[RaisedBatch]:
+        """Lets so much time pass, and does all that falls due by then; the batches raised.
+
+        Without an argument it does what is due now. A callback may call it, too.
+        """
+        length = checked_seconds("seconds", seconds, zero=True)
+        self._check_running("turn()")
+        before = len(self.batches)
+        self._pass_until(lambda: False, length)
+        return self.batches[before:]
+
+    # In the place of the Batcher's thread.
+
+    def _begin(self) -> None:
+        self._settle()
+
+    def _await(self, ask: Callable[..., None], timeout: float | None, *arguments: object) -> bool:
+        if self._ended.is_set():
+            return True
+        told: list[bool] = []
+        waiter = Waiter(lambda: told.append(True))
+        self._engine.post(ask, waiter, *arguments)
+        try:
+            return self._pass_until(lambda: bool(told), timeout)
+        finally:
+            waiter.gone = True
+
+    def _await_end(self) -> None:
+        if self._ended.is_set():
+            return
+        self._pass_until(lambda: self._engine.finished, None)
+        self._engine.give_back()
+        self._finish()
+
+    def _pass_until(self, done: Callable[[], bool], timeout: float | None) -> bool:
+        """Turns until it is so; False if the time is up before."""
+        if self._state is State.NEW:
+            return done()
+        end = self.clock.now() + (LONGEST_WAIT if timeout is None else timeout)
+        self._settle()
+        while not (done() or self._engine.finished):
+            now = self.clock.now()
+            if now >= end and timeout is None:
+                raise StuckError(
+                    f"what was waited for has not come in {LONGEST_WAIT:g} seconds of the manual "
+                    "clock: give a timeout, or look at `batches` and `events` for what goes on"
+                )
+            if now >= end and self._wake > end + GRAIN:
+                return False
+            self.clock.advance((self._wake if self._wake <= end + GRAIN else end) - now)
+            self._settle()
+        return True
+
+    def _settle(self) -> None:
+        """Turns until nothing is left to be done at this moment."""
+        for _ in range(MOST_TURNS):
+            if self._engine.finished:
+                return
+            self._wake = self._engine.turn(self.clock.now())
+            told = self._recorder.deliver()
+            if not (self._inline.run() or told) and self._wake > self.clock.now():
+                return
+        raise StuckError(
+            f"there is always more to do at one moment ({self.clock.now():g}): does a callback "
+            "enqueue again what it was given, with nothing in between?"
+        )
+
+
+def _check_turns_with(clock: ManualClock, limiter: RateLimiter | None) -> None:
+    if isinstance(limiter, SharedResource):
+        raise ValueError(
+            "rate_limiter must be a ProvisionedResource on the same clock: a SharedResource has a "
+            "thread of its own (a limit that is shared is tried with limiters.testing)"
+        )
+    if getattr(limiter, "_clock", clock) is not clock:
+        raise ValueError(
+            "rate_limiter must go by the same clock: "
+            "ProvisionedResource(..., clock=clock), InlineBatcher(clock=clock, ...)"
+        )

@@ -1,0 +1,88 @@
+"""Spark: a stream of measurements into a store with a limit, each meter's in order of time, at the
+pace that all executors share. The query is stopped and started; what was sent is not sent again."""
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from dispatcher.spark import Context, LimiterConfig, MicroBatch, SubjectSink
+from limiters.embedded import EmbeddedRedis
+
+
+def send(rows: list[dict[str, Any]], context: Context) -> None:
+    """Stands for one call of the store. Executors run it: what it opens, it opens there."""
+    path = Path(os.environ["SENT_TO"], context.key)  # a key that is the same in every replay
+    path.write_text(json.dumps([context.subject, [row["at"] for row in rows]]))
+
+
+def run(readings: DataFrame, checkpoint: str, redis: str) -> None:
+    """One run of the query: all there is, then it ends."""
+    sink = SubjectSink(
+        send,
+        subject="meter",
+        time="at",
+        cost=10,  # a row's
+        max_batch_size=20,
+        rows="dict",
+        limiter=LimiterConfig(
+            url=redis,
+            name="store",
+            shared_capacity=20_000,
+            factor=500,
+            # A Redis that has just started grants nothing for as long as leases may be out.
+            lease_time=1,
+            max_interval=0.25,
+        ),
+        query="measurements",
+        on_micro_batch=tell,
+    )
+    query = (
+        readings.writeStream.foreachBatch(sink)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def tell(done: MicroBatch) -> None:
+    """For the log."""
+    print(f"{done.rows} rows in {done.batches} batches, sent {done.sent_rows}")
+
+
+def main() -> None:
+    """Two deliveries, and a run of the query after each."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with tempfile.TemporaryDirectory() as directory, EmbeddedRedis() as redis:
+        rows, sent = Path(directory, "rows"), Path(directory, "sent")
+        rows.mkdir()
+        sent.mkdir()
+        os.environ["SENT_TO"] = str(sent)  # before Spark starts: its workers inherit it
+        spark = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.log.level", "ERROR")
+            .config("spark.sql.shuffle.partitions", "2")
+            .getOrCreate()
+        )
+        readings = spark.readStream.schema("meter string, at bigint").json(str(rows))
+        for number in range(2):
+            times = range(number * 50, number * 50 + 50)
+            lines = [json.dumps({"meter": f"m{at % 3}", "at": at}) for at in reversed(times)]
+            (rows / f"{number}.json").write_text("\n".join(lines))
+            run(readings, str(Path(directory, "checkpoint")), redis.url)
+        spark.stop()
+        batches = [json.loads(path.read_text()) for path in sent.iterdir()]
+    print("nothing lost:", sorted(at for _, times in batches for at in times) == list(range(100)))
+    print("in order:", all(times == sorted(times) for _, times in batches))
+    print("done")
+
+
+if __name__ == "__main__":
+    main()

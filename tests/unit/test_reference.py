@@ -1,0 +1,57 @@
+"""The reference has every public name, and every public name says what it is."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+REFERENCE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text()
+PACKAGES = (
+    "dispatcher",
+    "dispatcher.bridges",
+    "dispatcher.builders",
+    "dispatcher.metrics",
+    "dispatcher.registration",
+    pytest.param("dispatcher.spark", marks=pytest.mark.spark4),
+    "dispatcher.testing",
+    "dispatcher.timeline",
+    "dispatcher.worker",
+    "limiters",
+    "limiters.testing",
+)
+WHOLE_MODULES = set(re.findall(r"automodule:: (\S+)", REFERENCE))
+SHOWN = {name.rpartition(".")[2] for name in re.findall(r"auto(?!module)\w+:: (\S+)", REFERENCE)}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_is_in_the_reference(package: str) -> None:
+    module = importlib.import_module(package)
+    missing = [
+        name
+        for name in module.__all__
+        if name not in SHOWN and getattr(module, name).__module__ not in WHOLE_MODULES
+    ]
+    assert not missing
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_and_method_says_what_it_is(package: str) -> None:
+    module = importlib.import_module(package)
+    silent = []
+    for name in module.__all__:
+        thing = getattr(module, name)
+        if inspect.isclass(thing) and not thing.__doc__:
+            silent.append(name)
+        if inspect.isclass(thing):
+            silent += [
+                f"{name}.{method}"
+                for method, member in vars(thing).items()
+                if not method.startswith("_")
+                and (inspect.isfunction(member) or isinstance(member, property))
+                and not inspect.getdoc(getattr(thing, method))
+            ]
+    assert not silent
