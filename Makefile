@@ -53,7 +53,7 @@ $(VENV)-lowest/.installed: pyproject.toml tests/lowest.py
 	@$(VENV)-lowest/bin/python tests/lowest.py > $(VENV)-lowest/constraints.txt
 	@$(VENV)-lowest/bin/python -m pip --disable-pip-version-check --quiet install \
 	    --constraint $(VENV)-lowest/constraints.txt \
-	    --editable '.[cli,redis,embedded,metrics,spark]' --group test
+	    --editable '.[cli,redis,embedded,metrics,spark]' --group test --group dashboards
 	@touch $@
 
 # Spark 3.5 itself uses what Python has deprecated.
