@@ -1,8 +1,7 @@
 """Handlers for workers that tests start as processes. What they need to know is in variables.
 
 LOG: a file, to which a line of JSON is appended in one piece as a batch begins and as it ends.
-STORE: where batches are sent. CLOCK_OFFSET: by how many seconds this process's clocks are wrong,
-the monotonic one too, as those of two machines are. GO_ON: a file that slow handlers wait for.
+STORE: where batches are sent. GO_ON: a file that slow handlers wait for.
 """
 
 from __future__ import annotations
@@ -11,19 +10,12 @@ import json
 import os
 import random
 import threading
-import time
 from typing import Any
 
 from dispatcher import Reject, Retry
 from dispatcher.timeline import Lease
 from examples.reminders.handlers import post
-
-right_time = time.time
-
-if _offset := float(os.environ.get("CLOCK_OFFSET", 0)):
-    _monotonic = time.monotonic
-    time.time = lambda: right_time() + _offset
-    time.monotonic = lambda: _monotonic() + _offset
+from tests.processes.wrong_clocks import right_time
 
 _log = os.open(os.environ.get("LOG", os.devnull), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 _dice = random.Random()

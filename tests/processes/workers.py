@@ -13,6 +13,13 @@ from typing import Any
 
 from tests.processes import ROOT
 
+PROGRAM = """
+import tests.processes.wrong_clocks  # before anybody has looked at a clock
+import sys
+from dispatcher.cli.main import main
+sys.exit(main())
+"""
+
 
 class WorkerProcess:
     """One of them, and what it says."""
@@ -21,7 +28,7 @@ class WorkerProcess:
         self.said: list[str] = []
         self._more = threading.Condition()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "dispatcher.cli.main", "worker", handler, *options],
+            [sys.executable, "-c", PROGRAM, "worker", handler, *options],
             cwd=ROOT,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
             stdin=subprocess.DEVNULL,
