@@ -235,11 +235,9 @@ class _Pieces:
         assert self._times is not None
         prices: Callable[[int], float] | None = None
         if cut.most_cost is not None:
-            prices = (
-                (lambda place: self._costs)  # type: ignore[assignment, return-value]
-                if isinstance(self._costs, float)
-                else self._costs.tolist().__getitem__
-            )
+            costs = self._costs
+            each = [costs] * group.size if isinstance(costs, float) else costs.tolist()
+            prices = each.__getitem__
         builder = SubjectBuilder[int](
             cut.most_rows,
             subject=(lambda place: None) if cut.same_subject else group.subjects.__getitem__,
