@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -99,7 +100,7 @@ class RedisEntityStore:
 
     def delete(self) -> None:
         """Forgets the gate: all entities, and all that is held."""
-        self._execute("DEL", *self.keys)
+        self._asked(lambda: self._connection.client().delete(*self.keys))
 
     def close(self) -> None:
         """Lets go of its connections. Those handed in stay open."""
@@ -107,21 +108,12 @@ class RedisEntityStore:
 
     def run(self, script: Script, arguments: list[str | bytes]) -> list[Any]:
         """Runs a script of the gate's. EntityStoreError if there is no answer."""
-        import redis
-
-        words = (len(self.keys), *self.keys, *arguments)
-        try:
-            answer: list[Any] = self._execute("EVALSHA", script.sha, *words)
-        except EntityStoreError as error:
-            if not isinstance(error.__cause__, redis.exceptions.NoScriptError):
-                raise
-            # The server keeps the script from now on.
-            answer = self._execute("EVAL", script.source, *words)
+        answer: list[Any] = self._asked(lambda: self._connection.run(script, self.keys, arguments))
         return answer
 
-    def _execute(self, *words: Any) -> Any:
+    def _asked(self, ask: Callable[[], Any]) -> Any:
         try:
-            return self._connection.client().execute_command(*words)
+            return ask()
         except Exception as error:  # not all that a client raises is a RedisError
             told = in_words(error, self._connection.where, self.keys[0], COMMANDS)
             raise EntityStoreError(told) from error

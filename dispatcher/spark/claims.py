@@ -23,7 +23,7 @@ from limiters.leases.faults import in_words
 from limiters.leases.script import Script, from_files
 
 COMMANDS = (
-    "+evalsha +eval +get +hget +hincrby +hincrbyfloat +hmget +hset +pexpire +sadd +set +smembers "
+    "+evalsha +eval +get +hget +hincrby +hincrbyfloat +hmget +hset +pexpire +sadd +set "
     "+time +zadd +zrangebyscore +zremrangebyscore +zscore"
 )
 """What a user of Redis must be allowed to do."""

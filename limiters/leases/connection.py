@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -56,11 +57,10 @@ class Connection:
         """What `script` says. Raises what the client raises."""
         words = (len(keys), *keys, *arguments)
         client = self.client()
-        try:
+        with contextlib.suppress(_redis().exceptions.NoScriptError):
             return client.execute_command("EVALSHA", script.sha, *words)
-        except _redis().exceptions.NoScriptError:
-            # The server keeps the script from now on.
-            return client.execute_command("EVAL", script.source, *words)
+        # The server keeps the script from now on.
+        return client.execute_command("EVAL", script.source, *words)
 
     def close(self) -> None:
         """Closes a client of its own."""

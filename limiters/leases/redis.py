@@ -119,26 +119,10 @@ class RedisLeaseManager:
         self._connection.close()
 
     def _run(self, script: Script, keys: tuple[str, ...], arguments: list[Any]) -> Any:
-        words = (len(keys), *keys, *arguments)
         try:
-            return self._execute("EVALSHA", script.sha, *words)
-        except _NotLoadedError:
-            # The server keeps the script from now on.
-            return self._execute("EVAL", script.source, *words)
-
-    def _execute(self, *words: Any) -> Any:
-        import redis
-
-        try:
-            return self._connection.client().execute_command(*words)
-        except redis.exceptions.NoScriptError:
-            raise _NotLoadedError from None
+            return self._connection.run(script, keys, arguments)
         except Exception as error:  # not all that a client raises is a RedisError
             raise explained(error, self._connection.where, self._keys[0]) from error
-
-
-class _NotLoadedError(Exception):
-    """The server does not know the script."""
 
 
 def _text(name: str, value: object) -> str:
