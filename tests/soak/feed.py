@@ -1,4 +1,4 @@
-"""What comes in: measurements in files, devices that register themselves, reminders on a Timeline."""
+"""What comes in: measurements in files, devices that register late, reminders on a Timeline."""
 
 from __future__ import annotations
 
