@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
@@ -38,12 +39,19 @@ def main() -> int:
             if time.monotonic() - began > 60 * options.minutes:
                 return
 
-    with tempfile.TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True) as directory:
-        story = Story(Path(directory), FULL, seed=options.seed, say=say)
-        outcome = story.run(choose, options.report)
-    print(outcome)
-    print(f"what was spent when: {options.report}")
-    return int(any(outcome.problems()))
+    directory = Path(tempfile.mkdtemp(prefix="soak-"))
+    good = False
+    try:
+        outcome = Story(directory, FULL, seed=options.seed, say=say).run(choose, options.report)
+        good = not any(outcome.problems())
+        print(outcome)
+        print(f"what was spent when: {options.report}")
+    finally:
+        if good:
+            shutil.rmtree(directory, ignore_errors=True)
+        else:
+            print(f"logs of all processes: {directory}")
+    return int(not good)
 
 
 if __name__ == "__main__":
