@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
+from dispatcher.timeline import Created, Duplicate, Message, Producer, TimelineUnavailableError
 from tests.processes import ROOT
 
 PROGRAM = """
@@ -84,6 +86,19 @@ class WorkerProcess:
         self._reader.join(30)
         if self.process.stdout is not None and not self._reader.is_alive():
             self.process.stdout.close()
+
+
+def create_at_last(producer: Producer, messages: list[Message]) -> set[str]:
+    """Asks again and again, while Redis is away, until all are there; returns their ids."""
+    names: set[str] = set()
+    while len(names) < len(messages):
+        try:
+            outcomes = producer.create(messages)
+        except TimelineUnavailableError:
+            time.sleep(0.02)
+        else:
+            names = {one.id for one in outcomes if isinstance(one, (Created, Duplicate))}
+    return names
 
 
 def notes(log: Path) -> list[dict[str, Any]]:

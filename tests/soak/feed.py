@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from dispatcher.timeline import Message, Timeline, TimelineUnavailableError
+from dispatcher.timeline import Message, Timeline
+from tests.processes.workers import create_at_last
 from tests.soak.plan import Plan
 
 METRICS = 3
@@ -108,15 +109,6 @@ class Feed:
             to = None if number % NEVER == 0 else f"somebody {number}"
             wanted |= {number} if to else set()
             messages.append(Message({"number": number, "to": to}, delay=dice.uniform(0, 2)))
-        producer = self.timeline.producer("soak")
-        answered = 0
-        while answered < len(messages):
-            try:
-                outcomes = producer.create(messages)
-            except TimelineUnavailableError:
-                time.sleep(0.05)
-                continue
-            known = ("Created", "Duplicate")
-            answered = sum(type(outcome).__name__ in known for outcome in outcomes)
+        create_at_last(self.timeline.producer("soak"), messages)
         self.reminded |= wanted
         self.created += len(messages)
