@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import signal
@@ -16,6 +17,13 @@ ROOT = Path(__file__).parents[2]
 ACTIVATED = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
 NEEDS_A_BROKER = "early_messages_from_mqtt.py"  # see test_mqtt_example.py
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != NEEDS_A_BROKER)
+SAID = {
+    "http_ingest": ["429: ", "503: ", "store with 429: 0", "600 written, exit codes [0, 0]"],
+    "llm_api": ["150 answers"],
+    "request_units": ["refused: 0"],
+    "scheduled_reminders": ["refused with 429: 0"],
+}
+"""What some of them say besides. Their stores allow a little more than the limit."""
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAMS = [
@@ -119,6 +127,19 @@ def test_every_example_runs(example: Path) -> None:
     assert any(words in done.stdout for words in good), done.stdout
     assert "in order: False" not in done.stdout
     assert "OVER" not in done.stdout
+    for words in SAID.get(example.stem, ()):
+        assert words in done.stdout, done.stdout
+
+
+def test_every_example_says_what_it_shows_and_is_in_the_table() -> None:
+    folder = ROOT / "examples"
+    files = [path for path in folder.rglob("*") if path.suffix in {".py", ".toml"}]
+    table = (ROOT / "docs" / "examples.md").read_text()
+    assert set(re.findall(r"\]\(\.\./examples/([^)]+)\)", table)) == {
+        str(path.relative_to(folder)) for path in files if path.name != "__init__.py"
+    }
+    for path in files:
+        assert path.suffix == ".toml" or ast.get_docstring(ast.parse(path.read_text())), path
 
 
 @pytest.mark.parametrize(
