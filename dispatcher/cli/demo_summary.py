@@ -51,6 +51,10 @@ def draw(console: Console, outcomes: list[Outcome]) -> None:
     if any(outcome.seconds < ideal for outcome in outcomes):
         said += " Less is possible: the first second's worth may go at once."
     console.print(said)
+    if outcomes[-1].datastore.refused:
+        console.print(
+            "The machine was so busy that some requests arrived later than they were sent."
+        )
     width = max(10, console.width - len(INDENT))
     slice_ = SLICE * math.ceil(max(len(one.datastore.use(SLICE)) for one in outcomes) / width)
     console.print(

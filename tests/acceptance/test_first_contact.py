@@ -12,6 +12,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.terminals import Terminal
+
 ROOT = Path(__file__).parents[2]
 ACTIVATED = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
 NEEDS_A_BROKER = "early_messages_from_mqtt.py"  # see test_mqtt_example.py
@@ -84,6 +86,20 @@ def test_the_demo_compares_both_ways_and_its_report_says_the_same(tmp_path: Path
     ]
     assert "sharing the limit: who holds which of 20 partitions" in said
     assert {"process-1", "process-2"} <= set(said)
+
+
+def test_the_demo_fits_into_a_narrow_terminal_without_colours() -> None:
+    demo = [sys.executable, "-m", "dispatcher.cli.main", "demo", "--seconds", "1"]
+    with Terminal(demo, COLUMNS="40", NO_COLOR="1") as terminal:
+        live = terminal.read_until("One datastore")
+        summary = terminal.read_until("make test")
+    assert re.search(r"━+ +\d+ refused", _plain(live)), live
+    assert not re.search(r"\x1b\[(?:\d+;)*[349]\d", live + summary), live + summary
+    assert max(map(len, _plain(summary).splitlines())) <= 40
+
+
+def _plain(said: str) -> str:
+    return re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", said)
 
 
 def test_the_demo_says_at_once_that_its_report_cannot_be_written(tmp_path: Path) -> None:
