@@ -35,7 +35,7 @@ $(VENV)/.installed: pyproject.toml
 	@touch $@
 
 demo: install
-	@$(BIN)/dispatcher demo
+	@$(BIN)/dispatcher demo --report demo.html
 
 # Spark is a program for the Java machine, and brings none along.
 .PHONY: java
@@ -92,4 +92,4 @@ dashboards: install
 	@$(BIN)/python -m grafana
 
 clean:
-	rm -rf $(VENV) $(VENV)-rivals $(VENV)-lowest docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-rivals $(VENV)-lowest docs/_build demo.html soak.html .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
