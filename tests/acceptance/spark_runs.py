@@ -16,6 +16,7 @@ from queue import Empty, Queue
 from typing import IO, Any, ClassVar, Protocol, Self
 
 from limiters.verifier import Verdict, verify
+from tests.processes.noted import lines
 
 PATIENCE = 100.0
 
@@ -145,10 +146,9 @@ class Notes:
 
     def __init__(self, log: Path) -> None:
         self.all: list[Note] = []
-        if log.exists():
-            for line in log.read_text().splitlines():
-                told: dict[str, Any] = json.loads(line)
-                self.all.append(Note(**{**told, "seqs": tuple(told["seqs"])}))
+        for line in lines(log):
+            told: dict[str, Any] = json.loads(line)
+            self.all.append(Note(**{**told, "seqs": tuple(told["seqs"])}))
 
     def of(self, what: str) -> list[Note]:
         """All of one kind, as they came."""

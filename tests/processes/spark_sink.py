@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from dispatcher.cli.datastore import TooManyRequestsError
 from dispatcher.cli.datastore_server import DatastoreClient
 from dispatcher.outcomes import Throttled
+from tests.processes.noted import append
 from tests.processes.orders import obey
 
 SCHEMA = "subject string, seq long, at timestamp"
@@ -81,10 +82,7 @@ def send(rows: list[Any], context: Any, *, setting: dict[str, Any]) -> None:
 
 
 def _note(log: str, told: dict[str, Any], what: str) -> None:
-    line = json.dumps({"what": what, "when": time.monotonic(), **told}).encode() + b"\n"
-    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(descriptor, line)
-    os.close(descriptor)
+    append(log, json.dumps({"what": what, "when": time.monotonic(), **told}))
 
 
 def _unlinked(path: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 from dispatcher.timeline import Created, Duplicate, Message, Producer, TimelineUnavailableError
 from tests.processes import ROOT
+from tests.processes.noted import lines
 
 PROGRAM = """
 import tests.processes.wrong_clocks  # before anybody has looked at a clock
@@ -103,9 +104,7 @@ def create_at_last(producer: Producer, messages: list[Message]) -> set[str]:
 
 def notes(log: Path) -> list[dict[str, Any]]:
     """What handlers have noted."""
-    if not log.exists():
-        return []
-    return [json.loads(line) for line in log.read_text().splitlines()]
+    return [json.loads(line) for line in lines(log)]
 
 
 def handled(log: Path) -> list[str]:

@@ -29,7 +29,7 @@ class Feed:
     def __init__(self, plan: Plan, register: Callable[[str], object]) -> None:
         self.plan = plan
         self._register_one = register
-        self.timeline = Timeline(plan.redis, TOPIC, timeout=1.0)
+        self.timeline = Timeline(plan.redis, TOPIC, timeout=1.0, remember_deleted=600)
         self.timeline.buckets  # noqa: B018  # the topic is there before its workers look for it
         self.measured = 0
         """How many rows there are in files."""

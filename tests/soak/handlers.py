@@ -14,6 +14,7 @@ from dispatcher import Operation, Reject, Throttled
 from dispatcher.registration import RedisEntityStore, RegistrationGate
 from dispatcher.timeline import Lease
 from examples.reminders.handlers import post
+from tests.processes.noted import append
 
 EARLY, IN_ORDER, TOGETHER, DUE = "registrar", "subject sink", "event-time sink", "workers"
 
@@ -59,16 +60,9 @@ def _send(
     who: str, rows: list[tuple[str, int]], late: bool = False, cost: float | None = None
 ) -> None:
     cost = len(rows) if cost is None else cost
-    _note(who, cost)
+    append(os.environ["NOTES"], f"{time.monotonic()}\t{who}\t{cost}")
     status = post({"who": who, "pid": os.getpid(), "rows": rows, "late": late}, cost)
     if status == 429:
         raise Throttled(retry_after=1)
     if status != 201:
         raise RuntimeError(f"the store answered {status}")
-
-
-def _note(who: str, cost: float) -> None:
-    line = f"{time.monotonic()}\t{who}\t{cost}\n".encode()
-    descriptor = os.open(os.environ["NOTES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(descriptor, line)  # in one piece, whoever else is writing
-    os.close(descriptor)

@@ -13,6 +13,7 @@ from examples.reminders.store import MeteredStore
 from grafana import rules
 from grafana.pace import Pace
 from limiters.embedded import EmbeddedRedis
+from tests.processes.noted import lines
 from tests.servers.alerts import firing, noted
 from tests.servers.prometheus import MISSING, Prometheus
 from tests.soak.arrivals import Arrivals
@@ -172,5 +173,5 @@ def expected(feed: Feed) -> dict[str, int]:
 
 def spent(notes: str) -> list[tuple[float, str, float]]:
     """What handlers have noted."""
-    lines = (line.split("\t") for line in Path(notes).read_text().splitlines())
-    return [(float(at), who, float(cost)) for at, who, cost in lines]
+    facts = (line.split("\t") for line in lines(notes))
+    return [(float(at), who, float(cost)) for at, who, cost in facts]
