@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -470,6 +471,13 @@ def test_a_retry_strategy_that_raises_is_not_its_end(timeline: Timeline, run: Ma
         raise RuntimeError
 
     worker = run(Noted(lambda messages: 1 / 0), retry=broken)
+    until(lambda: worker.totals.retried == 1)
+    assert worker.life is Life.RUNNING
+
+
+def test_a_back_off_without_end_is_not_its_end(timeline: Timeline, run: Made) -> None:
+    create(timeline, Message("x", id="x"))
+    worker = run(Noted(lambda messages: 1 / 0), retry=lambda state: math.inf)
     until(lambda: worker.totals.retried == 1)
     assert worker.life is Life.RUNNING
 
