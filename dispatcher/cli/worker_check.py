@@ -90,9 +90,12 @@ def _limit(options: argparse.Namespace) -> str:
 
 
 def _port(options: argparse.Namespace) -> str:
+    from dispatcher.worker.pages import family_of
+
+    family = family_of(options.metrics_host, options.metrics_port)
     many = options.processes if options.processes > 1 else 0
     for port in range(options.metrics_port, options.metrics_port + many + 1):
-        with socket.socket() as probe:
+        with socket.socket(family) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((options.metrics_host, port))

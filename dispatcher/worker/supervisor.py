@@ -11,12 +11,10 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
 
 from dispatcher.worker.children import SILENCE, Child, Verdict
 from dispatcher.worker.notify import READY, STOPPING, WATCHDOG, Notifier
-from dispatcher.worker.pages import ANYBODY, LOOPBACK, Pages, verdict
+from dispatcher.worker.pages import Pages, asked, verdict
 from dispatcher.worker.process import Signals
 
 logger = logging.getLogger(__name__)
@@ -195,13 +193,13 @@ class Supervisor:
         """What is wrong with any of them."""
         troubles = []
         for one in self._processes:
-            running = one.running is not None and one.running.poll() is None
+            process = one.running  # the supervising thread may take it away meanwhile
+            running = process is not None and process.poll() is None
             said = "it does not run at present"
             if running:
                 said = "" if one.child.ready or path == "/healthz" else "it is not ready"
             if running and not said and self._ports:
-                place = LOOPBACK if host in ANYBODY else host
-                said = _page(f"http://{place}:{self._ports[one.number]}{path}")
+                said = asked(host, self._ports[one.number], path)
             if said and (path == "/readyz" or running):
                 troubles.append(f"process {one.number}: {said}")
         return "\n".join(troubles)
@@ -214,14 +212,3 @@ def exit_code(status: int) -> int:
     (137, 1)
     """
     return 128 - status if status < 0 else status
-
-
-def _page(url: str) -> str:
-    """Why it is not 200."""
-    try:
-        with urlopen(url, timeout=2) as answer:
-            answer.read()
-        return ""
-    except URLError as error:
-        read = getattr(error, "read", None)
-        return read().decode(errors="replace").strip() if read else str(error.reason)
