@@ -439,7 +439,7 @@ def test_the_driver_is_told_of_each_micro_batch_and_a_query_of_all(
     totals = connect(shared_redis.url).hgetall("dispatcher:spark:v1:{orders}:totals")
     assert float(totals[b"sent_rows"]) == 13
     assert float(totals[b"micro_batches"]) == 2
-    assert connect(shared_redis.url).smembers("dispatcher:spark:v1:queries") == {b"orders"}
+    assert connect(shared_redis.url).zrange("dispatcher:spark:v1:known", 0, -1) == [b"orders"]
 
 
 def test_k7_a_sink_that_was_superseded_says_so(spark: SparkSession, sink: Made) -> None:
