@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from os.path import isabs
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dispatcher.handler import check, load
@@ -32,18 +33,25 @@ class DeadLetters(Protocol):
 class DeadLetterTable:
     """Writes each batch as a Parquet file into the folder `path`, which Spark reads as a table.
 
-    A path on a disk that all executors share, or a URI that pyarrow knows (s3://, gs://,
-    hdfs://, abfss://). A batch that is given up again replaces its file.
+    An absolute path on a disk that all executors share, or a URI that pyarrow knows (s3://,
+    gs://, hdfs://, abfss://). A batch that is given up again replaces its file.
 
     The columns are those of the rows, and `dead_reason`, `dead_query`, `dead_batch_id`.
     """
 
     path: str
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, str) or not ("://" in self.path or isabs(self.path)):
+            raise ValueError(
+                "path must be a URI or an absolute path, so that it is the same on all executors, "
+                f"not {self.path!r}"
+            )
+
     def __call__(self, rows: list[Any], context: Context, schema: pa.Schema | None = None) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
-        from pyarrow.fs import FileSystem
+        from pyarrow.fs import FileSystem, LocalFileSystem
 
         said = {
             "dead_reason": context.reason,
@@ -59,7 +67,7 @@ class DeadLetterTable:
         if "://" in self.path:
             system, folder = FileSystem.from_uri(self.path)
         else:
-            system, folder = FileSystem.from_uri(f"file://{self.path}")
+            system, folder = LocalFileSystem(), self.path
         system.create_dir(folder, recursive=True)
         # A name that begins with a dot is not read: half a file never is.
         half = f"{folder}/.{context.key}.parquet"

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -185,3 +186,11 @@ def test_k4_what_was_charged_while_redis_was_away_is_charged_anew(proxy: Proxy) 
     assert sums["sent_rows"] == 48
     assert noted[-1][0] - noted[1][0] > LEASE
     assert verify(noted, 4).holds
+
+
+def test_costs_may_be_decimals() -> None:
+    priced = rows().append_column("price", pa.array([Decimal("1.5")] * 6, pa.decimal128(5, 2)))
+    columns = Columns("subject", "time", cost="price")
+    sending = Sending(handler=lambda batch: None, cost="price", rows="dict")
+    (sums,) = Job(sending, columns, Cut(2), "number", "orders", 1, None).run([priced])
+    assert sums.column("cost")[0].as_py() == 9.0
