@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -113,13 +114,24 @@ class DeadLetterTimeline:
 
 def _bodies(rows: list[Any], said: dict[str, Any]) -> Iterator[Any]:
     """What is said of the rows, in as many messages as are needed."""
-    text = json.dumps({**said, "rows": rows}, default=str)
-    if len(rows) > 1 and len(text.encode()) > LARGEST_BODY:
+    body = _as_json({**said, "rows": rows})
+    if len(rows) > 1 and len(json.dumps(body)) > LARGEST_BODY:
         half = len(rows) // 2
         yield from _bodies(rows[:half], said)
         yield from _bodies(rows[half:], said)
     else:
-        yield json.loads(text)
+        yield body
+
+
+def _as_json(value: Any) -> Any:
+    """The same, and as a text what JSON does not know: NaN is such a value too."""
+    if isinstance(value, dict):
+        return {str(key): _as_json(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_as_json(one) for one in value]
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return value if isinstance(value, float) and math.isfinite(value) else str(value)
 
 
 def checked_target(target: object) -> None:
