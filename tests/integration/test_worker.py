@@ -313,12 +313,11 @@ def test_t3_what_is_lost_before_it_begins_does_not_begin(
 ) -> None:
     create(timeline, *many(2))
     go_on, begun = threading.Event(), Noted(lambda messages: go_on.wait(20) and None)
-    worker = run(
-        begun, lease_time=0.6, concurrency=1, max_batch_size=1, rate_limiter=ProvisionedResource(1)
-    )
+    limiter = ProvisionedResource(1)
+    worker = run(begun, lease_time=0.6, concurrency=1, max_batch_size=1, rate_limiter=limiter)
     until(lambda: worker.in_flight == 1)
     worker._calls.batch_time = 0.001  # as if a slot were free in no time: it leases one ahead
-    worker._limiter.set_capacity(1_000)  # type: ignore[union-attr]
+    limiter.set_capacity(1_000)
     until(lambda: worker.waiting == 1)
     with closing(
         Timeline(shared_redis.url, "work")
@@ -540,6 +539,19 @@ def test_the_order_of_its_life(timeline: Timeline) -> None:
             worker.start()
     worker.stop()
     assert worker.wait()
+
+
+def test_a_limiter_that_cannot_start_leaves_it_as_it_was(timeline: Timeline) -> None:
+    limiter = ProvisionedResource(10)
+    limiter.start()
+    limiter.stop()
+    worker = Worker(timeline, Noted(), rate_limiter=limiter)
+    for _ in range(2):
+        with pytest.raises(ImproperOrderError, match="already started"):
+            worker.start()
+    assert worker.life is Life.NEW
+    with pytest.raises(ImproperOrderError, match="never started"):
+        worker.stop()
 
 
 @pytest.mark.parametrize(
