@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -67,6 +68,47 @@ def test_two_of_one_name_are_added_up_and_one_can_be_taken_away(shown: Shown) ->
     with instrument(other, shown.registry):
         assert shown("buffer_size_operations") == 30
     assert shown("buffer_size_operations") == 10
+
+
+def test_what_is_shown_already_is_not_watched_twice(
+    shown: Shown, shared_redis: EmbeddedRedis
+) -> None:
+    batcher, timeline = Batcher(), Timeline(shared_redis.url, "mails")
+    for _ in range(3):
+        instrument(batcher, shown.registry)
+        instrument(timeline, shown.registry)
+    assert len(batcher._engine.observed.observers) == 1
+    assert len(timeline._topic.watch_lateness) == 1
+    timeline.close()
+
+
+def test_nobody_waits_for_a_scrape_that_waits(shown: Shown) -> None:
+    asked, answered = threading.Event(), threading.Event()
+
+    class Far:
+        """Somewhere on the network."""
+
+    class FarPart:
+        def __init__(self, far: Far) -> None:
+            self.subject = far
+
+        def read(self) -> Iterable[Reading]:
+            asked.set()
+            answered.wait(20)
+            return []
+
+    @instrumentable(Far)
+    def parts_of_far(far: Far, options: Options) -> list[Part]:
+        return [FarPart(far)]
+
+    instrument(Far(), shown.registry)
+    scrape = threading.Thread(target=shown, args=["demand"])
+    scrape.start()
+    assert asked.wait(20)
+    instrument(Batcher(), shown.registry).remove()
+    assert scrape.is_alive()
+    answered.set()
+    scrape.join(20)
 
 
 def test_a_kind_of_the_users_own_joins(shown: Shown) -> None:
