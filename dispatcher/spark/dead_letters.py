@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from os.path import isabs
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dispatcher.handler import check, load
 from dispatcher.spark.context import Context
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 
 LARGEST_BODY = 250_000
 """Of a message on a Timeline, in bytes."""
-
-
-class DeadLetters(Protocol):
-    """Takes what is not sent. Called from several threads at once."""
-
-    def __call__(self, rows: list[Any], context: Context) -> object:
-        """`rows`, each a dict, because of `context.reason`. When it returns they are safe."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -148,7 +140,8 @@ def checked_target(target: object) -> None:
 
 
 def target_of(target: Any) -> Callable[[list[Any], Context], object]:
-    """The function that takes what is not sent."""
+    """The function that takes what is not sent: rows as dicts, and a Context that says why. It is
+    called from several threads at once, and what it was given is safe when it returns."""
     if isinstance(target, (DeadLetterTable, DeadLetterTimeline)):
         return target
     handler = load(target)

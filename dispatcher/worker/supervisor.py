@@ -32,7 +32,6 @@ class _Process:
         self.number = number
         self.child = Child()
         self.running: subprocess.Popen[bytes] | None = None
-        self.ended_well = False
         self._place = str(directory / f"{number}")
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._line.setblocking(False)
