@@ -228,19 +228,19 @@ def test_where_spark_tells_no_checkpoint_a_batch_that_goes_back_begins_anew(
 
 def test_what_is_silent_is_forgotten_and_what_is_not_is_kept(place: Place) -> None:
     run = Run()
-    claim = claimed(place, 1, run, remember=0.2)
+    claim = claimed(place, 1, run, remember=1.0)
     with sender(claim) as first:
         first.acknowledge(b"=silent", Entry(1, 1, None, 10)).result()
         first.acknowledge(b"=busy", Entry(1, 1, None, 10)).result()
     finished(claim)
-    time.sleep(0.25)
-    claim = claimed(place, 2, run, remember=0.2)
+    time.sleep(1.05)
+    claim = claimed(place, 2, run, remember=1.0)
     with sender(claim) as second:
         assert second.look_up([b"=silent"])[b"=silent"].sent_before(2) == 10
         second.acknowledge(b"=busy", Entry(2, 1, 10, 20)).result()
     finished(claim)
-    time.sleep(0.25)
-    with sender(claimed(place, 3, run, remember=0.2)) as third:
+    time.sleep(1.05)
+    with sender(claimed(place, 3, run, remember=1.0)) as third:
         found = third.look_up([b"=silent", b"=busy"])
 
     assert found == {b"=silent": Entry(), b"=busy": Entry(2, 1, 10, 20)}

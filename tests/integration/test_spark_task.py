@@ -39,11 +39,11 @@ def _released() -> Iterator[None]:
     released.set()
 
 
-def claimed(url: str, *, run: Run | None = None) -> Claim:
+def claimed(url: str, *, run: Run | None = None, lease: float = LEASE) -> Claim:
     place = Place(url, "test", "orders", "checkpoint")
     redis = claims.Redis(place, patience=5)
     try:
-        return (run or Run()).claim(redis, place, 1, signature="s", lease=LEASE, remember=1_000)
+        return (run or Run()).claim(redis, place, 1, signature="s", lease=lease, remember=1_000)
     finally:
         redis.close()
 
@@ -96,7 +96,7 @@ def test_k7_nobody_takes_over_at_once_from_a_handler_that_does_not_return(
     shared_redis: EmbeddedRedis,
 ) -> None:
     with pytest.raises(BatchFailedError):
-        run(hangs, claimed(shared_redis.url), max_operation_time=0.2)
+        run(hangs, claimed(shared_redis.url, lease=3 * LEASE), max_operation_time=0.2)
 
     failed = time.monotonic()
     claimed(shared_redis.url)

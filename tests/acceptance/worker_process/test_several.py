@@ -89,7 +89,7 @@ def test_a_handler_that_kills_its_process_ends_among_the_dead(
     timeline: Timeline, start: Start, log: Path
 ) -> None:
     create(timeline, 1)
-    options = ("--lease-time", "0.5", "--max-attempts", "2")
+    options = ("--lease-time", "1.5", "--max-attempts", "2")
     supervisor = start("crash", "--processes", "2", *options)
     wait_until(lambda: timeline.stats().dead == 1)
     [snapshot], _ = timeline.dead()

@@ -16,10 +16,10 @@ from tests.waiting import until
 def test_t3_leases_of_what_is_handled_for_long_are_kept(timeline: Timeline, run: Made) -> None:
     create(timeline, Message("x"))
     go_on = threading.Event()
-    worker = run(lambda messages: go_on.wait(20) and None, lease_time=0.6)
+    worker = run(lambda messages: go_on.wait(20) and None, lease_time=1.5)
     until(lambda: worker.in_flight)
     other = timeline.consumer("other")
-    end = time.monotonic() + 1.5  # two and a half leases
+    end = time.monotonic() + 2.5 * 1.5  # two and a half leases
     while time.monotonic() < end:
         assert other.lease(1, 1) == []
         assert timeline.stats().processing == 1
@@ -34,7 +34,7 @@ def test_t3_what_is_lost_before_it_begins_does_not_begin(
     create(timeline, *many(2))
     go_on, begun = threading.Event(), Noted(lambda messages: go_on.wait(20) and None)
     limiter = ProvisionedResource(1)
-    worker = run(begun, lease_time=0.6, concurrency=1, max_batch_size=1, rate_limiter=limiter)
+    worker = run(begun, lease_time=2, concurrency=1, max_batch_size=1, rate_limiter=limiter)
     until(lambda: worker.in_flight == 1)
     worker._calls.batch_time = 0.001  # as if a slot were free in no time: it leases one ahead
     limiter.set_capacity(1_000)
@@ -78,7 +78,7 @@ def test_what_hangs_is_counted_and_given_out_again(timeline: Timeline, run: Made
     create(timeline, Message("x", id="x"))
     go_on = threading.Event()
     handler = Noted(lambda messages: go_on.wait(20) if messages[0].attempt == 1 else None)
-    worker = run(handler, lease_time=0.5, max_operation_time=0.2, concurrency=2)
+    worker = run(handler, lease_time=2, max_operation_time=1, concurrency=2)
     until(lambda: worker.totals.hung == 1)
     assert worker.hanging == 1
     assert worker.trouble() == ""

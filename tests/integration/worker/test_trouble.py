@@ -17,7 +17,7 @@ from tests.waiting import until
 def test_redis_away_is_said_once_and_it_comes_back(
     proxy: Proxy, run: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
-    timeline = Timeline(proxy.url, "work", timeout=0.2)
+    timeline = Timeline(proxy.url, "work", timeout=5)
     worker = run(Noted(), timeline=timeline)
     until(lambda: worker.unready() == "")
     proxy.refuse()
@@ -35,7 +35,7 @@ def test_redis_away_is_said_once_and_it_comes_back(
 def test_what_ended_while_redis_was_away_is_settled_when_it_is_back(
     proxy: Proxy, run: Made
 ) -> None:
-    timeline = Timeline(proxy.url, "work", timeout=0.2)
+    timeline = Timeline(proxy.url, "work", timeout=5)
     create(timeline, Message("x"))
     go_on = threading.Event()
     worker = run(lambda messages: go_on.wait(20) and None, timeline=timeline)
