@@ -126,8 +126,9 @@ class _Life:
             self._live()
             try:
                 if create:
+                    buckets = timeline.buckets  # to be told them it stores them if nobody has
                     facts = {"happening": "topic-made", "topic": timeline.topic}
-                    logger.debug("the topic has %d buckets", timeline.buckets, extra=facts)
+                    logger.debug("the topic has %d buckets", buckets, extra=facts)
                 if not timeline.exists():
                     raise NoTopicError(timeline.topic, timeline.where)
                 return
