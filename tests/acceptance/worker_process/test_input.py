@@ -125,15 +125,18 @@ def test_a_port_in_use_is_said(timeline: Timeline, start: Start) -> None:
     assert f"nothing can be served at 127.0.0.1:{port}" in worker.text
 
 
-def test_an_error_of_its_own_ends_the_process_with_a_message(
-    timeline: Timeline, start: Start, tmp_path: Path
+@pytest.mark.parametrize("more", ["", "Worker._stop_batcher = lambda *given, **told: sleep(2)\n"])
+def test_an_error_of_its_own_ends_the_process_with_a_message_however_long_that_takes(
+    timeline: Timeline, start: Start, tmp_path: Path, more: str
 ) -> None:
     # A defect is put into the worker's own code, from the handler's module.
     (tmp_path / "defect.py").write_text(
+        "from time import sleep\n"
+        "from dispatcher.worker import Worker\n"
         "from dispatcher.worker.holds import Holds\n"
         "def broken(*given): raise RuntimeError('a defect')\n"
         "Holds.admit = broken\n"
-        "def send(messages): pass\n"
+        f"def send(messages): pass\n{more}"
     )
     create(timeline, 1)
     worker = start("defect:send", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
