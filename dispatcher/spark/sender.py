@@ -162,12 +162,11 @@ class Sender:
                 self._write(posts)
             else:
                 self._join()
-        except SparkSinkError as error:
+        except Exception as error:
+            if not isinstance(error, SparkSinkError):  # a defect of ours must not leave others wait
+                error = LedgerError(f"what was sent could not be written down: {error!r}")
             self._problem = self._problem or error
             _settle(posts, error)
-        except BaseException as error:
-            _settle(posts, error)
-            raise
         else:
             _settle(posts, None)
 

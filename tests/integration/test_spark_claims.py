@@ -323,6 +323,21 @@ def test_a_user_who_may_do_just_what_is_listed(
     finished(claim, rows=5)
 
 
+def test_whatever_goes_wrong_with_the_writing_is_told_to_all_who_wait_for_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(posts: object) -> None:
+        raise RuntimeError("a defect")
+
+    with sender(claimed(place, 7)) as mine:
+        monkeypatch.setattr(mine, "_write", broken)
+        for _ in range(2):
+            with pytest.raises(LedgerError, match="a defect"):
+                mine.acknowledge(b"=a", Entry(7, 1, None, 1)).result(20)
+        with pytest.raises(LedgerError, match="a defect"):
+            mine.may_begin()
+
+
 def test_while_redis_is_away_nothing_begins_and_then_it_goes_on(proxy: Proxy) -> None:
     place = Place(proxy.url, "test", "orders", "checkpoint-1")
     with sender(claimed(place, 7)) as mine:
