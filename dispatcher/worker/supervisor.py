@@ -52,13 +52,15 @@ class _Process:
         )
         self.child.start(now)
 
-    def listen(self, now: float) -> None:
+    def listen(self, now: float, drain_time: float) -> None:
         while True:
             try:
                 words = self._line.recv(4096).decode(errors="replace").splitlines()
             except BlockingIOError:
                 return
             self.child.hear(now, ready=READY in words)
+            if STOPPING in words:  # somebody has told it alone to
+                self.child.drains(drain_time)
 
     def close(self) -> None:
         if self.running is not None:
@@ -79,6 +81,7 @@ class Supervisor:
         self._number = number
         self._ports = list(ports)
         self._any_was_ready = False
+        self._drain_time = 0.0
         self._processes: list[_Process] = []
 
     def run(
@@ -91,6 +94,7 @@ class Supervisor:
         drain_time: float,
     ) -> int:
         """The exit code: 0, or that of a process that could not even start."""
+        self._drain_time = drain_time
         with tempfile.TemporaryDirectory(prefix="dispatcher-worker-") as directory:
             self._processes = [_Process(it, Path(directory)) for it in range(self._number)]
             pages = None
@@ -103,7 +107,7 @@ class Supervisor:
             try:
                 code = self._supervise(signals, notifier)
                 notifier.send(STOPPING)
-                worst = self._stop(drain_time)
+                worst = self._stop()
                 return code or worst
             finally:
                 for one in self._processes:
@@ -132,7 +136,7 @@ class Supervisor:
 
     def _look_after(self, one: _Process, now: float) -> int | None:
         """An exit code if all is to be given up."""
-        one.listen(now)
+        one.listen(now, self._drain_time)
         self._any_was_ready = self._any_was_ready or one.child.ready
         if one.running is None:
             if now >= one.child.restart_at:
@@ -161,10 +165,10 @@ class Supervisor:
         one.running = None
         return None
 
-    def _stop(self, drain_time: float) -> int:
+    def _stop(self) -> int:
         """Passes the signal on; who has not ended long after its drain time is killed."""
         self._each(lambda running: running.send_signal(signal.SIGTERM))
-        deadline = time.monotonic() + drain_time + SILENCE
+        deadline = time.monotonic() + self._drain_time + SILENCE
         worst = 0
         for one in self._processes:
             if one.running is None:

@@ -112,6 +112,18 @@ def test_who_has_spoken_and_is_silent_then_hangs() -> None:
     assert child.is_silent(1.1 + SILENCE)
 
 
+def test_who_drains_says_nothing_meanwhile_and_does_not_hang() -> None:
+    child = Child()
+    child.start(0.0)
+    child.hear(1.0, ready=True)
+    child.drains(60.0)
+    assert not child.is_silent(1.0 + SILENCE + 60.0)
+    assert child.is_silent(1.1 + SILENCE + 60.0)
+    child.start(200.0)
+    child.hear(201.0, ready=True)
+    assert child.is_silent(201.1 + SILENCE)
+
+
 def test_pages_answer_and_say_what_there_is() -> None:
     def broken() -> Page:
         raise RuntimeError
