@@ -18,6 +18,7 @@ from dispatcher.errors import ImproperOrderError
 from dispatcher.handler import Target, load
 from dispatcher.retry import RetryPolicy, Stop, Wait
 from dispatcher.timeline import Timeline
+from dispatcher.timeline.times import milliseconds
 from dispatcher.worker.calls import Calls
 from dispatcher.worker.costs import Cost, Costs
 from dispatcher.worker.errors import WorkerFailedError
@@ -114,6 +115,7 @@ class Worker:
         self._concurrency = count("concurrency", concurrency)
         batch_size = count("max_batch_size", max_batch_size)
         kept_for = seconds("lease_time", lease_time)
+        milliseconds("lease_time", kept_for)  # what a Timeline would refuse later
         self.consumer = timeline.consumer(new_consumer_id() if consumer_id is None else consumer_id)
         self.batcher = Batcher(
             rate_limiter=rate_limiter,

@@ -52,6 +52,22 @@ def test_check_finds_all_that_is_not_well(start: Start, timeline: Timeline) -> N
     assert "hidden" not in worker.text
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--cost", "nan"), "cost must be finite"),
+        (("--processes", "3", "--metrics-port", "65534"), "127.0.0.1:65536: bind()"),
+    ],
+)
+def test_check_finds_what_would_only_fail_at_the_start(
+    start: Start, timeline: Timeline, options: tuple[str, ...], said: str
+) -> None:
+    worker = start("quick", "--check", *options)
+    assert worker.ended() == 1
+    assert "not well: " in worker.text
+    assert said in worker.text
+
+
 def bad_module(tmp_path: Path) -> str:
     (tmp_path / "broken_handlers.py").write_text("import json\n\njson.loads('{')\n")
     return "broken_handlers:send"

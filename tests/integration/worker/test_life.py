@@ -92,6 +92,7 @@ def test_a_limiter_that_cannot_start_leaves_it_as_it_was(timeline: Timeline) -> 
         ({"handler": "nowhere"}, "handler must be"),
         ({"rate_limiter": 5}, "rate_limiter must be"),
         ({"lease_time": 0}, "lease_time"),
+        ({"lease_time": 1e12}, "lease_time must be at most ten years"),
         ({"max_batch_size": 0}, "max_batch_size"),
         ({"concurrency": 1.5}, "concurrency"),
         ({"max_attempts": 0}, "max_attempts"),
