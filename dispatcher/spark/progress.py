@@ -78,8 +78,8 @@ class Telling(_Every):
             if done != self._told:
                 client = self._connection.client()
                 client.incrbyfloat(self._key, done - self._told)
-                client.pexpire(self._key, KEPT_MS)
                 self._told = done
+                client.pexpire(self._key, KEPT_MS)
         except Exception:
             return
         finally:

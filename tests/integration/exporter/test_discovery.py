@@ -78,6 +78,25 @@ def test_what_is_deleted_is_shown_no_more(
             assert not client.keys("*orders*")
 
 
+def test_nothing_is_kept_of_what_is_no_more(shared_redis: EmbeddedRedis) -> None:
+    with (
+        closing(RedisLeaseManager(shared_redis.url, name="orders")) as manager,
+        closing(Timeline(shared_redis.url, "mails")) as timeline,
+        closing(ClusterCollector(shared_redis.url)) as collector,
+        Redis.from_url(shared_redis.url) as client,
+    ):
+        manager.set_capacity(TERMS)
+        assert timeline.buckets
+        assert read(collector, names.CLUSTER_CAPACITY)
+        assert read(collector, names.TOPIC_CONSUMERS)
+        assert (len(collector._managers), len(collector._timelines)) == (1, 1)
+        client.flushall()
+        assert collector._discovery is not None
+        collector._discovery._again = 0.0
+        assert not read(collector, names.CLUSTER_CAPACITY)
+        assert (len(collector._managers), len(collector._timelines)) == (0, 0)
+
+
 def test_a_search_goes_on_where_it_stopped(shared_redis: EmbeddedRedis) -> None:
     with Redis.from_url(shared_redis.url) as client:
         client.mset({f"of somebody else:{number}": 1 for number in range(5_000)})
