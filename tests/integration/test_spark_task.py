@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tenacity.wait import wait_fixed
 
 from dispatcher.spark import BatchFailedError, claims
 from dispatcher.spark.claims import Claim, Place, Run
@@ -186,6 +187,24 @@ def test_k4_what_was_charged_while_redis_was_away_is_charged_anew(proxy: Proxy) 
     assert sums["sent_rows"] == 48
     assert noted[-1][0] - noted[1][0] > LEASE
     assert verify(noted, 4).holds
+
+
+def test_what_is_not_sent_costs_nothing_however_often_it_is_buried() -> None:
+    tries: list[int] = []
+
+    def bury(batch: list[Any]) -> None:
+        tries.append(len(batch))
+        if len(tries) == 1:
+            raise OSError("the place is away")
+
+    nobodys = rows().set_column(0, "subject", pa.array([None] * 6, pa.string()))
+    sending = Sending(
+        handler=lambda batch: None, cost=5.0, rows="dict", dead_letters=bury, retry=wait_fixed(0.01)
+    )
+    (sums,) = Job(sending, *IN_ORDER, "number", "orders", 1, None).run([nobodys])
+    told = {name: sums.column(name)[0].as_py() for name in NAMES}
+    assert tries == [2, 2, 2, 2]
+    assert (told["rejected_rows"], told["retries"], told["cost"]) == (6, 1, 0)
 
 
 def test_costs_may_be_decimals() -> None:
