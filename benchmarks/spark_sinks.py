@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from benchmarks.figures import Figure
+from benchmarks.spark_session import spark_session
 from dispatcher.spark import LimiterConfig, SubjectSink
 from limiters.embedded import EmbeddedRedis
 from limiters.verifier import verify
@@ -27,22 +27,10 @@ BACKLOG_SECONDS = 15
 
 def run() -> Iterator[Figure]:
     """Rows a second beside the reference, the use of a limit, an empty micro-batch."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
-    try:
-        with EmbeddedRedis() as server:
-            yield from _throughput(spark, server.url)
-            yield from _limited(spark, server.url)
-            yield _empty(spark, server.url)
-    finally:
-        spark.stop()
+    with spark_session() as spark, EmbeddedRedis() as server:
+        yield from _throughput(spark, server.url)
+        yield from _limited(spark, server.url)
+        yield _empty(spark, server.url)
 
 
 def take_nothing(rows: Any) -> None:

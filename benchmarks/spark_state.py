@@ -8,7 +8,6 @@ of either way counts, since whatever else the machine does only adds to it.
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.state import GroupState
 
 from benchmarks.figures import Figure
+from benchmarks.spark_session import spark_session
 from dispatcher.spark import event_time_batches
 
 ROWS = 100_000
@@ -30,20 +30,9 @@ SCHEMA = "subject string, metric int, at bigint, arrival bigint, value double"
 
 def run() -> Iterator[Figure]:
     """The figures of many small subjects, and of few large ones."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
-    try:
+    with spark_session() as spark:
         for subjects in (5_000, 100):
             yield _figure(spark, subjects)
-    finally:
-        spark.stop()
 
 
 def _figure(spark: SparkSession, subjects: int) -> Figure:

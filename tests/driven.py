@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from limiters import MemoryLeaseManager, SharedResource
-from limiters.events import Event
 from limiters.leases.manager import LeaseManager
 from limiters.leases.messages import Reply, Request
 from limiters.testing import ManualClock
@@ -77,8 +76,3 @@ class Scripted(MemoryLeaseManager):
     def sync(self, request: Request) -> Reply:
         self.requests.append(request)
         return self.change(request, super().sync(request))
-
-
-def names_of(heard: list[Event]) -> list[str]:
-    """What was raised, in order."""
-    return [event.name for event in heard]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from redis import Redis
 
 PREFIX = "dispatcher:spark:v1"
@@ -25,7 +27,7 @@ MICRO_BATCH = {
 
 def introduce(client: Redis, query: str) -> None:
     """There is such a query."""
-    client.sadd(f"{PREFIX}:queries", query)
+    client.zadd(f"{PREFIX}:known", {query: time.time() * 1000})
 
 
 def finish(client: Redis, quoted: str, **changes: float) -> None:

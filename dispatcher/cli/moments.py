@@ -58,10 +58,10 @@ def when_of(text: str) -> When:
             raise argparse.ArgumentTypeError("epoch milliseconds have 13 digits")
         return When(int(text), relative=False)
     try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
+        seconds = datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):  # the first and the last years are not in every time zone
         raise argparse.ArgumentTypeError(f"a time is written like {TIMES}") from None
-    return When(round(at.timestamp() * 1000), relative=False)
+    return When(round(seconds * 1000), relative=False)
 
 
 def shown(at_ms: float) -> str:

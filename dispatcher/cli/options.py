@@ -191,7 +191,7 @@ def add_limit(parser: argparse.ArgumentParser) -> None:
     add_redis(parser)
 
 
-def add_redis(parser: argparse.ArgumentParser) -> None:
+def add_redis(parser: argparse._ActionsContainer) -> None:
     """Which Redis, and which of the keys there."""
     add_option(
         parser,

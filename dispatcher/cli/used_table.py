@@ -19,11 +19,6 @@ def page(values: Iterable[Used]) -> Page:
     return Page(COLUMNS, [Row((it.name, _written(it.written), _source(it))) for it in values])
 
 
-def as_json(values: Iterable[Used]) -> dict[str, dict[str, object]]:
-    """The same for scripts."""
-    return {it.name: {"value": _plain(it.written), "from": _source(it)} for it in values}
-
-
 def _source(it: Used) -> str:
     return "-" if it.source == DEFAULT and it.written in (None, []) else printable(it.source)
 
@@ -37,11 +32,3 @@ def _written(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}" if value.is_integer() and abs(value) < 1e6 else repr(value)
     return "-" if value is None else printable(without_passwords(str(value)))
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    if value is None or isinstance(value, (bool, int, float)):
-        return value
-    return without_passwords(str(value))

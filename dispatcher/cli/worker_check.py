@@ -30,11 +30,16 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _findings(options: argparse.Namespace) -> Iterator[Finding]:
-    yield _tried("handler", lambda: _handler(options))
-    yield _tried("topic", lambda: _topic(options))
-    yield _tried("limit", lambda: _limit(options))
+    findings = [
+        _tried("handler", lambda: _handler(options)),
+        _tried("topic", lambda: _topic(options)),
+        _tried("limit", lambda: _limit(options)),
+    ]
     if options.metrics_port is not None:
-        yield _tried("port", lambda: _port(options))
+        findings.append(_tried("port", lambda: _port(options)))
+    if all(well for _, _, well in findings):  # else it would say the same once more
+        findings.append(_tried("worker", lambda: _worker(options)))
+    yield from findings
 
 
 def _tried(name: str, find: Callable[[], str]) -> Finding:
@@ -89,15 +94,23 @@ def _limit(options: argparse.Namespace) -> str:
     return f"{options.limit}: {stored:g} in {view.terms.period_ms / 1000:g} s{other}"
 
 
+def _worker(options: argparse.Namespace) -> str:
+    made = worker_options.worker(options)  # it refuses what is wrong, and sends nothing
+    made.timeline.close()
+    return f"{options.concurrency} batches at once, of {options.max_batch_size} messages at most"
+
+
 def _port(options: argparse.Namespace) -> str:
+    from dispatcher.worker.pages import family_of
+
+    family = family_of(options.metrics_host, options.metrics_port)
     many = options.processes if options.processes > 1 else 0
     for port in range(options.metrics_port, options.metrics_port + many + 1):
-        with socket.socket() as probe:
+        with socket.socket(family) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((options.metrics_host, port))
-            except OSError as error:
-                raise DispatcherError(
-                    f"{options.metrics_host}:{port}: {error.strerror or error}"
-                ) from None
+            except (OSError, OverflowError) as error:
+                said = getattr(error, "strerror", None) or error
+                raise DispatcherError(f"{options.metrics_host}:{port}: {said}") from None
     return f"{options.metrics_host}:{options.metrics_port} is free"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dispatcher.cli.options import PREFIX, REDIS, add_flag, add_option
+from dispatcher.cli.options import add_flag, add_option, add_redis
 
 if TYPE_CHECKING:
     from dispatcher.timeline import Timeline
@@ -43,15 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         required=True,
     )
     groups.append(parser.add_argument_group("where the work is"))
-    option(
-        "--redis",
-        str,
-        "URL",
-        "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, "
-        f"{REDIS} if not said. Better in the variable than here: others can see a command line",
-        REDIS,
-    )
-    option("--prefix", str, "PREFIX", f"with which keys begin, {PREFIX} if not said", PREFIX)
+    add_redis(groups[-1])
     option("--topic", str, "TOPIC", "the timeline's", required=True)
     add_flag(groups[-1], "--create-topic", text="make the topic if nobody has used it before")
     option("--consumer-id", str, "ID", "a name of its own, which gets back what it had before")

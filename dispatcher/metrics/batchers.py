@@ -25,7 +25,12 @@ class BatcherPart:
         self._totals = batcher.live_totals
         self._labels = (options.name or "default", limit_of(batcher.rate_limiter))
         self._watch = Watch(options)
-        batcher.observe(self._watch)
+
+    def begin(self) -> None:
+        """See Beginning."""
+        batcher = self._batcher()
+        if batcher is not None:
+            batcher.observe(self._watch)
 
     @property
     def subject(self) -> Batcher | None:

@@ -37,7 +37,7 @@ PATIENCE = 2.0
 """How many seconds a step towards Redis may take; after the first that fails none follows."""
 
 COMMANDS = (
-    "+evalsha +eval +exists +get +hgetall +hmget +hsetnx +info +scan +smembers +time +zcard "
+    "+evalsha +eval +exists +get +hgetall +hmget +hsetnx +info +scan +time +zcard "
     "+zcount +zrange +zremrangebyscore +hello +auth +ping"
 )
 """All that its user in Redis must be allowed; none of them changes what others see."""
@@ -129,6 +129,7 @@ class ClusterCollector(Collector):
             else:
                 self._discovery.look(client, budget)
             limits, topics = self._discovery.limits, self._discovery.topics
+            self._let_go_of_others(limits, topics)
         for name in limits:
             yield from self._read_one(client, f"limit {name}", self._read_limit, name)
         for topic in topics:
@@ -138,6 +139,15 @@ class ClusterCollector(Collector):
             yield from self._read_one(client, "Spark", self._find_queries, queries)
             for query in queries:
                 yield from self._read_one(client, f"query {query}", self._read_query, query)
+
+    def _let_go_of_others(self, limits: Sequence[str], topics: Sequence[str]) -> None:
+        """What is no more: where names come and go, nothing is to be kept of each."""
+        for name in self._managers.keys() - set(limits):
+            self._managers.pop(name).close()
+            self._unreadable.discard(f"limit {name}")
+        for topic in self._timelines.keys() - set(topics):
+            self._timelines.pop(topic).close()
+            self._unreadable.discard(f"topic {topic}")
 
     def _read_one(
         self, client: Any, what: str, read: Callable[[Any, T], Iterable[Reading]], name: T

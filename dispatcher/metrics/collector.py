@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from dispatcher.metrics import names
-from dispatcher.metrics.parts import Part
+from dispatcher.metrics.parts import Beginning, Part
 from dispatcher.metrics.readings import Reading, Readings
 from limiters.distribution import Distribution
 
@@ -33,6 +33,8 @@ class PartsCollector(Collector):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._reading = threading.Lock()
+        """One at a time. Redis may be asked meanwhile, for which nobody else waits."""
         self._parts: list[Part] = []
         self._retired = Readings()
         """What was counted by things that are gone: counters never go back."""
@@ -40,23 +42,34 @@ class PartsCollector(Collector):
 
     def add(self, parts: Iterable[Part]) -> list[Part]:
         """Reads these too, but for those of things that it reads already; those it took."""
+        parts = list(parts)
         with self._lock:
             known = {id(part.subject) for part in self._parts if part.subject is not None}
             new = [part for part in parts if id(part.subject) not in known]
             self._parts += new
-            return new
+        for part in new:
+            if isinstance(part, Beginning):
+                part.begin()
+        return new
 
     def remove(self, parts: Iterable[Part]) -> None:
         """Reads these no more, nor what they counted."""
+        gone = set(map(id, parts))
         with self._lock:
-            self._parts = [one for one in self._parts if all(one is not it for it in parts)]
+            self._parts = [one for one in self._parts if id(one) not in gone]
+            self._silent -= gone
 
     def read(self) -> Readings:
         """What all parts say now."""
-        with self._lock:
-            self._retire()
+        with self._reading:
+            for part in self._gone():
+                for reading in self._read(part):
+                    if reading.metric.kind != "gauge":
+                        self._retired.add(reading)
             readings = Readings(self._retired)
-            for part in self._parts:
+            with self._lock:
+                parts = list(self._parts)
+            for part in parts:
                 for reading in self._read(part):
                     readings.add(reading)
             return readings
@@ -69,13 +82,15 @@ class PartsCollector(Collector):
         """For the registry."""
         return families(self.read())
 
-    def _retire(self) -> None:
-        gone = [part for part in self._parts if part.subject is None]
-        for part in gone:
-            self._parts.remove(part)
-            for reading in self._read(part):
-                if reading.metric.kind != "gauge":
-                    self._retired.add(reading)
+    def _gone(self) -> list[Part]:
+        """Parts of things that are gone, taken out."""
+        kept: list[Part] = []
+        gone: list[Part] = []
+        with self._lock:
+            for part in self._parts:
+                (gone if part.subject is None else kept).append(part)
+            self._parts = kept
+        return gone
 
     def _read(self, part: Part) -> list[Reading]:
         readings: list[Reading] = []

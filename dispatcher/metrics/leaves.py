@@ -78,13 +78,18 @@ class TimelinePart:
     def __init__(self, timeline: Timeline, options: Options) -> None:
         self._timeline = weakref.ref(timeline)
         self._topic = timeline.topic
-        self._lateness = lateness = Distribution(names.LATENESS.bounds)
+        self._lateness = Distribution(names.LATENESS.bounds)
+
+    def begin(self) -> None:
+        """See Beginning."""
+        lateness, timeline = self._lateness, self._timeline()
 
         def note(late: list[float]) -> None:
             for seconds in late:
                 lateness.note(seconds)
 
-        timeline.watch_lateness(note)
+        if timeline is not None:
+            timeline.watch_lateness(note)
 
     @property
     def subject(self) -> object:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
 from typing import Any
 
 from prometheus_client import values
@@ -36,7 +37,6 @@ class Mirror:
         self._values: dict[tuple[object, ...], Any] = {}
         self._counted: dict[tuple[object, ...], float] = {}
         self._lock = threading.Lock()
-        self._end = threading.Event()
 
     def start(self) -> None:
         """From now on."""
@@ -52,7 +52,8 @@ class Mirror:
                 self._copy(reading)
 
     def _run(self) -> None:
-        while not self._end.wait(EVERY):
+        while True:
+            time.sleep(EVERY)
             self.copy()
 
     def _copy(self, reading: Reading) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from dispatcher.metrics.readings import Reading
 
@@ -31,6 +31,16 @@ class Part(Protocol):
 
     def read(self) -> Iterable[Reading]:
         """Its values now. What counts must go on to be told when the thing is gone."""
+        ...
+
+
+@runtime_checkable
+class Beginning(Protocol):
+    """What a part may have besides: called once it is read, and not if its thing is read
+    already."""
+
+    def begin(self) -> None:
+        """Has the thing tell what it does not know afterwards."""
         ...
 
 

@@ -19,8 +19,8 @@ OUTCOMES = ("sent", "replayed", "rejected", "held", "late")
 
 
 def queries_key(prefix: str) -> str:
-    """The key of the set of all queries."""
-    return f"{prefix}:spark:{FORMAT}:queries"
+    """The key of the sorted set of all queries: when each was heard of."""
+    return f"{prefix}:spark:{FORMAT}:known"
 
 
 def totals_key(prefix: str, query: str) -> str:
@@ -34,7 +34,7 @@ def totals_key(prefix: str, query: str) -> str:
 
 def queries_of(client: Any, prefix: str) -> list[str]:
     """All that there are. Errors are redis-py's."""
-    return sorted(_text(one) for one in client.smembers(queries_key(prefix)))
+    return sorted(_text(one) for one in client.zrange(queries_key(prefix), 0, -1))
 
 
 def read_query(client: Any, prefix: str, query: str) -> list[Reading]:

@@ -60,8 +60,19 @@ __all__ = [
 ]
 
 
+def _has_data_sources() -> bool:
+    try:
+        from pyspark.sql import datasource
+    except ImportError:
+        return False
+    return hasattr(datasource, "DataSourceStreamArrowWriter")
+
+
+if not _has_data_sources():  # so that `import *` works with Spark 3.5 and 4.0 as well
+    __all__.remove("DispatcherDataSource")
+
+
 def __getattr__(name: str) -> object:
-    # Not every Spark has what it is made of.
     if name == "DispatcherDataSource":
         from dispatcher.spark.data_source import DispatcherDataSource
 

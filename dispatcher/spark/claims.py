@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import time
@@ -23,7 +24,7 @@ from limiters.leases.faults import in_words
 from limiters.leases.script import Script, from_files
 
 COMMANDS = (
-    "+evalsha +eval +get +hget +hincrby +hincrbyfloat +hmget +hset +pexpire +sadd +set "
+    "+evalsha +eval +get +hget +hincrby +hincrbyfloat +hmget +hset +pexpire +set "
     "+time +zadd +zrangebyscore +zremrangebyscore +zscore"
 )
 """What a user of Redis must be allowed to do."""
@@ -33,16 +34,18 @@ TIMEOUT = 1.0
 """How many seconds each step of a call may take."""
 AGAIN = 0.25
 """After how many seconds a call is sent again that had no answer."""
-STREAM_MS = 90 * 86_400_000
-"""For how long it is remembered how far a checkpoint is, from its last micro-batch on."""
+KEPT_MS = 90 * 86_400_000
+"""For how long a query and its checkpoint are remembered of which nothing more is heard."""
+INTRODUCE_AGAIN = 86_400.0
+"""After how many seconds a run says again that its query is there."""
 
 
 def _script(name: str) -> Script:
     return from_files(Path(__file__).parent / "lua", "fence", name)
 
 
-CLAIM, JOIN, ACKNOWLEDGE, WAIT, FINISH, LEAVE = map(
-    _script, ("claim", "join", "acknowledge", "wait", "finish", "leave")
+CLAIM, JOIN, ACKNOWLEDGE, WAIT, FINISH, LEAVE, INTRODUCE = map(
+    _script, ("claim", "join", "acknowledge", "wait", "finish", "leave", "introduce")
 )
 
 
@@ -68,6 +71,11 @@ class Place:
     def where(self) -> str:
         """The Redis, for people."""
         return without_secrets(checked(self.url))
+
+
+def known_queries(prefix: str) -> str:
+    """The key of the sorted set of all queries: when each was heard of."""
+    return f"{prefix}:spark:{FORMAT}:known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +125,13 @@ class Redis:
     def introduce(self, place: Place) -> None:
         """Notes that there is such a query, and that the checkpoint is its own.
         MovedCheckpointError if that belongs to another one."""
-        client = self.connection.client()
-        self.persistently(
-            lambda: client.sadd(f"{place.prefix}:spark:{FORMAT}:queries", place.query)
-        )
+        self.ask(INTRODUCE, [known_queries(place.prefix)], place.query, KEPT_MS)
         if not place.checkpoint:
             return
+        client = self.connection.client()
         key = f"{place.prefix}:spark:{FORMAT}:checkpoint:{place.checkpoint}"
         # Both at once would need Redis 7.
-        self.persistently(lambda: client.set(key, place.query, nx=True, px=STREAM_MS))
+        self.persistently(lambda: client.set(key, place.query, nx=True, px=KEPT_MS))
         owner = self.persistently(lambda: client.get(key))
         if owner is not None and owner.decode() != place.query:
             raise MovedCheckpointError(
@@ -133,7 +139,7 @@ class Redis:
                 f"{owner.decode()!r}: what was sent from it would be sent again. Give the sink "
                 "that query name, or this query a checkpoint of its own"
             )
-        self.persistently(lambda: client.pexpire(key, STREAM_MS))
+        self.persistently(lambda: client.pexpire(key, KEPT_MS))
 
     def close(self) -> None:
         """Closes its connections."""
@@ -165,6 +171,7 @@ class Run:
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     epoch: str = "0"
     """Of its last claim."""
+    _introduced: float = -math.inf
 
     def claim(
         self,
@@ -176,7 +183,11 @@ class Run:
         lease: float,
         remember: float,
     ) -> Claim:
-        """Claims `batch`, and waits until nobody else may send for the query."""
+        """Claims `batch`, and waits until nobody else may send for the query.
+        MovedCheckpointError if its checkpoint belongs to another one."""
+        if time.monotonic() - self._introduced >= INTRODUCE_AGAIN:
+            redis.introduce(place)
+            self._introduced = time.monotonic()
         keys = [place.key("fence"), place.key("senders"), place.key("stream", place.checkpoint)]
         status, *said = redis.ask(
             CLAIM,
@@ -189,7 +200,7 @@ class Run:
             signature,
             f"{socket.gethostname()}:{os.getpid()}",
             round(remember * 1000),
-            max(STREAM_MS, round(remember * 2000)),
+            max(KEPT_MS, round(remember * 2000)),
         )
         if status != "ok":
             raise _refused(status, said, place, batch, signature)
@@ -211,7 +222,7 @@ def finish(redis: Redis, claim: Claim, sums: dict[str, float]) -> None:
     place = claim.place
     keys = [place.key("fence"), place.key("stream", place.checkpoint), place.key("totals")]
     told = [word for name, number in sums.items() for word in (name, repr(float(number)))]
-    redis.ask(FINISH, keys, claim.epoch, claim.batch, *told)
+    redis.ask(FINISH, keys, claim.epoch, claim.batch, KEPT_MS, *told)
 
 
 def _refused(

@@ -1,4 +1,4 @@
-"""The columns of a DataFrame as Arrow has them, checked once, before a query starts.
+"""The columns of a stateful step as Arrow has them, checked once, before the query starts.
 
 Times become whole numbers of microseconds, in every session time zone the same: pandas would
 turn them to local time, which goes back once a year.
@@ -13,6 +13,8 @@ from typing import Literal
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, types
+
+from dispatcher.spark.usable_columns import NAMES_IN_STATE, TIMES_IN_STATE, usable
 
 Invalid = Literal["error", "drop"]
 """What is done with rows that have null or NaN where a value is needed."""
@@ -35,19 +37,6 @@ _PLAIN: dict[type[types.DataType], pa.DataType] = {
     types.TimestampNTZType: pa.timestamp("us"),
     types.DayTimeIntervalType: pa.duration("us"),
 }
-_NAMES = (
-    types.StringType,
-    types.BinaryType,
-    types.BooleanType,
-    types.DateType,
-    types.ByteType,
-    types.ShortType,
-    types.IntegerType,
-    types.LongType,
-)
-_CLOCKS = (types.TimestampType, types.TimestampNTZType)
-_WHOLE = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
-_FLOATS = (types.FloatType, types.DoubleType)
 MICROSECONDS = 1_000_000
 
 
@@ -131,33 +120,13 @@ def canonical(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def name_column(parameter: str, name: object, schema: types.StructType) -> str:
     """A column whose values name things: subjects, kinds of measurement."""
-    field = _field(parameter, name, schema)
-    if not isinstance(field.dataType, _NAMES):
-        raise ValueError(
-            f"{parameter} is the column {field.name!r} of type {field.dataType.simpleString()}; it "
-            "must be of strings, whole numbers, booleans, dates or binary: cast it to a string"
-        )
-    return field.name
+    return usable(parameter, name, schema, NAMES_IN_STATE).name
 
 
 def time_column(parameter: str, name: object, schema: types.StructType) -> TimeColumn:
     """A column of times: timestamps, or plain numbers."""
-    field = _field(parameter, name, schema)
-    if not isinstance(field.dataType, _CLOCKS + _WHOLE + _FLOATS):
-        raise ValueError(
-            f"{parameter} is the column {field.name!r} of type {field.dataType.simpleString()}; it "
-            "must be of timestamps or numbers (not decimals): cast it to timestamp or double"
-        )
+    field = usable(parameter, name, schema, TIMES_IN_STATE)
     return TimeColumn(field.name, _PLAIN[type(field.dataType)])
-
-
-def _field(parameter: str, name: object, schema: types.StructType) -> types.StructField:
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"{parameter} must be the name of a column, not {name!r}")
-    for field in schema:
-        if field.name == name:
-            return field
-    raise ValueError(f"{parameter} is {name!r}, but df has only: {', '.join(schema.fieldNames())}")
 
 
 def _arrow(name: str, kind: types.DataType) -> pa.DataType:

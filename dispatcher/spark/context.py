@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any
 
 
@@ -11,8 +12,9 @@ from typing import Any
 class Context:
     """One batch on its way, for a handler that takes a second argument.
 
-    `first` and `last` are the times of its first and last row, as they are in the rows'
-    order of sending: microseconds since 1970 for a timestamp, days for a date, else a number.
+    `first` and `last` are its earliest and its latest time: an aware datetime for a timestamp,
+    one without a zone for a timestamp_ntz, a date, or the number that it is. None of rows that
+    have no time.
     """
 
     query: str
@@ -20,8 +22,8 @@ class Context:
     """The micro-batch."""
     subject: Any
     """Whose rows they are; the lane's name, with order="global"."""
-    first: int | float | None
-    last: int | float | None
+    first: datetime | date | float | None
+    last: datetime | date | float | None
     key: str
     """The same each time this batch is sent, whoever sends it: hand it on, if the API knows
     idempotency keys. Rows that are sent in no order are not the same batches in a replay: there

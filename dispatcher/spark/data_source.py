@@ -127,10 +127,16 @@ def job_of(options: Mapping[str, str], schema: StructType) -> Job:
     if column is not None and column not in schema.names:
         raise ValueError(f"costColumn={column!r} is not a column; there are {schema.names}")
     limit = _read(given, LIMIT)
+    if limit and not ("name" in limit or "reserved_capacity" in limit):
+        said = next(option for option in LIMIT if option.lower() in given)
+        raise ValueError(
+            f"the option {said!r} says nothing without 'limit', the name of what is shared, or "
+            "'reservedCapacity': rows would be sent without any limit"
+        )
     sending = Sending(
         handler=given["handler"],
         cost=column or _number("cost", given.get("cost", "1"), float),
-        limiter=LimiterConfig(**limit) if "name" in limit or "reserved_capacity" in limit else None,
+        limiter=LimiterConfig(**limit) if limit else None,
         **_read(given, SENDING),
     )
     cut = Cut(sending.max_batch_size, sending.max_batch_cost, same_subject=False, in_order=False)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from os.path import isabs
+from typing import TYPE_CHECKING, Any
 
 from dispatcher.handler import check, load
 from dispatcher.spark.context import Context
@@ -20,30 +22,29 @@ LARGEST_BODY = 250_000
 """Of a message on a Timeline, in bytes."""
 
 
-class DeadLetters(Protocol):
-    """Takes what is not sent. Called from several threads at once."""
-
-    def __call__(self, rows: list[Any], context: Context) -> object:
-        """`rows`, each a dict, because of `context.reason`. When it returns they are safe."""
-        ...
-
-
 @dataclass(frozen=True)
 class DeadLetterTable:
     """Writes each batch as a Parquet file into the folder `path`, which Spark reads as a table.
 
-    A path on a disk that all executors share, or a URI that pyarrow knows (s3://, gs://,
-    hdfs://, abfss://). A batch that is given up again replaces its file.
+    An absolute path on a disk that all executors share, or a URI that pyarrow knows (s3://,
+    gs://, hdfs://, abfss://). A batch that is given up again replaces its file.
 
     The columns are those of the rows, and `dead_reason`, `dead_query`, `dead_batch_id`.
     """
 
     path: str
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, str) or not ("://" in self.path or isabs(self.path)):
+            raise ValueError(
+                "path must be a URI or an absolute path, so that it is the same on all executors, "
+                f"not {self.path!r}"
+            )
+
     def __call__(self, rows: list[Any], context: Context, schema: pa.Schema | None = None) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
-        from pyarrow.fs import FileSystem
+        from pyarrow.fs import FileSystem, LocalFileSystem
 
         said = {
             "dead_reason": context.reason,
@@ -59,7 +60,7 @@ class DeadLetterTable:
         if "://" in self.path:
             system, folder = FileSystem.from_uri(self.path)
         else:
-            system, folder = FileSystem.from_uri(f"file://{self.path}")
+            system, folder = LocalFileSystem(), self.path
         system.create_dir(folder, recursive=True)
         # A name that begins with a dot is not read: half a file never is.
         half = f"{folder}/.{context.key}.parquet"
@@ -105,13 +106,24 @@ class DeadLetterTimeline:
 
 def _bodies(rows: list[Any], said: dict[str, Any]) -> Iterator[Any]:
     """What is said of the rows, in as many messages as are needed."""
-    text = json.dumps({**said, "rows": rows}, default=str)
-    if len(rows) > 1 and len(text.encode()) > LARGEST_BODY:
+    body = _as_json({**said, "rows": rows})
+    if len(rows) > 1 and len(json.dumps(body)) > LARGEST_BODY:
         half = len(rows) // 2
         yield from _bodies(rows[:half], said)
         yield from _bodies(rows[half:], said)
     else:
-        yield json.loads(text)
+        yield body
+
+
+def _as_json(value: Any) -> Any:
+    """The same, and as a text what JSON does not know: NaN is such a value too."""
+    if isinstance(value, dict):
+        return {str(key): _as_json(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_as_json(one) for one in value]
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return value if isinstance(value, float) and math.isfinite(value) else str(value)
 
 
 def checked_target(target: object) -> None:
@@ -128,7 +140,8 @@ def checked_target(target: object) -> None:
 
 
 def target_of(target: Any) -> Callable[[list[Any], Context], object]:
-    """The function that takes what is not sent."""
+    """The function that takes what is not sent: rows as dicts, and a Context that says why. It is
+    called from several threads at once, and what it was given is safe when it returns."""
     if isinstance(target, (DeadLetterTable, DeadLetterTimeline)):
         return target
     handler = load(target)

@@ -123,12 +123,11 @@ class Delivery:
     def _begins(self, unit: Unit, operation: Operation) -> None:
         now = time.monotonic()
         if operation.attempt > 1:
-            self._sums.add(retries=1, cost=unit.cost)
+            self._sums.add(retries=1, cost=operation.cost)
             return
         unit.begun_at = now
         waited = now - unit.waiting_since
-        cost = 0.0 if unit.held or unit.refused else unit.cost
-        self._sums.add(waited=waited, longest_wait=waited, cost=cost)
+        self._sums.add(waited=waited, longest_wait=waited, cost=operation.cost)
 
     def _judge(self, unit: Unit, attempt: int, error: Exception) -> None:
         """Raises `error`, for the Batcher to try again or to give up; but what is given up and

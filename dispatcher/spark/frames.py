@@ -1,4 +1,4 @@
-"""What a DataFrame must have for its rows to be sent in order, and how they are put in order."""
+"""How the rows of a DataFrame are put in the order in which they are sent."""
 
 from __future__ import annotations
 
@@ -6,37 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions, types
 
+from dispatcher.spark.usable_columns import NAMES_TO_SEND, TIMES_TO_SEND, is_collated, usable
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 COST_COLUMN = "dispatcher_cost"
 LANE_COLUMN = "dispatcher_lane"
 
-_NUMBERS = (
-    types.ByteType,
-    types.ShortType,
-    types.IntegerType,
-    types.LongType,
-    types.FloatType,
-    types.DoubleType,
-)
-_TIMES: dict[type[types.DataType], str] = {
+_KINDS_OF_TIME: dict[type[types.DataType], str] = {
     types.TimestampType: "timestamp",
     types.TimestampNTZType: "timestamp_ntz",
     types.DateType: "date",
-} | dict.fromkeys(_NUMBERS, "number")
-_NAMES = (
-    types.StringType,
-    types.ByteType,
-    types.ShortType,
-    types.IntegerType,
-    types.LongType,
-    types.BooleanType,
-    types.DateType,
-    types.TimestampType,
-    types.DecimalType,
-    types.BinaryType,
-)
+}
 
 
 def column(name: str) -> Column:
@@ -46,30 +28,13 @@ def column(name: str) -> Column:
 
 def time_kind(df: DataFrame, name: str) -> str:
     """What kind of time the column `name` is. ValueError if it is none."""
-    kind = _kind(df, "time", name)
-    for type_, named in _TIMES.items():
-        if isinstance(kind, type_):
-            return named
-    raise ValueError(
-        f"time={name!r} is a {kind.simpleString()}: it must be a timestamp, a date or a number. "
-        f"Cast it before: df.withColumn({name!r}, to_timestamp({name!r}))"
-    )
+    field = usable("time", name, df.schema, TIMES_TO_SEND)
+    return _KINDS_OF_TIME.get(type(field.dataType), "number")
 
 
 def check_names(df: DataFrame, parameter: str, name: str) -> None:
     """Refuses a column that cannot say whose a row is."""
-    kind = _kind(df, parameter, name)
-    if _is_collated(kind):
-        raise ValueError(
-            f"{parameter}={name!r} is a {kind.simpleString()}, in which texts that differ are the "
-            f"same. Say which one is meant: df.withColumn({name!r}, expr('lower({name}) collate "
-            "utf8_binary'))"
-        )
-    if not isinstance(kind, _NAMES):
-        raise ValueError(
-            f"{parameter}={name!r} is a {kind.simpleString()}: it must be a text, a whole number, "
-            "a date, a timestamp, a decimal or binary, so that equal ones are the same for sure"
-        )
+    usable(parameter, name, df.schema, NAMES_TO_SEND)
 
 
 def cost_column(df: DataFrame, cost: Any) -> DataFrame:
@@ -95,25 +60,12 @@ def parallelism(df: DataFrame) -> int:
         return int(session.conf.get("spark.sql.shuffle.partitions"))
 
 
-def _kind(df: DataFrame, parameter: str, name: str) -> types.DataType:
-    for field in df.schema:
-        if field.name == name:
-            return field.dataType
-    raise ValueError(
-        f"{parameter}={name!r} is not a column of the DataFrame; it has {', '.join(df.columns)}"
-    )
-
-
 def _tie(field: types.StructField) -> Column:
-    if _is_collated(field.dataType):
+    if is_collated(field.dataType):
         return column(field.name).cast("binary")
     if _can_be_sorted(field.dataType):
         return column(field.name)
     return column(field.name).cast("string")
-
-
-def _is_collated(kind: types.DataType) -> bool:
-    return isinstance(kind, types.StringType) and kind.simpleString() != "string"
 
 
 def _can_be_sorted(kind: types.DataType) -> bool:
@@ -121,4 +73,4 @@ def _can_be_sorted(kind: types.DataType) -> bool:
         return all(_can_be_sorted(field.dataType) for field in kind)
     if isinstance(kind, types.ArrayType):
         return _can_be_sorted(kind.elementType)
-    return isinstance(kind, (*_NAMES, *_TIMES)) and not _is_collated(kind)
+    return isinstance(kind, (*NAMES_TO_SEND.types, *TIMES_TO_SEND.types)) and not is_collated(kind)

@@ -86,6 +86,8 @@ class _Read:
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, columns: Columns, rows: Format) -> _Read:
+        import pyarrow as pa
+
         times = ends = timeless = costs = subjects = None
         runs = [(None, 0, batch.num_rows)]
         if columns.sequence is not None:
@@ -101,7 +103,8 @@ class _Read:
         if columns.subject is not None:
             subjects = batch.column(columns.subject).to_pylist()
         if columns.cost is not None:
-            costs = batch.column(columns.cost).to_numpy(zero_copy_only=False)
+            column = batch.column(columns.cost).cast(pa.float64())  # it may hold decimals
+            costs = column.to_numpy(zero_copy_only=False)
         if columns.added:
             batch = batch.select([n for n in batch.schema.names if n not in columns.added])
         return cls(rows, rows.read(batch), runs, times, ends, timeless, costs, subjects)

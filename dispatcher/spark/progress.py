@@ -78,8 +78,8 @@ class Telling(_Every):
             if done != self._told:
                 client = self._connection.client()
                 client.incrbyfloat(self._key, done - self._told)
-                client.pexpire(self._key, KEPT_MS)
                 self._told = done
+                client.pexpire(self._key, KEPT_MS)
         except Exception:
             return
         finally:
@@ -108,9 +108,11 @@ class Showing(_Every):
             done = float(client.get(self._key) or 0)
             if last:
                 client.delete(self._key)
-                self._connection.close()
         except Exception:
             return  # the micro-batch itself says what is wrong with Redis
+        finally:
+            if last:
+                self._connection.close()
         self._shown = now
         text = line(done, self._total, now - self._began)
         self._out.write(f"\r\x1b[K{text}" if live else f"{text}\n")

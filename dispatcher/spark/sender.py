@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 
-from dispatcher.spark.claims import ACKNOWLEDGE, JOIN, LEAVE, Claim, Redis
+from dispatcher.spark.claims import ACKNOWLEDGE, JOIN, KEPT_MS, LEAVE, Claim, Redis
 from dispatcher.spark.errors import LedgerError, SparkSinkError, SupersededError
 from dispatcher.spark.ledger import Entry
 
@@ -111,7 +111,7 @@ class Sender:
     def _join(self) -> float:
         """Asks for leave, or prolongs it; for how many seconds somebody else has it."""
         asked = time.monotonic()
-        status, *said = self._redis.ask(JOIN, self._keys, *self._me, self._lease_ms)
+        status, *said = self._redis.ask(JOIN, self._keys, *self._me, self._lease_ms, KEPT_MS)
         if status == "wait":
             return max(0.001, int(said[0]) / 1000)
         self._told(status, asked)
@@ -162,12 +162,11 @@ class Sender:
                 self._write(posts)
             else:
                 self._join()
-        except SparkSinkError as error:
+        except Exception as error:
+            if not isinstance(error, SparkSinkError):  # a defect of ours must not leave others wait
+                error = LedgerError(f"what was sent could not be written down: {error!r}")
             self._problem = self._problem or error
             _settle(posts, error)
-        except BaseException as error:
-            _settle(posts, error)
-            raise
         else:
             _settle(posts, None)
 

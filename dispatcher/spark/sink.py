@@ -172,10 +172,8 @@ class Sink:
         place = Place(self._url, self._prefix, query, stream.query_id)
         if self._redis is None:
             self._redis = Redis(place, self._sending.patience)
-            self._redis.introduce(place)
         if stream.run_id and stream.run_id != self._run.token:
             self._run = Run(stream.run_id)
-            self._redis.introduce(place)
         return self._run.claim(
             self._redis,
             place,

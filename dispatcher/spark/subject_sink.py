@@ -53,9 +53,10 @@ class SubjectSink(Sink):
     * `limiter`: the limit, a LimiterConfig. None: as fast as the handler takes them.
     * `concurrency`: how many batches each task has in flight; one of a subject.
     * `retry`, `max_attempts`, `max_operation_time`: see Watcher.
-    * `dead_letters`: a callable or "module:function" that takes rows and a Context, a
-      DeadLetterTable or a DeadLetterTimeline: given what failed for good, what is late with
-      "reject", and rows without subject or time. None: then the query fails.
+    * `dead_letters`: a callable or "module:function" that takes rows as dicts and a Context, from
+      several threads at once, a DeadLetterTable or a DeadLetterTimeline: given what failed for
+      good, what is late with "reject", and rows without subject or time. None: then the query
+      fails.
     * `gate`: a RedisEntityStore, or a function that makes a RegistrationGate with one: rows of
       subjects that are not registered wait there. Whoever registers the subject is handed them.
     * `query`: the name under which it is remembered what was sent; by default the query's

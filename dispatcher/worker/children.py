@@ -16,7 +16,8 @@ STEADY = 60.0
 """Seconds after which a process that has run is started again as if for the first time."""
 
 SILENCE = 30.0
-"""Seconds after which a process that says nothing is killed."""
+"""Seconds after which a process that says nothing is killed; one that ends, after its drain time
+and these."""
 
 
 class Verdict(enum.Enum):
@@ -34,21 +35,28 @@ class Child:
     heard: float | None = None
     """None before the first sign of life: importing a handler may take as long as it takes."""
     ready: bool = False
+    patience: float = SILENCE
+    """For how many seconds it may say nothing."""
     failures: int = 0
     restart_at: float = 0.0
 
     def start(self, now: float) -> None:
         """It was started."""
         self.started, self.heard, self.ready = now, None, False
+        self.patience = SILENCE
 
     def hear(self, now: float, *, ready: bool) -> None:
         """It gave a sign of life."""
         self.heard = now
         self.ready = self.ready or ready
 
+    def drains(self, drain_time: float) -> None:
+        """It said that it ends, which takes so long, and says nothing meanwhile."""
+        self.patience = drain_time + SILENCE
+
     def is_silent(self, now: float) -> bool:
         """Whether it hangs: it is to be killed."""
-        return self.heard is not None and now - self.heard > SILENCE
+        return self.heard is not None and now - self.heard > self.patience
 
     def ended(self, now: float, *, any_was_ready: bool) -> Verdict:
         """It ended by itself. `restart_at` says when it is started again.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dispatcher.outcomes import PartialFailure, Reject, Retry, Throttled
 from dispatcher.retry import RetryPolicy
 from dispatcher.timeline import Lease
+from dispatcher.timeline.times import LONGEST
 
 
 class HandlerReturnError(TypeError):
@@ -20,7 +21,7 @@ class Fates:
 
     done: list[Lease] = field(default_factory=list)
     again: dict[float, list[Lease]] = field(default_factory=dict)
-    """By the seconds after which they are due again."""
+    """By the seconds after which they are due again, as many as a Timeline allows at most."""
     dead: dict[str, list[Lease]] = field(default_factory=dict)
     """By the reason."""
     throttled: list[Lease] = field(default_factory=list)
@@ -48,7 +49,7 @@ def judge(
         elif isinstance(wrong, Reject):
             fates.dead.setdefault(str(wrong.reason), []).append(message)
         elif isinstance(wrong, Retry) and policy.may_repeat(message.attempt):
-            fates.again.setdefault(wrong.after, []).append(message)
+            fates.again.setdefault(min(wrong.after, LONGEST), []).append(message)
         else:
             if not isinstance(wrong, Retry):
                 fates.error = wrong
@@ -60,7 +61,7 @@ def judge(
             if delay is None:
                 fates.dead.setdefault(reason_of(message, wrong), []).append(message)
             else:
-                fates.again.setdefault(delay, []).append(message)
+                fates.again.setdefault(min(delay, LONGEST), []).append(message)
     return fates
 
 

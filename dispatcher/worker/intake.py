@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dispatcher.errors import TooExpensiveError
 from dispatcher.operation import Operation
 from dispatcher.retry import RetryPolicy
+from dispatcher.timeline import Timeline
 from dispatcher.watcher import Watcher
 from dispatcher.worker.costs import Costs
 from dispatcher.worker.fates import Fates, judge
@@ -20,15 +21,28 @@ class Intake:
     """Of one worker, for its leasing thread."""
 
     def __init__(
-        self, costs: Costs, limiter: RateLimiter | None, watcher: Watcher, policy: RetryPolicy
+        self,
+        timeline: Timeline,
+        costs: Costs,
+        limiter: RateLimiter | None,
+        watcher: Watcher,
+        policy: RetryPolicy,
     ) -> None:
+        self._timeline = timeline
         self._costs = costs
         self._limiter = limiter
         self._watcher = watcher
         self._policy = policy
+        self._own_attempts = policy.max_attempts
+
+    @property
+    def mean_cost(self) -> float | None:
+        """What a message costs on average, if that is known."""
+        return self._costs.mean
 
     def operations(self, held: Sequence[Held]) -> tuple[list[Operation], Refused]:
         """Those that may go to the Batcher, and what becomes of the others."""
+        self._bound_attempts()
         operations: list[Operation] = []
         refused: Refused = []
         most = None if self._limiter is None else self._limiter.max_capacity
@@ -38,6 +52,11 @@ class Intake:
             except Exception as error:  # the user's function may raise anything
                 refused.append((one, self._fate(one, error)))
         return operations, refused
+
+    def _bound_attempts(self) -> None:
+        """After its last lease a message would be dead before a worker could say why."""
+        own, allowed = self._own_attempts, self._timeline.max_attempts
+        self._policy.max_attempts = min((it for it in (own, allowed) if it), default=None)
 
     def _operation(self, one: Held, most: float | None) -> Operation:
         lease, allowed = one.lease, self._policy.max_attempts

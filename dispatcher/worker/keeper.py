@@ -70,6 +70,7 @@ class Keeper:
 
     def start(self) -> None:
         """Begins."""
+        self.beat = time.monotonic()
         self._thread.start()
 
     def stop(self, timeout: float) -> None:

@@ -1,11 +1,14 @@
-"""A small HTTP server for probes: /healthz, /readyz, and whatever else is put beside them."""
+"""A small HTTP server for probes: /healthz, /readyz, and whatever else is put beside them; and how
+one process asks for those of another."""
 
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import NamedTuple
@@ -55,6 +58,28 @@ def verdict(trouble: str) -> Page:
     if not trouble:
         return Page(b"ok\n")
     return Page(f"{trouble}\n".encode(), HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def asked(host: str, port: int, path: str, *, patience: float = 2.0) -> str:
+    """What the probe at `path` says is wrong; "" if it is well. One that does not answer for
+    `patience` seconds is not well either. Never by a proxy, whatever the environment says."""
+    connection = HTTPConnection(LOOPBACK if host in ANYBODY else host, port, timeout=patience)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        said = answer.read().decode(errors="replace").strip()
+    except (OSError, HTTPException) as error:
+        return f"it does not answer: {error}"
+    finally:
+        connection.close()
+    return "" if answer.status == HTTPStatus.OK else said or f"it answers {answer.status}"
+
+
+def family_of(host: str, port: int) -> socket.AddressFamily:
+    """Which kind of address a server there has. OSError if there is no such host."""
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    families = [family for family, *_ in found]
+    return socket.AF_INET if socket.AF_INET in families else families[0]
 
 
 class Pages:
@@ -116,6 +141,10 @@ class Pages:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+
+    def __init__(self, place: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = family_of(*place)
+        super().__init__(place, handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Somebody who leaves in the middle is no news."""

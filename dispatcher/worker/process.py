@@ -87,7 +87,8 @@ def run(
             going = {"happening": "worker-stopping", "calls": calls}
             logger.info("stopping: %d calls of the handler run", calls, extra=going)
             worker.stop()
-        worker.wait(0)
+        if worker.life is not Life.NEW:
+            worker.wait()  # one that has failed ends by itself, and only then says so
         logger.info("stopped: %s", worker.totals, extra={"happening": "worker-stopped"})
     finally:
         if pages is not None:
@@ -126,8 +127,9 @@ class _Life:
             self._live()
             try:
                 if create:
+                    buckets = timeline.buckets  # to be told them it stores them if nobody has
                     facts = {"happening": "topic-made", "topic": timeline.topic}
-                    logger.debug("the topic has %d buckets", timeline.buckets, extra=facts)
+                    logger.debug("the topic has %d buckets", buckets, extra=facts)
                 if not timeline.exists():
                     raise NoTopicError(timeline.topic, timeline.where)
                 return

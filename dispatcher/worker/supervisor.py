@@ -11,12 +11,10 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
 
 from dispatcher.worker.children import SILENCE, Child, Verdict
 from dispatcher.worker.notify import READY, STOPPING, WATCHDOG, Notifier
-from dispatcher.worker.pages import ANYBODY, LOOPBACK, Pages, verdict
+from dispatcher.worker.pages import Pages, asked, verdict
 from dispatcher.worker.process import Signals
 
 logger = logging.getLogger(__name__)
@@ -34,7 +32,6 @@ class _Process:
         self.number = number
         self.child = Child()
         self.running: subprocess.Popen[bytes] | None = None
-        self.ended_well = False
         self._place = str(directory / f"{number}")
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._line.setblocking(False)
@@ -55,13 +52,15 @@ class _Process:
         )
         self.child.start(now)
 
-    def listen(self, now: float) -> None:
+    def listen(self, now: float, drain_time: float) -> None:
         while True:
             try:
                 words = self._line.recv(4096).decode(errors="replace").splitlines()
             except BlockingIOError:
                 return
             self.child.hear(now, ready=READY in words)
+            if STOPPING in words:  # somebody has told it alone to
+                self.child.drains(drain_time)
 
     def close(self) -> None:
         if self.running is not None:
@@ -82,6 +81,7 @@ class Supervisor:
         self._number = number
         self._ports = list(ports)
         self._any_was_ready = False
+        self._drain_time = 0.0
         self._processes: list[_Process] = []
 
     def run(
@@ -94,6 +94,7 @@ class Supervisor:
         drain_time: float,
     ) -> int:
         """The exit code: 0, or that of a process that could not even start."""
+        self._drain_time = drain_time
         with tempfile.TemporaryDirectory(prefix="dispatcher-worker-") as directory:
             self._processes = [_Process(it, Path(directory)) for it in range(self._number)]
             pages = None
@@ -106,7 +107,7 @@ class Supervisor:
             try:
                 code = self._supervise(signals, notifier)
                 notifier.send(STOPPING)
-                worst = self._stop(drain_time)
+                worst = self._stop()
                 return code or worst
             finally:
                 for one in self._processes:
@@ -135,7 +136,7 @@ class Supervisor:
 
     def _look_after(self, one: _Process, now: float) -> int | None:
         """An exit code if all is to be given up."""
-        one.listen(now)
+        one.listen(now, self._drain_time)
         self._any_was_ready = self._any_was_ready or one.child.ready
         if one.running is None:
             if now >= one.child.restart_at:
@@ -164,10 +165,10 @@ class Supervisor:
         one.running = None
         return None
 
-    def _stop(self, drain_time: float) -> int:
+    def _stop(self) -> int:
         """Passes the signal on; who has not ended long after its drain time is killed."""
         self._each(lambda running: running.send_signal(signal.SIGTERM))
-        deadline = time.monotonic() + drain_time + SILENCE
+        deadline = time.monotonic() + self._drain_time + SILENCE
         worst = 0
         for one in self._processes:
             if one.running is None:
@@ -195,13 +196,13 @@ class Supervisor:
         """What is wrong with any of them."""
         troubles = []
         for one in self._processes:
-            running = one.running is not None and one.running.poll() is None
+            process = one.running  # the supervising thread may take it away meanwhile
+            running = process is not None and process.poll() is None
             said = "it does not run at present"
             if running:
                 said = "" if one.child.ready or path == "/healthz" else "it is not ready"
             if running and not said and self._ports:
-                place = LOOPBACK if host in ANYBODY else host
-                said = _page(f"http://{place}:{self._ports[one.number]}{path}")
+                said = asked(host, self._ports[one.number], path)
             if said and (path == "/readyz" or running):
                 troubles.append(f"process {one.number}: {said}")
         return "\n".join(troubles)
@@ -214,14 +215,3 @@ def exit_code(status: int) -> int:
     (137, 1)
     """
     return 128 - status if status < 0 else status
-
-
-def _page(url: str) -> str:
-    """Why it is not 200."""
-    try:
-        with urlopen(url, timeout=2) as answer:
-            answer.read()
-        return ""
-    except URLError as error:
-        read = getattr(error, "read", None)
-        return read().decode(errors="replace").strip() if read else str(error.reason)

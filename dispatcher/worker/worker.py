@@ -10,26 +10,24 @@ import socket
 import threading
 import time
 from types import TracebackType
-from typing import Any
 
 from tenacity.wait import wait_exponential_jitter
 
 from dispatcher.batcher import Batcher
 from dispatcher.errors import ImproperOrderError
 from dispatcher.handler import Target, load
-from dispatcher.operation import Operation
 from dispatcher.retry import RetryPolicy, Stop, Wait
-from dispatcher.timeline import Leases, Timeline
+from dispatcher.timeline import Timeline
+from dispatcher.timeline.times import milliseconds
 from dispatcher.worker.calls import Calls
 from dispatcher.worker.costs import Cost, Costs
 from dispatcher.worker.errors import WorkerFailedError
-from dispatcher.worker.holds import Held, Holds
+from dispatcher.worker.holds import Holds
 from dispatcher.worker.intake import Intake
 from dispatcher.worker.keeper import Keeper
-from dispatcher.worker.room import View, claim, to_lease
+from dispatcher.worker.leasing import Leasing
 from dispatcher.worker.totals import Totals
 from limiters.arguments import Seconds, count, optional_seconds, seconds
-from limiters.events import CAPACITY
 from limiters.limiter import RateLimiter
 
 logger = logging.getLogger(__name__)
@@ -114,31 +112,29 @@ class Worker:
         self.handler = load(handler)
         self.totals = Totals()
         self.drain_time = seconds("drain_time", drain_time, zero=True)
-        self._lease_time = seconds("lease_time", lease_time)
-        self._batch_size = count("max_batch_size", max_batch_size)
         self._concurrency = count("concurrency", concurrency)
-        self._limiter = rate_limiter
-        self._comes_back = consumer_id is not None
+        batch_size = count("max_batch_size", max_batch_size)
+        kept_for = seconds("lease_time", lease_time)
+        milliseconds("lease_time", kept_for)  # what a Timeline would refuse later
         self.consumer = timeline.consumer(new_consumer_id() if consumer_id is None else consumer_id)
         self.batcher = Batcher(
             rate_limiter=rate_limiter,
-            max_buffer_size=max(10_000, 4 * self._concurrency * self._batch_size),
+            max_buffer_size=max(10_000, 4 * self._concurrency * batch_size),
             flush_interval=flush_interval,
             max_operation_time=max_operation_time,
             max_concurrent_batches=self._concurrency,
         )
         longest = seconds("max_operation_time", max_operation_time)
-        self._holds = Holds(self._lease_time, longest)
+        self._holds = Holds(kept_for, longest)
         self._keeper = Keeper(
             self.consumer,
             self._holds,
             self.totals,
-            self._lease_time,
+            kept_for,
             failed=self._fail,
             overran=self._overran,
         )
-        self._max_attempts = count("max_attempts", max_attempts)
-        self._policy = policy = RetryPolicy.of(retry, self._max_attempts)
+        policy = RetryPolicy.of(retry, count("max_attempts", max_attempts))
         self._calls = Calls(
             self.handler,
             self._holds,
@@ -147,21 +143,32 @@ class Worker:
             policy,
             topic=timeline.topic,
             consumer=self.consumer.id,
-            margin=self._lease_time / 10,
+            margin=kept_for / 10,
             freed=self.consumer.look_again,
             failed=self._fail,
         )
-        watcher = self._calls.watcher(self._batch_size)
-        self._costs = Costs(cost)
-        self._intake = Intake(self._costs, rate_limiter, watcher, policy)
-        self._thread = threading.Thread(target=self._lease, name="worker-lease", daemon=True)
+        watcher = self._calls.watcher(batch_size)
+        self._intake = Intake(timeline, Costs(cost), rate_limiter, watcher, policy)
+        self._leasing = Leasing(
+            self.consumer,
+            self.batcher,
+            self._holds,
+            self._keeper,
+            self._calls,
+            self._intake,
+            self.totals,
+            topic=timeline.topic,
+            slots=self._concurrency,
+            batch_size=batch_size,
+            lease_time=kept_for,
+            comes_back=consumer_id is not None,
+            is_running=lambda: self._life is Life.RUNNING,
+            failed=self._fail,
+        )
         self._life = Life.NEW
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._error: BaseException | None = None
-        self._more = False
-        self._beat = time.monotonic()
-        self._listener: Any = None
 
     def __repr__(self) -> str:
         return f"Worker({self.handler.name}, {self.consumer.id!r} of {self.timeline.topic!r})"
@@ -169,18 +176,19 @@ class Worker:
     # Its life.
 
     def start(self) -> None:
-        """Begins to work; returns at once. While Redis is away it waits, and says so once."""
+        """Begins to work; returns at once. While Redis is away it waits, and says so once. If its
+        limiter cannot start, that raises, and the worker is as new as before."""
         with self._lock:
             if self._life is not Life.NEW:
                 raise ImproperOrderError(f"this Worker is {self._life}; make a new one")
             self._life = Life.RUNNING
-        self.batcher.start()
-        if self._limiter is not None:
-            self._listener = self._limiter.add_listener(
-                lambda event: self.consumer.look_again(), CAPACITY
-            )
+        try:
+            self.batcher.start()
+        except BaseException:
+            self._life = Life.NEW  # nothing has begun, so that nothing can be stopped
+            raise
         self._keeper.start()
-        self._thread.start()
+        self._leasing.start()
 
     def run(self) -> None:
         """Works until `stop` is called by another thread. WorkerFailedError: its own code has
@@ -269,7 +277,7 @@ class Worker:
             return ""
         if self._holds.overdue >= self._concurrency:
             return f"all {self._concurrency} slots hang in the handler"
-        for name, beat in (("leasing", self._beat), ("keeping", self._keeper.beat)):
+        for name, beat in (("leasing", self._leasing.beat), ("keeping", self._keeper.beat)):
             if now - beat > LONGEST_SILENCE:
                 return f"the thread that does the {name} has not been seen for {now - beat:.0f} s"
         return ""
@@ -286,107 +294,11 @@ class Worker:
             )
         return self.trouble()
 
-    # Leasing, on a thread of its own.
-
-    def _lease(self) -> None:
-        try:
-            if self._comes_back:
-                self._take_back()
-            self.consumer.subscribe(self._take, limit=self._room, for_=self._lease_time)
-        except BaseException as error:
-            self._fail(error)
-
-    def _take_back(self) -> None:
-        """What it had before it was restarted is due at once, as it was."""
-        from dispatcher.timeline import TimelineUnavailableError
-
-        try:
-            mine = self.consumer.active()
-            if mine:
-                self.consumer.release(mine, delay=0)
-                facts = {"happening": "worker-resumes", "messages": len(mine)}
-                logger.info(
-                    "%r gives out again %d messages that it had before",
-                    self,
-                    len(mine),
-                    extra=facts,
-                )
-        except TimelineUnavailableError as error:
-            facts = {"happening": "redis-away", "topic": self.timeline.topic}
-            logger.warning(
-                "what %r had before comes when its leases end: %s", self, error, extra=facts
-            )
-
-    def _room(self) -> int:
-        self._beat = time.monotonic()
-        view = self._view()
-        if self._limiter is not None:
-            self._limiter.give_me(claim(view), self)
-        return to_lease(view)
-
-    def _view(self) -> View:
-        limiter, slots = self._limiter, self._concurrency - self._holds.overdue
-        if self._life is not Life.RUNNING or self.batcher.state != "running":
-            self._check_batcher()
-            slots = 0
-        return View(
-            slots=slots,
-            running=self._holds.running,
-            batch_size=self._batch_size,
-            waiting=self._holds.waiting,
-            batch_time=self._calls.batch_time,
-            capacity=None if limiter is None else limiter.capacity or limiter.max_capacity,
-            period=getattr(limiter, "period", 1.0),
-            mean_cost=self._costs.mean,
-            more=self._more,
-        )
-
-    def _check_batcher(self) -> None:
-        if self._life is Life.RUNNING and self.batcher.state == "stopped":
-            raise RuntimeError("the Batcher has ended by itself; its log says why")
-
-    def _take(self, leases: Leases) -> None:
-        """`subscribe` logs what it raises, and goes on; that will not do for what is ours."""
-        try:
-            self._admit(leases)
-        except BaseException as error:
-            self._fail(error)
-
-    def _admit(self, leases: Leases) -> None:
-        self._more = leases.more
-        # After its last lease a message would be dead before a worker could say why.
-        allowed = self.timeline.max_attempts or self._max_attempts
-        self._policy.max_attempts = min(self._max_attempts, allowed)
-        self.totals.add(leased=len(leases))
-        held = self._holds.admit(leases, time.monotonic())
-        if not held:
-            self._keeper.give_back([Held(lease) for lease in leases])
-            return
-        operations, refused = self._intake.operations(held)
-        for one, fates in refused:
-            self._calls.settle(self._holds.leave([one]), fates)
-        self._enqueue(operations)
-
-    def _enqueue(self, operations: list[Operation]) -> None:
-        from dispatcher.errors import BatcherStoppedError, TooExpensiveError
-
-        if not operations:
-            return
-        try:
-            self.batcher.enqueue_many(operations)
-        except (BatcherStoppedError, TooExpensiveError) as error:
-            # Stopping; or the limit was lowered in this very moment.
-            if isinstance(error, BatcherStoppedError) and self._life is Life.RUNNING:
-                raise
-            self._keeper.give_back(self._holds.leave([one.payload for one in operations]))
-
     # Ending.
 
     def _drain(self, patience: float) -> None:
         deadline = time.monotonic() + patience
-        if self._limiter is not None:
-            self._limiter.give_me(0, self)
-        self.consumer.close()
+        self._leasing.close()
         self._keeper.give_back(self._holds.close())
         left = self._holds.await_ended(max(0.0, deadline - time.monotonic()))
         if left:
@@ -398,10 +310,8 @@ class Worker:
                 extra={"happening": "drain-time-over", "messages": len(left)},
             )
             self._keeper.release(left, 0.0)
-        self._thread.join(SETTLE_TIME)
+        self._leasing.await_ended(SETTLE_TIME)
         self._keeper.stop(SETTLE_TIME)
-        if self._listener is not None:
-            self._listener.remove()
         self._stop_batcher(waits=not left)
 
     def _stop_batcher(self, *, waits: bool) -> None:
@@ -438,10 +348,9 @@ class Worker:
     def _collapse(self) -> None:
         """Ends what is left, as far as that goes."""
         try:
-            if self._limiter is not None:
-                self._limiter.give_me(0, self)
-            self.consumer.close()
+            self._leasing.close()
             self._keeper.give_back(self._holds.close())
+            self._leasing.await_ended(SETTLE_TIME)
             self._keeper.stop(SETTLE_TIME)
             self._stop_batcher(waits=False)
         except Exception:

@@ -139,6 +139,30 @@ def test_ctrl_c_in_the_middle_says_how_far_it_was(mails: Timeline) -> None:
     assert int(told[1].replace(",", "")) in (created, created - 500)
 
 
+@pytest.mark.parametrize(
+    ("words", "method", "done"),
+    [
+        (["create", "mails", "--group", "us", "a body"], "producer.Producer.create", "created"),
+        (["delete", "mails", "us-7"], "operator.Operator.delete", "deleted"),
+        (["move", "mails", "us-7", "--delay", "1h"], "operator.Operator.move", "moved"),
+    ],
+)
+def test_ctrl_c_in_the_first_step_says_that_it_may_be_done(
+    run: Run,
+    mails: Timeline,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    method: str,
+    done: str,
+) -> None:
+    def interrupted(*given: object, **told: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"dispatcher.timeline.{method}", interrupted)
+    said = run("timeline", *words)
+    assert (said.code, said.err) == (130, f"interrupted: 0 {done}, and perhaps a few more\n")
+
+
 # delete, move, requeue
 
 

@@ -17,7 +17,7 @@ from dispatcher.spark import (
     SupersededError,
     claims,
 )
-from dispatcher.spark.claims import Claim, Place, Run, finish
+from dispatcher.spark.claims import KEPT_MS, Claim, Place, Run, finish
 from dispatcher.spark.ledger import Entry
 from dispatcher.spark.sender import Sender
 from limiters.embedded import EmbeddedRedis
@@ -228,19 +228,19 @@ def test_where_spark_tells_no_checkpoint_a_batch_that_goes_back_begins_anew(
 
 def test_what_is_silent_is_forgotten_and_what_is_not_is_kept(place: Place) -> None:
     run = Run()
-    claim = claimed(place, 1, run, remember=0.2)
+    claim = claimed(place, 1, run, remember=1.0)
     with sender(claim) as first:
         first.acknowledge(b"=silent", Entry(1, 1, None, 10)).result()
         first.acknowledge(b"=busy", Entry(1, 1, None, 10)).result()
     finished(claim)
-    time.sleep(0.25)
-    claim = claimed(place, 2, run, remember=0.2)
+    time.sleep(1.05)
+    claim = claimed(place, 2, run, remember=1.0)
     with sender(claim) as second:
         assert second.look_up([b"=silent"])[b"=silent"].sent_before(2) == 10
         second.acknowledge(b"=busy", Entry(2, 1, 10, 20)).result()
     finished(claim)
-    time.sleep(0.25)
-    with sender(claimed(place, 3, run, remember=0.2)) as third:
+    time.sleep(1.05)
+    with sender(claimed(place, 3, run, remember=1.0)) as third:
         found = third.look_up([b"=silent", b"=busy"])
 
     assert found == {b"=silent": Entry(), b"=busy": Entry(2, 1, 10, 20)}
@@ -265,6 +265,77 @@ def test_sums_are_added_once_for_each_micro_batch(
 
     totals = connect(place.url).hgetall(place.key("totals"))
     assert totals == {b"rows": b"7.5"}
+
+
+def test_nothing_of_a_query_is_left_behind_for_ever(
+    place: Place, connect: Callable[[str], Redis]
+) -> None:
+    claim = claimed(place, 7)
+    with sender(claim) as mine:
+        mine.acknowledge(b"=a", Entry(7, 1, None, 1)).result()
+    finished(claim, rows=5)
+
+    client = connect(place.url)
+    keys = set(client.scan_iter())
+    assert len(keys) == 7
+    assert {key for key in keys if client.pttl(key) < 0} == set()
+
+
+def test_a_query_of_which_nothing_was_heard_for_long_is_forgotten(
+    place: Place, connect: Callable[[str], Redis]
+) -> None:
+    client, known = connect(place.url), claims.known_queries(place.prefix)
+    now_ms = client.time()[0] * 1000
+    client.zadd(known, {"long ago": now_ms - KEPT_MS - 1, "of late": now_ms - KEPT_MS + DAY * 1000})
+    claimed(place, 7)
+
+    assert set(client.zrange(known, 0, -1)) == {b"of late", place.query.encode()}
+
+
+def test_a_run_that_goes_on_and_on_is_not_forgotten(
+    place: Place, connect: Callable[[str], Redis], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, known, run = connect(place.url), claims.known_queries(place.prefix), Run()
+    claimed(place, 7, run)
+    client.delete(known)
+    claimed(place, 8, run)
+    assert not client.exists(known), "once a day will do"
+    monkeypatch.setattr(claims, "INTRODUCE_AGAIN", 0.0)
+    claimed(place, 9, run)
+    assert client.exists(known)
+
+
+def test_a_user_who_may_do_just_what_is_listed(
+    own_redis: EmbeddedRedis, connect: Callable[[str], Redis]
+) -> None:
+    connect(own_redis.url).acl_setuser(
+        "sink",
+        enabled=True,
+        passwords=["+secret"],
+        keys=["dispatcher:*"],
+        commands=["-@all", *claims.COMMANDS.split()],
+    )
+    url = own_redis.url.replace("://", "://sink:secret@")
+    claim = claimed(Place(url, "dispatcher", "orders", "checkpoint-1"), 7)
+    with sender(claim) as mine:
+        mine.acknowledge(b"=a", Entry(7, 1, None, 1)).result()
+        assert mine.look_up([b"=a"]) == {b"=a": Entry(7, 1, None, 1)}
+    finished(claim, rows=5)
+
+
+def test_whatever_goes_wrong_with_the_writing_is_told_to_all_who_wait_for_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(posts: object) -> None:
+        raise RuntimeError("a defect")
+
+    with sender(claimed(place, 7)) as mine:
+        monkeypatch.setattr(mine, "_write", broken)
+        for _ in range(2):
+            with pytest.raises(LedgerError, match="a defect"):
+                mine.acknowledge(b"=a", Entry(7, 1, None, 1)).result(20)
+        with pytest.raises(LedgerError, match="a defect"):
+            mine.may_begin()
 
 
 def test_while_redis_is_away_nothing_begins_and_then_it_goes_on(proxy: Proxy) -> None:

@@ -6,10 +6,12 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from tenacity.wait import wait_fixed
 
 from dispatcher.spark import BatchFailedError, claims
 from dispatcher.spark.claims import Claim, Place, Run
@@ -38,11 +40,11 @@ def _released() -> Iterator[None]:
     released.set()
 
 
-def claimed(url: str, *, run: Run | None = None) -> Claim:
+def claimed(url: str, *, run: Run | None = None, lease: float = LEASE) -> Claim:
     place = Place(url, "test", "orders", "checkpoint")
     redis = claims.Redis(place, patience=5)
     try:
-        return (run or Run()).claim(redis, place, 1, signature="s", lease=LEASE, remember=1_000)
+        return (run or Run()).claim(redis, place, 1, signature="s", lease=lease, remember=1_000)
     finally:
         redis.close()
 
@@ -95,7 +97,7 @@ def test_k7_nobody_takes_over_at_once_from_a_handler_that_does_not_return(
     shared_redis: EmbeddedRedis,
 ) -> None:
     with pytest.raises(BatchFailedError):
-        run(hangs, claimed(shared_redis.url), max_operation_time=0.2)
+        run(hangs, claimed(shared_redis.url, lease=3 * LEASE), max_operation_time=0.2)
 
     failed = time.monotonic()
     claimed(shared_redis.url)
@@ -185,3 +187,29 @@ def test_k4_what_was_charged_while_redis_was_away_is_charged_anew(proxy: Proxy) 
     assert sums["sent_rows"] == 48
     assert noted[-1][0] - noted[1][0] > LEASE
     assert verify(noted, 4).holds
+
+
+def test_what_is_not_sent_costs_nothing_however_often_it_is_buried() -> None:
+    tries: list[int] = []
+
+    def bury(batch: list[Any]) -> None:
+        tries.append(len(batch))
+        if len(tries) == 1:
+            raise OSError("the place is away")
+
+    nobodys = rows().set_column(0, "subject", pa.array([None] * 6, pa.string()))
+    sending = Sending(
+        handler=lambda batch: None, cost=5.0, rows="dict", dead_letters=bury, retry=wait_fixed(0.01)
+    )
+    (sums,) = Job(sending, *IN_ORDER, "number", "orders", 1, None).run([nobodys])
+    told = {name: sums.column(name)[0].as_py() for name in NAMES}
+    assert tries == [2, 2, 2, 2]
+    assert (told["rejected_rows"], told["retries"], told["cost"]) == (6, 1, 0)
+
+
+def test_costs_may_be_decimals() -> None:
+    priced = rows().append_column("price", pa.array([Decimal("1.5")] * 6, pa.decimal128(5, 2)))
+    columns = Columns("subject", "time", cost="price")
+    sending = Sending(handler=lambda batch: None, cost="price", rows="dict")
+    (sums,) = Job(sending, columns, Cut(2), "number", "orders", 1, None).run([priced])
+    assert sums.column("cost")[0].as_py() == 9.0

@@ -12,7 +12,7 @@ import random
 import threading
 from typing import Any
 
-from dispatcher import Reject, Retry
+from dispatcher import Retry
 from dispatcher.timeline import Lease
 from examples.reminders.handlers import post
 from tests.processes.wrong_clocks import right_time
@@ -69,11 +69,6 @@ def slow(messages: list[Lease]) -> None:
     while not os.path.exists(os.environ["GO_ON"]):
         step.wait(0.005)
     note("handled", messages)
-
-
-def reject(messages: list[Lease]) -> None:
-    """Never."""
-    raise Reject("never")
 
 
 def crash(messages: list[Lease]) -> Any:

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 Step = Callable[[DataFrame], DataFrame]
 
 
-LONG = 60
+LONG = 90
 """Seconds after which a test gives up."""
 
 

@@ -144,6 +144,10 @@ def test_the_format_sends_a_dataframe_and_a_stream(
         ({"handler": COUNT, "maxBatchsize": "5", "limt": "x"}, "there is no option 'limt'"),
         ({"handler": COUNT, "concurrency": "many"}, "'concurrency' must be a number"),
         ({"handler": COUNT, "costColumn": "m"}, "costColumn='m' is not a column"),
+        (
+            {"handler": COUNT, "sharedCapacity": "5"},
+            "'sharedCapacity' says nothing without 'limit'",
+        ),
     ],
 )
 def test_wrong_options_are_refused(spark: SparkSession, options: dict[str, str], said: str) -> None:

@@ -217,11 +217,14 @@ def test_a_checkpoint_of_other_columns_is_refused(spark: SparkSession, stream: S
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"subject": "no"}, r"subject is 'no', but df has only: s, k, t, at, n"),
-        ({"key": "f"}, r"key is the column 'f' of type double; it must be of strings"),
-        ({"time": "k"}, r"time is the column 'k' of type string; it must be of timestamps"),
-        ({"time": "d"}, r"of type decimal\(10,0\); it must be of timestamps or numbers \(not"),
-        ({"arrival": "nope"}, r"arrival is 'nope'"),
+        (
+            {"subject": "no"},
+            r"subject='no' is not a column of the DataFrame; it has s, k, t, at, n",
+        ),
+        ({"key": "f"}, r"key='f' is a double: it must be a text, a whole number"),
+        ({"time": "k"}, r"time='k' is a string: it must be a timestamp or a number"),
+        ({"time": "d"}, r"time='d' is a decimal\(10,0\): it must be .* no decimal"),
+        ({"arrival": "nope"}, r"arrival='nope' is not a column"),
         ({"window": -1}, r"window must be zero or more seconds, not -1"),
         ({"timeout": None}, r"window and timeout must both be given, not 50 and None"),
         ({"arrival_slack": 5}, r"arrival_slack needs an arrival column of timestamps"),
@@ -241,6 +244,15 @@ def test_what_cannot_work_is_said_before_the_query_starts(
     options: dict[str, Any] = {**COLUMNS, "window": 50, "timeout": 100, **change}
     with pytest.raises(ValueError, match=message):
         event_time_batches(stream.read(), **options)
+
+
+@pytest.mark.spark4
+def test_texts_that_differ_and_count_as_the_same_name_nothing(
+    spark: SparkSession, stream: Stream
+) -> None:
+    rows = stream.read().selectExpr("s collate utf8_lcase as s", "k", "t")
+    with pytest.raises(ValueError, match="in which texts that differ are the same"):
+        event_time_batches(rows, subject="s", key="k", time="t", window=50, timeout=100)
 
 
 def test_a_frame_that_is_no_stream_or_holds_what_cannot_be_kept_is_refused(

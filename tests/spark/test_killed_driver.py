@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.processes.spark_stream import SCHEMA, STEP, TIMEOUT, WINDOW
@@ -19,6 +20,7 @@ from tests.spark.streams import Stream, wait_for
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.timeout(300)  # it starts two Sparks, one after the other
 def test_k5_a_driver_killed_with_open_batches_loses_none_and_repeats_none(
     spark: SparkSession, tmp_path: Path
 ) -> None:

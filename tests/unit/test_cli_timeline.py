@@ -42,7 +42,9 @@ def test_a_time_without_a_zone_is_of_this_machine() -> None:
     assert When(5_000, relative=True).at(NOW) == NOW + 5_000
 
 
-@pytest.mark.parametrize("text", ["soon", "", "+", "+5x", "18000000", "2026-13-01", "5 m", "+-5m"])
+@pytest.mark.parametrize(
+    "text", ["soon", "", "+", "+5x", "18000000", "2026-13-01", "5 m", "+-5m", "0001-01-01"]
+)
 def test_what_is_no_time(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=r"written like|13 digits"):
         when_of(text)

@@ -20,7 +20,7 @@ from dispatcher.cli.configuration import (
 from dispatcher.cli.main import command_line
 from dispatcher.cli.options import Parser, add_flag, add_option, settle
 from dispatcher.cli.tables import plain
-from dispatcher.cli.used_table import as_json, page
+from dispatcher.cli.used_table import page
 
 KNOWN = Commands(
     below={
@@ -214,9 +214,6 @@ def test_what_would_be_used_is_told_with_its_source(
     assert lines["concurrency"] == ["16", "default"]
     assert lines["fail-fast"] == ["true", "command", "line"]
     assert lines["order"] == ["-", "-"]
-    told = as_json(options.used)
-    assert told["redis"]["value"] == "redis://***@db:6379/0"
-    assert told["topic"] == {"value": ["a", "b"], "from": f"{file} [worker] topic"}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from tenacity.wait import wait_exponential, wait_fixed
 from dispatcher import PartialFailure, Reject, Retry, Throttled
 from dispatcher.retry import RetryPolicy
 from dispatcher.timeline import Lease
+from dispatcher.timeline.times import LONGEST
 from dispatcher.worker.fates import Fates, HandlerReturnError, judge
 from tests.worker_leases import lease, leases
 
@@ -81,6 +84,13 @@ def test_those_that_fail_alike_come_back_together_in_spite_of_jitter() -> None:
     policy = RetryPolicy.of(lambda state: next(delays), 5)
     fates = judge(leases(50), ValueError(), None, policy)
     assert [len(some) for some in fates.again.values()] == [50]
+
+
+@pytest.mark.parametrize("error", [ValueError(), Retry(after=timedelta(days=10_000))])
+def test_nothing_is_put_off_for_longer_than_a_timeline_allows(error: Exception) -> None:
+    batch = [lease(attempt=1)]
+    fates = judge(batch, error, None, RetryPolicy.of(lambda state: math.inf, 5))
+    assert fates.again == {LONGEST: batch}
 
 
 def test_a_stop_strategy_gives_up_as_well() -> None:

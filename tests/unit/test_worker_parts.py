@@ -16,7 +16,7 @@ import pytest
 from dispatcher.worker.children import LONGEST, SILENCE, STEADY, Child, Verdict
 from dispatcher.worker.costs import Costs
 from dispatcher.worker.notify import READY, WATCHDOG, Notifier
-from dispatcher.worker.pages import Page, Pages, PortInUseError, verdict
+from dispatcher.worker.pages import Page, Pages, PortInUseError, asked, verdict
 from tests.worker_leases import lease
 
 
@@ -112,6 +112,18 @@ def test_who_has_spoken_and_is_silent_then_hangs() -> None:
     assert child.is_silent(1.1 + SILENCE)
 
 
+def test_who_drains_says_nothing_meanwhile_and_does_not_hang() -> None:
+    child = Child()
+    child.start(0.0)
+    child.hear(1.0, ready=True)
+    child.drains(60.0)
+    assert not child.is_silent(1.0 + SILENCE + 60.0)
+    assert child.is_silent(1.1 + SILENCE + 60.0)
+    child.start(200.0)
+    child.hear(201.0, ready=True)
+    assert child.is_silent(201.1 + SILENCE)
+
+
 def test_pages_answer_and_say_what_there_is() -> None:
     def broken() -> Page:
         raise RuntimeError
@@ -137,3 +149,26 @@ def test_a_port_in_use_is_said_with_what_to_do() -> None:
         Pages({}, port=first.port)
     again = pickle.loads(pickle.dumps(caught.value))
     assert (str(again), again.port) == (str(caught.value), first.port)
+
+
+@pytest.mark.parametrize(
+    ("host", "there"), [("::1", "::1"), ("::", "127.0.0.1"), ("localhost", "127.0.0.1")]
+)
+def test_pages_are_served_at_addresses_of_either_kind(host: str, there: str) -> None:
+    with Pages({"/healthz": lambda: verdict("")}, host) as server:
+        assert asked(there, server.port, "/healthz") == ""
+
+
+def test_a_probe_elsewhere_is_asked_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    pages = {"/healthz": lambda: verdict(""), "/readyz": lambda: verdict("no")}
+    with Pages(pages) as server:
+        assert asked("0.0.0.0", server.port, "/healthz") == ""
+        assert asked("", server.port, "/readyz") == "no"
+
+
+def test_a_probe_that_does_not_answer_is_not_well() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        port = mute.getsockname()[1]
+        assert asked("127.0.0.1", port, "/healthz", patience=0.05).startswith("it does not answer")
+    assert asked("127.0.0.1", port, "/healthz").startswith("it does not answer")

@@ -149,6 +149,7 @@ def _carry_out(
 ) -> None:
     act = _action(change, options, timeline)
     counts = Counter[str]()
+    options.interrupted = interrupted({change.done: 0})
     with Progress(change.doing, number or len(chosen.names) or None) as progress:
         try:
             for page in chosen.pages(timeline, counts):

@@ -104,6 +104,7 @@ def _create(options: argparse.Namespace, timeline: Timeline, given: Iterable[Num
     producer = timeline.producer(options.group)
     counts, told = Counter[str](), 0
     typed = not options.bodies and sys.stdin.isatty()
+    options.interrupted = interrupted({"valid" if options.dry_run else "created": 0})
     with Progress("creating", len(options.bodies) or None, typed=typed) as progress:
         for some in _portions(given, 1 if typed else AT_ONCE):
             try:

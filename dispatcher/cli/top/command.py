@@ -12,13 +12,20 @@ from typing import Any
 
 from dispatcher.cli import lease_table
 from dispatcher.cli.moments import shown
-from dispatcher.cli.options import add_option, add_redis, naming_another, no_such, without_passwords
-from dispatcher.cli.tables import fine_letters
+from dispatcher.cli.options import (
+    add_option,
+    add_redis,
+    naming_another,
+    no_such,
+    printable,
+    without_passwords,
+)
+from dispatcher.cli.tables import fine_letters, terminal_width
 from dispatcher.cli.top.backlog import of_topics
 from dispatcher.cli.top.looking import Observer, Seen
 from dispatcher.cli.top.memory import Memory
 from dispatcher.cli.top.picture import of_limit
-from dispatcher.cli.top.screen import print_once, screen, width
+from dispatcher.cli.top.screen import print_once, screen
 from dispatcher.cli.top.spans import Line, Span, line
 from dispatcher.cli.wording import duration
 from limiters.arguments import seconds
@@ -77,7 +84,7 @@ def _once(options: argparse.Namespace, observer: Observer) -> None:
     if options.json:
         _print(as_json(seen))
     else:
-        print_once(Drawing().picture(seen, None, time.monotonic(), width()))
+        print_once(Drawing().picture(seen, None, time.monotonic(), terminal_width()))
 
 
 def _lines_of_json(observer: Observer, pause: float) -> None:
@@ -97,7 +104,7 @@ def _live(observer: Observer, pause: float) -> None:
                 seen, trouble = observer.look(), None
             except DispatcherError as error:
                 trouble = without_passwords(str(error))
-            draw(drawing.picture(seen, trouble, time.monotonic(), width()))
+            draw(drawing.picture(seen, trouble, time.monotonic(), terminal_width()))
             time.sleep(pause)
 
 
@@ -113,7 +120,7 @@ class Drawing:
         lines = [line(shown(time.time() * 1000), "dim"), *self._trouble(trouble, now), line("")]
         for name, view in seen.limits.items():
             if view is None:
-                lines.append(line(f"limit {name}: there is no such limit", "yellow"))
+                lines.append(line(f"limit {printable(name)}: there is no such limit", "yellow"))
             else:
                 memory = self._memories.setdefault(name, Memory())
                 if trouble is None:

@@ -19,11 +19,6 @@ OTHER_SCREEN, OWN_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 TERMINATED = 128 + signal.SIGTERM
 
 
-def width() -> int:
-    """How many letters a line has; 100 where there is no terminal."""
-    return shutil.get_terminal_size().columns if is_terminal() else 100
-
-
 @contextmanager
 def screen() -> Iterator[Draw]:
     """Draws on a screen of its own, which it takes away again, however it ends."""

@@ -2,7 +2,7 @@
 --
 -- KEYS   fence, senders, stream
 -- ARGV   claim, token, epoch (the one this run claimed last, or 0), checkpoint, batch, signature,
---        label, remember_ms, stream_ms (how long the stream is remembered)
+--        label, remember_ms, kept_ms (how long a query is remembered)
 -- Reply  "ok", epoch, generation, turn, wait_ms (how long others may still send)
 --        "superseded", label, checkpoint, ago_ms: another run has claimed since
 --        "behind", batch: the stream is further than that already

@@ -2,7 +2,7 @@
 -- while. Sent again it prolongs that. It comes after fence.lua.
 --
 -- KEYS   fence, senders
--- ARGV   epoch, slot, id, lease_ms
+-- ARGV   epoch, slot, id, lease_ms, kept_ms (how long a query is remembered)
 -- Reply  "ok"; "superseded"; "forgotten": the fence is gone; "wait", ms: another one still sends;
 --        "replaced": another one has sent in its place since its own leave ran out
 
@@ -36,4 +36,5 @@ if left > 0 then
   return { 'wait', left }
 end
 redis.call('ZADD', senders, now + ARGV[4], member)
+redis.call('PEXPIRE', senders, ARGV[5])
 return { 'ok' }

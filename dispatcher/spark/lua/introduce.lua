@@ -1,0 +1,11 @@
+-- Notes that there is such a query, and forgets those of which nothing was heard for long. It comes
+-- after fence.lua.
+--
+-- KEYS   known (sorted set: query -> when it was heard of)
+-- ARGV   query, kept_ms (how long a query is remembered)
+-- Reply  "ok"
+
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return { 'ok' }

@@ -1,0 +1,83 @@
+"""Which columns can say whose a row is, and when it was: for sinks and for stateful steps alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import types
+
+WHOLE_NUMBERS = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
+FLOATS = (types.FloatType, types.DoubleType)
+CLOCKS = (types.TimestampType, types.TimestampNTZType)
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a column is for: the types that serve, and how a user makes one of them."""
+
+    types: tuple[type[types.DataType], ...]
+    told: str
+    cast: str
+
+
+NAMES_IN_STATE = Use(
+    (
+        types.StringType,
+        types.BinaryType,
+        types.BooleanType,
+        types.DateType,
+        *WHOLE_NUMBERS,
+    ),
+    "a text, a whole number, a boolean, a date or binary, so that equal ones are the same for sure",
+    "cast({} as string)",
+)
+"""What names something that the state is kept by."""
+
+NAMES_TO_SEND = Use(
+    (*NAMES_IN_STATE.types, types.TimestampType, types.DecimalType),
+    "a text, a whole number, a boolean, a date, a timestamp, a decimal or binary, so that equal "
+    "ones are the same for sure",
+    NAMES_IN_STATE.cast,
+)
+"""What names something whose rows a sink sends in order."""
+
+TIMES_IN_STATE = Use(
+    (*CLOCKS, *WHOLE_NUMBERS, *FLOATS), "a timestamp or a number, no decimal", "to_timestamp({})"
+)
+"""Times that spans are added to."""
+
+TIMES_TO_SEND = Use(
+    (*TIMES_IN_STATE.types, types.DateType),
+    "a timestamp, a date or a number, no decimal",
+    TIMES_IN_STATE.cast,
+)
+"""Times that say in which order a sink sends."""
+
+
+def usable(parameter: str, name: object, schema: types.StructType, use: Use) -> types.StructField:
+    """The column called `name`. ValueError if there is none, or it cannot serve as that."""
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"{parameter} must be the name of a column, not {name!r}")
+    for field in schema:
+        if field.name == name:
+            break
+    else:
+        there = ", ".join(schema.fieldNames())
+        raise ValueError(f"{parameter}={name!r} is not a column of the DataFrame; it has {there}")
+    kind = field.dataType.simpleString()
+    if is_collated(field.dataType):
+        raise ValueError(
+            f"{parameter}={name!r} is a {kind}, in which texts that differ are the same. Say which "
+            f"one is meant: df.withColumn({name!r}, expr('lower({name}) collate utf8_binary'))"
+        )
+    if not isinstance(field.dataType, use.types):
+        raise ValueError(
+            f"{parameter}={name!r} is a {kind}: it must be {use.told}. Cast it before: "
+            f"df.withColumn({name!r}, expr({use.cast.format(name)!r}))"
+        )
+    return field
+
+
+def is_collated(kind: types.DataType) -> bool:
+    """Whether it holds texts that are the same although they differ. Spark 3.5 knows none."""
+    return isinstance(kind, types.StringType) and kind.simpleString() != "string"

@@ -1,0 +1,70 @@
+"""`dispatcher worker`: probes, the wait for Redis, word to systemd."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from pathlib import Path
+
+from dispatcher.timeline import Timeline
+from limiters.embedded import EmbeddedRedis, free_port
+from tests.acceptance.worker_process.started import Start, create, page
+from tests.processes.workers import handled
+from tests.servers import wait_until
+
+
+def test_probes_and_metrics(timeline: Timeline, start: Start) -> None:
+    port = free_port()
+    create(timeline, 3)
+    worker = start("quick", "--metrics-port", str(port))
+    wait_until(lambda: page(port, "/readyz") == (200, "ok\n"))
+    assert page(port, "/healthz") == (200, "ok\n")
+    wait_until(lambda: timeline.stats().deleted == 3)
+    status, text = page(port, "/metrics")
+    assert status == 200
+    assert 'dispatcher_operations_total{batcher="work",limit="",outcome="done"} 3.0' in text
+    assert page(port, "/")[0] == 404
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0
+    assert page(port, "/healthz") == (0, "")
+
+
+def test_a_worker_waits_for_redis_and_says_so_once(log: Path, start: Start) -> None:
+    port, metrics = free_port(), free_port()
+    url = f"redis://:hidden@127.0.0.1:{port}/0"
+    worker = start("quick", "--metrics-port", str(metrics), DISPATCHER_REDIS=url)
+    worker.await_word("waiting for Redis")
+    wait_until(lambda: page(metrics, "/healthz")[0] == 200)
+    assert page(metrics, "/readyz") == (503, "it is new\n")
+    with EmbeddedRedis(port=port, password="hidden") as late:
+        timeline = Timeline(late.url, "work")
+        create(timeline, 1)
+        wait_until(lambda: len(handled(log)) == 1)
+        timeline.close()
+        worker.signal(signal.SIGTERM)
+        assert worker.ended() == 0
+    assert worker.text.count("waiting for Redis") == 1
+    assert "hidden" not in worker.text
+
+
+def test_a_signal_ends_the_wait_for_redis(start: Start) -> None:
+    worker = start("quick", DISPATCHER_REDIS=f"redis://127.0.0.1:{free_port()}/0")
+    worker.await_word("waiting for Redis")
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0
+
+
+def test_systemd_is_told(timeline: Timeline, start: Start, tmp_path: Path) -> None:
+    place = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
+        line.bind(place)
+        line.settimeout(30)
+        worker = start("quick", NOTIFY_SOCKET=place, WATCHDOG_USEC="200000")
+        words: list[str] = []
+        while "READY=1" not in words or words.count("WATCHDOG=1") < 3:
+            words += line.recv(1_000).decode().splitlines()
+        assert f"MAINPID={worker.process.pid}" in words
+        worker.signal(signal.SIGTERM)
+        while "STOPPING=1" not in words:
+            words += line.recv(1_000).decode().splitlines()
+        assert worker.ended() == 0

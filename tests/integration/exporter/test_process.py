@@ -1,0 +1,164 @@
+"""`dispatcher exporter` as a process: whatever happens to it or to Redis."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from dispatcher.metrics import names
+from dispatcher.metrics.cluster import COMMANDS, ClusterCollector
+from dispatcher.timeline import Message, Timeline
+from limiters import RedisLeaseManager
+from limiters.embedded import EmbeddedRedis, free_port
+from limiters.leases.messages import Request
+from tests.integration.exporter.exporting import (
+    COMMAND,
+    PATIENCE,
+    PROMTOOL,
+    TERMS,
+    Exporter,
+    limiter_of,
+    once,
+    read,
+    work,
+)
+from tests.servers import wait_until
+
+
+def test_redis_may_be_away_at_the_start_and_later(shared_redis: EmbeddedRedis) -> None:
+    with EmbeddedRedis(port=free_port(), appendonly=True) as server:
+        url = server.url
+        work(limiter_of(url), 30)
+        server.kill()
+        with Exporter("--redis", url) as exporter:
+            assert exporter.scrape()[("redis_up",)] == 0
+            assert exporter.scrape()[("exporter_read_failures_total",)] >= 2
+            server.start()
+            now = exporter.scrape()
+            assert now[("redis_up",)] == 1
+            assert now["cluster_operations_total", "done", "orders"] == 30
+            server.restart(empty=False)
+            wait_until(lambda: exporter.scrape()[("redis_up",)] == 1)
+            assert exporter.scrape()["cluster_operations_total", "done", "orders"] == 30
+            server.pause()  # it accepts, and never answers
+            assert exporter.scrape()[("redis_up",)] == 0
+            assert ("cluster_demand", "orders") not in exporter.scrape()
+            server.resume()
+            assert exporter.scrape()[("redis_up",)] == 1
+            server.restart(empty=True)
+            wait_until(lambda: exporter.scrape()[("redis_up",)] == 1)
+            work(limiter_of(url), 5)
+            wait_until(
+                lambda: exporter.scrape().get(("cluster_operations_total", "done", "orders")) == 5
+            )
+            code, log = exporter.end(signal.SIGTERM)
+        assert code == 0
+        assert "Traceback" not in log
+        assert log.count("cannot be read") <= 4
+        # The line of the first outage may have been read along with that of the start.
+        assert log.count("answers again") - log.count("cannot be read") in (0, 1)
+        assert log.rstrip().endswith("INFO ended")
+
+
+def test_two_exporters_show_the_same(shared_redis: EmbeddedRedis) -> None:
+    work(limiter_of(shared_redis.url), 40)
+    arguments = ("--redis", shared_redis.url)
+    with Exporter(*arguments) as one, Exporter(*arguments) as other:
+        counted = [
+            {place: it for place, it in exporter.scrape().items() if place[0].endswith("_total")}
+            for exporter in (one, other)
+        ]
+        assert counted[0] == counted[1]
+        assert counted[0]["cluster_operations_total", "done", "orders"] == 40
+        assert other.end(signal.SIGINT)[0] == 130
+        assert one.scrape()[("redis_up",)] == 1
+
+
+def test_a_port_that_is_taken_is_said_so(shared_redis: EmbeddedRedis) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        said = subprocess.run(
+            [*COMMAND, "--redis", shared_redis.url, "--port", port],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    assert said.returncode == 1
+    assert said.stderr.startswith(f"dispatcher: metrics cannot be served at 127.0.0.1:{port}: ")
+    assert said.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--port", "x"), 2, "'x': not a whole number"),
+        (("--port", "70000"), 2, "a port is from 0 to 65535"),
+        (("--redis", "http://x"), 1, "--redis must be"),
+        (("--once", "--redis", "redis://:secret@localhost:1"), 1, "did not answer; see above"),
+    ],
+)
+def test_what_is_wrong_is_said_without_passwords(
+    arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    done = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "secret" not in done.stderr + done.stdout
+
+
+def test_old_state_without_totals_is_read(
+    shared_redis: EmbeddedRedis, collector: ClusterCollector
+) -> None:
+    with closing(RedisLeaseManager(shared_redis.url, name="orders")) as manager:
+        manager.set_capacity(TERMS)
+    assert read(collector, names.CLUSTER_OPERATIONS)["orders", "done"] == 0
+
+
+@pytest.mark.skipif(not PROMTOOL.exists(), reason="only where Prometheus is installed")
+def test_promtool_finds_nothing(shared_redis: EmbeddedRedis) -> None:
+    work(limiter_of(shared_redis.url), 10)
+    text = once("--redis", shared_redis.url).stdout
+    done = subprocess.run(
+        [PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_it_needs_no_more_of_redis_than_the_document_says(
+    shared_redis: EmbeddedRedis, caplog: pytest.LogCaptureFixture
+) -> None:
+    document = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
+    block = re.search(r"ACL SETUSER exporter on >secret ([^`]*)", document)
+    assert block is not None
+    allowed = block[1].split()
+    assert sorted(allowed) == sorted(["~dispatcher:*", *COMMANDS.split()])
+    with closing(RedisLeaseManager(shared_redis.url, name="orders")) as manager:
+        manager.set_capacity(TERMS)
+        manager.sync(Request("one", 1, TERMS, need=500))
+    with closing(Timeline(shared_redis.url, "jobs")) as timeline:
+        timeline.producer("makers").create([Message(n, delay=0) for n in range(3)])
+        timeline.consumer("worker").lease(1, 5)
+    with Redis.from_url(shared_redis.url) as client:
+        client.execute_command("ACL", "SETUSER", "exporter", "reset", "on", ">secret", *allowed)
+        client.script_flush()
+        collector = ClusterCollector(shared_redis.url.replace("://", "://exporter:secret@"))
+        try:
+            assert read(collector, names.REDIS_UP) == {(): True}
+            assert read(collector, names.CLUSTER_CAPACITY)["orders", "shared"] == 1_000
+            assert read(collector, names.TOPIC_CREATED) == {("jobs",): 3}
+            assert read(collector, names.TOPIC_OLDEST)
+        finally:
+            collector.close()
+            client.acl_deluser("exporter")
+    assert caplog.records == []

@@ -1,0 +1,149 @@
+"""Metrics as text, behind a port, and of several processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from prometheus_client import REGISTRY, generate_latest
+from prometheus_client.parser import text_string_to_metric_families as parse
+
+from dispatcher import Batcher
+from dispatcher.metrics import (
+    MetricsServerError,
+    instrument,
+    serve,
+)
+from limiters import MemoryLeaseManager, SharedResource
+from tests.integration.metrics.shown import Shown
+from tests.servers import wait_until
+
+
+def test_the_text_parses(shown: Shown) -> None:
+    limiter = SharedResource(shared_capacity=10, lease_manager=MemoryLeaseManager('od"d\\\n'))
+    batcher = Batcher(rate_limiter=limiter)
+    instrument(batcher, shown.registry)
+    families = {it.name: it for it in parse(generate_latest(shown.registry).decode())}
+    assert families["dispatcher_operations"].type == "counter"
+    assert families["dispatcher_callback_seconds"].type == "histogram"
+    assert families["dispatcher_demand"].samples[0].labels == {"limit": 'od"d\\\n'}
+    assert all(family.documentation for family in families.values())
+
+
+def test_serving_is_for_this_machine_and_ends(shown: Shown) -> None:
+    instrument(Batcher(), shown.registry)
+    batcher = Batcher()
+    instrument(batcher, shown.registry)
+    with serve(0, registry=shown.registry) as server:
+        assert server.url == f"http://127.0.0.1:{server.port}/metrics"
+        with urllib.request.urlopen(server.url, timeout=10) as answer:
+            assert b"dispatcher_pauses_total" in answer.read()
+        with pytest.raises(
+            MetricsServerError, match=rf"at 127.0.0.1:{server.port}: .*another port"
+        ):
+            serve(server.port)
+    with suppress(OSError):
+        urllib.request.urlopen(server.url, timeout=10)
+        pytest.fail("it still serves")
+    server.close()
+    with pytest.raises(ValueError, match="port must be a whole number from 0 to 65535, not 99999"):
+        serve(99_999)
+
+
+def test_importing_starts_nothing() -> None:
+    program = (
+        "import sys, threading, dispatcher\n"
+        "assert not {'prometheus_client', 'redis'} & set(sys.modules), 'import dispatcher'\n"
+        "import dispatcher.metrics\n"
+        "assert 'redis' not in sys.modules\n"
+        "assert threading.active_count() == 1\n"
+        "from prometheus_client import REGISTRY, generate_latest\n"
+        "assert b'dispatcher_' not in generate_latest(REGISTRY)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_prometheus_clients_own_registry_is_used_if_none_is_said() -> None:
+    batcher = Batcher()
+    with instrument(batcher, name="own"):
+        labels = {"batcher": "own", "limit": ""}
+        assert REGISTRY.get_sample_value("dispatcher_pauses_total", labels) == 0
+
+
+WORKER = """
+import sys
+from dispatcher import Batcher, Operation, Watcher
+from dispatcher.metrics import instrument
+batcher = Batcher()
+instrument(batcher, name="orders")
+watcher = Watcher(lambda batch: None, max_batch_size=10)
+with batcher:
+    for round in range(2):
+        batcher.enqueue_many([Operation(watcher, 1, n, batchable=True) for n in range(100)])
+        batcher.drain()
+        print("drained", flush=True)
+        if sys.stdin.readline() == "end\\n":
+            break
+"""
+
+
+def test_several_processes_are_shown_as_one(tmp_path: Path) -> None:
+    environment = os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WORKER],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    scrape = (
+        "import urllib.request\n"
+        "from dispatcher.metrics import serve\n"
+        "with serve() as server:\n"
+        "    print(urllib.request.urlopen(server.url).read().decode())\n"
+    )
+
+    def shown() -> dict[tuple[str, ...], float]:
+        done = subprocess.run(
+            [sys.executable, "-c", scrape],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return {
+            (sample.name, *sorted(sample.labels.values())): sample.value
+            for family in parse(done.stdout)
+            for sample in family.samples
+        }
+
+    done = ("dispatcher_operations_total", "", "done", "orders")
+    size = ("dispatcher_batch_size_count", "", "orders")
+    try:
+        for worker in workers:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == "drained\n"
+        wait_until(lambda: shown().get(done) == 200)
+        now = shown()
+        assert now[size] == 20
+        assert now["dispatcher_batch_size_bucket", "", "10.0", "orders"] == 20
+        assert now["dispatcher_batch_size_bucket", "", "5.0", "orders"] == 0
+        assert now["dispatcher_buffer_size_operations", "", "orders"] == 20_000
+        workers[0].kill()  # what it has counted stays
+        workers[0].wait()
+        out, _ = workers[1].communicate("\nend\n", timeout=60)
+        assert out == "drained\n"
+        assert shown()[done] == 300  # the last copy is made at the end
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.communicate()

@@ -1,0 +1,123 @@
+"""What is shown of limiters, gates, builders and topics."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from dispatcher import Batcher, ProvisionedResource, Watcher
+from dispatcher.builders import EventTimeBuilder, SubjectBuilder
+from dispatcher.metrics import (
+    instrument,
+)
+from dispatcher.registration import MemoryEntityStore, RegistrationGate
+from dispatcher.timeline import Message, Timeline
+from limiters import MemoryLeaseManager, SharedResource
+from limiters.embedded import EmbeddedRedis
+from tests.integration.metrics.shown import Shown, operations
+from tests.servers import wait_until
+
+
+def test_a_limiter_comes_with_its_batcher(shown: Shown) -> None:
+    limiter = SharedResource(
+        shared_capacity=10_000,
+        reserved_capacity=5,
+        factor=1_000,
+        lease_manager=MemoryLeaseManager("orders", lease_time=1),
+        max_interval=0.05,
+    )
+    watcher = Watcher(lambda batch: None, max_batch_size=10)
+    batcher = Batcher(rate_limiter=limiter)
+    instrument(batcher, shown.registry)
+    instrument(limiter, shown.registry)  # again is no error, and counts nothing twice
+    with batcher:
+        limiter.give_me(3_000, "somebody who waits while this is looked at")
+        wait_until(lambda: shown("partitions", state="held") == 3)
+        assert shown("capacity", limit="orders", kind="shared") == 3_000
+        assert shown("fair_share") == 3
+        assert shown("partitions", state="wanted") == 3
+        limiter.give_me(0, "somebody who waits while this is looked at")
+        batcher.enqueue_many(operations(watcher, 100, cost=10))
+        assert batcher.drain(30)
+    spent = [shown("spent_cost_total", kind=kind) for kind in ("shared", "reserved")]
+    assert sum(spent) == 1_000
+    assert shown("capacity", kind="max") == 10_005
+    assert shown("capacity", kind="reserved") == 5
+    assert shown("capacity", kind="shared") == 0
+    assert shown("demand") == 0
+    assert shown("sync_seconds_count") >= 2
+    assert shown("sync_failures_total") == 0
+    assert shown("redis_up") == 1
+    assert shown("batches_total", limit="orders", outcome="done") == 100 / 10
+
+
+def test_limiters_of_one_process_and_of_the_users_own(shown: Shown) -> None:
+    class Own(ProvisionedResource):
+        pass
+
+    limiter = ProvisionedResource(100)
+    instrument(limiter, shown.registry, name="api")
+    with_ledger = limiter.grant(40)
+    with_ledger.spend(40).started(time.monotonic())
+    assert shown("capacity", limit="api", kind="reserved") == 100
+    assert shown("spent_cost_total", limit="api", kind="reserved") == 40
+    own = Own(7)
+    instrument(own, shown.registry, name="own")
+    assert shown("capacity", limit="own", kind="max") == 7
+
+
+def test_gates_and_builders(shown: Shown) -> None:
+    gate: RegistrationGate = RegistrationGate(MemoryEntityStore(), telemetry_per_entity=2)
+    instrument(gate, shown.registry, name="meters")
+    for number in range(5):
+        gate.offer("meter", number)
+    assert shown("registration_pending", gate="meters") == 1
+    assert shown("registration_held_total") == 5
+    assert shown("registration_dropped_total", reason="displaced") == 3
+    gate.register("meter")
+    assert shown("registration_released_total") == 2
+    builder: EventTimeBuilder[Any] = EventTimeBuilder(
+        10, 5, key=lambda it: it[0], event_time=lambda it: it[1]
+    )
+    instrument(builder, shown.registry, name="windows")
+    for message in (("a", 1), ("a", 1), ("b", 2)):
+        builder.add(message, 3)
+    assert shown("builder_open_batches", builder="windows") == 1
+    assert shown("builder_dropped_total", reason="duplicate") == 1
+    subjects: SubjectBuilder[Any] = SubjectBuilder(
+        subject=lambda it: it[0], event_time=lambda it: it[1]
+    )
+    instrument(subjects, shown.registry, name="subjects")
+    subjects.add(("a", 1))
+    assert shown("builder_messages", builder="subjects") == 1
+
+
+def test_a_topic_and_how_late_its_messages_are(shown: Shown, shared_redis: EmbeddedRedis) -> None:
+    timeline = Timeline(shared_redis.url, "mails", buckets=4, max_attempts=1)
+    instrument(timeline, shown.registry)
+    timeline.producer("shop").create([Message(b"now"), Message(b"now"), Message(b"x", delay=900)])
+    consumer = timeline.consumer("one")
+    wait_until(lambda: timeline.due_within(0) == 2)
+    assert len(consumer.lease(10, 0.1)) == 2
+    assert shown("timeline_lateness_seconds_count", topic="mails") == 2
+    assert 0 <= shown("timeline_lateness_seconds_sum") < 60
+    assert shown("timeline_messages", state="waiting") == 1
+    assert shown("timeline_created_total") == 3
+    assert abs(shown("clock_drift_seconds")) < 60
+    wait_until(lambda: shown("timeline_messages", state="lost") == 2)
+    wait_until(lambda: shown("timeline_oldest_due_seconds") > 0)
+    assert consumer.lease(10, 1) == []
+    assert shown("timeline_dead_total") == 2
+    assert shown("timeline_messages", state="dead") == 2
+    wait_until(lambda: shown("timeline_late_messages", longer_than="1") == 0)
+    timeline.close()
+
+
+def test_late_messages_are_counted_by_how_late_they_are(
+    shown: Shown, shared_redis: EmbeddedRedis
+) -> None:
+    timeline = Timeline(shared_redis.url, "mails", buckets=4)
+    timeline.producer("shop").create([Message(b"x") for _ in range(3)])
+    wait_until(lambda: timeline.late([0.05]) == [3])
+    assert timeline.late([0.05, 500]) == [3, 0]
+    timeline.close()

@@ -1,0 +1,49 @@
+"""Where dead letters go, without Spark."""
+
+from __future__ import annotations
+
+import math
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from dispatcher.spark import Context, DeadLetterTable, DeadLetterTimeline
+from dispatcher.timeline import Timeline
+from limiters.embedded import EmbeddedRedis
+
+CONTEXT = Context("orders", 7, "a", 1, 2, "key", 0, reason="not wanted")
+
+
+@pytest.mark.parametrize("name", ["dead", "dead letters", "dead#1", "dead%20letters", "dead?"])
+def test_a_table_is_in_the_folder_that_was_named(tmp_path: Path, name: str) -> None:
+    DeadLetterTable(str(tmp_path / name))([{"n": 1}], CONTEXT)
+
+    [row] = pq.read_table(tmp_path / name / "key.parquet").to_pylist()
+    assert row == {"n": 1, "dead_reason": "not wanted", "dead_query": "orders", "dead_batch_id": 7}
+
+
+def test_a_table_may_be_named_by_a_uri(tmp_path: Path) -> None:
+    DeadLetterTable(f"{tmp_path.as_uri()}/dead%20letters")([{"n": 1}], CONTEXT)
+
+    assert (tmp_path / "dead letters" / "key.parquet").exists()
+
+
+@pytest.mark.parametrize("path", ["dead", "", None, "./dead"])
+def test_a_place_that_is_another_on_each_executor_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="path must be a URI or an absolute path"):
+        DeadLetterTable(path)
+
+
+def test_a_timeline_takes_what_json_does_not_know_as_texts(shared_redis: EmbeddedRedis) -> None:
+    row = {"at": date(2026, 5, 1), "bytes": b"x", "level": math.nan, "map": {date(2026, 5, 1): [1]}}
+    DeadLetterTimeline(shared_redis.url, "dead")([row], CONTEXT)
+
+    with closing(Timeline(shared_redis.url, "dead")) as timeline:
+        [snapshot] = timeline.operator().peek(10)
+    assert snapshot.body["rows"] == [
+        {"at": "2026-05-01", "bytes": "b'x'", "level": "nan", "map": {"2026-05-01": [1]}}
+    ]
+    assert snapshot.body["reason"] == "not wanted"

@@ -1,0 +1,110 @@
+"""The leases of what a Worker handles."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import closing
+
+from dispatcher import ProvisionedResource
+from dispatcher.timeline import Message, Timeline
+from limiters.embedded import EmbeddedRedis
+from tests.integration.worker.handled import Made, Noted, create, dead, leased, many
+from tests.waiting import until
+
+
+def test_t3_leases_of_what_is_handled_for_long_are_kept(timeline: Timeline, run: Made) -> None:
+    create(timeline, Message("x"))
+    go_on = threading.Event()
+    worker = run(lambda messages: go_on.wait(20) and None, lease_time=1.5)
+    until(lambda: worker.in_flight)
+    other = timeline.consumer("other")
+    end = time.monotonic() + 2.5 * 1.5  # two and a half leases
+    while time.monotonic() < end:
+        assert other.lease(1, 1) == []
+        assert timeline.stats().processing == 1
+    go_on.set()
+    until(lambda: worker.totals.done == 1)
+    assert worker.totals.lost == 0
+
+
+def test_t3_what_is_lost_before_it_begins_does_not_begin(
+    timeline: Timeline, run: Made, shared_redis: EmbeddedRedis
+) -> None:
+    create(timeline, *many(2))
+    go_on, begun = threading.Event(), Noted(lambda messages: go_on.wait(20) and None)
+    limiter = ProvisionedResource(1)
+    worker = run(begun, lease_time=2, concurrency=1, max_batch_size=1, rate_limiter=limiter)
+    until(lambda: worker.in_flight == 1)
+    worker._calls.batch_time = 0.001  # as if a slot were free in no time: it leases one ahead
+    limiter.set_capacity(1_000)
+    until(lambda: worker.waiting == 1)
+    with closing(
+        Timeline(shared_redis.url, "work")
+    ) as same:  # somebody takes what it has, by its name
+        taken = same.consumer(worker.consumer.id).active()
+    assert len(taken) == 2
+    until(lambda: all(one.lost for one in worker._holds._waiting))
+    go_on.set()
+    until(lambda: worker.totals.lost == 2)
+    assert len(begun.ids) == 1
+    assert timeline.stats().deleted == 0
+
+
+def test_a_worker_that_comes_back_under_its_id_gets_its_messages_at_once(
+    timeline: Timeline, run: Made
+) -> None:
+    create(timeline, Message("x"))
+    lease = leased(timeline.consumer("one"), 600)
+    handler = Noted()
+    worker = run(handler, consumer_id="one")
+    until(lambda: worker.totals.done == 1)
+    assert handler.batches[0][0].attempt == lease.attempt + 1
+
+
+def test_a_message_whose_attempts_never_end_is_dead(timeline: Timeline, run: Made) -> None:
+    create(timeline, Message("poison", id="poison"))
+    for _ in range(2):  # two workers that were killed by it
+        lease = leased(timeline.consumer("killed"), 0.001)
+        until(lease.is_expired)
+    handler = Noted()
+    worker = run(handler, max_attempts=2)
+    until(lambda: worker.totals.dead)
+    assert handler.batches == []
+    assert "leased 2 times, and the last attempt did not end" in dead(timeline)["poison"]
+
+
+def test_what_hangs_is_counted_and_given_out_again(timeline: Timeline, run: Made) -> None:
+    create(timeline, Message("x", id="x"))
+    go_on = threading.Event()
+    handler = Noted(lambda messages: go_on.wait(20) if messages[0].attempt == 1 else None)
+    worker = run(handler, lease_time=2, max_operation_time=1, concurrency=2)
+    until(lambda: worker.totals.hung == 1)
+    assert worker.hanging == 1
+    assert worker.trouble() == ""
+    until(lambda: worker.totals.done == 1)
+    assert [batch[0].attempt for batch in handler.batches] == [1, 2]
+    go_on.set()
+    until(lambda: worker.totals.lost == 1)
+    assert worker.hanging == 0, "it came back after all, and its late word counts for nothing"
+
+
+def test_a_worker_that_hangs_everywhere_takes_no_more_and_says_so(
+    timeline: Timeline, run: Made
+) -> None:
+    create(timeline, *many(20))
+    go_on = threading.Event()
+    worker = run(
+        lambda messages: go_on.wait(20) and None,
+        lease_time=0.5,
+        max_operation_time=0.1,
+        concurrency=2,
+        max_batch_size=1,
+    )
+    until(worker.trouble)
+    assert worker.trouble() == "all 2 slots hang in the handler"
+    assert worker.unready() == worker.trouble()
+    until(lambda: timeline.stats().lost == 2)  # and nobody else is there to take them
+    assert (worker.totals.leased, worker.waiting) == (2, 0)
+    go_on.set()
+    until(lambda: timeline.stats().remaining == 0)

@@ -1,0 +1,84 @@
+"""A Worker while Redis is away, or its own code is broken."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from dispatcher.timeline import Message, Timeline
+from dispatcher.worker import Life, WorkerFailedError
+from tests.integration.worker.handled import Made, Noted, create
+from tests.servers.proxy import Proxy
+from tests.waiting import until
+
+
+def test_redis_away_is_said_once_and_it_comes_back(
+    proxy: Proxy, run: Made, caplog: pytest.LogCaptureFixture
+) -> None:
+    timeline = Timeline(proxy.url, "work", timeout=5)
+    worker = run(Noted(), timeline=timeline)
+    until(lambda: worker.unready() == "")
+    proxy.refuse()
+    until(lambda: worker.unready() == "Redis does not answer")
+    assert worker.trouble() == "", "a restart would not help"
+    proxy.accept()
+    until(lambda: worker.unready() == "")
+    create(timeline, Message("x"))
+    until(lambda: worker.totals.done == 1)
+    said = [record.message for record in caplog.records if "has to wait" in record.message]
+    assert len(said) == 1
+    timeline.close()
+
+
+def test_what_ended_while_redis_was_away_is_settled_when_it_is_back(
+    proxy: Proxy, run: Made
+) -> None:
+    timeline = Timeline(proxy.url, "work", timeout=5)
+    create(timeline, Message("x"))
+    go_on = threading.Event()
+    worker = run(lambda messages: go_on.wait(20) and None, timeline=timeline)
+    until(lambda: worker.in_flight)
+    proxy.refuse()
+    go_on.set()
+    until(lambda: worker.in_flight == 0)
+    proxy.accept()
+    until(lambda: worker.totals.done == 1)
+    assert worker.totals.lost == 0
+    timeline.close()
+
+
+def test_an_error_of_its_own_ends_it(timeline: Timeline, run: Made) -> None:
+    worker = run(Noted())
+
+    def broken(held: Any) -> Any:
+        raise RuntimeError("a defect")
+
+    worker._intake.operations = broken  # type: ignore[method-assign]
+    create(timeline, Message("x"))
+    with pytest.raises(WorkerFailedError, match="a defect"):
+        worker.run()
+    assert worker.life is Life.FAILED
+    assert "a defect" in worker.trouble()
+    assert worker.batcher.state == "stopped"
+    assert timeline.stats().new == 1, "what has not begun is given back"
+
+
+@pytest.mark.parametrize("part", ["_extend", "_settle"])
+def test_an_error_of_its_keeper_ends_it_too(timeline: Timeline, run: Made, part: str) -> None:
+    worker = run(Noted())
+
+    def broken(*given: object) -> None:
+        raise RuntimeError("a defect")
+
+    setattr(worker._keeper, part, broken)
+    with pytest.raises(WorkerFailedError, match="a defect"):
+        worker.wait(20)
+
+
+def test_a_batcher_that_ended_by_itself_ends_it(timeline: Timeline, run: Made) -> None:
+    worker = run(Noted())
+    worker.batcher.stop(drain=False)
+    with pytest.raises(WorkerFailedError, match="the Batcher has ended by itself"):
+        worker.wait(20)

@@ -1,0 +1,126 @@
+"""What a SubjectSink spends, and what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession, functions
+from redis import Redis
+
+from dispatcher.registration import RedisEntityStore, RegistrationGate
+from dispatcher.spark import (
+    LimiterConfig,
+)
+from limiters.embedded import EmbeddedRedis
+from tests.spark.handlers import notes, noting, take
+from tests.spark.subject_sink.orders import LATER, ROWS, Made, at, frame, taken
+
+
+@pytest.mark.parametrize(
+    ("cost", "sum_"),
+    [
+        (2, 18.0),
+        (0, 0.0),
+        ("n", 189.0),
+        ("n * 2 + 1", 387.0),
+        (lambda row: row["n"] / 2, 94.5),
+        ("column", 189.0),
+    ],
+)
+def test_a_row_costs_what_was_said(spark: SparkSession, sink: Made, cost: Any, sum_: float) -> None:
+    made = sink(cost=functions.col("n") if cost == "column" else cost)
+
+    made(frame(spark, ROWS), 0)
+
+    assert made.last is not None
+    assert made.last.cost == sum_
+
+
+def test_no_batch_costs_more_than_it_may(spark: SparkSession, sink: Made, log: Path) -> None:
+    sink(cost="n", max_batch_cost=50)(frame(spark, ROWS), 0)
+
+    assert taken(log, "a") == [[10, 20], [30]]
+    assert taken(log, "c") == [[12, 22], [32]]
+
+
+def test_a_cost_that_is_none_is_an_error(spark: SparkSession, sink: Made) -> None:
+    with pytest.raises(PySparkException, match="the cost of a row of 'a' is null, negative"):
+        sink(cost="if(n = 10, null, n)")(frame(spark, ROWS), 0)
+
+
+def test_what_costs_more_than_there_ever_is_fails_with_a_hint(
+    spark: SparkSession, sink: Made, shared_redis: EmbeddedRedis, tmp_path: Path
+) -> None:
+    limiter = LimiterConfig(url=shared_redis.url, name="small", shared_capacity=2, factor=1)
+
+    with pytest.raises(PySparkException, match="max_batch_cost"):
+        sink(limiter=limiter)(frame(spark, ROWS), 0)
+
+    dead = noting(take, tmp_path / "dead")
+    sink(limiter=limiter, dead_letters=dead, query="others")(frame(spark, ROWS), 0)
+    assert len(notes(tmp_path / "dead")) == 3
+
+
+def test_k4_an_empty_micro_batch_asks_nobody_for_capacity(
+    spark: SparkSession, sink: Made, shared_redis: EmbeddedRedis, connect: Callable[[str], Redis]
+) -> None:
+    limiter = LimiterConfig(url=shared_redis.url, name="idle", shared_capacity=100, factor=10)
+    made = sink(limiter=limiter)
+
+    made(frame(spark, []), 0)
+
+    assert made.last is not None
+    assert (made.last.rows, made.last.batches) == (0, 0)
+    assert not [key for key in connect(shared_redis.url).keys() if b"idle" in key]  # noqa: SIM118
+
+
+def test_nothing_is_held_between_micro_batches(
+    spark: SparkSession, sink: Made, shared_redis: EmbeddedRedis
+) -> None:
+    limiter = LimiterConfig(url=shared_redis.url, name="orders", shared_capacity=1000, factor=10)
+
+    sink(limiter=limiter)(frame(spark, ROWS), 0)
+
+    from limiters import RedisLeaseManager
+
+    manager = RedisLeaseManager(shared_redis.url, name="orders")
+    view = manager.look()
+    manager.close()
+    assert view is not None
+    assert view.free == ((0, view.partitions - 1),)
+
+
+def test_rows_of_who_is_not_registered_wait_for_whoever_registers_them(
+    spark: SparkSession, sink: Made, log: Path, shared_redis: EmbeddedRedis
+) -> None:
+    store = RedisEntityStore(shared_redis.url, name="devices")
+    with RegistrationGate(RedisEntityStore(shared_redis.url, name="devices")) as gate:
+        gate.register("a")
+        made = sink(gate=store, max_batch_size=2, rows="tuple")
+        made(frame(spark, ROWS), 0)
+        made(frame(spark, ROWS), 0)  # what waits does not wait twice
+
+        assert {one["subject"] for one in notes(log)} == {"a"}
+        assert made.last is not None
+        assert (made.last.replayed_rows, made.last.held_rows) == (9, 0)
+        (release,) = gate.register("b")
+        assert [message["n"] for message in release.messages] == [11, 21, 31]
+
+        made(frame(spark, [*LATER, ("b", at(5), 50)]), 1)
+        assert taken(log, "b") == [[50]]
+        assert made.last.held_rows == 1  # of d
+
+
+def test_what_waits_costs_nothing(
+    spark: SparkSession, sink: Made, log: Path, shared_redis: EmbeddedRedis
+) -> None:
+    made = sink(gate=RedisEntityStore(shared_redis.url, name="devices"), cost="n")
+
+    made(frame(spark, ROWS), 0)
+
+    assert made.last is not None
+    assert (made.last.cost, made.last.held_rows, made.last.sent_rows) == (0, 9, 0)

@@ -1,0 +1,163 @@
+"""In which order a SubjectSink sends, and what its handler is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession, functions
+
+from tests.spark.handlers import note, notes, noting, take, take_async
+from tests.spark.subject_sink.orders import LATER, ROWS, Made, frame, taken
+
+
+def test_k1_each_subject_is_sent_in_order_of_time_in_batches_of_its_own(
+    spark: SparkSession, sink: Made, log: Path
+) -> None:
+    made = sink(max_batch_size=2)
+
+    made(frame(spark, ROWS), 0)
+
+    assert {subject: taken(log, subject) for subject in "abc"} == {
+        "a": [[10, 20], [30]],
+        "b": [[11, 21], [31]],
+        "c": [[12, 22], [32]],
+    }
+    assert made.last is not None
+    assert (made.last.rows, made.last.batches, made.last.sent_rows) == (9, 6, 9)
+    assert made.last.cost == 9
+
+
+@pytest.mark.parametrize(
+    ("form", "type_"),
+    [("row", "Row"), ("dict", "dict"), ("tuple", "tuple"), ("arrow", "RecordBatch")],
+)
+def test_rows_are_given_as_was_asked_for(
+    spark: SparkSession, sink: Made, log: Path, form: str, type_: str
+) -> None:
+    sink(rows=form)(frame(spark, ROWS), 0)
+
+    assert {one["type"] for one in notes(log)} == {type_}
+    assert sorted(n for one in notes(log) for n in one["numbers"]) == sorted(r[2] for r in ROWS)
+
+
+def test_a_handler_on_a_loop_and_one_without_context_serve_as_well(
+    spark: SparkSession, sink: Made, log: Path
+) -> None:
+    sink(noting(take_async, log))(frame(spark, ROWS), 0)
+    named = sink("tests.spark.handlers:only_rows", query="others")
+    named(frame(spark, ROWS), 0)
+
+    assert taken(log, "b") == [[11, 21, 31]]
+    assert named.last is not None
+    assert named.last.sent_rows == 9
+
+
+def test_the_context_says_whose_rows_they_are_and_when_they_were(
+    spark: SparkSession, sink: Made, log: Path
+) -> None:
+    sink()(frame(spark, ROWS), 7)
+
+    (told,) = [one for one in notes(log) if one["subject"] == "b"]
+    assert told["first"] == "2026-01-01 00:00:01+00:00"
+    assert told["last"] == "2026-01-01 00:00:03+00:00"
+    assert (told["batch"], told["query"], told["attempt"], told["late"]) == (7, "orders", 1, False)
+
+
+def test_k3_rows_that_differ_only_in_what_cannot_be_compared_have_one_order(
+    spark: SparkSession, sink: Made, log: Path
+) -> None:
+    numbers = [(n, {"n": n % 7, "m": n}) for n in range(40)]
+    rows = spark.createDataFrame(numbers, "id long, m map<string, long>").selectExpr(
+        "'a' as subject", "timestamp_seconds(1) as at", "m", "named_struct('m', m) as n"
+    )
+    for parts in (1, 3):
+        sink("tests.spark.subject_sink.test_order:note_maps", query=f"{log}", ledger=False)(
+            rows.repartition(parts).orderBy(functions.rand(parts)), 0
+        )
+
+    first, second = [one["maps"] for one in notes(log)]
+    assert sorted(first) == sorted(one[1]["m"] for one in numbers)
+    assert first == second
+
+
+def note_maps(rows: list[Any], context: Any) -> None:
+    """Notes its maps in the file that the query is called."""
+    note(context.query, {"maps": [row["m"]["m"] for row in rows]})
+
+
+def test_k1_late_rows_are_sent_first_and_flagged(
+    spark: SparkSession, sink: Made, log: Path
+) -> None:
+    made = sink()
+    made(frame(spark, ROWS), 0)
+    made(frame(spark, LATER), 1)
+    # A replay finds the same rows late, though the later ones were sent meanwhile.
+    made(frame(spark, LATER), 1)
+
+    told = [(one["numbers"], one["late"]) for one in notes(log) if one["batch"] == 1]
+    assert sorted(told) == [([1], True), ([2, 3], False), ([4], False)]
+    assert told.index(([1], True)) < told.index(([2, 3], False))
+
+
+def test_k1_late_rows_are_rejected(
+    spark: SparkSession, sink: Made, log: Path, tmp_path: Path
+) -> None:
+    made = sink(late="reject", dead_letters=noting(take, tmp_path / "dead"))
+    made(frame(spark, ROWS), 0)
+    made(frame(spark, LATER), 1)
+
+    assert [one["numbers"] for one in notes(tmp_path / "dead")] == [[1]]
+    assert sorted(one["numbers"] for one in notes(log) if one["batch"] == 1) == [[2, 3], [4]]
+    assert made.last is not None
+    assert (made.last.late_rows, made.last.rejected_rows) == (1, 1)
+
+
+def test_late_hold_is_for_a_stream_that_was_held_back(spark: SparkSession, sink: Made) -> None:
+    with pytest.raises(ValueError, match="hold_back"):
+        sink(late="hold")(frame(spark, ROWS), 0)
+
+
+def test_k6_one_sequence_for_each_lane(spark: SparkSession, sink: Made, log: Path) -> None:
+    lanes = frame(spark, ROWS).withColumn("kind", functions.expr("if(subject = 'a', 'x', 'y')"))
+    made = sink(order="global", lane="kind", max_batch_size=3, rows="tuple")
+
+    made(lanes.select("subject", "at", "kind", "n"), 0)
+
+    assert taken(log, "x") == [[10, 20, 30]]
+    assert [sorted(one) for one in taken(log, "y")] == [[11, 12], [21, 22], [31, 32]] or [
+        sorted(one) for one in taken(log, "y")
+    ] == [[11, 12, 21], [22, 31, 32]]
+
+
+def test_k6_one_sequence_for_all(spark: SparkSession, sink: Made, log: Path) -> None:
+    made = sink(order="global", max_batch_size=4)
+
+    made(frame(spark, ROWS), 0)
+    made(frame(spark, ROWS), 0)
+
+    told = [one["numbers"] for one in notes(log)]
+    assert [n // 10 for one in told for n in one] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert all(one["subject"] is None for one in notes(log))
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "date", "long", "double"])
+def test_times_of_every_kind_are_kept_in_order(
+    spark: SparkSession, sink: Made, log: Path, kind: str
+) -> None:
+    times = {
+        "timestamp": "timestamp_seconds(n)",
+        "timestamp_ntz": "cast(timestamp_seconds(n) as timestamp_ntz)",
+        "date": "date_add(date'2026-01-01', cast(n as int))",
+        "long": "n",
+        "double": "cast(n as double) / 3",
+    }
+    rows = frame(spark, ROWS).withColumn("at", functions.expr(times[kind]))
+    made = sink(max_batch_size=2)
+
+    made(rows, 0)
+    made(rows.where("n = 10"), 1)
+
+    assert taken(log, "a") == [[10, 20], [30], [10]]
+    assert [one["late"] for one in notes(log) if one["subject"] == "a"] == [False, False, True]

@@ -1,0 +1,95 @@
+"""What a SubjectSink refuses, before anything is sent."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from dispatcher.registration import RedisEntityStore
+from dispatcher.spark import SubjectSink
+from limiters.embedded import EmbeddedRedis
+from tests.spark.handlers import only_rows
+from tests.spark.subject_sink.orders import ROWS, Made, frame
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"subject": ""}, "subject must be the name of a column"),
+    ({"time": 5}, "time must be the name of a column"),
+    ({"order": "some"}, "order must be 'subject' or 'global'"),
+    ({"lane": "x"}, "lane needs order='global'"),
+    ({"gate": 5}, "gate must be a RedisEntityStore"),
+    ({"gate": RedisEntityStore("redis://x", name="x"), "order": "global"}, "gate needs order"),
+    ({"late": "never"}, "late must be"),
+    ({"late": "reject"}, "late='reject' needs dead_letters"),
+    ({"late": "reject", "dead_letters": only_rows, "ledger": False}, "needs the ledger"),
+    ({"rows": "pandas"}, "rows must be one of row, dict, tuple, arrow"),
+    ({"max_batch_size": 0}, "max_batch_size"),
+    ({"concurrency": 0}, "concurrency"),
+    ({"cost": -1}, "cost"),
+    ({"retry": 5}, "retry must be"),
+    ({"dead_letters": 5}, "dead_letters must be"),
+    ({"limiter": "redis://x"}, "limiter must be a LimiterConfig"),
+    ({"redis": None}, "redis must say where"),
+    ({"redis": "http://x"}, "redis"),
+    ({"query": ""}, "query must be"),
+    ({"lease_time": 0.1}, "lease_time must be at least 1"),
+    ({"on_micro_batch": 5}, "on_micro_batch"),
+    ({"partitions": 0}, "partitions"),
+]
+
+
+@pytest.mark.parametrize(("told", "said"), WRONG)
+def test_wrong_arguments_are_refused_when_it_is_made(
+    sink: Made, told: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        sink(**told)
+
+
+@pytest.mark.parametrize("handler", [5, "send", None])
+def test_what_is_no_handler_is_refused_when_it_is_made(
+    shared_redis: EmbeddedRedis, handler: Any
+) -> None:
+    with pytest.raises(ValueError, match="handler must be"):
+        SubjectSink(handler, subject="a", time="b", redis=shared_redis.url)
+
+
+def test_a_handler_that_cannot_travel_is_refused_when_it_is_made(sink: Made) -> None:
+    lock = threading.Lock()
+
+    with pytest.raises(ValueError, match="handler cannot be sent to the executors"):
+        sink(lambda rows: lock.acquire())
+
+
+def test_a_handler_that_executors_cannot_import_fails_before_anything_is_sent(
+    spark: SparkSession, sink: Made
+) -> None:
+    with pytest.raises(PySparkException, match=r"module 'no\.such' cannot be imported"):
+        sink("no.such:handler")(frame(spark, ROWS), 0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ("1 as n, at, 'a' as subjects", "subject='subject' is not a column"),
+        ("map('a', 1) as subject, at", "subject='subject' is a map"),
+        ("1.5D as subject, at", "subject='subject' is a double"),
+        pytest.param(
+            "subject collate utf8_lcase as subject, at",
+            "in which texts that differ are the same",
+            marks=pytest.mark.spark4,
+        ),
+        ("subject, cast(at as string) as at", "time='at' is a string"),
+        ("subject, n", "time='at' is not a column"),
+    ],
+)
+def test_columns_that_cannot_serve_are_named_before_anything_is_sent(
+    spark: SparkSession, sink: Made, columns: str, said: str
+) -> None:
+    frame(spark, ROWS).createOrReplaceTempView("rows")
+
+    with pytest.raises(ValueError, match=said):
+        sink()(spark.sql(f"select {columns} from rows"), 0)

@@ -1,0 +1,70 @@
+"""What the driver is told of a SubjectSink's runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from redis import Redis
+
+from dispatcher.spark import (
+    MicroBatch,
+    SupersededError,
+)
+from limiters.embedded import EmbeddedRedis
+from tests.spark.handlers import notes
+from tests.spark.subject_sink.orders import LATER, ROWS, Made, frame
+
+
+def test_the_driver_is_told_of_each_micro_batch_and_a_query_of_all(
+    spark: SparkSession,
+    sink: Made,
+    shared_redis: EmbeddedRedis,
+    connect: Callable[[str], Redis],
+) -> None:
+    told: list[MicroBatch] = []
+    made = sink(on_micro_batch=told.append)
+    made(frame(spark, ROWS), 0)
+    made(frame(spark, LATER), 1)
+
+    assert [(one.batch_id, one.rows, one.late_rows) for one in told] == [(0, 9, 0), (1, 4, 1)]
+    assert "orders #1: 4 of 4 rows in 3 batches" in str(told[1])
+    totals = connect(shared_redis.url).hgetall("dispatcher:spark:v1:{orders}:totals")
+    assert float(totals[b"sent_rows"]) == 13
+    assert float(totals[b"micro_batches"]) == 2
+    assert connect(shared_redis.url).zrange("dispatcher:spark:v1:known", 0, -1) == [b"orders"]
+
+
+def test_k7_a_sink_that_was_superseded_says_so(spark: SparkSession, sink: Made) -> None:
+    first, second = sink(), sink()
+    first(frame(spark, ROWS), 0)
+    second(frame(spark, ROWS), 0)
+
+    with pytest.raises(SupersededError, match="give each sink a query name of its own"):
+        first(frame(spark, ROWS), 1)
+
+
+def test_it_runs_as_a_stream_under_the_name_of_its_query(
+    spark: SparkSession, sink: Made, log: Path, tmp_path: Path
+) -> None:
+    frame(spark, ROWS).write.json(str(tmp_path / "rows"))
+    made = sink(query=None)
+    rows = spark.readStream.schema("subject string, at timestamp, n long").json(
+        str(tmp_path / "rows")
+    )
+
+    query = (
+        rows.writeStream.foreachBatch(made)
+        .queryName("readings")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+
+    assert made.last is not None
+    assert made.last.query == "readings"
+    assert (made.last.query_id, made.last.run_id) == (str(query.id), str(query.runId))
+    assert sorted(n for one in notes(log) for n in one["numbers"]) == sorted(r[2] for r in ROWS)

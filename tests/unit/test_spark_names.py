@@ -1,0 +1,26 @@
+"""What `from dispatcher.spark import *` gives, also where Spark has no data sources of Python."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+IMPORT = "from dispatcher.spark import *; print(SubjectSink, 'DispatcherDataSource' in dir())"
+
+
+@pytest.mark.parametrize(
+    ("before", "has_data_sources"),
+    [
+        pytest.param("", True, marks=pytest.mark.spark4),
+        ("import sys; sys.modules['pyspark.sql.datasource'] = None", False),
+    ],
+)
+def test_every_name_there_is_can_be_imported_at_once(before: str, has_data_sources: bool) -> None:
+    code = f"{before}\n{IMPORT}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == str(has_data_sources)
