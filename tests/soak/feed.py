@@ -37,6 +37,8 @@ class Feed:
         """The numbers of the reminders that have to arrive."""
         self.created = 0
         """How many reminders there are at all."""
+        self.registering = threading.Event()
+        """Whether devices do."""
         self._ending = threading.Event()
         self._threads = [
             threading.Thread(target=self._again_and_again, args=(what,), daemon=True)
@@ -97,6 +99,8 @@ class Feed:
 
     def _register(self, second: int) -> None:
         """Some: all have measured for a while before."""
+        if not self.registering.is_set():
+            return
         for _ in range(min(len(self._unregistered), self.plan.devices // SECONDS or 1)):
             self._register_one(self._unregistered.pop())
 

@@ -16,7 +16,7 @@ from dispatcher.timeline import Lease
 from examples.reminders.handlers import post
 from tests.processes.noted import append
 
-EARLY, IN_ORDER, TOGETHER, DUE = "registrar", "subject sink", "event-time sink", "workers"
+EARLY, IN_ORDER, TOGETHER, DUE = "registrar", "subject sink", "event sink", "workers"
 
 
 def gate() -> RegistrationGate:

@@ -16,9 +16,10 @@ from limiters.embedded import EmbeddedRedis
 from tests.processes.noted import lines
 from tests.servers.alerts import firing, noted
 from tests.servers.prometheus import MISSING, Prometheus
-from tests.soak.arrivals import Arrivals
+from tests.soak.arrivals import PATHS, Arrivals
 from tests.soak.cluster import Cluster
 from tests.soak.feed import Feed
+from tests.soak.handlers import TOGETHER
 from tests.soak.plan import Plan
 from tests.soak.troubles import Troubles
 from tests.soak.verdict import FIRED, Outcome
@@ -74,7 +75,9 @@ class Story:
             self._say("starts: Redis, the store, workers, Spark")
             cluster.start()
             with feed:
-                troubles.wait_for_all()
+                troubles.wait_for(TOGETHER)  # then there is something that waits for its device
+                feed.registering.set()
+                troubles.wait_for(*PATHS)
                 for trouble in choose(troubles):
                     self._say(f"{trouble}; {self._follow(store, feed)}")
                     troubles.cause(trouble)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from examples.reminders.store import MeteredStore
 from tests.servers import wait_until
 from tests.soak.cluster import Cluster
-from tests.soak.handlers import IN_ORDER, TOGETHER
+from tests.soak.handlers import DUE, IN_ORDER, TOGETHER
 
 AWAY = 4.0
 """For how long Redis is: longer than a lease."""
@@ -44,15 +44,14 @@ class Troubles:
         """One of them. Returns when all goes on."""
         self.done.append(what)
         self.each[what]()
-        self.wait_for_all()
+        self.wait_for(IN_ORDER, TOGETHER, DUE)
 
-    def wait_for_all(self) -> None:
-        """Until something more has come from all who send."""
+    def wait_for(self, *who: str) -> None:
+        """Until something more has come from all of them."""
         seen = len(self._store.log)
 
         def came() -> bool:
-            who = {told["who"] for _, _, _, told in self._store.log[seen:]}
-            return who >= {IN_ORDER, TOGETHER, "workers"}
+            return {told["who"] for _, _, _, told in self._store.log[seen:]} >= set(who)
 
         wait_until(came, within=PATIENCE)
 
