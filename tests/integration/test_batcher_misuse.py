@@ -351,3 +351,30 @@ def test_a_limiter_that_breaks_at_the_end_does_not_hang_stop(
     assert batcher.state == State.STOPPED
     assert "broken limiter" in caplog.text
     assert limiter.started == (breaks == "stop")
+
+
+def test_b4_a_loop_that_cannot_be_started_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    start, refused = threading.Thread.start, []
+
+    def scarce(thread: threading.Thread) -> None:
+        if thread.name.endswith("-loop") and len(refused) < 2:
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    seen = []
+
+    async def on_batch(batch: list[Operation]) -> None:
+        seen.extend(batch)
+
+    watcher = Watcher(on_batch)
+    operation = Operation(watcher, 1, None)
+    with Batcher(rate_limiter=ProvisionedResource(10)) as batcher:
+        batcher.enqueue(operation)
+        assert watcher.wait(PATIENCE)
+    assert seen == [operation]
+    assert len(refused) == 2
+    assert "the system starts no thread" in caplog.text
