@@ -356,7 +356,8 @@ def test_a_limiter_that_breaks_at_the_end_does_not_hang_stop(
 def test_b4_a_loop_that_cannot_be_started_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    start, refused = threading.Thread.start, []
+    start = threading.Thread.start
+    refused: list[threading.Thread] = []
 
     def scarce(thread: threading.Thread) -> None:
         if thread.name.endswith("-loop") and len(refused) < 2:
@@ -365,7 +366,7 @@ def test_b4_a_loop_that_cannot_be_started_is_tried_again(
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", scarce)
-    seen = []
+    seen: list[Operation] = []
 
     async def on_batch(batch: list[Operation]) -> None:
         seen.extend(batch)
