@@ -389,6 +389,7 @@ class Subscription:
     def __exit__(self, *error: object) -> None:
         self._consumer.close()
         self._thread.join(LONG)
+        self._timeline.close()
         assert not self._thread.is_alive()
 
     def listens(self) -> bool:
