@@ -23,6 +23,7 @@ from dispatcher.timeline import (
     Status,
     Timeline,
 )
+from dispatcher.timeline.consumer import MOST_UNHEARD
 from dispatcher.timeline.outcomes import Outcome
 from limiters.embedded import EmbeddedRedis
 from tests.servers.proxy import Proxy
@@ -297,6 +298,30 @@ def test_t13_a_lost_wakeup_is_survived(proxy: Proxy) -> None:
         proxy.cut()
         timeline.producer("us").create([Message("y")])
         until(lambda: [lease.body for lease in seen.leases] == ["x", "y"])
+
+
+def test_t13_who_subscribes_before_redis_is_there_may_be_told_to_look_again(proxy: Proxy) -> None:
+    proxy.refuse()
+    timeline = Timeline(proxy.url, "topic")
+    consumer = timeline.consumer("c")
+    with Subscription(timeline, consumer=consumer) as seen:
+        until(lambda: consumer.reachable is False)
+        for _ in range(3):
+            consumer.look_again()
+            until(lambda: consumer._bell.empty())
+        proxy.accept()
+        timeline.producer("us").create([Message("x")])
+        until(lambda: [lease.body for lease in seen.leases] == ["x"])
+
+
+def test_t13_wake_ups_that_nobody_hears_are_bounded_and_not_missed() -> None:
+    consumer = Timeline("redis://localhost:1", "topic").consumer("c")
+    for number in range(3 * MOST_UNHEARD):
+        consumer._ring((0, number))
+        consumer.look_again()
+    assert consumer._bell.qsize() == MOST_UNHEARD + 1
+    assert consumer._sleep(0), "it has to look by itself"
+    assert not consumer._sleep(0)
 
 
 def test_t13_it_does_not_poll(proxy: Proxy) -> None:
