@@ -182,12 +182,14 @@ def test_stopping_gives_up_in_time_and_returns_what_was_not_sent() -> None:
     batcher = Batcher(max_buffer_size=1)
     batcher.start()
     batcher.pause(1000)
+    batcher.enqueue(Operation(Watcher(Seen()), 1, "another's"))  # in the only place
     driver = EventTimeDriver(built(), batcher, Watcher(Seen()))
     driver.start()
     for number in range(3):
         driver.add(("a", number * 1000))
     unsent = driver.stop(timeout=0.1)
-    assert [batch.messages for batch in unsent] == [[("a", 1000)], [("a", 2000)]]
+    assert [batch.messages for batch in unsent] == [[("a", number * 1000)] for number in range(3)]
+    assert driver.stop() == unsent
     batcher.stop(drain=False)
 
 

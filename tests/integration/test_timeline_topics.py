@@ -32,7 +32,7 @@ from tests.servers.proxy import Proxy
 from tests.servers.sentinel import SentinelRedis
 from tests.servers.tls import TlsRedis
 from tests.timelines import START_MS, Hands, timed
-from tests.waiting import until
+from tests.waiting import LONG, until
 
 
 @pytest.fixture
@@ -245,7 +245,7 @@ def test_t7_the_disk_confirms() -> None:
 
 
 def test_an_outage_is_told_for_the_whole_call_or_for_each(proxy: Proxy) -> None:
-    timeline = Timeline(proxy.url, "topic", timeout=0.3)
+    timeline = Timeline(proxy.url, "topic", timeout=LONG)
     producer, consumer = timeline.producer("us"), timeline.consumer("c")
     producer.create([Message(n, id=str(n)) for n in range(50)])
     proxy.refuse()
