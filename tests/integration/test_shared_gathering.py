@@ -35,7 +35,7 @@ def test_c4_each_operation_has_waited_for_itself_alone() -> None:
         batcher.drain(timeout=30)
     waited = [request.waited_ms for request in manager.requests if request.gathering]
     begun_anew = [later for earlier, later in pairwise(waited) if later < earlier]
-    assert len(begun_anew) >= 3
+    assert len(begun_anew) > len(waited) / 4
 
 
 def test_c2_what_is_given_back_at_the_end_is_told_once_and_nothing_is_missed() -> None:
