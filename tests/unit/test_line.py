@@ -221,7 +221,9 @@ def test_coroutines_time_out_and_are_served_in_order() -> None:
     async def scenario() -> list[bool]:
         return list(
             await asyncio.gather(
-                line.acquire_async(2, None), line.acquire_async(2, 0.05), line.acquire_async(1, 1)
+                line.acquire_async(2, None),
+                line.acquire_async(2, 0.05),
+                line.acquire_async(1, 20),
             )
         )
 
