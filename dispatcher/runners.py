@@ -23,6 +23,9 @@ _log = logging.getLogger(__name__)
 IDLE_SECONDS = 10.0
 """How long a thread with nothing to do is kept."""
 
+NO_THREAD_DELAY = 0.1
+"""How long work rests for which the system would start no thread."""
+
 Done = Callable[[BaseException | None], None]
 
 
