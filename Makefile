@@ -7,13 +7,14 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help install demo test lowest check bench docs dashboards clean
+.PHONY: help install demo test lowest soak check bench docs dashboards clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     see it work: one limited datastore, first without us, then with us"
 	@echo "make test     run all tests"
 	@echo "make lowest   the tests with the lowest versions that pyproject.toml allows (Python 3.11)"
+	@echo "make soak     everything at once, end to end, in all kinds of trouble; MINUTES=10"
 	@echo "make check    formatter, linter, strict types, import floors"
 	@echo "make bench    print every figure the documents mention"
 	@echo "make docs     build the documentation into docs/_build"
@@ -34,7 +35,7 @@ $(VENV)/.installed: pyproject.toml
 	@touch $@
 
 demo: install
-	@$(BIN)/dispatcher demo
+	@$(BIN)/dispatcher demo --report demo.html
 
 # Spark is a program for the Java machine, and brings none along.
 .PHONY: java
@@ -63,6 +64,10 @@ lowest: $(VENV)-lowest/.installed
 	@$(VENV)-lowest/bin/python -m pytest --numprocesses 2 --dist worksteal \
 	    -W ignore::DeprecationWarning -m 'not spark4' tests/spark
 
+MINUTES ?= 10
+soak: java install
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES)
+
 check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -87,4 +92,4 @@ dashboards: install
 	@$(BIN)/python -m grafana
 
 clean:
-	rm -rf $(VENV) $(VENV)-rivals $(VENV)-lowest docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-rivals $(VENV)-lowest docs/_build demo.html soak.html .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

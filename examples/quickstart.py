@@ -6,7 +6,7 @@ from dispatcher import Batcher, Operation, ProvisionedResource, Watcher
 
 def write(batch: list[Operation]) -> None:
     """Stands for one request to a datastore that takes up to 500 records a call."""
-    print(f"writing {len(batch)} records, cost {sum(operation.cost for operation in batch):g}")
+    print(f"writing {len(batch)} records, cost {sum(one.cost for one in batch):g}")
 
 
 def main() -> None:

@@ -59,6 +59,14 @@ class Datastore:
             worst = max(worst, sums[last + 1] - sums[first])
         return worst / self.capacity
 
+    def used(self) -> float | None:
+        """The share of the capacity that was used in whole seconds, from the first write on; None
+        if there was none."""
+        began, ended = (self._log[0][0], self._log[-1][0]) if self._log else (0.0, 0.0)
+        if not (whole := int(ended - began)):
+            return None
+        return sum(cost for at, cost in self._log if at < began + whole) / whole / self.capacity
+
     def use(self, slice_: float = 0.1) -> list[float]:
         """The share of the capacity used in each slice of time, first to last."""
         if not self._log:

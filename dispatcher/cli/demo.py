@@ -5,19 +5,26 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn
-from rich.table import Table
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskProgressColumn,
+    TextColumn,
+)
 
 from dispatcher.cli.datastore import Datastore
 from dispatcher.cli.datastore_server import DatastoreServer
 from dispatcher.cli.demo_process import BATCH, COST, LEASE, LIMIT, PARTITIONS, Plan
+from dispatcher.cli.demo_summary import Outcome, draw
 from dispatcher.cli.demo_watcher import LeaseWatcher
+from dispatcher.cli.signals import Endings
 from dispatcher.report import ReportFile, Run
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
@@ -25,17 +32,9 @@ from limiters.errors import LimiterError
 from limiters.leases.messages import Terms
 
 JOBS, PROCESSES = 2, 4
-
-
-@dataclass
-class Outcome:
-    """How one half of the demo went."""
-
-    title: str
-    datastore: Datastore
-    seconds: float
-    ideal: float
-    leases: LeaseWatcher
+PERIOD = 1.0
+WIDE = 60
+"""Columns of a terminal that has room for all that is said of progress."""
 
 
 def run(*, capacity: float, seconds: float, report: str | None = None) -> None:
@@ -44,32 +43,33 @@ def run(*, capacity: float, seconds: float, report: str | None = None) -> None:
         raise ValueError(f"capacity must be at least {2 * BATCH * COST}, the cost of two batches")
     file = None if report is None else ReportFile(report)
     console = Console()
+    with Endings("everything was stopped") as endings:
+        with endings.wholly_closed(EmbeddedRedis()) as redis:
+            outcomes = _both_halves(console, capacity, seconds, redis.url)
+        draw(console, outcomes)
+        if file is not None:
+            file.write([_run(outcome) for outcome in outcomes])
+            console.print(f"\nThe picture, for a browser: {file.path.resolve()}", soft_wrap=True)
+        else:
+            console.print("\nA picture, for a browser: [bold]dispatcher demo --report demo.html[/]")
+        console.print("Next: the README's first program, and [bold]make test[/].\n")
+
+
+def _both_halves(console: Console, capacity: float, seconds: float, redis: str) -> list[Outcome]:
     records = BATCH * max(1, round(capacity * seconds / COST / BATCH / JOBS))
     console.print(
         f"\n[bold]{PROCESSES} processes, {JOBS} jobs[/] of {records:,} records, {COST} request "
         f"units each, for a datastore that allows [bold]{capacity:,.0f} a second[/]: "
         f"{JOBS * records * COST / capacity:.1f} s of work at best.\n"
     )
-    with EmbeddedRedis() as redis:
+    plan = Plan(0, capacity, records)
+    with closing(RedisLeaseManager(redis, name=LIMIT, lease_time=LEASE)) as leases:
         # Made now, so that by the second half it is certain that nobody holds anything.
-        leases = RedisLeaseManager(redis.url, name=LIMIT, lease_time=LEASE)
         leases.set_capacity(Terms(capacity, capacity / PARTITIONS, 1000, int(LEASE * 1000)))
-        try:
-            outcomes = [
-                _half(console, "on their own", Plan(0, capacity, records), leases),
-                _half(
-                    console,
-                    "sharing the limit",
-                    Plan(0, capacity, records, redis=redis.url),
-                    leases,
-                ),
-            ]
-        finally:
-            leases.close()
-    _draw(console, outcomes)
-    if file is not None:
-        file.write([_run(outcome) for outcome in outcomes])
-        console.print(f"Look at it in a browser: {file.path}\n")
+        granting = time.monotonic() + LEASE + PERIOD
+        first = _half(console, "on their own", plan, leases)
+        time.sleep(max(0.0, granting - time.monotonic()))  # if the first one was short
+        return [first, _half(console, "sharing the limit", replace(plan, redis=redis), leases)]
 
 
 def _run(outcome: Outcome) -> Run:
@@ -86,17 +86,10 @@ def _run(outcome: Outcome) -> Run:
 def _half(console: Console, title: str, plan: Plan, leases: RedisLeaseManager) -> Outcome:
     total = JOBS * plan.records
     datastore = Datastore(plan.capacity)
-    columns = (
-        TextColumn("{task.description:<18}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        MofNCompleteColumn(),
-        TextColumn("[red]{task.fields[refused]} refused (429)"),
-    )
-    with ExitStack() as closing:
-        server = closing.enter_context(DatastoreServer(datastore))
+    with ExitStack() as stack:
+        server = stack.enter_context(DatastoreServer(datastore))
         processes = [
-            closing.enter_context(
+            stack.enter_context(
                 _Process(replace(plan, port=server.port, records=records, name=f"process-{number}"))
             )
             for number, records in enumerate([plan.records] * JOBS + [0] * (PROCESSES - JOBS), 1)
@@ -105,11 +98,11 @@ def _half(console: Console, title: str, plan: Plan, leases: RedisLeaseManager) -
             process.hear("ready")
         watcher = LeaseWatcher(leases, {one.pid: one.name for one in processes})
         if plan.redis is not None:
-            closing.enter_context(watcher)
+            stack.enter_context(watcher)
         for process in processes:
             process.begin()
         started = time.monotonic()
-        progress = closing.enter_context(Progress(*columns, console=console))
+        progress = stack.enter_context(Progress(*_columns(console), console=console))
         task = progress.add_task(title, total=total, refused=0)
         while datastore.written < total:
             time.sleep(0.05)
@@ -119,6 +112,12 @@ def _half(console: Console, title: str, plan: Plan, leases: RedisLeaseManager) -
         elapsed = time.monotonic() - started
         progress.update(task, completed=datastore.written, refused=datastore.refused)
     return Outcome(title, datastore, elapsed, total * COST / datastore.capacity, watcher)
+
+
+def _columns(console: Console) -> list[ProgressColumn]:
+    count = TextColumn("[red]{task.fields[refused]} refused (429)")
+    rest = [TaskProgressColumn(), MofNCompleteColumn()] if console.width >= WIDE else []
+    return [TextColumn("{task.description:<17}"), BarColumn(), *rest, count]
 
 
 class _Process:
@@ -158,47 +157,3 @@ class _Process:
     def __exit__(self, *error: object) -> None:
         self._process.kill()
         self._process.communicate()
-
-
-def _draw(console: Console, outcomes: list[Outcome]) -> None:
-    table = Table(title="\nOne datastore, four processes, two jobs")
-    table.add_column("")
-    for outcome in outcomes:
-        table.add_column(outcome.title, justify="right")
-    rows: list[tuple[str, Callable[[Outcome], str]]] = [
-        ("refused with 429", lambda one: f"{one.datastore.refused:,}"),
-        ("requests for one that is written", _requests_per_write),
-        ("largest burst, against an even flow", _largest_burst),
-        ("time, against work / capacity", _time),
-        ("worst second, of the capacity", lambda one: f"{one.datastore.worst_window():.3f}"),
-    ]
-    for label, cell in rows:
-        table.add_row(label, *(cell(outcome) for outcome in outcomes))
-    console.print(table)
-    console.print("\nUse of the capacity, each mark 0.1 s; a full mark is an even flow or more:")
-    for outcome in outcomes:
-        console.print(
-            f"\n  {outcome.title}\n  {_sparkline(outcome.datastore.use())}", soft_wrap=True
-        )
-    console.print(
-        "\nNext: the README's first program, and [bold]make test[/]. "
-        "[dim]dispatcher demo --help[/] has options.\n"
-    )
-
-
-def _largest_burst(outcome: Outcome) -> str:
-    return f"{max(outcome.datastore.use(), default=0):.1f} x"
-
-
-def _time(outcome: Outcome) -> str:
-    return f"{outcome.seconds:.1f} s = {outcome.seconds / outcome.ideal:.2f}"
-
-
-def _requests_per_write(outcome: Outcome) -> str:
-    writes = max(1, outcome.datastore.written // BATCH)
-    return f"{(writes + outcome.datastore.refused) / writes:.2f}"
-
-
-def _sparkline(shares: list[float]) -> str:
-    marks = " ▁▂▃▄▅▆▇█"
-    return "".join(marks[min(8, max(0, round(share * 8)))] for share in shares)

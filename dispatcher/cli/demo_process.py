@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from dispatcher import Batcher, Operation, Throttled, Watcher
@@ -89,8 +90,8 @@ def together(plan: Plan) -> None:
 
 
 def main() -> None:
-    """Says that it is ready, waits for a line, does its work, says so, waits for the end of its
-    input; which, whenever it comes, is its own end too."""
+    """Says that it is ready, waits for a line, does its work, waits for the end of its input;
+    which, whenever it comes, is its own end too."""
     plan = Plan(**json.loads(sys.argv[1]))
     begin = threading.Event()
 
@@ -100,10 +101,10 @@ def main() -> None:
         os._exit(0)
 
     threading.Thread(target=follow, daemon=True).start()
-    print("ready", flush=True)  # noqa: T201
+    with suppress(BrokenPipeError):  # nobody is there any more: see follow()
+        print("ready", flush=True)  # noqa: T201
     begin.wait()
     (together if plan.redis else alone)(plan)
-    print("done", flush=True)  # noqa: T201
     threading.Event().wait()
 
 

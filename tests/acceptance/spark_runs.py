@@ -13,31 +13,46 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
-from typing import Any, Self
+from typing import IO, Any, ClassVar, Protocol, Self
 
 from limiters.verifier import Verdict, verify
-from tests.processes.spark_sink import Setting
+from tests.processes.noted import lines
 
 PATIENCE = 100.0
 
 
-class Driver:
-    """One driver and all that it starts, in a process group that ends with it."""
+class Told(Protocol):
+    """What a driver is told, and which program it is."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.processes.spark_sink", setting.as_argument()],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        )
+    PROGRAM: ClassVar[str]
+
+    def as_argument(self) -> str:
+        """The form in which it is handed to a process."""
+        ...
+
+
+class Driver:
+    """One driver and all that it starts, in a process group that ends with it. What it says on
+    stderr is appended to `log`."""
+
+    def __init__(self, setting: Told, log: str = os.devnull) -> None:
+        with open(log, "ab") as stderr:
+            self._start(setting, stderr)
         self._said: Queue[str] = Queue()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
         self._expect("ready")
+
+    def _start(self, setting: Told, stderr: IO[bytes]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", setting.PROGRAM, setting.as_argument()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -62,6 +77,11 @@ class Driver:
             return self._said.get(timeout=PATIENCE)
         except Empty:
             raise AssertionError("the driver says nothing") from None
+
+    @property
+    def pid(self) -> int:
+        """Its own, and that of its session."""
+        return self._process.pid
 
     def kill(self) -> None:
         """Ends all of it, at once."""
@@ -126,10 +146,9 @@ class Notes:
 
     def __init__(self, log: Path) -> None:
         self.all: list[Note] = []
-        if log.exists():
-            for line in log.read_text().splitlines():
-                told: dict[str, Any] = json.loads(line)
-                self.all.append(Note(**{**told, "seqs": tuple(told["seqs"])}))
+        for line in lines(log):
+            told: dict[str, Any] = json.loads(line)
+            self.all.append(Note(**{**told, "seqs": tuple(told["seqs"])}))
 
     def of(self, what: str) -> list[Note]:
         """All of one kind, as they came."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +12,19 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.terminals import Terminal
+
 ROOT = Path(__file__).parents[2]
 ACTIVATED = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
 NEEDS_A_BROKER = "early_messages_from_mqtt.py"  # see test_mqtt_example.py
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != NEEDS_A_BROKER)
+SAID = {
+    "http_ingest": ["429: ", "503: ", "store with 429: 0", "600 written, exit codes [0, 0]"],
+    "llm_api": ["150 answers"],
+    "request_units": ["refused: 0"],
+    "scheduled_reminders": ["refused with 429: 0"],
+}
+"""What some of them say besides. Their stores allow a little more than the limit."""
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAMS = [
@@ -61,6 +70,12 @@ def test_the_demo_compares_both_ways_and_its_report_says_the_same(tmp_path: Path
     # A few may be refused where the machine is so busy that requests arrive late.
     assert alone > 3 * (together + 1)
     assert "█" in done.stdout
+    assert re.search(r"time, against the ideal of 3.0 s\D+\d.*\d", done.stdout), done.stdout
+    worst = re.search(r"worst second\D+([\d.]+)\D+([\d.]+)", done.stdout)
+    used = re.search(r"used capacity\D+([\d.]+)\D+([\d.]+)", done.stdout)
+    assert worst is not None
+    assert used is not None
+    assert max(map(float, (*worst.groups(), *used.groups()))) <= 1
     assert str(report) in done.stdout.replace("\n", "")
     page = ElementTree.fromstring(report.read_text().removeprefix("<!doctype html>\n"))
     said = [text.strip() for text in page.itertext() if text.strip()]
@@ -73,6 +88,20 @@ def test_the_demo_compares_both_ways_and_its_report_says_the_same(tmp_path: Path
     assert {"process-1", "process-2"} <= set(said)
 
 
+def test_the_demo_fits_into_a_narrow_terminal_without_colours() -> None:
+    demo = [sys.executable, "-m", "dispatcher.cli.main", "demo", "--seconds", "1"]
+    with Terminal(demo, COLUMNS="40", NO_COLOR="1") as terminal:
+        live = terminal.read_until("One datastore")
+        summary = terminal.read_until("make test")
+    assert re.search(r"━+ +\d+ refused", _plain(live)), live
+    assert not re.search(r"\x1b\[(?:\d+;)*[349]\d", live + summary), live + summary
+    assert max(map(len, _plain(summary).splitlines())) <= 40
+
+
+def _plain(said: str) -> str:
+    return re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", said)
+
+
 def test_the_demo_says_at_once_that_its_report_cannot_be_written(tmp_path: Path) -> None:
     path = tmp_path / "nowhere" / "demo.html"
     wrong = run("-m", "dispatcher.cli.main", "demo", "--report", str(path))
@@ -81,25 +110,6 @@ def test_the_demo_says_at_once_that_its_report_cannot_be_written(tmp_path: Path)
         f"dispatcher: the report cannot be written to {path}: No such file or directory; name a "
         "file in a directory that is there and may be written to\n"
     )
-
-
-def test_ctrl_c_ends_the_demo_at_once_and_leaves_no_half_report(tmp_path: Path) -> None:
-    report = ["--report", str(tmp_path / "demo.html")]
-    demo = subprocess.Popen(
-        [sys.executable, "-m", "dispatcher.cli.main", "demo", "--seconds", "300", *report],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert demo.stdout is not None
-    while "2 jobs" not in demo.stdout.readline():
-        assert demo.poll() is None
-    demo.send_signal(signal.SIGINT)
-    _, errors = demo.communicate(timeout=60)
-    assert demo.returncode == 130
-    assert errors == "interrupted: everything was stopped\n"
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_command_line_says_what_is_wrong() -> None:
@@ -119,6 +129,19 @@ def test_every_example_runs(example: Path) -> None:
     assert any(words in done.stdout for words in good), done.stdout
     assert "in order: False" not in done.stdout
     assert "OVER" not in done.stdout
+    for words in SAID.get(example.stem, ()):
+        assert words in done.stdout, done.stdout
+
+
+def test_every_example_says_what_it_shows_and_is_in_the_table() -> None:
+    folder = ROOT / "examples"
+    files = [path for path in folder.rglob("*") if path.suffix in {".py", ".toml"}]
+    table = (ROOT / "docs" / "examples.md").read_text()
+    assert set(re.findall(r"\]\(\.\./examples/([^)]+)\)", table)) == {
+        str(path.relative_to(folder)) for path in files if path.name != "__init__.py"
+    }
+    for path in files:
+        assert path.suffix == ".toml" or ast.get_docstring(ast.parse(path.read_text())), path
 
 
 @pytest.mark.parametrize(

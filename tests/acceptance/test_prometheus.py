@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import math
 import re
-import threading
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from grafana.files import HERE
 from grafana.pace import Pace
 from tests.processes.troubled import Example
 from tests.servers import wait_until
+from tests.servers.alerts import firing, noted
 from tests.servers.prometheus import MISSING, REQUIRED, Prometheus, promtool
 
 pytestmark = pytest.mark.skipif(
@@ -53,37 +53,6 @@ SURE = {"RedisAway", "Throttled", "DeadLetters", "ClockDrift", "SparkRowsRejecte
 """These are never about anything else, however slow the machine; the others tell of that, too."""
 BUSY = {("BufferNearlyFull", "refused"), ("LimitNearlyUsed", "refused")}
 """And this is so once nothing is refused any more."""
-
-
-@contextmanager
-def noted(prometheus: Prometheus) -> Iterator[set[tuple[str, str]]]:
-    """Which alerts have been firing, and about what."""
-    seen: set[tuple[str, str]] = set()
-    ended = threading.Event()
-
-    def look() -> None:
-        while not ended.wait(0.25):
-            seen.update(firing(prometheus))
-
-    looking = threading.Thread(target=look)
-    looking.start()
-    try:
-        yield seen
-    finally:
-        ended.set()
-        looking.join()
-
-
-def firing(prometheus: Prometheus) -> set[tuple[str, str]]:
-    """The alerts that are firing now, and what they are about."""
-    subjects = ("limit", "topic", "query", "job")
-    return {
-        (
-            labels["alertname"].removeprefix("Dispatcher"),
-            next((labels[one] for one in subjects if one in labels), ""),
-        )
-        for labels in prometheus.firing()
-    }
 
 
 def substituted(expression: str, example: Example) -> str:

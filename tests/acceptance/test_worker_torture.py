@@ -19,10 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.timeline import Message, Timeline, TimelineUnavailableError
+from dispatcher.timeline import Message, Timeline
 from examples.reminders.store import MeteredStore
 from limiters.embedded import EmbeddedRedis
-from tests.processes.workers import WorkerProcess, handled, notes
+from tests.processes.workers import WorkerProcess, create_at_last, handled, notes
 from tests.servers import wait_until
 
 LONG = bool(os.environ.get("LONG"))
@@ -90,7 +90,7 @@ class Feeder(threading.Thread):
 
     def __init__(self, url: str, done: Callable[[], float]) -> None:
         super().__init__(daemon=True)
-        self.timeline = Timeline(url, "torture", timeout=0.5)
+        self.timeline = Timeline(url, "torture", timeout=0.5, remember_deleted=600)
         self.created: set[str] = set()
         self.trouble_is_over = threading.Event()
         self._done = done
@@ -103,16 +103,7 @@ class Feeder(threading.Thread):
                 time.sleep(0.02)
                 continue
             messages = [Message("x" * 50, delay=dice.choice([0, 0, 0.5])) for _ in range(200)]
-            names: set[str] = set()
-            while len(names) < len(messages):
-                try:
-                    outcomes = producer.create(messages)
-                except TimelineUnavailableError:
-                    time.sleep(0.02)
-                    continue
-                known = ("Created", "Duplicate")
-                names = {it.id for it in outcomes if type(it).__name__ in known}
-            self.created |= names
+            self.created |= create_at_last(producer, messages)
 
 
 def trouble(workers: Workers, server: EmbeddedRedis) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from limiters.verifier import Spent
+from tests.processes.noted import lines
 from tests.processes.plan import Plan
 
 ROOT = Path(__file__).parents[2]
@@ -75,10 +76,8 @@ class Processes:
 
     def log(self) -> list[Spent]:
         """What was spent until now, in order."""
-        if not os.path.exists(self.plan.log):
-            return []
         entries = []
-        for line in Path(self.plan.log).read_text().splitlines():
+        for line in lines(self.plan.log):
             at, instance, cost = line.split("\t")
             entries.append(Spent(float(at), instance, float(cost)))
         return sorted(entries)

@@ -15,11 +15,13 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from dispatcher.cli.datastore import TooManyRequestsError
 from dispatcher.cli.datastore_server import DatastoreClient
 from dispatcher.outcomes import Throttled
+from tests.processes.noted import append
+from tests.processes.orders import obey
 
 SCHEMA = "subject string, seq long, at timestamp"
 
@@ -27,6 +29,8 @@ SCHEMA = "subject string, seq long, at timestamp"
 @dataclass
 class Setting:
     """What a driver is told."""
+
+    PROGRAM: ClassVar[str] = "tests.processes.spark_sink"
 
     redis: str
     source: str
@@ -78,10 +82,7 @@ def send(rows: list[Any], context: Any, *, setting: dict[str, Any]) -> None:
 
 
 def _note(log: str, told: dict[str, Any], what: str) -> None:
-    line = json.dumps({"what": what, "when": time.monotonic(), **told}).encode() + b"\n"
-    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(descriptor, line)
-    os.close(descriptor)
+    append(log, json.dumps({"what": what, "when": time.monotonic(), **told}))
 
 
 def _unlinked(path: str) -> bool:
@@ -92,13 +93,10 @@ def _unlinked(path: str) -> bool:
     return True
 
 
-def session(setting: Setting) -> Any:
+def session(master: str, more: dict[str, str] | None = None) -> Any:
     """A Spark session whose executors find this project."""
     from pyspark.sql import SparkSession
 
-    builder: Any = SparkSession.builder
-    if setting.remote:
-        return builder.remote(setting.remote).getOrCreate()
     project = str(Path(__file__).parents[2])
     options = {
         "spark.ui.enabled": "false",
@@ -107,8 +105,10 @@ def session(setting: Setting) -> Any:
         "spark.executor.memory": "512m",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        **(more or {}),
     }
-    builder = builder.master(setting.master)
+    builder: Any = SparkSession.builder
+    builder = builder.master(master)
     for name, value in options.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -148,31 +148,28 @@ def query(spark: Any, setting: Setting) -> Any:
     )
 
 
+def connected(remote: str) -> Any:
+    """A session of Spark Connect."""
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder
+    return builder.remote(remote).getOrCreate()
+
+
 def main() -> None:
     """Does what it is told."""
     setting = Setting(**json.loads(sys.argv[1]))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    spark = session(setting)
-    running: Any = None
-    _say("ready")
-    for line in sys.stdin:
-        order = line.strip()
-        try:
-            if order == "start":
-                running = query(spark, setting)
-            elif order == "drain":
-                running.processAllAvailable()
-            elif order == "stop":
-                running.stop()
-            _say(f"did {order}")
-        except Exception as error:
-            _say(f"failed {type(error).__name__}: {str(error)[:2000]!r}")
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    spark = connected(setting.remote) if setting.remote else session(setting.master)
+    running: list[Any] = []
+    obey(
+        {
+            "start": lambda: running.append(query(spark, setting)),
+            "drain": lambda: running[-1].processAllAvailable(),
+            "stop": lambda: running[-1].stop(),
+        }
+    )
 
 
 if __name__ == "__main__":

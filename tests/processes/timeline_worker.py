@@ -93,10 +93,10 @@ class Worker:
                 [outcome] = consumer.release(lease, delay=self.random.choice([0, 0.1]))
                 self.note("release", **facts, said=type(outcome).__name__)
                 continue
-            expired = lease.is_expired()
             self.note("deleting", **facts)
             [outcome] = consumer.delete(lease)
-            self.note("delete", **facts, said=type(outcome).__name__, expired=expired)
+            lived = not lease.is_expired()  # still, when it was answered: on the safe side
+            self.note("delete", **facts, said=type(outcome).__name__, lived=lived)
 
 
 def hold_and_wake(told: dict[str, Any]) -> None:

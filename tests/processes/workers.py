@@ -8,10 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
+from dispatcher.timeline import Created, Duplicate, Message, Producer, TimelineUnavailableError
 from tests.processes import ROOT
+from tests.processes.noted import lines
 
 PROGRAM = """
 import tests.processes.wrong_clocks  # before anybody has looked at a clock
@@ -86,11 +89,22 @@ class WorkerProcess:
             self.process.stdout.close()
 
 
+def create_at_last(producer: Producer, messages: list[Message]) -> set[str]:
+    """Asks again and again, while Redis is away, until all are there; returns their ids."""
+    names: set[str] = set()
+    while len(names) < len(messages):
+        try:
+            outcomes = producer.create(messages)
+        except TimelineUnavailableError:
+            time.sleep(0.02)
+        else:
+            names = {one.id for one in outcomes if isinstance(one, (Created, Duplicate))}
+    return names
+
+
 def notes(log: Path) -> list[dict[str, Any]]:
     """What handlers have noted."""
-    if not log.exists():
-        return []
-    return [json.loads(line) for line in log.read_text().splitlines()]
+    return [json.loads(line) for line in lines(log)]
 
 
 def handled(log: Path) -> list[str]:

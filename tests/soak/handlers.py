@@ -1,0 +1,68 @@
+"""What is sent to the store, by Spark's executors, by workers and by who registers devices.
+
+Each notes what it spends as it begins, then tells the store what it sends. STORE, NOTES and GATE
+say where.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from dispatcher import Operation, Reject, Throttled
+from dispatcher.registration import RedisEntityStore, RegistrationGate
+from dispatcher.timeline import Lease
+from examples.reminders.handlers import post
+from tests.processes.noted import append
+
+EARLY, IN_ORDER, TOGETHER, DUE = "registrar", "subject sink", "event-time sink", "workers"
+
+
+def gate() -> RegistrationGate:
+    """The gate of all. What waits in it is to wait for as long as it takes."""
+    return RegistrationGate(
+        RedisEntityStore(os.environ["GATE"], name="devices", timeout=5),
+        telemetry_per_entity=1_000_000,
+        telemetry_limit=10_000_000,
+        max_age=86_400,
+    )
+
+
+def in_order(rows: list[dict[str, Any]], context: Any) -> None:
+    """Of one device, in order."""
+    _send(IN_ORDER, [(row["device"], row["seq"]) for row in rows], context.late)
+
+
+def together(rows: list[dict[str, Any]], context: Any) -> None:
+    """What a device has measured at about the same time."""
+    _send(TOGETHER, [(row["device"], row["seq"]) for row in rows], context.late)
+
+
+def early(batch: list[Operation]) -> None:
+    """Devices that have registered, and what they had measured before."""
+    rows = [message for one in batch for message in one.payload.messages]
+    _send(EARLY, [(row["device"], row["seq"]) for row in rows], cost=len(batch))
+
+
+def due(messages: list[Lease]) -> dict[str, Exception] | None:
+    """Reminders; some can never be sent."""
+    bad: dict[str, Exception] = {
+        one.id: Reject("it has no address") for one in messages if one.body["to"] is None
+    }
+    good = [("", one.body["number"]) for one in messages if one.id not in bad]
+    if good:
+        _send(DUE, good)
+    return bad
+
+
+def _send(
+    who: str, rows: list[tuple[str, int]], late: bool = False, cost: float | None = None
+) -> None:
+    cost = len(rows) if cost is None else cost
+    append(os.environ["NOTES"], f"{time.monotonic()}\t{who}\t{cost}")
+    status = post({"who": who, "pid": os.getpid(), "rows": rows, "late": late}, cost)
+    if status == 429:
+        raise Throttled(retry_after=1)
+    if status != 201:
+        raise RuntimeError(f"the store answered {status}")

@@ -1,0 +1,72 @@
+"""What all processes of a soak are told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import ClassVar
+
+from limiters import LimiterConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much of everything, and where it is."""
+
+    PROGRAM: ClassVar[str] = "tests.soak.stream"
+
+    redis: str = ""
+    store: str = ""
+    directory: str = ""
+    """Of the source, the checkpoints and the notes."""
+    limit: float = 1_500.0
+    """What all may spend in a second."""
+    devices: int = 30
+    each: int = 10
+    """Measurements of a device in a file; there is a file a second."""
+    reminders: int = 100
+    """Due in a second."""
+    workers: int = 2
+    max_batch_size: int = 10
+    concurrency: int = 8
+    lease_time: float = 2.0
+
+    @property
+    def source(self) -> str:
+        """Where files of measurements come in."""
+        return f"{self.directory}/source"
+
+    @property
+    def notes(self) -> str:
+        """Where handlers note what they spend."""
+        return f"{self.directory}/notes"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the handlers are told, wherever they run."""
+        return {"STORE": self.store, "NOTES": self.notes, "GATE": self.redis}
+
+    @property
+    def limiter(self) -> LimiterConfig:
+        """Each one's share of the limit."""
+        return LimiterConfig(
+            url=self.redis,
+            name="store",
+            shared_capacity=self.limit,
+            factor=self.limit / 50,
+            max_interval=0.25,
+            lease_time=self.lease_time,
+        )
+
+    def as_argument(self) -> str:
+        """The form in which it is handed to a process."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_argument(cls, text: str) -> Plan:
+        """What was handed over."""
+        return cls(**json.loads(text))
+
+
+SMALL = Plan()
+FULL = Plan(limit=4_000.0, devices=100, reminders=400, workers=3)

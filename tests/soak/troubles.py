@@ -1,0 +1,87 @@
+"""What goes wrong in a soak, one thing after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+from collections.abc import Callable, Iterator
+
+from examples.reminders.store import MeteredStore
+from tests.servers import wait_until
+from tests.soak.cluster import Cluster
+from tests.soak.handlers import IN_ORDER, TOGETHER
+
+AWAY = 4.0
+"""For how long Redis is: longer than a lease."""
+PATIENCE = 300.0
+"""For how long one of those who send may say nothing, on a machine that has other things to do."""
+
+
+class Troubles:
+    """What can be done to a cluster, by name."""
+
+    def __init__(
+        self, cluster: Cluster, store: MeteredStore, alerted: Callable[[str], bool], seed: int
+    ) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._alerted = alerted
+        self.dice = random.Random(seed)
+        self.done: list[str] = []
+        self.spark_kills = 0
+        self.each: dict[str, Callable[[], None]] = {
+            "a Python worker of Spark is killed": self._kill_python,
+            "Redis is away": self._restart_redis,
+            "an executor is killed": self._kill_executor,
+            "a worker is killed": self._kill_worker,
+            "all workers are stopped for a while": self._pause_workers,
+            "the driver is killed": self._kill_driver,
+        }
+
+    def cause(self, what: str) -> None:
+        """One of them. Returns when all goes on."""
+        self.done.append(what)
+        self.each[what]()
+        self.wait_for_all()
+
+    def wait_for_all(self) -> None:
+        """Until something more has come from all who send."""
+        seen = len(self._store.log)
+
+        def came() -> bool:
+            who = {told["who"] for _, _, _, told in self._store.log[seen:]}
+            return who >= {IN_ORDER, TOGETHER, "workers"}
+
+        wait_until(came, within=PATIENCE)
+
+    def _kill_python(self) -> None:
+        self.spark_kills += 1
+        with contextlib.suppress(ProcessLookupError):  # its executor was killed before it
+            os.kill(next(self._python_workers()), signal.SIGKILL)
+
+    def _kill_executor(self) -> None:
+        self.spark_kills += 1
+        self._cluster.kill_executor(self.dice.randrange(2))
+
+    def _kill_driver(self) -> None:
+        self.spark_kills += 2  # both executors end with it
+        self._cluster.kill_driver()
+
+    def _kill_worker(self) -> None:
+        self._cluster.kill_worker(self.dice.randrange(100))
+
+    def _pause_workers(self) -> None:
+        self._cluster.stop_workers()
+        wait_until(lambda: self._alerted("NobodyConsumes"))
+        self._cluster.start_workers()
+
+    def _restart_redis(self) -> None:
+        self._cluster.restart_redis(away=AWAY)
+
+    def _python_workers(self) -> Iterator[int]:
+        """Who has sent from Spark, the latest first."""
+        for _, _, _, told in reversed(self._store.log):
+            if told["who"] in (IN_ORDER, TOGETHER):
+                yield told["pid"]
