@@ -23,6 +23,7 @@ from dispatcher.engine import Engine
 from dispatcher.entrance import Entrance
 from dispatcher.errors import ImproperOrderError
 from dispatcher.events import Event, Listener
+from dispatcher.limiting import Limiting
 from dispatcher.observed import Observer
 from dispatcher.operation import Operation
 from dispatcher.pause import Pause
@@ -34,9 +35,8 @@ from dispatcher.waiters import Waiter, told_in_time
 from dispatcher.watcher import Watcher
 from limiters.arguments import Seconds, count, optional_count, optional_seconds, seconds
 from limiters.clock import Clock, MonotonicClock
-from limiters.events import CAPACITY, Emitter
-from limiters.limiter import Publisher, RateLimiter
-from limiters.tally import Publication
+from limiters.events import Emitter
+from limiters.limiter import RateLimiter
 
 _log = logging.getLogger(__name__)
 _started: weakref.WeakSet[Batcher] = weakref.WeakSet()
@@ -95,14 +95,7 @@ class Batcher(Entrance):
         emit_request: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        # A class has all the methods of its instances, and so would pass for one.
-        if rate_limiter is not None and (
-            isinstance(rate_limiter, type) or not isinstance(rate_limiter, RateLimiter)
-        ):
-            raise ValueError(
-                f"rate_limiter must be a RateLimiter, not {rate_limiter!r}; for one process "
-                "ProvisionedResource(capacity), for many SharedResource(...)"
-            )
+        limiting = Limiting(rate_limiter)
         settings = Settings(
             flush_interval=seconds("flush_interval", flush_interval),
             capacity_interval=seconds("capacity_interval", capacity_interval),
@@ -116,10 +109,7 @@ class Batcher(Entrance):
         bell = Bell()
         buffer = self._buffer_type(count("max_buffer_size", max_buffer_size), bell.ring)
         super().__init__(buffer, error_on_full_buffer=error_on_full_buffer)
-        self._limiter = rate_limiter
-        self._limiter_is_mine = False
-        self._limiter_listener: Listener | None = None
-        self._publication: Publication | None = None
+        self._limiting = limiting
         if rate_limiter is not None:
             buffer.ceiling = rate_limiter.max_capacity
         self._clock = clock or MonotonicClock()
@@ -154,12 +144,7 @@ class Batcher(Entrance):
                 raise ImproperOrderError(
                     f"this Batcher is {self._state}; start() is called once, on a new one"
                 )
-            if self._limiter is not None:
-                if not self._limiter.started:
-                    self._limiter.start()
-                    self._limiter_is_mine = True
-                if isinstance(self._limiter, Publisher):
-                    self._publication = self._limiter.publish(self.live_totals.published)
+            self._limiting.start(self.live_totals.published)
             self._state = State.RUNNING
         self._begin()
 
@@ -267,7 +252,7 @@ class Batcher(Entrance):
     @property
     def rate_limiter(self) -> RateLimiter | None:
         """Who allows what, as it was given."""
-        return self._limiter
+        return self._limiting.limiter
 
     @property
     def max_buffer_size(self) -> int:
@@ -307,13 +292,12 @@ class Batcher(Entrance):
         return self._engine.books.totals
 
     def __repr__(self) -> str:
-        return f"Batcher({self.state}, rate_limiter={self._limiter!r})"
+        return f"Batcher({self.state}, rate_limiter={self.rate_limiter!r})"
 
     # Inside.
 
     def _begin(self) -> None:
-        if self._limiter is not None:
-            self._limiter_listener = self._limiter.add_listener(self._limiter_changed, CAPACITY)
+        self._limiting.listen(self._limiter_changed)
         self._thread = threading.Thread(target=self._run, name="dispatcher-engine", daemon=True)
         self._thread.start()
 
@@ -339,16 +323,7 @@ class Batcher(Entrance):
     def _finish(self) -> None:
         self.returned = self._engine.endings.given_back or []
         self._state = State.STOPPED
-        if self._limiter_listener is not None:
-            self._limiter_listener.remove()
-        if self._publication is not None:
-            self._publication.end()
-        try:
-            if self._limiter is not None and self._limiter_is_mine:
-                self._limiter.stop()
-        except Exception:
-            facts = {"happening": "limiter-not-stopped"}
-            _log.exception("the limiter could not be stopped", extra=facts)
+        self._limiting.end()
         self._emitter.emit(events.SHUTDOWN)
         self._emitter.close()
         self._ended.set()

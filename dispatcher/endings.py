@@ -10,24 +10,20 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable
-from functools import partial
 
 from dispatcher import events
-from dispatcher.batch import CURRENT, Batch, BatchState
+from dispatcher.batch import Batch, BatchState
 from dispatcher.books import Books
 from dispatcher.buffer import Buffer
 from dispatcher.errors import BatchAbandonedError
 from dispatcher.failure_log import FailureLog
+from dispatcher.handing_over import HandingOver
 from dispatcher.lane import Lane
 from dispatcher.lanes import Lanes
 from dispatcher.observed import Observed
 from dispatcher.operation import Operation, cost_of, ticket_of
-from dispatcher.runners import Job, NotStarted, Runners
+from dispatcher.runners import NO_THREAD_DELAY, NotStarted, Runners
 from dispatcher.verdict import Verdict, judge
-from dispatcher.watcher import is_async
-
-NO_THREAD_DELAY = 0.1
-"""How long work rests for which the system would start no thread."""
 
 
 class _Rest:
@@ -44,18 +40,6 @@ class _Rest:
 
     def __lt__(self, other: _Rest) -> bool:
         return (self.due, self.tie) < (other.due, other.tie)
-
-
-class _HandOver:
-    """Failed operations on their way to the failure callback."""
-
-    __slots__ = ("deadline", "lane", "on_loop", "operations")
-
-    def __init__(self, lane: Lane, operations: list[Operation], deadline: float) -> None:
-        self.lane = lane
-        self.operations = operations
-        self.deadline = deadline
-        self.on_loop = False
 
 
 class Endings:
@@ -91,8 +75,13 @@ class Endings:
         self._resting: list[_Rest] = []
         self._since: dict[Operation, float] = {}
         self._abandoned: dict[Batch, list[Operation]] = {}
-        self._handing_over: set[_HandOver] = set()
-        self._owed: list[tuple[Lane, list[Operation], BaseException]] = []
+        self._handing_over = HandingOver(
+            lanes,
+            runners=runners,
+            post=post,
+            time_for=self._time_for,
+            failure_log=self._failure_log,
+        )
         self._next_deadline = math.inf
         self.given_back: list[Operation] | None = None
         """Where operations go that would wait again, once the Batcher is stopping."""
@@ -104,7 +93,7 @@ class Endings:
     @property
     def pending(self) -> bool:
         """Whether failed operations are still on their way to their callback."""
-        return bool(self._handing_over or self._owed)
+        return self._handing_over.pending
 
     def deadline_of(self, batch: Batch, now: float) -> None:
         """Notes when `batch`, raised now, is to be abandoned."""
@@ -114,8 +103,7 @@ class Endings:
     def next_look(self, now: float) -> float:
         """When `tend` has something to do."""
         rested = self._resting[0].due if self._resting else math.inf
-        owed = now + NO_THREAD_DELAY if self._owed else math.inf
-        return min(rested, owed, self._next_deadline)
+        return min(rested, self._handing_over.next_look(now), self._next_deadline)
 
     def tend(self, now: float) -> None:
         """Does what time brings."""
@@ -124,9 +112,7 @@ class Endings:
             self._lanes.put_back(rest.lane, rest.operations)
         if now >= self._next_deadline:
             self._check_deadlines(now)
-        owed, self._owed = self._owed, []
-        for lane, failed, error in owed:
-            self._hand_over(now, lane, failed, error)
+        self._handing_over.tend(now)
 
     def callback_ended(self, batch: Batch, error: BaseException | None) -> None:
         """For the thread that ran the callback."""
@@ -185,7 +171,7 @@ class Endings:
             self._since.pop(operation, None)
         self._failure_log.refused(now, lane.watcher, error, len(operations))
         self._books.totals.failed += len(operations)
-        self._hand_over(now, lane, operations, error)
+        self._handing_over.hand_over(now, lane, operations, error)
 
     def give_back(self) -> list[Operation]:
         """Ends all that is not in flight, oldest first. From now on nothing waits again:
@@ -242,7 +228,7 @@ class Endings:
                     self._since.pop(operation, None)
         if verdict.failed:
             assert verdict.error is not None
-            self._hand_over(now, batch.lane, verdict.failed, verdict.error)
+            self._handing_over.hand_over(now, batch.lane, verdict.failed, verdict.error)
         return back
 
     def _free_keys(self, batch: Batch, held_by: list[Operation]) -> None:
@@ -294,11 +280,7 @@ class Endings:
     def _check_deadlines(self, now: float) -> None:
         for batch in [one for one in self._books.inflight if one.deadline <= now]:
             self._abandon(now, batch)
-        for handing in [one for one in self._handing_over if one.deadline <= now]:
-            self._failure_log.on_failure_hangs(now, handing.lane.watcher)
-            self._handed_over(now, handing, None)
-        deadlines = [one.deadline for one in self._books.inflight]
-        deadlines += [one.deadline for one in self._handing_over]
+        deadlines = (one.deadline for one in self._books.inflight)
         self._next_deadline = min(deadlines, default=math.inf)
 
     def _abandon(self, now: float, batch: Batch) -> None:
@@ -333,49 +315,6 @@ class Endings:
 
     def _time_for(self, lane: Lane) -> float:
         return lane.watcher.max_operation_time or self._max_operation_time
-
-    # Operations that are given up.
-
-    def _hand_over(
-        self, now: float, lane: Lane, operations: list[Operation], error: BaseException
-    ) -> None:
-        on_failure = lane.watcher.on_failure
-        if on_failure is None:
-            self._ended_failed(lane, operations)
-            return
-        handing = _HandOver(lane, operations, now + self._time_for(lane))
-        handing.on_loop = is_async(on_failure)
-        job = Job(
-            on_failure,
-            (list(operations), error),
-            done=partial(self._on_failure, handing),
-            context=(CURRENT, handing),
-        )
-        if not self._runners.start(job, on_loop=handing.on_loop):
-            self._owed.append((lane, operations, error))
-            return
-        self._handing_over.add(handing)
-        self._next_deadline = min(self._next_deadline, handing.deadline)
-
-    def _on_failure(self, handing: _HandOver, error: BaseException | None) -> None:
-        self._post(self._on_failure_returned, handing, error)
-
-    def _on_failure_returned(
-        self, now: float, handing: _HandOver, error: BaseException | None
-    ) -> None:
-        self._runners.ended(on_loop=handing.on_loop)
-        self._handed_over(now, handing, error)
-
-    def _handed_over(self, now: float, handing: _HandOver, error: BaseException | None) -> None:
-        if error is not None:
-            self._failure_log.on_failure_raised(now, handing.lane.watcher, error)
-        if handing in self._handing_over:
-            self._handing_over.remove(handing)
-            self._ended_failed(handing.lane, handing.operations)
-
-    def _ended_failed(self, lane: Lane, operations: list[Operation]) -> None:
-        lane.away -= len(operations)
-        self._lanes.forget_if_idle(lane)
 
 
 def _said(error: BaseException | None) -> str:

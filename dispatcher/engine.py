@@ -11,11 +11,9 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from dispatcher import events
-from dispatcher.batch import CURRENT, Batch
 from dispatcher.bell import Bell
 from dispatcher.books import Books
 from dispatcher.buffer import Buffer, Chunk
@@ -29,12 +27,12 @@ from dispatcher.observed import Observed
 from dispatcher.operation import Operation, one_cost, one_ticket
 from dispatcher.pause import Pause
 from dispatcher.planner import Allowance, Plan, Slots, Unlimited, plan
-from dispatcher.runners import Job, Runners
+from dispatcher.raising import Raising
+from dispatcher.runners import Runners
 from dispatcher.settings import Settings
 from dispatcher.waiters import Waiter, Waiters
 from dispatcher.watcher import Watcher
-from limiters.limiter import Grant, RateLimiter
-from limiters.window import Spend
+from limiters.limiter import RateLimiter
 
 _log = logging.getLogger(__name__)
 
@@ -67,8 +65,6 @@ class Engine:
         self.limiter = limiter
         self.runners = runners
         self.emit = emit
-        self.clock = clock
-        """For the threads that run callbacks; the engine itself is told the time."""
         self.books = Books(buffer)
         self.lanes = Lanes()
         self.observed = Observed()
@@ -84,6 +80,16 @@ class Engine:
             max_operation_time=settings.max_operation_time,
             clock=clock,
             observed=self.observed,
+        )
+        self.raising = Raising(
+            self.books,
+            buffer,
+            self.lanes,
+            self.endings,
+            runners=runners,
+            observed=self.observed,
+            emit=emit if settings.emit_batch else None,
+            clock=clock,
         )
         self.demand = Demand(
             limiter,
@@ -110,7 +116,6 @@ class Engine:
         """The cost that the next batch waits for, if it waits for budget."""
         self._crowded = False
         """Whether something waits for a slot."""
-        self._last_raise = -math.inf
         self._next_audit = math.inf
 
     def post(self, function: Callable[..., None], *arguments: Any) -> None:
@@ -273,7 +278,7 @@ class Engine:
         for queue in self.lanes.in_order():
             if self.limiter is None or queue is self.lanes.free:
                 planned = plan(queue, Unlimited(), slots, self._due)
-                self._raise_all(now, planned, None)
+                self.raising.carry_out(now, planned, None)
             else:
                 planned = self._plan_within(self.limiter, queue, slots, gathering, now)
             self._crowded = self._crowded or planned.crowded
@@ -287,58 +292,13 @@ class Engine:
         grant = limiter.grant(self.lanes.ready_cost + crumbs, gathering, self)
         try:
             planned = plan(queue, Allowance(grant.amount, limiter.burst), slots, self._due)
-            self._raise_all(now, planned, grant)
+            self.raising.carry_out(now, planned, grant)
         finally:
             grant.close()
         self._wanted = planned.wanted
         if self._wanted is not None and self._wanted > self.buffer.ceiling:
             self._refuse_too_dear(now)
         return planned
-
-    def _raise_all(self, now: float, planned: Plan, grant: Grant | None) -> None:
-        if not planned.batches:
-            return
-        self._last_raise = now
-        left = sum(len(batch.operations) for batch in planned.batches)
-        for batch in planned.batches:
-            self._raise(now, batch, grant)
-        if not self.books.waiting:
-            self.lanes.ready_cost = 0
-        # Once for all: whoever waits for a place would otherwise wake and stand in our way.
-        self.buffer.leave(left)
-
-    def _raise(self, now: float, batch: Batch, grant: Grant | None) -> None:
-        watcher = batch.lane.watcher
-        operations = batch.operations
-        if self.observed.observers:
-            self.observed.raised(batch, now)
-        for operation in operations:
-            operation._where = batch
-        batch.raised_at = now
-        batch.lane.away += len(operations)
-        self.endings.deadline_of(batch, now)
-        self.lanes.ready_cost -= batch.cost
-        self.books.raised(batch)
-        if self.settings.emit_batch:
-            self.emit(events.BATCH, len(operations), "", list(operations))
-        starting = None
-        if grant is not None and batch.cost:
-            batch.spend = grant.spend(batch.cost)
-            starting = partial(self._starting, batch.spend)
-        job = Job(
-            watcher.on_batch,
-            (list(operations),),
-            done=partial(self.endings.callback_ended, batch),
-            starting=starting,
-            context=(CURRENT, batch),
-        )
-        if self.runners.start(job, on_loop=watcher.runs_on_loop):
-            self.books.totals.batches += 1
-        else:
-            self.endings.not_started(now, batch)
-
-    def _starting(self, spend: Spend) -> bool:
-        return spend.started(self.clock())
 
     # The limiter.
 
@@ -362,7 +322,7 @@ class Engine:
         if now < self._next_audit:
             return
         self._next_audit = now + self.settings.audit_interval
-        recent = now - self._last_raise < self.settings.max_operation_time
+        recent = now - self.raising.last < self.settings.max_operation_time
         finding = self.books.audit(busy=bool(self.books.waiting) or recent)
         if finding.message:
             facts = {"happening": "audit-failed"}

@@ -126,6 +126,3 @@ class HandlerError(DispatcherError):
         super().__init__(
             f"the handler {target!r} cannot be used: {reason}" + (f"\n{trace}" if trace else "")
         )
-
-    def __reduce__(self) -> tuple[type[HandlerError], tuple[str, str, str]]:
-        return HandlerError, (self.target, self.reason, self.trace)

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from limiters.arguments import Seconds, optional_seconds, seconds
+from limiters.errors import Sendable
 
 
-class Outcome(Exception):
+class Outcome(Sendable):
     """How a batch ended, said by its callback. Not an error of this project."""
 
 
@@ -76,4 +77,5 @@ class Throttled(Outcome):
 
     def __init__(self, retry_after: Seconds | None = None) -> None:
         self.retry_after = optional_seconds("retry_after", retry_after, zero=True)
-        super().__init__(f"throttled (retry after: {self.retry_after or 'not said'})")
+        said = "not said" if self.retry_after is None else self.retry_after
+        super().__init__(f"throttled (retry after: {said})")

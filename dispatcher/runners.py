@@ -23,6 +23,9 @@ _log = logging.getLogger(__name__)
 IDLE_SECONDS = 10.0
 """How long a thread with nothing to do is kept."""
 
+NO_THREAD_DELAY = 0.1
+"""How long work rests for which the system would start no thread."""
+
 Done = Callable[[BaseException | None], None]
 
 
@@ -218,14 +221,22 @@ class Loop:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, job: Job) -> None:
-        """Runs `job` as a task."""
+        """Runs `job` as a task. RuntimeError or OSError: the loop cannot be started."""
         if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(
-                target=self._run, name=f"{self._name}-loop", args=(self._loop,), daemon=True
-            )
-            self._thread.start()
+            self._loop = self._started()
         self._loop.call_soon_threadsafe(self._begin, job)
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._run, name=f"{self._name}-loop", args=(loop,), daemon=True
+        )
+        try:
+            self._thread.start()
+        except BaseException:
+            loop.close()
+            raise
+        return loop
 
     def close(self, timeout: float = 1.0) -> None:
         """Cancels what still runs and ends the loop."""
@@ -273,16 +284,15 @@ class Runners:
 
     def start(self, job: Job, *, on_loop: bool) -> bool:
         """Runs `job` now. False: the system gives no more threads, for the time being."""
-        if on_loop:
-            self._loop.start(job)
-            return True
         try:
-            self._threads.start(job)
-        except RuntimeError:
+            (self._loop if on_loop else self._threads).start(job)
+        except (RuntimeError, OSError):
             self._complain()
-            self._most_threads = max(1, self.threads_used)
+            if not on_loop:
+                self._most_threads = max(1, self.threads_used)
             return False
-        self.threads_used += 1
+        if not on_loop:
+            self.threads_used += 1
         return True
 
     def _complain(self) -> None:

@@ -48,6 +48,24 @@ def optional_count(name: str, value: object) -> int | None:
     return None if value is None else count(name, value)
 
 
+def text(name: str, value: object) -> str:
+    """`value` as a text that says something."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name} must be a text that is not empty, not {value!r}")
+    return value
+
+
+def key_part(name: str, value: object) -> str:
+    """`value` as a part of keys in Redis, in which braces say what stays together."""
+    part = text(name, value)
+    if set("{}") & set(part):
+        raise ValueError(
+            f"{name} must be without braces, not {part!r}: in a cluster they would spread keys "
+            "that belong together"
+        )
+    return part
+
+
 def function(name: str, value: object) -> None:
     """Refuses a `value` that cannot be called."""
     if not callable(value):

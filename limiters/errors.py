@@ -6,8 +6,26 @@ them and `except LimiterError` those of the limiters alone.
 
 from __future__ import annotations
 
+from typing import Any
 
-class DispatcherError(Exception):
+
+class Sendable(Exception):  # noqa: N818 - it says what errors can do, and is none itself
+    """An exception that other processes can be sent, whatever it is made of.
+
+    Left to itself, pickle makes one anew by calling its class with the message alone.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received, (type(self), self.args), self.__dict__
+
+
+def _received(kind: type[Sendable], args: tuple[Any, ...]) -> Sendable:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
+
+
+class DispatcherError(Sendable):
     """The root of every error this project raises on purpose."""
 
 
@@ -37,9 +55,6 @@ class ServerStartError(LimiterError):
     def __init__(self, message: str, log: str) -> None:
         super().__init__(message)
         self.log = log
-
-    def __reduce__(self) -> tuple[type[ServerStartError], tuple[str, str]]:
-        return type(self), (str(self), self.log)
 
 
 class ImproperOrderError(DispatcherError):

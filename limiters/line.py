@@ -22,7 +22,7 @@ LATEST = 0.05
 """The latest, since capacity may have come that nobody could foresee."""
 
 
-class Budget(Protocol):
+class Grantor(Protocol):
     """What the line asks of its limiter."""
 
     @property
@@ -54,7 +54,7 @@ class Waiter:
 class Line:
     """First come first served: only the first one asks the limiter. Thread-safe."""
 
-    def __init__(self, limiter: Budget, clock: Clock) -> None:
+    def __init__(self, limiter: Grantor, clock: Clock) -> None:
         self._limiter = limiter
         self._clock = clock
         self._lock = threading.Lock()

@@ -65,7 +65,7 @@ class ProvisionedResource(Resource):
                 shared=0.0,
                 reserved=self._max_capacity,
                 max=self._max_capacity,
-                demand=sum(self._demands.values()),
+                demand=self._demand,
                 spent_reserved=self._ledger.total(),
             )
 
@@ -86,14 +86,11 @@ class ProvisionedResource(Resource):
 
     def give_me(self, target: float, claimant: object = None) -> None:
         """Takes note of the demand; a fixed capacity does not follow it."""
+        target = amount("target", target, zero=True)
         with self._lock:
-            before = sum(self._demands.values())
-            self._demands[claimant] = target
-            if not target:
-                del self._demands[claimant]
-            after = sum(self._demands.values())
-        if before != after:
-            self._emitter.emit(events.TARGET, after)
+            changed, demand = self._note_demand(target, claimant), self._demand
+        if changed:
+            self._emitter.emit(events.TARGET, demand)
 
     def grant(
         self, up_to: float, at_least: float = 0.0, claimant: object = None

@@ -57,6 +57,22 @@ class Resource(ABC):
     def ready_at(self, cost: float) -> float:
         """When it is worth asking again for `cost`."""
 
+    @property
+    def _demand(self) -> float:
+        """What all claimants together wait for. For who has the lock."""
+        return sum(self._demands.values())
+
+    def _note_demand(self, target: float, claimant: object) -> bool:
+        """Whether all together wait for more or less since `claimant` waits for `target`. Who
+        waits for nothing stands in nobody's way. For who has the lock."""
+        before = self._demand
+        if target > 0:
+            self._demands[claimant] = target
+        else:
+            self._demands.pop(claimant, None)
+            self._turns.end(claimant)
+        return self._demand != before
+
     @abstractmethod
     def _provision(self) -> None:
         """It was started."""

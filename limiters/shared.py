@@ -169,7 +169,7 @@ class SharedResource(Resource):
                 shared=worth,
                 reserved=self._reserved,
                 max=self._holdings.terms.capacity + self._reserved,
-                demand=sum(self._demands.values()),
+                demand=self._demand,
                 spent_shared=self._spent_before + self._holdings.ledger.total(),
                 spent_reserved=self._reserved_ledger.total(),
                 partitions_held=ranges.count(self._holdings.held) if worth else 0,
@@ -186,16 +186,10 @@ class SharedResource(Resource):
         """Says how much waits to be spent; several who ask are told apart as claimants."""
         target = amount("target", target, zero=True)
         with self._lock:
-            before = sum(self._demands.values())
-            if target > 0:
-                self._demands[claimant] = target
-            else:
-                self._demands.pop(claimant, None)
-                self._turns.end(claimant)
-            after = sum(self._demands.values())
+            changed, demand = self._note_demand(target, claimant), self._demand
             self._want(self._clock.now())
-        if before != after:
-            self._emitter.emit(events.TARGET, after)
+        if changed:
+            self._emitter.emit(events.TARGET, demand)
 
     def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> SharedGrant:
         """Sets aside up to `up_to` of what may be spent now, possibly nothing."""
@@ -245,7 +239,7 @@ class SharedResource(Resource):
     def _want(self, now: float) -> None:
         """Tells the holdings what is wanted of the shared capacity; wakes who has to ask."""
         spare = max(0.0, self._reserved - self._purse.reserved.spent(now))
-        waiting = max(0.0, sum(self._demands.values()) - spare)
+        waiting = max(0.0, self._demand - spare)
         if self._evicted:
             # Also when the lease manager, which is told nothing any more, has forgotten it.
             waiting = 0.0

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from typing import Any
 
-from dispatcher import (
-    Operation,
-)
+from dispatcher import Operation
+from tests.waiting import until
 
 PATIENCE = 30.0
 
@@ -34,8 +31,4 @@ class Seen:
         return [payload for batch in self.batches for payload in batch]
 
 
-def eventually(condition: Any) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        os.sched_yield()
+eventually = until

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from limiters import SharedResource
@@ -10,6 +11,8 @@ from limiters.events import Event
 
 LONG = 20.0
 """Seconds after which a test gives up."""
+
+_LOOK_AGAIN = 0.002
 
 
 class Heard:
@@ -50,11 +53,10 @@ class Heard:
         ]
 
 
-def until(condition: Callable[[], object]) -> None:
-    """Waits for a condition that other threads bring about."""
-    step = threading.Event()
-    for _ in range(int(LONG / 0.002)):
-        if condition():
-            return
-        step.wait(0.002)
-    raise AssertionError("it never came about")
+def until(condition: Callable[[], object], *, within: float = 30.0) -> None:
+    """Waits for a condition that other threads or processes bring about; fails if it does not
+    hold `within` seconds."""
+    deadline = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < deadline, f"{condition} did not hold, not within {within} s"
+        time.sleep(_LOOK_AGAIN)

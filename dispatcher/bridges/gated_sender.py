@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
 from dispatcher.batcher import Batcher
-from dispatcher.bridges.placing import Placed, place
+from dispatcher.bridges.placing import Placed, give_up, place
 from dispatcher.errors import BatcherStoppedError, ImproperOrderError
 from dispatcher.operation import Operation
 from dispatcher.registration import RegistrationError, RegistrationGate, Release
@@ -27,7 +29,8 @@ class GatedSender:
     topmost ancestor of its entity, so that it stays in order to the end: no message goes before
     the registration of its entity, no child before its parent, through every retry.
 
-    * `cost`: takes a Release and says what it costs. By default 1.
+    * `cost`: takes a Release and says what it costs. By default 1. What that raises for goes to
+      the watcher's failure callback.
     * `batchable`: whether operations may share a batch with others.
     * `evict_interval`: how often a thread drops what the gate has held too long.
 
@@ -72,13 +75,14 @@ class GatedSender:
         self._cost = cost or (lambda release: 1)
         self._batchable = batchable
         self._interval = seconds("evict_interval", evict_interval)
-        self._turn = threading.Lock()
-        """Held from the gate to the Batcher: what the gate sets free first is enqueued first."""
+        self._turn = threading.RLock()
+        """Held from the gate to the Batcher: what the gate sets free first is enqueued first. A
+        failure callback that is told meanwhile may offer something itself."""
         self._ending = threading.Event()
         self._damper = Damper()
         self._thread = threading.Thread(target=self._evict, name="dispatcher-gate", daemon=True)
         self.unsent: list[Operation] = []
-        """What was released after the Batcher had stopped, or that it refused."""
+        """What was released and not enqueued: the Batcher had stopped, or an interrupt came."""
 
     def register(self, entity: str, *, parent: str | None = None, data: Any = None) -> None:
         """See RegistrationGate; what that sets free is enqueued."""
@@ -122,26 +126,34 @@ class GatedSender:
     # Inside.
 
     def _send(self, releases: list[Release]) -> None:
-        operations = [one for release in releases for one in self._operations(release)]
-        for number, operation in enumerate(operations):
-            placed = Placed.FULL
-            while placed is Placed.FULL:
+        topmost = functools.cache(self._gate.topmost)  # all of an entity goes by one key
+        left = deque(part for release in releases for part in _parts(release))
+        try:
+            while left:
                 # One by one: if one is refused, it alone goes to the failure callback.
-                placed = place(self._batcher, [operation])
-            if placed is Placed.STOPPED:
-                self.unsent += operations[number:]
-                raise BatcherStoppedError
+                if self._sent(left[0], topmost):
+                    left.popleft()
+        finally:
+            operations = [self._operation(part, topmost) for part in left]
+            self.unsent += [operation for operation in operations if operation is not None]
 
-    def _operations(self, release: Release) -> Iterator[Operation]:
-        entity, registration, messages = release
-        parts = [Release(entity, None, (message,)) for message in messages]
-        if registration is not None:
-            parts.insert(0, Release(entity, registration, ()))
-        key = self._gate.topmost(entity)
-        for part in parts:
-            yield Operation(
-                self._watcher, self._cost(part), part, batchable=self._batchable, key=key
-            )
+    def _sent(self, part: Release, topmost: Callable[[str], str]) -> bool:
+        """Whether there is nothing left to do with it. False: the Batcher has no place now."""
+        operation = self._operation(part, topmost)
+        if operation is None:
+            return True
+        placed = place(self._batcher, [operation])
+        if placed is Placed.STOPPED:
+            raise BatcherStoppedError
+        return placed is not Placed.FULL
+
+    def _operation(self, part: Release, topmost: Callable[[str], str]) -> Operation | None:
+        try:
+            cost, key = self._cost(part), topmost(part.entity)
+            return Operation(self._watcher, cost, part, batchable=self._batchable, key=key)
+        except Exception as error:  # the gate has let go of it: somebody has to be told
+            give_up(Operation(self._watcher, 0, part), error)
+            return None
 
     def _evict(self) -> None:
         while not self._ending.wait(self._interval):
@@ -159,3 +171,12 @@ class GatedSender:
                             "left_out": left_out,
                         },
                     )
+
+
+def _parts(release: Release) -> Iterator[Release]:
+    """What is enqueued by itself: the registration, and each message."""
+    entity, registration, messages = release
+    if registration is not None:
+        yield Release(entity, registration, ())
+    for message in messages:
+        yield Release(entity, None, (message,))

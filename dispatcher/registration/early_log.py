@@ -8,6 +8,7 @@ import os
 import struct
 import zlib
 from collections import OrderedDict
+from contextlib import suppress
 from pathlib import Path
 
 from dispatcher.registration.errors import EntityStoreError
@@ -109,14 +110,15 @@ class EarlyMessageLog:
         log = self._logs.get(entity) or self._new_log(now)
         path = self._path(entity)
         try:
-            with path.open("ab") as file:
+            # What could not be deleted may still be there: nothing is put behind it.
+            with path.open("ab" if log.size else "wb") as file:
                 file.write(frame)
         except OSError:
             # Perhaps with a part of the message at its end.
             if log.size:
                 os.truncate(path, log.size)
             else:
-                path.unlink(missing_ok=True)
+                _delete(path)
             raise
         self._logs[entity] = log
         self._change(entity, log, len(frame), 1)
@@ -135,7 +137,7 @@ class EarlyMessageLog:
             return 0
         self._total -= log.size
         self._largest.put(entity, 0, 0)
-        self._path(entity).unlink(missing_ok=True)
+        _delete(self._path(entity))
         return log.count
 
     def evict(self, now: float) -> list[tuple[str, int]]:
@@ -190,7 +192,7 @@ class EarlyMessageLog:
             beside.replace(path)
         except OSError:
             # ... but then there is no room to be made but by letting go of all of them.
-            beside.unlink(missing_ok=True)
+            _delete(beside)
             self.displaced[-1] = (entity, self.drop(entity))
             return
         self._change(entity, log, len(frames) - log.size, -lost)
@@ -221,6 +223,12 @@ class EarlyMessageLog:
     def _delete_what_is_left(self) -> None:
         for ending in (_ENDING, ".new"):
             for path in self._directory.glob(f"{'[0-9a-f]' * 40}{ending}"):
-                path.unlink(missing_ok=True)
+                _delete(path)
         self._logs.clear()
         self._total = 0
+
+
+def _delete(path: Path) -> None:
+    # It may be gone already, or its disk may fail: what was in it counts no more in any case.
+    with suppress(OSError):
+        path.unlink()

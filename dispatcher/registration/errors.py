@@ -40,9 +40,6 @@ class RegistrationCycleError(RegistrationError, ValueError):
             f"{entity!r} cannot be registered below {parent!r}"
         )
 
-    def __reduce__(self) -> tuple[type[RegistrationCycleError], tuple[str, str]]:
-        return type(self), (self.entity, self.parent)
-
 
 class EntityStoreError(RegistrationError):
     """Whoever keeps the entities could not. What was asked for was not acknowledged: once the

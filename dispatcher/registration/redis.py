@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dispatcher.registration.errors import EntityStoreError
-from limiters.arguments import Seconds, seconds
+from limiters.arguments import Seconds, key_part, seconds, text
 from limiters.leases.connection import Connection
 from limiters.leases.faults import in_words
 from limiters.leases.script import Script, from_files
-from limiters.leases.scripts import FORMAT
 
 if TYPE_CHECKING:
     from redis import Redis, RedisCluster
+
+FORMAT = "v1"
+"""The version of what is stored, in every key: another format never reads this one's."""
 
 KEYS = (
     *("entities", "children", "pending", "since", "registrations", "waiting", "order"),
@@ -71,17 +73,9 @@ class RedisEntityStore:
         timeout: Seconds = 1.0,
         refresh: Seconds = 1.0,
     ) -> None:
-        for parameter, value in (("name", name), ("prefix", prefix)):
-            if not isinstance(value, str) or not value:
-                raise ValueError(f"{parameter} must be a text that is not empty, not {value!r}")
-        if set("{}") & set(prefix):
-            raise ValueError(
-                f"prefix must be without braces, not {prefix!r}: "
-                "they would spread the keys of one gate over a cluster"
-            )
-        self._name = name
+        self._name = text("name", name)
         self.refresh = seconds("refresh", refresh)
-        tag = f"{prefix}:{FORMAT}:{{{quote(name, safe='')}}}:gate"
+        tag = f"{key_part('prefix', prefix)}:{FORMAT}:{{{quote(name, safe='')}}}:gate"
         self.keys = tuple(f"{tag}:{key}" for key in KEYS)
         self._connection = Connection(url_or_client, seconds("timeout", timeout))
 

@@ -12,17 +12,17 @@ from datetime import datetime
 from typing import Any
 
 from dispatcher.registration.release import Registration
+from limiters.arguments import text
 
 
 def entity_checked(name: str, value: object) -> str:
     """`value` if it can be the name of an entity: a text that can be written in UTF-8."""
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{name} must be a text that is not empty, not {value!r}")
+    entity = text(name, value)
     try:
-        value.encode()
+        entity.encode()
     except UnicodeEncodeError:
         raise ValueError(f"{name} must be a text that UTF-8 can write, not {value!r}") from None
-    return value
+    return entity
 
 
 def record_of(parent: str | None, data: object) -> str:

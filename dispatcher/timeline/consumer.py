@@ -32,6 +32,9 @@ logger = logging.getLogger(__name__)
 LOOK_AGAIN = 1.0
 """Seconds after which a sleeper looks by itself, however well it was told."""
 
+MOST_UNHEARD = 1_000
+"""How many wake-ups are kept for one who is busy; it looks by itself if there were more."""
+
 _HEADS = struct.Struct("<ddd")
 _END = struct.Struct("<d")
 
@@ -185,8 +188,8 @@ class Consumer:
         wakeups = Wakeups(
             self._topic.server.connection,
             self._topic.layout.channel,
-            lambda bucket, due: self._bell.put((bucket, due)),
-            lambda: self._bell.put(None),
+            lambda bucket, due: self._ring((bucket, due)),
+            lambda: self._ring(None),
         )
         wakeups.start()
         try:
@@ -198,7 +201,8 @@ class Consumer:
 
     def look_again(self) -> None:
         """Lets `subscribe` ask for its limit now. From any thread."""
-        self._bell.put(_LIMIT_CHANGED)
+        if self._bell.empty():  # else it will, in a moment
+            self._bell.put(_LIMIT_CHANGED)
 
     def close(self) -> None:
         """Ends `subscribe`, wherever that runs, and leaves the others its buckets. Leases that it
@@ -276,6 +280,14 @@ class Consumer:
                 },
             )
 
+    def _ring(self, heard: tuple[int, float] | None) -> None:
+        """Keeps what was heard of, for one who sleeps or is busy. None: it has to look."""
+        waiting = self._bell.qsize()
+        if waiting < MOST_UNHEARD:
+            self._bell.put(heard)
+        elif waiting == MOST_UNHEARD:
+            self._bell.put(None)
+
     def _sleep(self, seconds: float) -> bool:
         """Until then, or something is heard of; whether it has to look by itself."""
         look_again = False
@@ -284,9 +296,9 @@ class Consumer:
             while True:
                 if heard is None:
                     look_again = True
-                else:
+                elif self._made_agenda is not None:  # nor is it made here: that asks the server
                     with self._lock:
-                        self._agenda.hear(*heard)
+                        self._made_agenda.hear(*heard)
                 heard = self._bell.get_nowait()
         except queue.Empty:
             return look_again

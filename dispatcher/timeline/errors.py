@@ -25,6 +25,3 @@ class BucketCountError(TimelineError):
             f"buckets is {asked}, but the topic {topic!r} was created with {stored}, which never "
             f"changes; say buckets={stored}, or leave it out"
         )
-
-    def __reduce__(self) -> tuple[type[BucketCountError], tuple[str, int, int]]:
-        return type(self), (self.topic, self.asked, self.stored)

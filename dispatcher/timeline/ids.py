@@ -7,6 +7,8 @@ import re
 from base64 import urlsafe_b64encode
 from hashlib import blake2b
 
+from limiters.arguments import text
+
 MARK = "~"
 """What generated ids begin with, and natural ones must not."""
 
@@ -34,8 +36,7 @@ def bucket_of(identity: str, buckets: int) -> int:
     >>> bucket_of("user-7@example.org", 64)
     16
     """
-    if not isinstance(identity, str) or not identity:
-        raise ValueError(f"id must be a text that is not empty, not {identity!r}")
+    text("id", identity)
     if identity.startswith(MARK):
         bucket = _generated_bucket(identity)
         if bucket is None:

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from dispatcher.timeline.outcomes import Outcome, Status
-from dispatcher.timeline.times import Moment
+from dispatcher.timeline.times import Moment, check_one_of
 from limiters.arguments import Seconds
 
 
 @dataclass(slots=True)
 class Message:
     """Something that is due `at` a time (a datetime with a time zone, or epoch milliseconds), or
-    after a `delay`, which the server reckons; with neither, at once.
+    after a `delay`, which the server reckons; with neither, at once. Both are refused.
 
     The body is bytes, a str, or what JSON can say, up to 256 KiB. Without an `id` it is given
     one by `create`, which leaves it here: so the same object can be sent again safely when an
-    answer was lost. Nothing is checked before `create`, which answers for each. Not thread-safe.
+    answer was lost. All else is checked by `create`, which answers for each. Not thread-safe.
 
     >>> Message({"user": 7}, delay=3 * 86_400, id="welcome-7").id
     'welcome-7'
@@ -28,6 +28,9 @@ class Message:
     at: Moment | None = field(default=None, kw_only=True)
     delay: Seconds | None = field(default=None, kw_only=True)
     id: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_one_of(self.at, self.delay)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from limiters.arguments import Seconds, count
 
 Outcomes = list[Outcome]
 Snapshots = list[Snapshot]
-Placed = list[tuple[int, Snapshot]]
+_Placed = list[tuple[int, Snapshot]]
 
 LIVING = (Status.NEW, Status.LOST, Status.WAITING, Status.PROCESSING)
 """All but the dead."""
@@ -113,7 +113,7 @@ class Operator:
         seen: Iterable[Snapshot],
         act: Callable[[Producer, Snapshots], Sequence[Outcome]],
     ) -> Outcomes:
-        by_group: dict[str, Placed] = {}
+        by_group: dict[str, _Placed] = {}
         for place, snapshot in enumerate(seen):
             by_group.setdefault(snapshot.group, []).append((place, snapshot))
         outcomes: dict[int, Outcome] = {}

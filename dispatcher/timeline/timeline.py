@@ -22,7 +22,15 @@ from dispatcher.timeline.scanning import scan
 from dispatcher.timeline.server import EXISTS, JOIN, SWEEP, Server
 from dispatcher.timeline.times import Moment, epoch_ms, milliseconds
 from dispatcher.timeline.topic import Topic
-from limiters.arguments import Seconds, count, function, optional_count, seconds
+from limiters.arguments import (
+    Seconds,
+    count,
+    function,
+    key_part,
+    optional_count,
+    seconds,
+    text,
+)
 from limiters.leases.connection import Connection
 
 if TYPE_CHECKING:
@@ -95,7 +103,7 @@ class Timeline:
         max_attempts: int | None = None,
         timeout: Seconds = 1.0,
     ) -> None:
-        self._name = _name("topic", topic)
+        self._name = key_part("topic", topic)
         optional_count("buckets", buckets)
         if buckets is not None and buckets > ids.MOST_BUCKETS:
             raise ValueError(f"buckets must be at most {ids.MOST_BUCKETS}, not {buckets!r}")
@@ -105,7 +113,7 @@ class Timeline:
         asked = (buckets, remember_ms, optional_count("max_attempts", max_attempts))
         self._patience = seconds("timeout", timeout)
         connection = Connection(url_or_client, self._patience)
-        self._server = Server(connection, _name("prefix", prefix))
+        self._server = Server(connection, key_part("prefix", prefix))
         self._topic = Topic(self._server, Layout(prefix, topic), topic, asked)
 
     @property
@@ -259,20 +267,10 @@ def _total(found: dict[str, int], state: Status | str | None) -> int:
     return found[Status(state).value]
 
 
-def _name(parameter: str, value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{parameter} must be a text that is not empty, not {value!r}")
-    if set("{}") & set(value):
-        raise ValueError(
-            f"{parameter} must be without braces, not {value!r}: "
-            "they would put the keys of a bucket onto different nodes of a cluster"
-        )
-    return value
-
-
 def _short_name(parameter: str, value: object) -> str:
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise ValueError(f"{parameter} must be a text that is not empty, not {value!r}")
-    if len(ids.as_bytes(value)) > ids.LONGEST:
+    name = text(parameter, value)
+    if "\0" in name:
+        raise ValueError(f"{parameter} must be without a zero byte, not {value!r}")
+    if len(ids.as_bytes(name)) > ids.LONGEST:
         raise ValueError(f"{parameter} must be at most {ids.LONGEST} bytes, not {value!r}")
-    return value
+    return name

@@ -26,11 +26,16 @@ def when(at: object, delay: object) -> tuple[bool, int]:
     >>> when(None, 0.2501)
     (True, 251)
     """
+    check_one_of(at, delay)
     if at is None:
         return True, 0 if delay is None else milliseconds("delay", delay, zero=True)
-    if delay is not None:
-        raise ValueError(f"delay must be left out if there is an at, not {delay!r}")
     return False, epoch_ms("at", at)
+
+
+def check_one_of(at: object, delay: object) -> None:
+    """Refuses both at once: nobody could say which of them counts."""
+    if at is not None and delay is not None:
+        raise ValueError(f"delay must be left out if there is an at, not {delay!r}")
 
 
 def epoch_ms(name: str, value: object) -> int:

@@ -39,7 +39,7 @@ class Answer(NamedTuple):
     attempts: int
 
 
-class Settings(NamedTuple):
+class StoredSettings(NamedTuple):
     """What is stored of a topic."""
 
     buckets: int
@@ -57,19 +57,19 @@ class Topic:
         self.layout = layout
         self.name = name
         self._asked = asked
-        self._settings: Settings | None = None
+        self._settings: StoredSettings | None = None
         self._damper = Damper()
         self.watch_lateness: tuple[Callable[[list[float]], object], ...] = ()
         """Who is told how late messages were, in seconds, whenever some are leased."""
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> StoredSettings:
         """What is stored; stored, if it is not yet."""
         if self._settings is None:
             buckets = self._asked[0]
             told = [buckets or BUCKETS, *("" if it is None else it for it in self._asked[1:])]
             answer = self.server.run(SETTINGS, [self.layout.settings], told)
-            settings = Settings(*map(int, answer[1:]))
+            settings = StoredSettings(*map(int, answer[1:]))
             if buckets is not None and buckets != settings.buckets:
                 raise BucketCountError(self.name, buckets, settings.buckets)
             self._settings = settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dispatcher.errors import TooExpensiveError
+from dispatcher.errors import DispatcherError, TooExpensiveError
 from dispatcher.operation import Operation
 from dispatcher.retry import RetryPolicy
 from dispatcher.timeline import Timeline
@@ -73,7 +73,7 @@ class Intake:
         return judge([one.lease], error, None, self._policy)
 
 
-class UnendingError(Exception):
+class UnendingError(DispatcherError):
     """The message was leased as often as it may, and no attempt has said how it ended."""
 
     def __init__(self, attempts: int) -> None:

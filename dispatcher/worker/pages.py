@@ -45,9 +45,6 @@ class PortInUseError(DispatcherError):
             "0 for a free one, or leave it out"
         )
 
-    def __reduce__(self) -> tuple[type[PortInUseError], tuple[str, int, str]]:
-        return type(self), (self.host, self.port, self.reason)
-
 
 def verdict(trouble: str) -> Page:
     """The page of a probe: 200 ok, or 503 and why not.

@@ -106,9 +106,6 @@ class NoTopicError(DispatcherError):
             "first producer makes it, and so does --create-topic"
         )
 
-    def __reduce__(self) -> tuple[type[NoTopicError], tuple[str, str]]:
-        return type(self), (self.topic, self.where)
-
 
 class _Life:
     """What the main thread does while the worker works, or waits to."""

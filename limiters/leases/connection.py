@@ -29,15 +29,16 @@ class Connection:
     def __init__(self, url_or_client: str | Redis | RedisCluster, timeout: float) -> None:
         redis = _redis()
         self._timeout = timeout
-        self._client: Any = None
-        self._process = -1
+        self._given: Any = None
+        self._made: dict[int, Any] = {}
+        """The client of its own, by the process that made it."""
         self._url: SplitResult | None = None
         if isinstance(url_or_client, str):
             self._url = checked(url_or_client)
             self.where = without_secrets(self._url)
             self._check_options(self._url)
         elif isinstance(url_or_client, (redis.Redis, redis.RedisCluster)):
-            self._client = url_or_client
+            self._given = url_or_client
             self.where = _address_of(url_or_client)
         else:
             kind = type(url_or_client)
@@ -47,11 +48,19 @@ class Connection:
             )
 
     def client(self) -> Any:
-        """The client. Made without a lock, that a fork could leave locked; a second one made
-        at the same time is as good."""
-        if self._url is not None and self._process != os.getpid():
-            self._client, self._process = self._made(self._url), os.getpid()
-        return self._client
+        """The client. Made without a lock, that a fork could leave locked."""
+        if self._url is None:
+            return self._given
+        process = os.getpid()
+        client = self._made.get(process)
+        if client is None:
+            new = self._make(self._url)
+            client = self._made.setdefault(process, new)
+            if client is not new:  # another thread was faster
+                new.close()
+            for other in [one for one in tuple(self._made) if one != process]:
+                self._made.pop(other, None)
+        return client
 
     def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """What `script` says. Raises what the client raises."""
@@ -64,12 +73,12 @@ class Connection:
 
     def close(self) -> None:
         """Closes a client of its own."""
-        if self._url is not None and self._process == os.getpid():
-            self._process = -1
-            self._client.close()
+        client = self._made.pop(os.getpid(), None)
+        if client is not None:
+            client.close()
             # That leaves the pool alone, which is ours as well. Who is in the middle of a
             # request in another thread ends it.
-            pool = getattr(self._client, "connection_pool", None)
+            pool = getattr(client, "connection_pool", None)
             if pool is not None:
                 pool.disconnect(inuse_connections=False)
 
@@ -86,7 +95,7 @@ class Connection:
                 f"{self.where} has some that are not: {option_names(url.query)}"
             ) from None
 
-    def _made(self, url: SplitResult) -> Any:
+    def _make(self, url: SplitResult) -> Any:
         redis = _redis()
         kind = url.scheme.partition("+")[2]
         if kind == "sentinel":
@@ -159,7 +168,7 @@ def _redis() -> Any:
         import redis
     except ImportError as error:
         raise RedisNotInstalledError(
-            "RedisLeaseManager needs the package redis: pip install 'batch-dispatcher[redis]'"
+            "what is kept in Redis needs the package redis: pip install 'batch-dispatcher[redis]'"
         ) from error
     return redis
 

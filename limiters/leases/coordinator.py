@@ -35,7 +35,7 @@ from limiters.leases.manager import LimitView
 from limiters.leases.member import Member, Ramp
 from limiters.leases.messages import Reply, Request, Terms, partitions_of
 from limiters.leases.pool import Pool, counts_ms
-from limiters.leases.totals import Totals
+from limiters.leases.totals import LimitTotals
 
 ASKS_PER_MS = 10
 """Shares are reckoned anew when they are older than a millisecond for so many who ask."""
@@ -62,7 +62,7 @@ class Coordinator:
         self.server = ""
         self.now_ms = 0
         self.quarantine_ms = 0
-        self.totals = Totals()
+        self.totals = LimitTotals()
         self._start_over()
 
     def _start_over(self) -> None:

@@ -105,7 +105,7 @@ def in_words(error: Exception, where: str, key: str, commands: str) -> str:
         said=said,
         key=key,
         version=str(error).rpartition(" ")[2],
-        prefix=key.partition(":v1:{")[0],
+        prefix=key.partition(":{")[0].rpartition(":")[0],  # before the version
         commands=commands,
     )
     return f"Redis at {where} {words}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from limiters.arguments import Seconds, optional_seconds
+from limiters.arguments import Seconds, key_part, optional_seconds, text
 from limiters.leases.connection import Connection
 from limiters.leases.faults import explained
 from limiters.leases.manager import LimitView
@@ -59,14 +59,9 @@ class RedisLeaseManager:
         prefix: str = "dispatcher",
         timeout: Seconds | None = None,
     ) -> None:
-        self._name = _text("name", name)
+        self._name = text("name", name)
         self._lease_time = lease_seconds(lease_time)
-        if set("{}") & set(_text("prefix", prefix)):
-            raise ValueError(
-                f"prefix must be without braces, not {prefix!r}: "
-                "they would spread the keys of one limit over a cluster"
-            )
-        self._keys = keys_of(prefix, name)
+        self._keys = keys_of(key_part("prefix", prefix), name)
         default = min(LONGEST_TIMEOUT, self._lease_time / 4)
         given = optional_seconds("timeout", timeout)
         self._connection = Connection(url_or_client, default if given is None else given)
@@ -123,9 +118,3 @@ class RedisLeaseManager:
             return self._connection.run(script, keys, arguments)
         except Exception as error:  # not all that a client raises is a RedisError
             raise explained(error, self._connection.where, self._keys[0]) from error
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{name} must be a text that is not empty, not {value!r}")
-    return value

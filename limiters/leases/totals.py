@@ -28,10 +28,10 @@ HOUR_MS = 3_600_000
 """For so long, and at most twice as long, numbers of those who were given up are remembered."""
 
 
-class Totals:
+class LimitTotals:
     """See the module. One per limit. Not thread-safe.
 
-    >>> totals = Totals()
+    >>> totals = LimitTotals()
     >>> totals.add((3.0, 1.0))
     >>> totals.add((2.0,))
     >>> totals.counts

@@ -49,7 +49,6 @@ class SimulatedInstance:
         self._sent_at = 0.0
         self._waking = math.inf
         self._spending = math.inf
-        self._gathers: float | None = None
 
     def local(self, now: float) -> float:
         """What its own clock says."""

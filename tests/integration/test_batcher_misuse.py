@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from dispatcher import (
     TooExpensiveError,
     Watcher,
 )
-from tests.seen import PATIENCE, Seen
+from tests.seen import PATIENCE, Seen, eventually
 
 # B6: what goes wrong in user code.
 
@@ -295,3 +296,86 @@ def test_a_limiter_that_breaks_stops_the_batcher_rather_than_hang_it(
     assert "broken limiter" in caplog.text
     with pytest.raises(BatcherStoppedError):
         batcher.enqueue(Operation(watcher, 1, None))
+
+
+def test_b2_a_limiter_that_breaks_amid_a_plan_loses_no_operation() -> None:
+    class Grant:
+        def __init__(self, grant: Any) -> None:
+            self.amount, self.close, self._grant = grant.amount, grant.close, grant
+
+        def spend(self, cost: float) -> Any:
+            if cost == 3:
+                raise RuntimeError("broken limiter")
+            return self._grant.spend(cost)
+
+    class Broken(ProvisionedResource):
+        def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> Any:
+            return Grant(super().grant(up_to, at_least, claimant))
+
+    seen = Seen()
+    watcher = Watcher(seen)
+    batcher = Batcher(rate_limiter=Broken(1_000))
+    batcher.enqueue_many([Operation(watcher, cost, cost, key=cost) for cost in range(1, 4)])
+    batcher.enqueue(Operation(watcher, 4, 4, key=3))
+    batcher.enqueue_many([Operation(watcher, 5, n, batchable=True) for n in range(5, 8)])
+    batcher.start()
+    assert watcher.wait(PATIENCE)
+    assert [o.payload for o in batcher.returned] == [3, 4, 5, 6, 7]
+    assert (batcher.needs_capacity, batcher.inflight) == (3, 2), "what was raised, and that alone"
+    eventually(lambda: sorted(seen.payloads) == [1, 2])
+
+
+@pytest.mark.parametrize("breaks", ["remove", "end", "stop"])
+def test_a_limiter_that_breaks_at_the_end_does_not_hang_stop(
+    breaks: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(ProvisionedResource):
+        def _break(self, what: str) -> None:
+            if what == breaks:
+                raise RuntimeError("broken limiter")
+
+        def add_listener(self, fn: Any, *names: str) -> Any:
+            return SimpleNamespace(remove=lambda: self._break("remove"))
+
+        def publish(self, source: Any) -> Any:
+            return SimpleNamespace(end=lambda: self._break("end"))
+
+        def stop(self) -> None:
+            self._break("stop")
+            super().stop()
+
+    limiter = Broken(10)
+    batcher = Batcher(rate_limiter=limiter)
+    batcher.start()
+    assert batcher.stop() == []
+    assert batcher.state == State.STOPPED
+    assert "broken limiter" in caplog.text
+    assert limiter.started == (breaks == "stop")
+
+
+def test_b4_a_loop_that_cannot_be_started_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    start = threading.Thread.start
+    refused: list[threading.Thread] = []
+
+    def scarce(thread: threading.Thread) -> None:
+        if thread.name.endswith("-loop") and len(refused) < 2:
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    seen: list[Operation] = []
+
+    async def on_batch(batch: list[Operation]) -> None:
+        seen.extend(batch)
+
+    watcher = Watcher(on_batch)
+    operation = Operation(watcher, 1, None)
+    with Batcher(rate_limiter=ProvisionedResource(10)) as batcher:
+        batcher.enqueue(operation)
+        assert watcher.wait(PATIENCE)
+    assert seen == [operation]
+    assert len(refused) == 2
+    assert "the system starts no thread" in caplog.text

@@ -24,6 +24,7 @@ from dispatcher.registration import (
     EntityStoreError,
     MemoryEntityStore,
     RegistrationGate,
+    Release,
 )
 from limiters.testing import ManualClock
 from tests.seen import Seen, eventually
@@ -175,6 +176,69 @@ def test_one_that_costs_too_much_fails_alone() -> None:
         assert watcher.wait(20)
     assert [one.payload.messages for one in failed] == [(2,)]
     assert [one.messages for one in seen.payloads] == [(), (0,), (1,), (3,)]
+
+
+def test_one_whose_cost_cannot_be_told_fails_alone(
+    batcher: Batcher, caplog: pytest.LogCaptureFixture
+) -> None:
+    failed: list[Any] = []
+    seen = Seen()
+    watcher = Watcher(seen, on_failure=lambda operations, error: failed.append((operations, error)))
+    gate = RegistrationGate(MemoryEntityStore())
+    for message in (0, "what", 2):
+        gate.offer("a", message)
+
+    def cost(release: Release) -> float:
+        return float(sum(1 + message for message in release.messages))
+
+    with GatedSender(gate, batcher, watcher, cost=cost) as sender:
+        sender.register("a")
+        assert watcher.wait(20)
+    [([operation], error)] = failed
+    assert operation.payload.messages == ("what",)
+    assert isinstance(error, TypeError)
+    assert [one.messages for one in seen.payloads] == [(), (0,), (2,)]
+
+
+def test_a_failure_callback_may_offer_what_is_cheaper() -> None:
+    def halves(operations: list[Operation], error: BaseException) -> None:
+        [size] = operations[0].payload.messages
+        for _ in range(2):
+            sender.offer("a", size // 2)
+
+    seen = Seen()
+    watcher = Watcher(seen, on_failure=halves)
+    gate = RegistrationGate(MemoryEntityStore())
+    for size in (8, 160, 9):
+        gate.offer("a", size)
+    with (
+        Batcher(rate_limiter=ProvisionedResource(100), flush_interval=0.01) as limited,
+        GatedSender(gate, limited, watcher, cost=lambda one: sum(one.messages)) as sender,
+    ):
+        registering = threading.Thread(target=sender.register, args=("a",), daemon=True)
+        registering.start()
+        registering.join(20)
+        assert not registering.is_alive()
+        assert watcher.wait(20)
+    assert [one.messages for one in seen.payloads] == [(), (8,), (80,), (80,), (9,)]
+
+
+def test_what_an_interrupt_leaves_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    watcher = Watcher(Seen())
+    gate = RegistrationGate(MemoryEntityStore())
+    for number in range(4):
+        gate.offer("a", number)
+    batcher = Batcher(max_buffer_size=3)
+    sender = GatedSender(gate, batcher, watcher)
+
+    def interrupted(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dispatcher.bridges.placing.time.sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sender.register("a")
+    assert batcher.operations_in_buffer == 3
+    assert [one.payload.messages for one in sender.unsent] == [(2,), (3,)]
 
 
 def test_what_the_gate_refuses_is_raised(batcher: Batcher) -> None:

@@ -14,18 +14,20 @@ from limiters import RedisLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis
 from tests.servers import wait_until
 from tests.servers.proxy import Proxy
+from tests.waiting import LONG
 
 
 def test_c7_redis_away_is_a_line_and_redis_back_another(
     shared_redis: EmbeddedRedis, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Proxy(shared_redis) as network:
-        manager = RedisLeaseManager(network.url, name="orders", lease_time=2)
+        # Nobody waits that long: a connection that is refused or cut is heard of at once.
+        manager = RedisLeaseManager(network.url, name="orders", lease_time=2, timeout=LONG)
         limiter = SharedResource(
             shared_capacity=1_000, factor=10, lease_manager=manager, max_interval=0.1, period=0.1
         )
-        consumer = Timeline(network.url, "jobs", timeout=5).consumer("worker")
-        collector = ClusterCollector(network.url, timeout=5)
+        consumer = Timeline(network.url, "jobs", timeout=LONG).consumer("worker")
+        collector = ClusterCollector(network.url, timeout=LONG)
         working = threading.Thread(target=lambda: consumer.subscribe(print, for_=1.0))
         with limiter, closing(collector):
             limiter.give_me(500)

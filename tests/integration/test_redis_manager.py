@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from redis.asyncio import Redis as AsyncRedis
 from limiters import LeaseManagerError, RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
 from limiters.leases import ranges
+from limiters.leases.connection import Connection
 from limiters.leases.messages import Reply, Request, Terms
 from limiters.leases.scripts import keys_of
 from tests.servers import wait_until
@@ -214,7 +216,7 @@ def test_c2_lost_reply_and_the_same_request_again(
 
 def test_it_gives_up_within_its_timeout(proxy: Proxy) -> None:
     manager = RedisLeaseManager(proxy.url, name="limit", timeout=0.1)
-    manager.look()
+    wait_until(lambda: answers(manager))
     proxy.drop_requests()
     with pytest.raises(LeaseManagerError, match="does not answer in time"):
         manager.look()
@@ -223,7 +225,7 @@ def test_it_gives_up_within_its_timeout(proxy: Proxy) -> None:
         manager.look()
     assert (proxy.requests - before).total() <= 3  # what a new connection says, and it
     proxy.heal()
-    assert answers(manager)
+    wait_until(lambda: answers(manager))
     manager.close()
 
 
@@ -351,3 +353,21 @@ def test_one_that_is_closed_holds_no_connection_open(shared_redis: EmbeddedRedis
         manager.close()
         wait_until(lambda: len(client.client_list()) == before)
         manager.close()
+
+
+def test_threads_that_come_at_once_use_one_client(
+    shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2, timeout=20)
+    make = Connection._make
+
+    def made(connection: Connection, url: Any) -> Any:
+        both.wait()
+        return make(connection, url)
+
+    monkeypatch.setattr(Connection, "_make", made)
+    connection = Connection(shared_redis.url, timeout=1.0)
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(lambda _: connection.client(), range(2))
+    assert one is other is connection.client()
+    connection.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from dispatcher import Batcher, Operation, Watcher
 from limiters import MemoryLeaseManager, SharedResource
 from limiters.leases.messages import Reply, Request
@@ -32,8 +34,8 @@ def test_c4_each_operation_has_waited_for_itself_alone() -> None:
         batcher.enqueue_many([Operation(watcher, 20, None) for _ in range(80)])
         batcher.drain(timeout=30)
     waited = [request.waited_ms for request in manager.requests if request.gathering]
-    assert waited
-    assert max(waited) < 1_000
+    begun_anew = [later for earlier, later in pairwise(waited) if later < earlier]
+    assert len(begun_anew) > len(waited) / 4
 
 
 def test_c2_what_is_given_back_at_the_end_is_told_once_and_nothing_is_missed() -> None:

@@ -75,10 +75,10 @@ def test_c7_whatever_a_lease_manager_raises_the_limiter_goes_on(
         manager.mood = lambda: None
         heard.wait_for("connected", times=2)
         assert limiter.acquire(20, 5)
-    assert [record.message.partition(":")[0] for record in caplog.records] == [
-        "no shared capacity but what is still held",
-        "the lease manager answers again",
-    ]
+        assert [record.message.partition(":")[0] for record in caplog.records] == [
+            "no shared capacity but what is still held",
+            "the lease manager answers again",
+        ]
     assert heard.names.count("disconnected") == 1
     assert heard.names.count("error") == 1
 

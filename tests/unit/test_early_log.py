@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,26 @@ def test_a_log_that_is_gone_is_reported(made: Made, tmp_path: Path) -> None:
     files(tmp_path)[0].unlink()
     assert gate.register("a")[0].messages == ()
     assert gate.counts["corrupt"].telemetry == 1
+
+
+def test_a_log_that_cannot_be_deleted_holds_up_no_registration(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = made()
+    gate.offer("a", 1)
+    gate.offer("a", "twin", metadata=True)
+    unlink = Path.unlink
+
+    def refused(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    assert gate.register("a")[0].messages == ("twin", 1)
+    gate.deregister("a")
+    gate.offer("a", 2)
+    monkeypatch.setattr(Path, "unlink", unlink)
+    assert gate.register("a")[0].messages == (2,), "and nothing of the old one"
+    assert gate.counts["corrupt"] == (0, 0, 0)
 
 
 def test_on_a_full_disk_telemetry_is_held_in_memory_in_order(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.timeline import bodies, ids, times
+from dispatcher.timeline import Message, bodies, ids, times
 from dispatcher.timeline.agenda import GRACE_MS, PATIENCE_MS, Agenda
 from dispatcher.timeline.layout import PARTS, Layout
 from dispatcher.timeline.members import share
@@ -100,6 +100,11 @@ def test_t2_times_are_rounded_up() -> None:
 def test_a_time_in_another_unit_is_noticed(at: Any, delay: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         times.when(at, delay)
+
+
+def test_a_message_is_due_at_a_time_or_after_a_delay_and_not_both() -> None:
+    with pytest.raises(ValueError, match="delay must be left out if there is an at, not 0"):
+        Message("hello", at=1_794_999_600_000, delay=0)
 
 
 def test_t11_all_keys_of_a_bucket_share_a_hash_tag() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from limiters.holdings import Holdings
 from limiters.leases.coordinator import Coordinator
 from limiters.leases.messages import Request, Terms
-from limiters.leases.totals import COUNTERS, Totals
+from limiters.leases.totals import COUNTERS, LimitTotals
 from limiters.tally import Tally
 
 TERMS = Terms(capacity=1_000.0, factor=100.0, period_ms=1_000, lease_ms=2_000)
@@ -129,7 +129,7 @@ def test_totals_outlive_another_server_and_a_new_factor_but_not_the_loss_of_ever
 
 
 def test_those_who_were_given_up_are_not_remembered_for_ever() -> None:
-    totals = Totals()
+    totals = LimitTotals()
     for number in range(1_000):
         totals.give_up(f"w{number}", 1, now_ms=number * 60_000)
     assert 60 <= len(totals.heard) <= 120

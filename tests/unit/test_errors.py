@@ -1,0 +1,106 @@
+"""Every exception of the project comes out of a pickle as it went in: pools and Spark send them."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import pickle
+import pkgutil
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import dispatcher
+import limiters
+from dispatcher.builders import MeasurementError
+from dispatcher.cli.signals import SignalledError
+from dispatcher.errors import (
+    AlreadyEnqueuedError,
+    BatchAbandonedError,
+    BatcherStoppedError,
+    BufferFullError,
+    ForkedError,
+    HandlerError,
+    NoOperationError,
+    NoWatcherError,
+    TooExpensiveError,
+    TooManyAttemptsError,
+)
+from dispatcher.outcomes import PartialFailure, Reject, Retry, Throttled
+from dispatcher.registration import AutoRegistrationConflictError, RegistrationCycleError
+from dispatcher.timeline import BucketCountError
+from dispatcher.worker.errors import WorkerFailedError
+from dispatcher.worker.intake import UnendingError
+from dispatcher.worker.pages import PortInUseError
+from dispatcher.worker.process import NoTopicError
+from limiters.errors import ServerStartError
+from limiters.errors import TooExpensiveError as TooExpensiveForALimiterError
+
+# Those that are made of something else than a message.
+MADE: dict[type[BaseException], Callable[[], BaseException]] = {
+    AlreadyEnqueuedError: AlreadyEnqueuedError,
+    AutoRegistrationConflictError: lambda: AutoRegistrationConflictError("meter"),
+    BatchAbandonedError: lambda: BatchAbandonedError(2.5),
+    BatcherStoppedError: lambda: BatcherStoppedError(3),
+    BucketCountError: lambda: BucketCountError("mails", 8, 64),
+    BufferFullError: lambda: BufferFullError(100, 7),
+    ForkedError: ForkedError,
+    HandlerError: lambda: HandlerError("shop:send", "there is none", "a trace"),
+    MeasurementError: lambda: MeasurementError({"id": 7}, "it has no time"),
+    NoOperationError: lambda: NoOperationError("a text"),
+    NoTopicError: lambda: NoTopicError("mails", "redis://db"),
+    NoWatcherError: lambda: NoWatcherError(None),
+    PartialFailure: lambda: PartialFailure([("first",)], KeyError("first")),
+    PortInUseError: lambda: PortInUseError("localhost", 80, "it is taken"),
+    RegistrationCycleError: lambda: RegistrationCycleError("meter", "house"),
+    Reject: lambda: Reject({"why": 7}),
+    Retry: lambda: Retry(after=1.5),
+    ServerStartError: lambda: ServerStartError("it ended", "its log"),
+    SignalledError: lambda: SignalledError(signal.SIGTERM),
+    Throttled: lambda: Throttled(retry_after=2),
+    TooExpensiveError: lambda: TooExpensiveError(7, 5),
+    TooExpensiveForALimiterError: lambda: TooExpensiveForALimiterError(7, 5),
+    TooManyAttemptsError: lambda: TooManyAttemptsError(4, 3),
+    UnendingError: lambda: UnendingError(5),
+    WorkerFailedError: lambda: WorkerFailedError(KeyError("what")),
+}
+
+
+def modules() -> Iterator[str]:
+    for package in (dispatcher, limiters):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if module.name != "dispatcher.spark.data_source":  # which older Sparks cannot import
+                yield module.name
+
+
+def exceptions() -> set[type[BaseException]]:
+    return {
+        one
+        for module in map(importlib.import_module, modules())
+        for one in vars(module).values()
+        if isinstance(one, type) and issubclass(one, BaseException)
+        if one.__module__.partition(".")[0] in ("dispatcher", "limiters")
+    }
+
+
+def same(one: BaseException, other: BaseException) -> bool:
+    return (
+        type(one) is type(other)
+        and str(one) == str(other)
+        and list(map(repr, one.args)) == list(map(repr, other.args))
+        and {name: repr(value) for name, value in vars(one).items()}
+        == {name: repr(value) for name, value in vars(other).items()}
+    )
+
+
+@pytest.mark.parametrize("kind", sorted(exceptions(), key=str), ids=lambda kind: kind.__qualname__)
+def test_an_exception_survives_pickling_and_copying(kind: type[BaseException]) -> None:
+    made = MADE[kind]() if kind in MADE else kind("what to do")
+    made.add_note("by the way")
+    assert same(pickle.loads(pickle.dumps(made)), made)
+    assert same(copy.copy(made), made)
+
+
+def test_all_of_these_are_still_there() -> None:
+    assert set(MADE) <= exceptions()
