@@ -144,6 +144,11 @@ def limiter(options: argparse.Namespace) -> SharedResource | None:
         return None
     shared: dict[str, Any] = {}
     if options.limit is not None:
+        if not options.shared_capacity:
+            raise ValueError(
+                "--limit needs --shared-capacity, what all who share it may spend in a period, and "
+                "--factor (a limit that is there already keeps its own)"
+            )
         shared = {
             "url": options.redis,
             "name": options.limit,

@@ -159,7 +159,7 @@ def _redis() -> Any:
         import redis
     except ImportError as error:
         raise RedisNotInstalledError(
-            "RedisLeaseManager needs the package redis: pip install 'batch-dispatcher[redis]'"
+            "the package redis is needed: pip install 'batch-dispatcher[redis]'"
         ) from error
     return redis
 

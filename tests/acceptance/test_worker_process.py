@@ -357,7 +357,7 @@ def test_a_handler_that_does_not_import_says_why(
         (["--batch", "3"], 2, "unrecognized arguments: --batch 3"),
         (["--concurrency", "0"], 2, "it must be at least 1"),
         (["--shared-capacity", "5"], 1, "--shared-capacity needs --limit"),
-        (["--limit", "x"], 1, "shared_capacity"),
+        (["--limit", "x"], 1, "--limit needs --shared-capacity"),
         (["--redis", "http://x"], 1, "--redis must"),
         (["--processes", "2", "--metrics-port", "0"], 1, "name the first of"),
     ],
