@@ -139,8 +139,7 @@ def terms_of(view: LimitView) -> list[tuple[str, str]]:
     last = view.capacity - (number - 1) * terms.factor
     worth = f"{number:,}, each worth {exact(terms.factor)}"
     if number == 1:
-        worth = f"1, worth {exact(last)}: whoever is busy takes turns; a smaller factor makes more"
-        last = terms.factor
+        worth, last = f"1, worth {exact(last)}", terms.factor
     if number and terms.factor - last > 1e-6 * terms.factor:
         worth += f", the last one {last:,.6g}"
     return [
