@@ -24,17 +24,25 @@ help:
 
 install: $(VENV)/.installed
 
-# --group needs a newer pip than some Pythons bring along.
-$(VENV)/.installed: pyproject.toml
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo "Python 3.11 or newer is needed; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV), once ..."
+	@$(PYTHON) -m venv $(VENV)
+
+# --group needs a newer pip than some Pythons bring along.
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	@echo "installing all there is into $(VENV), once; Spark is large ..."
 	@$(PIP) install 'pip>=25.1'
 	@$(PIP) install --editable '.[cli,redis,embedded,metrics,spark]' --group check --group test --group connect --group examples --group bench --group docs --group dashboards
+	@touch $@ $(VENV)/.demo
+
+# Somebody is curious, and does not want to wait for Spark and the tests' tools.
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	@echo "installing into $(VENV), once ..."
+	@$(PIP) install --editable '.[cli,redis,embedded,metrics]'
 	@touch $@
 
-demo: install
+demo: $(VENV)/.demo
 	@$(BIN)/dispatcher demo --report demo.html
 
 # Spark is a program for the Java machine, and brings none along.

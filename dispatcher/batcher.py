@@ -39,7 +39,7 @@ from limiters.events import Emitter
 from limiters.limiter import RateLimiter
 
 _log = logging.getLogger(__name__)
-_started: weakref.WeakSet[Batcher] = weakref.WeakSet()
+_made: weakref.WeakSet[Batcher] = weakref.WeakSet()
 
 
 class Batcher(Entrance):
@@ -132,7 +132,7 @@ class Batcher(Entrance):
         self._ended = threading.Event()
         self.returned: list[Operation] = []
         """What stop() gave back."""
-        _started.add(self)
+        _made.add(self)
 
     # Life.
 
@@ -235,6 +235,8 @@ class Batcher(Entrance):
     def wait_for(self, watcher: Watcher, timeout: float | None) -> bool:
         """What `Watcher.wait` does for one Batcher."""
         self._check_callable("Watcher.wait()")
+        if self._state is State.NEW:
+            self._check_running("Watcher.wait()")
         return self._await(self._engine.await_idle, timeout, watcher)
 
     def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
@@ -369,18 +371,19 @@ class Batcher(Entrance):
 
 
 def _after_fork_in_child() -> None:
-    for batcher in list(_started):
+    for batcher in list(_made):
         batcher._leave_behind()
 
 
 def _warn_of_what_was_left() -> None:
-    for batcher in list(_started):
-        running = batcher.state in (State.RUNNING, State.PAUSED) and not batcher._forked
-        if running and (left := batcher.operations_in_buffer):
+    for batcher in list(_made):
+        alive = batcher.state in (State.NEW, State.RUNNING, State.PAUSED) and not batcher._forked
+        if alive and (left := batcher.operations_in_buffer):
+            new = batcher.state is State.NEW
             _log.warning(
-                "the process ends and %d operations were not sent: call stop() on the Batcher, "
+                "the process ends and %d operations were not sent: call %s on the Batcher, "
                 "or use it in a with block",
-                left,
+                *(left, "start() and stop()" if new else "stop()"),
                 extra={"happening": "not-sent", "operations": left},
             )
 

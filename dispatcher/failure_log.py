@@ -29,6 +29,8 @@ class FailureLog:
         expected: bool,
     ) -> None:
         """A callback raised; `expected`: to say what is to happen."""
+        if getattr(error, "is_logged", False):
+            return
         left_out = self._damper.left_out(("batch-failed", type(error)), now)
         if left_out is not None:
             level = logging.ERROR if failed else logging.WARNING

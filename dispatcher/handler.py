@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import os
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -71,6 +73,13 @@ def _imported(target: str) -> Callable[..., Any]:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
+        if _is_missing(module_name, error):
+            raise HandlerError(
+                target,
+                f"module {module_name!r} cannot be imported: {error}. Python looks in "
+                f"{sys.path[0] or os.getcwd()} first: start it in the directory above "
+                f"{module_name.split('.')[0]!r}, or name that in PYTHONPATH",
+            ) from None
         trace = "".join(traceback.format_exception(_below_the_import_system(error)))
         raise HandlerError(
             target, f"module {module_name!r} cannot be imported: {error}", trace
@@ -85,6 +94,13 @@ def _imported(target: str) -> Callable[..., Any]:
         raise HandlerError(target, f"{path!r} is {found!r}, which cannot be called")
     function: Callable[..., Any] = found
     return function
+
+
+def _is_missing(module_name: str, error: Exception) -> bool:
+    """Whether there is no such module, rather than one that it imports itself."""
+    if not isinstance(error, ModuleNotFoundError) or error.name is None:
+        return False
+    return f"{module_name}.".startswith(f"{error.name}.")
 
 
 def _below_the_import_system(error: BaseException) -> BaseException:

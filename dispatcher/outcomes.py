@@ -61,6 +61,8 @@ class PartialFailure(Outcome):
         for one in self.failed:
             if isinstance(one, (str, bytes, int, float)):
                 raise ValueError(f"failed must hold operations of the batch, not {one!r}")
+        if cause is not None and not isinstance(cause, BaseException):
+            raise ValueError(f"cause must be an exception, such as Reject('why'), not {cause!r}")
         self.cause = cause
         super().__init__(f"{len(self.failed)} operations failed: {cause or 'no cause given'}")
 

@@ -85,7 +85,7 @@ class Watcher:
         """Waits until none of its operations is left; False if that takes too long.
 
         Failed operations have been handed over by then. What others go on enqueueing for
-        this watcher is waited for as well.
+        this watcher is waited for as well. ImproperOrderError if nobody has started the Batcher.
         """
         limit = left = optional_seconds("timeout", timeout, zero=True)
         began = time.monotonic()

@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import time
 import weakref
@@ -19,7 +20,12 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
-from limiters.errors import ImproperOrderError, ServerNotFoundError, ServerStartError
+from limiters.errors import (
+    ImproperOrderError,
+    LimiterError,
+    ServerNotFoundError,
+    ServerStartError,
+)
 from limiters.tethered import Tethered
 
 HOST = "127.0.0.1"
@@ -55,7 +61,8 @@ class EmbeddedRedis:
 
     It keeps its files in a temporary directory and ends with its owner: at `stop()`, at the
     end of the `with` block, or when the owning process is gone, also by SIGKILL. What it holds
-    is never worth keeping, so every end is a SIGKILL.
+    is never worth keeping, so every end is a SIGKILL. `python -m limiters.embedded` is one to
+    try things on, at port 6379 unless another is named, until Ctrl-C.
 
     `config` are further lines of its configuration file. With `appendonly` it survives
     `kill()` and `restart(empty=False)` with all that it has acknowledged. A forked child may
@@ -260,3 +267,30 @@ def _encoded(request: Sequence[str]) -> bytes:
     words = [word.encode() for word in request]
     parts = [b"$%d\r\n%b\r\n" % (len(word), word) for word in words]
     return b"*%d\r\n" % len(words) + b"".join(parts)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`python -m limiters.embedded [PORT]`: a server to try things on, until Ctrl-C."""
+    port = arguments[0] if arguments else "6379"
+    if len(arguments) > 1 or not port.isdecimal():
+        sys.stderr.write("usage: python -m limiters.embedded [PORT]; 0 for a free one\n")
+        return 2
+    try:
+        with EmbeddedRedis(port=int(port)) as server:
+            sys.stdout.write(f"{server.url} until Ctrl-C; then all that it holds is gone\n")
+            sys.stdout.flush()
+            while server.running:
+                time.sleep(0.2)
+    except KeyboardInterrupt:
+        return 130
+    except LimiterError as error:
+        sys.stderr.write(f"{error}\n")
+        if isinstance(error, ServerStartError):
+            sys.stderr.write("If its port is in use: python -m limiters.embedded PORT\n")
+        return 1
+    sys.stderr.write("the server has ended\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

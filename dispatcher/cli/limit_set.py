@@ -9,7 +9,7 @@ from typing import Any
 
 from dispatcher.cli.options import add_limit, add_option, lease_manager, no_limit, printable
 from dispatcher.cli.tables import Page, Row, show
-from dispatcher.cli.wording import duration, terms_of
+from dispatcher.cli.wording import duration, partitions, terms_of
 from limiters.arguments import amount, seconds
 from limiters.leases import LimitView
 from limiters.leases.messages import Terms, check_partitions, lease_seconds, period_seconds
@@ -129,6 +129,8 @@ def _what_follows(before: LimitView | None, now: LimitView, ramped: bool) -> lis
             "Another factor means other partitions, so the limit starts over: nothing is granted "
             f"before a lease and a period have passed: {wait}."
         )
+    if partitions(now) == 1:
+        lines.append("With one partition, busy instances take turns; a smaller factor makes more.")
     if ramped and not now.rising:
         lines.append("The ramp changes nothing: only what is raised, at the same factor, rises.")
     return lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -41,6 +42,13 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
+        """Ends with exit code 2. Whoever names no command at all is shown what there is."""
+        if self.below() and message.startswith("the following arguments are required"):
+            self.print_help(sys.stderr)
+            self.exit(2, f"\n{self.prog}: error: {message}\n")
+        if message.endswith("expected one argument"):
+            called = message.removeprefix("argument ").split(":")[0].split("/")[-1]
+            message += f"; what begins with a dash is written with =, {called}=-..."
         super().error(without_passwords(message))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:

@@ -138,6 +138,8 @@ def terms_of(view: LimitView) -> list[tuple[str, str]]:
     terms, number = view.terms, partitions(view)
     last = view.capacity - (number - 1) * terms.factor
     worth = f"{number:,}, each worth {exact(terms.factor)}"
+    if number == 1:
+        worth, last = f"1, worth {exact(last)}", terms.factor
     if number and terms.factor - last > 1e-6 * terms.factor:
         worth += f", the last one {last:,.6g}"
     return [

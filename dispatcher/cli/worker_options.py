@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,20 @@ if TYPE_CHECKING:
     from dispatcher.timeline import Timeline
     from dispatcher.worker import Worker
     from limiters import SharedResource
+
+OPTION_OF = {
+    "url": "--redis",
+    "name": "--limit",
+    "prefix": "--prefix",
+    "shared_capacity": "--shared-capacity",
+    "reserved_capacity": "--reserved",
+    "factor": "--factor",
+    "period": "--period",
+    "max_interval": "--max-interval",
+    "lease_time": "--limit-lease-time",
+    "weight": "--weight",
+}
+"""Of each parameter of the limiter."""
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -136,22 +151,40 @@ def limiter(options: argparse.Namespace) -> SharedResource | None:
         return None
     shared: dict[str, Any] = {}
     if options.limit is not None:
+        if not options.shared_capacity:
+            raise ValueError(
+                "--limit needs --shared-capacity, what all who share it may spend in a period, and "
+                "--factor (a limit that is there already keeps its own)"
+            )
         shared = {
             "url": options.redis,
             "name": options.limit,
             "prefix": options.prefix,
             "shared_capacity": options.shared_capacity,
         }
-    config = LimiterConfig(
-        **shared,
-        reserved_capacity=options.reserved,
-        factor=options.factor,
-        period=options.period,
-        max_interval=options.max_interval,
-        lease_time=options.limit_lease_time,
-        weight=options.weight,
-    )
-    return config.build()
+    try:
+        return LimiterConfig(
+            **shared,
+            reserved_capacity=options.reserved,
+            factor=options.factor,
+            period=options.period,
+            max_interval=options.max_interval,
+            lease_time=options.limit_lease_time,
+            weight=options.weight,
+        ).build()
+    except ValueError as error:
+        raise ValueError(_by_its_option(str(error))) from None
+
+
+def _by_its_option(said: str) -> str:
+    """What the limiter says of a parameter, said of the option that gave it.
+
+    >>> _by_its_option("max_interval=2 is too long for the lease manager's lease_time=5")
+    '--max-interval=2 is too long for --limit-lease-time=5'
+    """
+    said = said.replace("the lease manager's lease_time", "--limit-lease-time")
+    first = re.split(r"\W", said, maxsplit=1)[0]
+    return OPTION_OF.get(first, first) + said[len(first) :]
 
 
 def find_handlers_here() -> None:

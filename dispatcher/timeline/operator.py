@@ -63,7 +63,7 @@ class Operator:
 
     def get(self, names: Sequence[str]) -> list[Outcome]:
         """The messages with these ids. Snapshot, NotFound or Invalid for each."""
-        return peeking.read(self._topic, list(names))
+        return peeking.read(self._topic, [names] if isinstance(names, str) else list(names))
 
     def list(
         self,

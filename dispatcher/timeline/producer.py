@@ -41,6 +41,9 @@ TOGETHER = 100
 Reference = str | tuple[str, int] | Created | Moved | Snapshot
 """A message: its id; with the version that it must still have, if it is not the id alone."""
 
+Single = str | Created | Moved | Snapshot
+"""One that may stand alone where many are expected. Two ids look like one with its version."""
+
 Outcomes = list[Outcome]
 Page = tuple[list[Snapshot], str]
 
@@ -49,7 +52,7 @@ class Producer:
     """Puts messages onto a timeline on behalf of a `group`, whose members all may move, read and
     delete them as long as no consumer has a lease on them. Nobody else may.
 
-    Every method takes many messages and answers for each, in order, by one of the `outcomes`;
+    Every method takes many messages, or one, and answers for each, in order, by an `outcome`;
     each is done in full or not at all, and a bad one does not disturb the others. If Redis
     answers for none of them, TimelineUnavailableError is raised. All calls are safe to be sent
     again. Thread-safe.
@@ -76,14 +79,14 @@ class Producer:
         return f"Producer({self.group!r}, of {self._topic.name!r})"
 
     def create(
-        self, messages: Iterable[Message], *, durability: Durability | None = None
+        self, messages: Iterable[Message] | Message, *, durability: Durability | None = None
     ) -> Outcomes:
         """Created, Duplicate or Invalid for each. Messages without an id are given one here.
 
         `durability` says what to wait for; by default the most that the server offers. What was
         confirmed in time is in the answer; what was not is on the timeline all the same.
         """
-        messages = list(messages)
+        messages = _messages(messages)
         items = Items(len(messages))
         for place, (message, bucket) in enumerate(self._placed(messages)):
             if isinstance(bucket, Invalid):
@@ -116,7 +119,7 @@ class Producer:
 
     def move(
         self,
-        messages: Iterable[Reference],
+        messages: Iterable[Reference] | Single,
         *,
         at: Moment | None = None,
         delay: Seconds | None = None,
@@ -126,12 +129,12 @@ class Producer:
         relative, due = when(at, delay)
         return self._change(b"move", messages, relative, due)
 
-    def delete(self, messages: Iterable[Reference]) -> Outcomes:
+    def delete(self, messages: Iterable[Reference] | Single) -> Outcomes:
         """Deletes them, dead ones too. Deleted, AlreadyGone (if that is remembered), NotFound,
         NotOwner, Leased or VersionConflict for each."""
         return self._change(b"delete", messages)
 
-    def get(self, messages: Iterable[Reference]) -> Outcomes:
+    def get(self, messages: Iterable[Reference] | Single) -> Outcomes:
         """Reads them. Snapshot, NotFound, NotOwner, Leased or VersionConflict for each."""
         return self._change(b"get", messages)
 
@@ -177,9 +180,14 @@ class Producer:
             items.outcomes[place] = outcome
 
     def _change(
-        self, action: bytes, messages: Iterable[Reference], relative: bool = True, due: int = 0
+        self,
+        action: bytes,
+        messages: Iterable[Reference] | Single,
+        relative: bool = True,
+        due: int = 0,
     ) -> Outcomes:
-        references = [_reference(message) for message in messages]
+        given = [messages] if isinstance(messages, Single) else messages
+        references = [_reference(message) for message in given]
         names = [name if isinstance(name, str) else repr(name) for name, _ in references]
         items = Items(len(references))
         for place, (name, version) in enumerate(references):
@@ -253,6 +261,14 @@ def _changed(name: str, action: bytes, said: Answer, stored: bytes, why: str) ->
     if code == 9:
         return TimeInPast(name, int(time))
     return {3: NotFound, 4: NotOwner, 10: AlreadyGone}[code](name)
+
+
+def _messages(messages: Iterable[Message] | Message) -> list[Message]:
+    given = [messages] if isinstance(messages, Message) else list(messages)
+    for message in given:
+        if not isinstance(message, Message):
+            raise ValueError(f"messages must be Messages, not {message!r}; Message(body, delay=60)")
+    return given
 
 
 def _reference(message: object) -> tuple[str, int]:

@@ -23,6 +23,12 @@ _SMOOTHING = 0.2
 """How much one call counts in how long a batch takes."""
 
 
+class _Settled(Reject):
+    """The Batcher is to count them as failed. What becomes of them is settled, and logged."""
+
+    is_logged = True
+
+
 class Calls:
     """Of one worker. Its callbacks run on the Batcher's threads or loop."""
 
@@ -130,8 +136,7 @@ class Calls:
         done = set(map(id, fates.done))
         failed = [one for one in operations if id(one.payload.lease) not in done]
         if failed:
-            # The Batcher is to count them as failed. What becomes of them is settled.
-            raise PartialFailure(failed, Reject("see the worker"))
+            raise PartialFailure(failed, _Settled("the worker has said why"))
 
     def _ended(
         self, run: Run, error: BaseException | None, returned: object

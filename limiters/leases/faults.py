@@ -20,7 +20,7 @@ KNOWN = (
     (("UNSUPPORTED",), "is version {version}; 6.2 or newer is needed"),
     (
         ("NOAUTH", "Authentication required", "unauthenticated", "HELLO must be called"),
-        "asks for a password; put it into the URL: redis://:password@host",
+        "asks for a password; put it into the URL before the host, as :password@host",
     ),
     (
         ("NOPERM", "NoPermission", "no permissions", "can't run this command", "can't access"),

@@ -308,13 +308,16 @@ def test_two_batchers_share_one_limiter() -> None:
     assert sorted(seen.payloads) == sorted([*range(40), *range(40)])
 
 
-def test_a_process_that_ends_without_stop_says_what_it_left() -> None:
+@pytest.mark.parametrize(
+    ("start", "to_call"), [("b.start()", "stop()"), ("pass", "start() and stop()")]
+)
+def test_a_process_that_ends_without_stop_says_what_it_left(start: str, to_call: str) -> None:
     code = (
-        "from dispatcher import *; b = Batcher(flush_interval=3600); b.start();"
+        f"from dispatcher import *; b = Batcher(flush_interval=3600); {start};"
         "b.enqueue(Operation(Watcher(print), 1, None, batchable=True))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "1 operations were not sent: call stop()" in done.stderr
+    assert f"1 operations were not sent: call {to_call} on the Batcher" in done.stderr
 
 
 def test_an_interrupted_stop_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -221,6 +221,10 @@ def test_calls_out_of_order_say_what_to_do() -> None:
     for call in (batcher.stop, batcher.pause, batcher.resume, batcher.flush, batcher.drain):
         with pytest.raises(ImproperOrderError, match=r"start\(\)"):
             call()
+    watcher = Watcher(Seen())
+    batcher.enqueue(Operation(watcher, 1, None))
+    with pytest.raises(ImproperOrderError, match=r"wait\(\) needs .* call start\(\) first"):
+        watcher.wait()  # it would be for ever
     batcher.start()
     with pytest.raises(ImproperOrderError, match="is running"):
         batcher.start()

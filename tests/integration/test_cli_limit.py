@@ -87,6 +87,12 @@ def test_set_creates_and_says_from_when_it_grants(run: Run, url: str) -> None:
     assert "nothing before a lease and a period have passed: 65 s" in said.out
 
 
+def test_set_says_that_one_partition_is_for_one_at_a_time(run: Run, url: str) -> None:
+    said = run("limit", "set", "orders", "--shared-capacity=100", "--factor=500")
+    assert "1, worth 100\n" in said.out
+    assert "With one partition, busy instances take turns; a smaller factor" in said.out
+
+
 def test_set_is_followed_by_those_who_run(run: Run, url: str) -> None:
     with resource(url) as limiter:
         limiter.give_me(10_000)

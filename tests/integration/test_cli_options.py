@@ -139,6 +139,11 @@ def test_a_password_shows_nowhere(
         assert "zq" not in said.out + said.err
 
 
+def test_where_a_password_belongs_is_said_whole(run: Run, guarded: EmbeddedRedis) -> None:
+    said = run("limit", "show", "orders", "--redis", f"redis://127.0.0.1:{guarded.port}")
+    assert "put it into the URL before the host, as :password@host" in said.err
+
+
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[EmbeddedRedis]:
     with EmbeddedRedis(password=SECRET) as server:

@@ -116,6 +116,8 @@ def test_histogram_counts_by_time(run: Run, mails: Timeline) -> None:
         (["stats"], 2, "the following arguments are required: TOPIC"),
         (["stats", "ma{i}ls"], 1, "topic must be without braces"),
         ([], 2, "the following arguments are required: ACTION"),
+        ([], 2, "what it has, had, and how late it is"),
+        (["peek", "mails", "--from", "-2h"], 2, "is written with =, --from=-..."),
     ],
 )
 def test_what_is_wrong_is_said(

@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 from redis import Redis
 from redis.exceptions import AuthenticationError
+from redis.exceptions import ConnectionError as RedisConnectionError
 
-from limiters.embedded import HOST, EmbeddedRedis, find_server
+from limiters.embedded import HOST, EmbeddedRedis, find_server, free_port, main
 from limiters.errors import ImproperOrderError, ServerNotFoundError, ServerStartError
 from tests.servers import wait_until
 
@@ -56,6 +57,24 @@ def test_a_port_may_be_asked_for(own_redis: EmbeddedRedis) -> None:
     own_redis.stop()
     with EmbeddedRedis(port=port) as server:
         assert server.port == port
+
+
+def test_as_a_program_it_is_there_until_ctrl_c(connect: Callable[[str], Redis]) -> None:
+    port = str(free_port())
+    command = [sys.executable, "-m", "limiters.embedded", port]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        url = program.stdout.readline().split()[0]
+        assert url == f"redis://127.0.0.1:{port}/0"
+        assert connect(url).ping()
+        second = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (second.returncode, second.stdout) == (1, "")
+        assert "If its port is in use: python -m limiters.embedded PORT" in second.stderr
+        program.send_signal(signal.SIGINT)
+        assert program.wait(10) == 130
+    with pytest.raises(RedisConnectionError):
+        connect(url).ping()
+    assert main(["six"]) == 2
 
 
 def test_another_server_on_its_port_is_not_taken_for_it(own_redis: EmbeddedRedis) -> None:

@@ -196,6 +196,24 @@ def test_t8_bad_ones_do_not_disturb_the_others(shared_redis: EmbeddedRedis, hand
     assert producer.delete([7, good.id, "~"])[1] == Deleted(str(good.id))  # type: ignore[list-item]
 
 
+def test_t8_one_may_stand_alone(shared_redis: EmbeddedRedis) -> None:
+    timeline = Timeline(shared_redis.url, "topic")
+    producer = timeline.producer("us")
+    [created] = producer.create(Message("x", delay=60, id="abc"))
+    [found] = producer.get("abc")
+    assert isinstance(found, Snapshot)
+    assert timeline.operator().get("abc") == [found]
+    [moved] = producer.move(found, delay=90)
+    assert isinstance(moved, Moved)
+    assert [created.ok, producer.delete(moved)] == [True, [Deleted("abc")]]
+
+
+def test_what_is_no_message_is_refused(shared_redis: EmbeddedRedis) -> None:
+    timeline = Timeline(shared_redis.url, "topic")
+    with pytest.raises(ValueError, match="messages must be Messages, not 'x'"):
+        timeline.producer("us").create(["x"])  # type: ignore[list-item]
+
+
 def test_t8_more_than_one_script_works_on_and_in_order(shared_redis: EmbeddedRedis) -> None:
     timeline = Timeline(shared_redis.url, "topic")
     producer, consumer = timeline.producer("us"), timeline.consumer("c")

@@ -189,6 +189,16 @@ def test_a_histogram_shows_what_is_outside_as_numbers() -> None:
     assert all(len(it) <= 60 for it in shown_.splitlines())
 
 
+def test_a_long_gap_in_a_histogram_is_one_line() -> None:
+    numbers = [1, 0, 0, 0, 2, *([0] * 400), 3, *([0] * 30)]
+    steps = [(NOW + 60_000 * place, number) for place, number in enumerate(numbers)]
+    shown_ = plain(histogram.page("mails", steps, before=0, after=0, width=60))
+    rows = shown_.splitlines()[3:-2]
+    assert [row.split()[2] for row in rows] == ["1", "0", "0", "0", "2", "0", "3", "0"]
+    assert rows[5].endswith("none in the next 399")
+    assert rows[7].endswith("none in the next 29")
+
+
 def test_stats_says_what_needs_somebody() -> None:
     numbers = dict.fromkeys(("new", "lost", "waiting", "processing", "dead"), 1)
     made = Stats(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,24 @@ def test_what_can_never_be_one_is_a_value_error(target: Any) -> None:
 def test_a_module_that_is_missing_is_named() -> None:
     with pytest.raises(HandlerError, match=r"'nowhere\.to' cannot be imported: No module named"):
         load("nowhere.to:send")
+
+
+def test_where_a_missing_module_is_looked_for_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.path", ["/srv/shop", *sys.path])
+    with pytest.raises(HandlerError, match="looks in /srv/shop first") as caught:
+        load("nowhere.to:send")
+    assert caught.value.trace == ""
+
+
+def test_a_module_that_a_handler_imports_and_is_missing_is_shown_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop_that_needs.py").write_text("import json\nimport nowhere_to\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(HandlerError, match="No module named 'nowhere_to'") as caught:
+        load("shop_that_needs:send")
+    assert 'shop_that_needs.py", line 2' in caught.value.trace
+    assert "looks in" not in caught.value.reason
 
 
 def test_a_name_that_is_missing_is_named_with_the_file() -> None:

@@ -126,6 +126,8 @@ def test_what_callbacks_say_is_checked_too() -> None:
         Throttled("soon")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="failed"):
         PartialFailure([1])
+    with pytest.raises(ValueError, match=r"cause must be an exception, such as Reject\('why'\)"):
+        PartialFailure([], "negative")  # type: ignore[arg-type]
 
 
 def test_enqueue_many_wants_many() -> None:

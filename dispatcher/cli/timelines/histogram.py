@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from dispatcher.cli.bars import bar
@@ -22,6 +23,9 @@ NOW = When(0, relative=True)
 
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
 MOST_ROWS = 30
+
+LONGEST_GAP = 3
+"""How many empty steps in a row are shown one by one."""
 
 ALWAYS = (-LATEST + 1, LATEST - 1)
 
@@ -96,14 +100,16 @@ def page(
     *,
     fine: bool = True,
 ) -> Page:
-    """A bar for each step; what is before and after them only as a number."""
+    """A bar for each step, one line for a long gap; what is before and after only as a number."""
     most = max((number for _, number in steps), default=0)
     numbers = [before, after, *(number for _, number in steps)]
     wide = max(len("number"), *(len(f"{number:,}") for number in numbers))
     room = max(10, width - len(shown(EARLIEST)) - wide - 4)
     rows = [Row(("before", f"{before:,}", ""))] if before else []
-    rows += [
-        Row((shown(at), f"{number:,}", bar(number, most, room, fine=fine))) for at, number in steps
-    ]
+    for empty, run in groupby(steps, key=lambda step: not step[1]):
+        bars = [Row((shown(at), f"{n:,}", bar(n, most, room, fine=fine))) for at, n in run]
+        if empty and len(bars) > LONGEST_GAP:
+            bars = [Row((bars[0].cells[0], "0", f"none in the next {len(bars) - 1:,}"))]
+        rows += bars
     rows += [Row(("after", f"{after:,}", ""))] if after else []
     return Page(("from", ">number", ""), rows, (title, ""), ("", f"{sum(numbers):,} altogether"))

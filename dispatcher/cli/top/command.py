@@ -61,7 +61,10 @@ def add_command(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> None:
     pause = seconds("interval", options.interval)
     if not options.names and not options.topic:
-        raise ValueError("name a limit (dispatcher top NAME) or a topic (--topic TOPIC), or both")
+        raise ValueError(
+            "name a limit (dispatcher top NAME) or a topic (--topic TOPIC), or both; dispatcher "
+            "exporter --once names all that there are"
+        )
     names, topics = list(dict.fromkeys(options.names)), list(dict.fromkeys(options.topic))
     with Observer(options.redis, options.prefix, names, topics) as observer:
         if options.once:

@@ -89,7 +89,12 @@ def test_a_handler_that_does_not_import_says_why(
         (["--batch", "3"], 2, "unrecognized arguments: --batch 3"),
         (["--concurrency", "0"], 2, "it must be at least 1"),
         (["--shared-capacity", "5"], 1, "--shared-capacity needs --limit"),
-        (["--limit", "x"], 1, "shared_capacity"),
+        (["--limit", "x"], 1, "--limit needs --shared-capacity"),
+        (
+            ["--limit", "x", "--shared-capacity", "5", "--limit-lease-time", "1"],
+            1,
+            "--max-interval=0.5 is too long for --limit-lease-time=1",
+        ),
         (["--redis", "http://x"], 1, "--redis must"),
         (["--processes", "2", "--metrics-port", "0"], 1, "name the first of"),
     ],

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from tenacity.wait import wait_fixed
 
 from dispatcher import PartialFailure, Reject, Retry, Throttled
@@ -30,8 +31,9 @@ def test_what_succeeds_is_deleted(timeline: Timeline, run: Made) -> None:
 
 
 def test_what_raises_comes_again_and_is_dead_after_the_last_attempt(
-    timeline: Timeline, run: Made
+    timeline: Timeline, run: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO")
     create(timeline, Message("x", id="x"))
 
     def fail(messages: Sequence[Lease]) -> None:
@@ -44,6 +46,9 @@ def test_what_raises_comes_again_and_is_dead_after_the_last_attempt(
     assert dead(timeline) == {"x": "attempt 3, the last one: ValueError: attempt 3"}
     assert worker.totals.retried == 2
     assert worker.batcher.totals.failed == 3, "metrics see failures"
+    said = [record.name for record in caplog.records if "failed: 1" in record.message]
+    assert set(said) == {"dispatcher.worker.call_log"}
+    assert "of Watcher(" not in caplog.text, "the worker's own Batcher does not say it again"
 
 
 def test_a_failure_waits_out_its_back_off(timeline: Timeline, run: Made) -> None:
