@@ -102,6 +102,7 @@ class Example:
         self.greedy = self._watched(url, "hoarded", "greedy")
         self.starving = self._watched(url, "hoarded")
         self.cut_off = self._watched(self.far.url, "far")
+        assert self.mails.buckets == self.letters.buckets  # they are there before their workers
         self._worker("mails", f"--metrics-port={self.worker_port}", "--limit=store")
         introduce(self.client, "clicks")
         making = threading.Thread(target=self._make)
