@@ -136,7 +136,8 @@ def test_ctrl_c_in_the_middle_says_how_far_it_was(mails: Timeline) -> None:
     created = mails.stats().created - 150
     told = re.fullmatch(r"interrupted: ([\d,]+) created, and perhaps a few more\n", err)
     assert told is not None, err
-    assert int(told[1].replace(",", "")) in (created, created - 500)
+    # The step that was interrupted, of 500 at most, may be there in part.
+    assert 0 <= created - int(told[1].replace(",", "")) <= 500
 
 
 @pytest.mark.parametrize(
