@@ -6,9 +6,7 @@ import logging
 
 from dispatcher.retry import Wait, call_state
 from limiters.arguments import seconds
-from limiters.damper import Damper, and_before
-
-_log = logging.getLogger(__name__)
+from limiters.damped_log import DampedLog
 
 FALLBACK = 0.5
 """How long it is where a strategy cannot say."""
@@ -23,7 +21,7 @@ class Pause:
     def __init__(self, pause_time: object) -> None:
         self._wait: Wait | None = pause_time if callable(pause_time) else None
         self._fixed = 0.0 if self._wait else seconds("pause_time", pause_time)
-        self._damper = Damper()
+        self._damped = DampedLog(logging.getLogger(__name__))
         self._in_a_row = 0
         self._began = 0.0
         self._ended = 0.0
@@ -68,12 +66,12 @@ class Pause:
         elapsed = now - self._began if self._in_a_row > 1 else 0.0
         try:
             return max(0.0, float(self._wait(call_state(self._in_a_row, elapsed))))
-        except Exception:
-            left_out = self._damper.left_out("pause-time-raised")
-            if left_out is not None:
-                _log.exception(
-                    "the strategy given as pause_time raised; pausing for %g s%s",
-                    *(FALLBACK, and_before(left_out)),
-                    extra={"happening": "pause-time-raised", "left_out": left_out},
-                )
+        except Exception as error:
+            self._damped.log(
+                logging.ERROR,
+                "the strategy given as pause_time raised; pausing for %g s",
+                FALLBACK,
+                exc_info=error,
+                extra={"happening": "pause-time-raised", "error": type(error).__name__},
+            )
             return FALLBACK

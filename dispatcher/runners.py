@@ -16,9 +16,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
 
-from limiters.damper import Damper, and_before
-
-_log = logging.getLogger(__name__)
+from limiters.damped_log import DampedLog
 
 IDLE_SECONDS = 10.0
 """How long a thread with nothing to do is kept."""
@@ -274,7 +272,7 @@ class Runners:
         self._threads = Threads(name)
         self._loop = Loop(name)
         self._most_threads = self.MOST_THREADS
-        self._damper = Damper(most=1)
+        self._damped = DampedLog(logging.getLogger(__name__), most=1)
         self.threads_used = 0
 
     @property
@@ -296,17 +294,12 @@ class Runners:
         return True
 
     def _complain(self) -> None:
-        left_out = self._damper.left_out("no-thread")
-        if left_out is not None:
-            _log.warning(
-                "the system starts no thread beside %d others%s",
-                *(self.threads_used, and_before(left_out)),
-                extra={
-                    "happening": "no-thread",
-                    "threads": self.threads_used,
-                    "left_out": left_out,
-                },
-            )
+        self._damped.log(
+            logging.WARNING,
+            "the system starts no thread beside %d others",
+            self.threads_used,
+            extra={"happening": "no-thread", "threads": self.threads_used},
+        )
 
     def ended(self, *, on_loop: bool) -> None:
         """A job that was started has come back. What the system refused before, it may give

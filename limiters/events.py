@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from limiters.arguments import function
-from limiters.damper import Damper, and_before
+from limiters.damped_log import DampedLog
 
 _log = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class Emitter:
         self._waiting: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lost = 0
-        self._damper = Damper()
+        self._damped = DampedLog(_log)
 
     def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
         """Calls `fn(event)` for the events named, or for all of them if none is."""
@@ -178,16 +178,15 @@ class Emitter:
         try:
             listener.fn(event)
         except BaseException as error:  # it must not end the thread that serves the others
-            left_out = self._damper.left_out((event.name, type(error)))
-            if left_out is not None:
-                _log.exception(
-                    "%s: a listener of %r raised%s",
-                    *(self._owner, event.name, and_before(left_out)),
-                    extra={
-                        "happening": "listener-raised",
-                        "owner": self._owner,
-                        "event": event.name,
-                        "error": type(error).__name__,
-                        "left_out": left_out,
-                    },
-                )
+            self._damped.log(
+                logging.ERROR,
+                "%s: a listener of %r raised",
+                *(self._owner, event.name),
+                exc_info=error,
+                extra={
+                    "happening": "listener-raised",
+                    "owner": self._owner,
+                    "event": event.name,
+                    "error": type(error).__name__,
+                },
+            )

@@ -17,9 +17,7 @@ from dispatcher.operation import Operation
 from dispatcher.registration import RegistrationError, RegistrationGate, Release
 from dispatcher.watcher import Watcher
 from limiters.arguments import Seconds, function, seconds
-from limiters.damper import Damper, and_before
-
-_log = logging.getLogger(__name__)
+from limiters.damped_log import DampedLog
 
 
 class GatedSender:
@@ -79,7 +77,7 @@ class GatedSender:
         """Held from the gate to the Batcher: what the gate sets free first is enqueued first. A
         failure callback that is told meanwhile may offer something itself."""
         self._ending = threading.Event()
-        self._damper = Damper()
+        self._damped = DampedLog(logging.getLogger(__name__))
         self._thread = threading.Thread(target=self._evict, name="dispatcher-gate", daemon=True)
         self.unsent: list[Operation] = []
         """What was released and not enqueued: the Batcher had stopped, or an interrupt came."""
@@ -160,17 +158,12 @@ class GatedSender:
             try:
                 self._gate.evict()
             except RegistrationError as error:
-                left_out = self._damper.left_out(type(error).__name__)
-                if left_out is not None:
-                    _log.warning(
-                        "the gate could not drop what it has held too long: %s%s",
-                        *(error, and_before(left_out)),
-                        extra={
-                            "happening": "eviction-failed",
-                            "error": type(error).__name__,
-                            "left_out": left_out,
-                        },
-                    )
+                self._damped.log(
+                    logging.WARNING,
+                    "the gate could not drop what it has held too long: %s",
+                    error,
+                    extra={"happening": "eviction-failed", "error": type(error).__name__},
+                )
 
 
 def _parts(release: Release) -> Iterator[Release]:

@@ -16,10 +16,9 @@ from dispatcher.batcher import Batcher
 from dispatcher.errors import BatcherStoppedError, BufferFullError, EnqueueError
 from dispatcher.operation import Operation
 from dispatcher.watcher import Watcher
-from limiters.damper import Damper, and_before
+from limiters.damped_log import DampedLog
 
-_log = logging.getLogger(__name__)
-_damper = Damper()
+_damped = DampedLog(logging.getLogger(__name__))
 
 PATIENCE = 0.05
 """How long to wait for a place before looking whether there is something else to do: seconds."""
@@ -60,18 +59,16 @@ def give_up(operation: Operation, error: BaseException) -> None:
     """Tells the watcher's failure callback of an operation that no Batcher accepts."""
     watcher = operation.watcher
     assert isinstance(watcher, Watcher)
-    left_out = _damper.left_out(("given-up", type(error)))
-    if left_out is not None:
-        _log.error(
-            "a batch built for %r is given up: %s%s",
-            *(watcher, error, and_before(left_out)),
-            extra={
-                "happening": "built-batch-given-up",
-                "watcher": repr(watcher),
-                "error": type(error).__name__,
-                "left_out": left_out,
-            },
-        )
+    _damped.log(
+        logging.ERROR,
+        "a batch built for %r is given up: %s",
+        *(watcher, error),
+        extra={
+            "happening": "built-batch-given-up",
+            "watcher": repr(watcher),
+            "error": type(error).__name__,
+        },
+    )
     if watcher.on_failure is None:
         return
     try:
@@ -79,18 +76,17 @@ def give_up(operation: Operation, error: BaseException) -> None:
         if inspect.isawaitable(result):
             asyncio.run(_ended(result))
     except Exception as raised:
-        left_out = _damper.left_out(("on-failure-raised", type(raised)))
-        if left_out is not None:
-            _log.exception(
-                "on_failure of %r raised%s",
-                *(watcher, and_before(left_out)),
-                extra={
-                    "happening": "on-failure-raised",
-                    "watcher": repr(watcher),
-                    "error": type(raised).__name__,
-                    "left_out": left_out,
-                },
-            )
+        _damped.log(
+            logging.ERROR,
+            "on_failure of %r raised",
+            watcher,
+            exc_info=raised,
+            extra={
+                "happening": "on-failure-raised",
+                "watcher": repr(watcher),
+                "error": type(raised).__name__,
+            },
+        )
 
 
 async def _ended(result: Awaitable[object]) -> None:

@@ -25,7 +25,7 @@ from dispatcher.timeline.times import Moment, lease_ms, when
 from dispatcher.timeline.topic import AT_ONCE, Topic
 from dispatcher.timeline.wakeups import Wakeups
 from limiters.arguments import Seconds, count, function
-from limiters.damper import Damper, and_before
+from limiters.damped_log import DampedLog
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Consumer:
         self._made_agenda: Agenda | None = None
         self._bell: queue.SimpleQueue[tuple[int, float] | None] = queue.SimpleQueue()
         self._closed = False
-        self._damper = Damper()
+        self._damped = DampedLog(logger)
         self._buckets: list[int] = []
         self.reachable: bool | None = None
         """Whether Redis answered `subscribe` when it was asked last; None before."""
@@ -265,20 +265,18 @@ class Consumer:
                 looked = float("-inf")
 
     def _complain(self, error: Exception, messages: int) -> None:
-        left_out = self._damper.left_out(type(error).__name__)
-        if left_out is not None:
-            logger.error(
-                "%r: %d messages are left to be leased again%s",
-                *(self, messages, and_before(left_out)),
-                exc_info=error,
-                extra={
-                    "happening": "subscriber-raised",
-                    "topic": self._topic.name,
-                    "messages": messages,
-                    "error": type(error).__name__,
-                    "left_out": left_out,
-                },
-            )
+        self._damped.log(
+            logging.ERROR,
+            "%r: %d messages are left to be leased again",
+            *(self, messages),
+            exc_info=error,
+            extra={
+                "happening": "subscriber-raised",
+                "topic": self._topic.name,
+                "messages": messages,
+                "error": type(error).__name__,
+            },
+        )
 
     def _ring(self, heard: tuple[int, float] | None) -> None:
         """Keeps what was heard of, for one who sleeps or is busy. None: it has to look."""

@@ -12,9 +12,7 @@ from dispatcher.timeline.errors import BucketCountError, TimelineError
 from dispatcher.timeline.layout import Layout
 from dispatcher.timeline.outcomes import NoAnswer, Outcome, Status
 from dispatcher.timeline.server import SETTINGS, Server
-from limiters.damper import Damper, and_before
-
-logger = logging.getLogger(__name__)
+from limiters.damped_log import DampedLog
 
 BUCKETS = 64
 """How many a topic has unless its first user says otherwise."""
@@ -58,7 +56,7 @@ class Topic:
         self.name = name
         self._asked = asked
         self._settings: StoredSettings | None = None
-        self._damper = Damper()
+        self._damped = DampedLog(logging.getLogger(__name__))
         self.watch_lateness: tuple[Callable[[list[float]], object], ...] = ()
         """Who is told how late messages were, in seconds, whenever some are leased."""
 
@@ -86,18 +84,18 @@ class Topic:
         for tell in self.watch_lateness:
             try:
                 tell(late)
-            except Exception:
-                left_out = self._damper.left_out(id(tell))
-                if left_out is not None:
-                    logger.exception(
-                        "whoever watches the lateness of %s raised%s",
-                        *(self.name, and_before(left_out)),
-                        extra={
-                            "happening": "lateness-watcher-raised",
-                            "topic": self.name,
-                            "left_out": left_out,
-                        },
-                    )
+            except Exception as error:
+                self._damped.log(
+                    logging.ERROR,
+                    "whoever watches the lateness of %s raised",
+                    self.name,
+                    exc_info=error,
+                    extra={
+                        "happening": "lateness-watcher-raised",
+                        "topic": self.name,
+                        "error": type(error).__name__,
+                    },
+                )
 
 
 def answers_of(blob: bytes) -> Iterator[Answer]:

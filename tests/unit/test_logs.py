@@ -16,7 +16,7 @@ from dispatcher import Batcher, Operation, Reject, Watcher
 from dispatcher.failure_log import FailureLog
 from limiters import MemoryLeaseManager, SharedResource
 from limiters.announcements import Announcements
-from limiters.damper import MOST_KINDS, Damper
+from limiters.damped_log import MOST_KINDS, Damper
 from limiters.errors import LeaseManagerError
 from limiters.events import SHARED_EVENTS, Emitter
 from limiters.leases.messages import Reply, Request, Terms
@@ -24,6 +24,7 @@ from tests.seen import eventually
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "logs.md").read_text()
+LOGS = {"_log", "logger", "_damped", "self._damped"}
 CALLS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 TERMS = Terms(capacity=100, factor=10, period_ms=1_000, lease_ms=2_000)
 
@@ -58,7 +59,7 @@ def lines() -> Iterator[tuple[str, str, list[str]]]:
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
                 and node.func.attr in CALLS
-                and ast.unparse(node.func.value) in ("_log", "logger")
+                and ast.unparse(node.func.value) in LOGS
             ):
                 where = f"{path.name}:{node.lineno}"
                 assert any(one.arg == "extra" for one in node.keywords), where
@@ -138,6 +139,7 @@ def test_what_was_left_out_is_told_with_the_next_line(caplog: pytest.LogCaptureF
     assert len(told) == 60
     assert len(told) + sum(it["left_out"] for it in told) == 5_000 + 10
     assert told[10]["left_out"] == 990
+    assert {it["funcName"] for it in told} == {"batch_abandoned"}  # and not that of the damped log
     assert "and 990 like this since the last line" in told[10]["message"]
 
 

@@ -1,10 +1,12 @@
-"""Damper: lets so many lines of a kind into the log, and counts those that it leaves out."""
+"""So many lines of a kind go into the log, and those that are left out are counted."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Hashable
+from typing import Any
 
 MOST_KINDS = 64
 
@@ -43,6 +45,33 @@ class Damper:
             return None
 
 
-def and_before(left_out: int) -> str:
-    """The end of a line, if others like it were left out."""
-    return f" (and {left_out:,} like this since the last line)" if left_out else ""
+class DampedLog:
+    """Writes to a logger, but no flood. A kind is what is happening, and the class of its error:
+    there may be a watcher for each request, and all fail alike when a datastore is away."""
+
+    def __init__(self, logger: logging.Logger, *, most: int = 10) -> None:
+        self._logger = logger
+        self._damper = Damper(most)
+
+    def log(
+        self,
+        level: int,
+        text: str,
+        *args: object,
+        extra: dict[str, Any],
+        exc_info: BaseException | None = None,
+        now: float | None = None,
+    ) -> None:
+        """As Logger.log; but the line, and its facts, also say how many like it were left out."""
+        left_out = self._damper.left_out((extra["happening"], extra.get("error")), now)
+        if left_out is None:
+            return
+        before = f" (and {left_out:,} like this since the last line)" if left_out else ""
+        self._logger.log(
+            level,
+            text + "%s",
+            *(*args, before),
+            exc_info=exc_info,
+            extra=extra | {"left_out": left_out},
+            stacklevel=2,
+        )
