@@ -249,18 +249,24 @@ def _remove(directory: Path, owner: int) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def free_port() -> int:
-    """A port of the loopback interface that nobody listens on at present."""
+def free_port(following: int = 0) -> int:
+    """A port of the loopback interface that nobody listens on at present, nor on so many that
+    follow it."""
     choose = random.SystemRandom()  # Hypothesis and others seed the module's own for everyone
     while True:
         port = choose.choice(_PORTS)
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
+        if all(_is_free(port + it) for it in range(1 + following)):
             return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
 
 
 def _encoded(request: Sequence[str]) -> bytes:
