@@ -18,7 +18,7 @@ from typing import IO, Any, ClassVar, Protocol, Self
 from limiters.verifier import Verdict, verify
 from tests.processes.noted import lines
 
-PATIENCE = 100.0
+PATIENCE = 240.0
 
 
 class Told(Protocol):

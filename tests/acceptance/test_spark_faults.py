@@ -16,7 +16,7 @@ from tests.acceptance.spark_runs import Driver, Notes, write_rows
 from tests.processes.spark_sink import Setting
 from tests.servers import wait_until
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 SUBJECTS, EACH = 40, 50
 CAPACITY = 4_000.0

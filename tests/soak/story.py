@@ -31,7 +31,7 @@ SLACK = 1.3
 BUSY = {"LimitNearlyUsed", "BufferNearlyFull"}
 """Alerts that are no trouble."""
 SAID_EVERY = 5.0
-PATIENCE = 60.0
+PATIENCE = 120.0
 """For how long nothing may happen at the end, until it is taken for the end."""
 
 

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 Step = Callable[[DataFrame], DataFrame]
 
 
-LONG = 90
+LONG = 240
 """Seconds after which a test gives up."""
 
 
