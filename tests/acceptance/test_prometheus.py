@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import yaml
 
 from grafana import rules
 from grafana.alerts import ALERTS, RECORDS
@@ -136,6 +137,45 @@ def test_promtool_finds_nothing_in_the_rules_at_either_pace(tmp_path: Path) -> N
         path.write_text(written)
         said = promtool("check", "rules", "--lint=all", "--lint-fatal", str(path))
         assert f"SUCCESS: {len(ALERTS) + len(RECORDS)} rules found" in said
+
+
+def test_what_has_no_shared_limit_is_known_by_its_batcher(tmp_path: Path) -> None:
+    (tmp_path / "rules.yml").write_text(rules.text())
+    of = 'batcher="mails", limit="", instance="here:1", job="shop"'
+    expected = {
+        "DispatcherThrottled": "The datastore refuses what Batcher mails allows (429)",
+        "DispatcherBatchesFailing": "100% of the batches of Batcher mails fail",
+    }
+    [_, group] = rules.rules()["groups"]
+    told = {
+        rule["alert"]: {
+            "exp_labels": rule["labels"] | {"batcher": "mails"},
+            "exp_annotations": rule["annotations"] | {"summary": expected[rule["alert"]]},
+        }
+        for rule in group["rules"]
+        if rule["alert"] in expected
+    }
+    asked = {
+        "rule_files": ["rules.yml"],
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [
+                    {"series": f"dispatcher_throttled_total{{{of}}}", "values": "0+60x30"},
+                    {
+                        "series": f'dispatcher_batches_total{{{of}, outcome="failed"}}',
+                        "values": "0+60x30",
+                    },
+                ],
+                "alert_rule_test": [
+                    {"eval_time": "20m", "alertname": name, "exp_alerts": [alert]}
+                    for name, alert in told.items()
+                ],
+            }
+        ],
+    }
+    (tmp_path / "asked.yml").write_text(yaml.safe_dump(asked))
+    assert "SUCCESS" in promtool("test", "rules", str(tmp_path / "asked.yml"))
 
 
 def test_promtool_finds_nothing_in_the_settings_that_are_checked_in() -> None:
