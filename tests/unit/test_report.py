@@ -181,6 +181,15 @@ def test_where_it_cannot_be_written_is_said_before_anything_is_done(
     assert os.listdir(tmp_path) == ["file"]
 
 
+@pytest.mark.parametrize("name", ["run.png", "run.PDF", "run.jpg"])
+def test_a_picture_of_another_kind_is_refused_and_not_a_page_that_is_called_so(
+    tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(ReportError, match=r"a picture, \*\.svg, or a page, \*\.html"):
+        ReportFile(tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_report_is_there_whole_or_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
