@@ -178,6 +178,33 @@ def test_what_has_no_shared_limit_is_known_by_its_batcher(tmp_path: Path) -> Non
     assert "SUCCESS" in promtool("test", "rules", str(tmp_path / "asked.yml"))
 
 
+def test_the_rows_in_a_batch_of_spark_are_those_that_were_sent_in_it(tmp_path: Path) -> None:
+    asked = dict(panels())["dispatcher-spark: How large are batches?"]
+    expression = asked.replace("$__rate_interval", "5m").replace("$query", ".*")
+    # A micro-batch that is run again has all of its rows, and few of them are sent.
+    series = {
+        'dispatcher_spark_rows_total{query="clicks", outcome="replayed"}': 860,
+        'dispatcher_spark_rows_total{query="clicks", outcome="sent"}': 140,
+        'dispatcher_spark_input_rows_total{query="clicks"}': 1_000,
+        'dispatcher_spark_batches_total{query="clicks"}': 2,
+    }
+    test = {
+        "interval": "1m",
+        "input_series": [
+            {"series": name, "values": f"0+{more}x30"} for name, more in series.items()
+        ],
+        "promql_expr_test": [
+            {
+                "expr": expression,
+                "eval_time": "20m",
+                "exp_samples": [{"labels": '{query="clicks"}', "value": 70}],
+            }
+        ],
+    }
+    (tmp_path / "asked.yml").write_text(yaml.safe_dump({"tests": [test]}))
+    assert "SUCCESS" in promtool("test", "rules", str(tmp_path / "asked.yml"))
+
+
 def test_promtool_finds_nothing_in_the_settings_that_are_checked_in() -> None:
     said = promtool("check", "config", "--lint=all", "--lint-fatal", str(HERE / "prometheus.yml"))
     assert "1 rule files found" in said
