@@ -15,6 +15,9 @@ from grafana.pace import Pace
 
 MINUTE = 60.0
 
+OFTEN = 0.01
+"""Calls a second of one instance: each loses one now and then, and of a hundred one always has."""
+
 WHOSE = "{{ with $labels.limit }}limit {{ . }}{{ else }}Batcher {{ $labels.batcher }}{{ end }}"
 """What has no limit that is shared is known by its Batcher."""
 
@@ -75,7 +78,7 @@ ALERTS = (
     Alert(
         "DispatcherSyncFailing",
         "warning",
-        lambda pace: measures.unanswered(pace.window(5 * MINUTE)),
+        lambda pace: measures.unanswered(pace.window(5 * MINUTE), OFTEN),
         10 * MINUTE,
         "Instances of limit {{ $labels.limit }} get no answer when they ask for their leases",
         "A lost request is sent again and costs nothing; ten minutes of it cost capacity. Compare "

@@ -205,6 +205,44 @@ def test_the_rows_in_a_batch_of_spark_are_those_that_were_sent_in_it(tmp_path: P
     assert "SUCCESS" in promtool("test", "rules", str(tmp_path / "asked.yml"))
 
 
+def test_single_requests_that_are_lost_call_nobody_and_an_instance_that_is_cut_off_does(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "rules.yml").write_text(rules.text())
+    own = 'dispatcher_sync_failures_total{limit="%s", instance="%s", job="shop"}'
+    all_ = 'dispatcher_cluster_sync_failures_total{limit="%s", instance="x", job="exporter"}'
+    members = 'dispatcher_cluster_members{limit="%s", state="active", instance="x", job="exporter"}'
+    series = {
+        **{own % ("large", f"host-{number}"): "0+0x19 1+0x40" for number in range(2)},
+        all_ % "large": "0+1x60",  # of five hundred, one loses a request each minute
+        members % "large": "500+0x60",
+        own % ("cut", "host"): "0+120x60",
+        own % ("cut", "other"): "0+0x60",
+        own % ("slow", "scraped"): "0+0x60",
+        all_ % "slow": "0+300x60",  # the others, whom nobody scrapes, tell it later
+        members % "slow": "10+0x60",
+    }
+    alert = next(one for one in ALERTS if one.name == "DispatcherSyncFailing")
+    [rule] = [one for one in rules.rules()["groups"][1]["rules"] if one.get("alert") == alert.name]
+    expected = []
+    for limit in ("cut", "slow"):
+        summary = alert.summary.replace("{{ $labels.limit }}", limit)
+        expected.append(
+            {
+                "exp_labels": rule["labels"] | {"limit": limit},
+                "exp_annotations": rule["annotations"] | {"summary": summary},
+            }
+        )
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": told} for name, told in series.items()],
+        "alert_rule_test": [{"eval_time": "40m", "alertname": alert.name, "exp_alerts": expected}],
+    }
+    asked = {"rule_files": ["rules.yml"], "tests": [test]}
+    (tmp_path / "asked.yml").write_text(yaml.safe_dump(asked))
+    assert "SUCCESS" in promtool("test", "rules", str(tmp_path / "asked.yml"))
+
+
 def test_promtool_finds_nothing_in_the_settings_that_are_checked_in() -> None:
     said = promtool("check", "config", "--lint=all", "--lint-fatal", str(HERE / "prometheus.yml"))
     assert "1 rule files found" in said
