@@ -15,6 +15,12 @@ from grafana.pace import Pace
 
 MINUTE = 60.0
 
+OFTEN = 0.01
+"""Calls a second of one instance: each loses one now and then, and of a hundred one always has."""
+
+WHOSE = "{{ with $labels.limit }}limit {{ . }}{{ else }}Batcher {{ $labels.batcher }}{{ end }}"
+"""What has no limit that is shared is known by its Batcher."""
+
 Severity = Literal["critical", "warning", "info"]
 
 
@@ -72,7 +78,7 @@ ALERTS = (
     Alert(
         "DispatcherSyncFailing",
         "warning",
-        lambda pace: measures.unanswered(pace.window(5 * MINUTE)),
+        lambda pace: measures.unanswered(pace.window(5 * MINUTE), OFTEN),
         10 * MINUTE,
         "Instances of limit {{ $labels.limit }} get no answer when they ask for their leases",
         "A lost request is sent again and costs nothing; ten minutes of it cost capacity. Compare "
@@ -94,7 +100,7 @@ ALERTS = (
         "warning",
         lambda pace: f"({measures.refused(pace.window(5 * MINUTE))}) > 0",
         0,
-        "The datastore refuses what limit {{ $labels.limit }} allows (429)",
+        f"The datastore refuses what {WHOSE} allows (429)",
         "The limit is set higher than what the datastore allows, or somebody spends beside it. "
         "Lower it at once with `dispatcher limit set`; then find who does not go through it, or "
         "whether operations cost more than they say.",
@@ -126,8 +132,8 @@ ALERTS = (
         "warning",
         lambda pace: "dispatcher:failed_batches:ratio > 0.05",
         10 * MINUTE,
-        "{{ $value | humanizePercentage }} of the batches of limit {{ $labels.limit }} fail",
-        "The log has each with its traceback (logger dispatcher.batcher). They are retried as the "
+        f"{{{{ $value | humanizePercentage }}}} of the batches of {WHOSE} fail",
+        "The log says why: `batch-failed`, of a worker `handler-failed`. They are retried as the "
         "watcher was told, and cost capacity each time. Abandoned ones took too long: raise "
         "max_operation_time, or find out why the datastore is slow.",
     ),

@@ -68,13 +68,13 @@ def refused(window: str) -> str:
     )
 
 
-def unanswered(window: str) -> str:
-    """Calls for leases a second that were not answered; an instance that is cut off cannot tell
-    the others, but whoever scrapes it."""
-    return (
-        f"sum without (instance, pod, job) (rate(dispatcher_sync_failures_total[{window}])) > 0"
-        f"\nor\nmax {RULES} (rate(dispatcher_cluster_sync_failures_total[{window}])) > 0"
-    )
+def unanswered(window: str, most: float) -> str:
+    """Where one instance had no answer to more than so many calls for leases a second. One that
+    is cut off cannot tell the others, but whoever scrapes it; what it tells later, all share."""
+    own = f"max without (instance, pod, job) (rate(dispatcher_sync_failures_total[{window}]))"
+    told = f"max {RULES} (rate(dispatcher_cluster_sync_failures_total[{window}]))"
+    members = f'max {RULES} (dispatcher_cluster_members{{state="active"}})'
+    return f"{own} > {most}\nor\n{told} / clamp_min({members}, 1) > {most}"
 
 
 def _and(where: str) -> str:

@@ -32,10 +32,10 @@ class Announcements:
         self._provisioned = False
         self._certain = True
 
-    @property
-    def connected(self) -> bool | None:
-        """Whether the lease manager answers; None before the first answer, or the lack of it."""
-        return self._connected
+    def connected(self, asks: bool) -> bool | None:
+        """Whether the lease manager answers; None before the first answer, or the lack of it, and
+        of one who got none and asks no more: it would stay cut off until it has work again."""
+        return self._connected if asks or self._connected else None
 
     def capacity(self, capacity: float) -> bool:
         """What is held; whether it has changed."""

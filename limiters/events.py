@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from limiters.arguments import function
-from limiters.damped_log import DampedLog
+from limiters.damped_log import DampedLog, Damper
 
 _log = logging.getLogger(__name__)
 
@@ -109,6 +109,8 @@ class Emitter:
         self._waiting: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lost = 0
+        self._often = Damper(most=1)
+        """One line for all that were lost in a while: who is behind loses some with each event."""
         self._damped = DampedLog(_log)
 
     def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
@@ -160,14 +162,17 @@ class Emitter:
     def _deliver(self) -> None:
         while (event := self._waiting.get()) is not None:
             self._hand(event)
-            if self._lost:
-                lost, self._lost = self._lost, 0
-                facts = {"happening": "events-lost", "owner": self._owner, "events": lost}
-                _log.warning(
-                    "%s: slow listeners, %d events were not delivered",
-                    *(self._owner, lost),
-                    extra=facts,
-                )
+            if self._lost and self._often.left_out(None) is not None:
+                self._tell_lost()
+        if self._lost:
+            self._tell_lost()
+
+    def _tell_lost(self) -> None:
+        lost, self._lost = self._lost, 0
+        facts = {"happening": "events-lost", "owner": self._owner, "events": lost}
+        _log.warning(
+            "%s: slow listeners, %d events were not delivered", *(self._owner, lost), extra=facts
+        )
 
     def _hand(self, event: Event) -> None:
         for listener in self._listeners:

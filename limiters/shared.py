@@ -164,6 +164,7 @@ class SharedResource(Resource):
             now = self._clock.now()
             worth = self._holdings.settle(now)
             told = self._holdings.told
+            asks = not self._stopped and self._holdings.next_call(now) < float("inf")
             return Standing(
                 name=self._name,
                 shared=worth,
@@ -175,7 +176,7 @@ class SharedResource(Resource):
                 partitions_held=ranges.count(self._holdings.held) if worth else 0,
                 partitions_wanted=self._holdings.asked,
                 fair_share=told.share if told and worth else 0.0,
-                connected=self._announce.connected,
+                connected=self._announce.connected(asks),
                 sync_failures=self._sync_failures,
                 sync_seconds=self._sync_seconds.copy(),
             )

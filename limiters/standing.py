@@ -28,7 +28,8 @@ class Standing:
     fair_share: float = 0.0
     """In partitions."""
     connected: bool | None = None
-    """Whether the lease manager answers; None if it was not asked yet, or there is none."""
+    """Whether the lease manager answers; None if that is not known: it was not asked yet, or it did
+    not answer and is asked nothing more, or there is none."""
     sync_failures: int = 0
     """Requests that were not answered."""
     sync_seconds: Distribution = field(default_factory=lambda: Distribution(SECONDS))

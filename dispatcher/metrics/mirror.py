@@ -22,6 +22,10 @@ from limiters.distribution import Distribution
 EVERY = 1.0
 """Seconds between two copies."""
 
+GONE = {"sum": 0.0, "max": 0.0, "min": 1.0}
+"""What is left of a gauge that nobody tells any more, by how those of several processes are put
+together: a file keeps its values, and none may say of what is gone that it waits or is away."""
+
 
 def is_multi_process() -> bool:
     """Whether prometheus-client was imported in that mode."""
@@ -36,6 +40,8 @@ class Mirror:
         self._process = os.getpid()
         self._values: dict[tuple[object, ...], Any] = {}
         self._counted: dict[tuple[object, ...], float] = {}
+        self._gauges: set[tuple[Metric, tuple[str, ...]]] = set()
+        """Those of the last copy, and their labels."""
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -48,8 +54,13 @@ class Mirror:
         if os.getpid() != self._process:  # in a forked child they are its parent's
             return
         with self._lock:
-            for reading in self._collector.read():
+            readings = list(self._collector.read())
+            for reading in readings:
                 self._copy(reading)
+            gauges = {(one.metric, one.labels) for one in readings if one.metric.kind == "gauge"}
+            for metric, labels in self._gauges - gauges:
+                self._value(metric, metric.name, metric.labels, labels).set(GONE[metric.together])
+            self._gauges = gauges
 
     def _run(self) -> None:
         while True:

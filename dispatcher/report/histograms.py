@@ -37,7 +37,7 @@ def _bars(title: str, values: list[float], unit: str, least: float, height: floa
     if not values:
         return None
     step = max(least, nice_step(max(values) / BARS) if max(values) else 1.0)
-    suffix = "" if least == step else f" {unit}"
+    suffix = "" if least else f" {unit}"  # what is counted, the title says
     counted = Counter(int(value / step) for value in values)
     last = max(counted) + 1
     most = max(counted.values())

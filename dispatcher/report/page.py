@@ -8,7 +8,7 @@ from html import escape
 from dispatcher.report.histograms import quantile, sizes, waits
 from dispatcher.report.partitions import hand_overs, partitions
 from dispatcher.report.run import Run
-from dispatcher.report.svg import Frame, picture
+from dispatcher.report.svg import Frame, amount, picture
 from dispatcher.report.use import use
 
 STYLE = (
@@ -62,7 +62,7 @@ def facts(run: Run) -> Iterator[tuple[str, str]]:
     yield "Fullest window", f"{verdict.worst:.4f} of the limit"
     burst = ": it began with a burst" if verdict.used > 1 else ""
     yield "Used after the first batch", f"{verdict.used:.4f} of the limit{burst}"
-    yield "Batches", f"{len(run.entries):,}, of cost {verdict.total:,.0f} in all"
+    yield "Batches", f"{len(run.entries):,}, of cost {amount(verdict.total)} in all"
     if run.refused is not None:
         yield "Refused by the datastore", f"{len(run.refused):,}"
     if run.holdings:

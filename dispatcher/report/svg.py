@@ -9,7 +9,7 @@ from html import escape
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 """Okabe and Ito's, which the colour-blind can tell apart."""
 
-WIDTH, LEFT, RIGHT, TOP, BOTTOM = 920, 76, 12, 34, 26
+WIDTH, LEFT, RIGHT, TOP, BOTTOM, LEGEND = 920, 92, 12, 34, 26, 22
 INK, FAINT, RED = "#24292f", "#d8dee4", "#c1121f"
 
 
@@ -102,16 +102,34 @@ class Frame:
             self.text(x, self.bottom + 18, f"{number * step:g} s", anchor="middle")
 
     def legend(self, names: Sequence[str]) -> None:
-        """Who has which colour, on the right above it all; of many, the first few."""
-        x, shown = self.right, list(enumerate(names))[:8]
-        if len(names) > len(shown):
-            x -= 80
-            self.text(self.right, TOP - 16, f"and {len(names) - 8} more", anchor="end")
-        for number, name in reversed(shown):
-            said = name if len(name) <= 14 else f"{name[:13]}…"
-            x -= 8 * len(said) + 26
-            self.box(x, TOP - 27, 12, 12, colour(number))
-            self.text(x + 17, TOP - 16, said)
+        """Who has which colour, in a line of its own below it all; as many as there is room for."""
+        x, y = self.left, self.height + 12
+        for number, name in enumerate(names):
+            # Names of hosts differ at their end.
+            said = name if len(name) <= 24 else f"…{name[-23:]}"
+            ends = x + 8 * len(said) + 17
+            last = number == len(names) - 1
+            if ends > self.right - (0 if last else 90):
+                self.text(x, y, f"and {len(names) - number:,} more")
+                break
+            self.box(x, y - 11, 12, 12, colour(number))
+            self.text(x + 17, y, said)
+            x = ends + 14
+        self.height += LEGEND
+
+
+def amount(value: float) -> str:
+    """A cost, as it stands beside a chart.
+
+    >>> amount(20_000), amount(1_234.5), amount(1.5)
+    ('20,000', '1,234', '1.5')
+    """
+    return f"{value:,.0f}" if value >= 1_000 else f"{value:.4g}"
+
+
+def short(title: str) -> str:
+    """As much of it as there is room for."""
+    return title if len(title) <= 60 else f"{title[:59]}…"
 
 
 def steps(xs: Sequence[float], low: Sequence[float], high: Sequence[float], fill: str) -> str:

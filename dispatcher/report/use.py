@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from dispatcher.report.run import Run
-from dispatcher.report.svg import INK, RED, WIDTH, Frame, colour, steps
+from dispatcher.report.svg import INK, RED, Frame, amount, colour, short, steps
 
 COLUMNS = 400
 SHORTEST = 0.02
@@ -25,9 +25,10 @@ def use(run: Run, *, height: float = 200) -> Frame:
     limits = [capacity for _, capacity in run.limits]
     top = 1.12 * max(*limits, *sums)
     frame = Frame((start, start + width * columns), (0.0, top), height=height)
-    frame.title(f"{run.title}: cost in the {'second' if run.period == 1 else 'period'} before")
+    before = "second" if run.period == 1 else "period"
+    frame.title(f"{short(run.title)}: cost in the {before} before")
     frame.rule(0, "0")
-    frame.rule(limits[0] / 2, f"{limits[0] / 2:,.0f}")
+    frame.rule(limits[0] / 2, amount(limits[0] / 2))
     xs = [frame.x(start), *(frame.x(at) for at in ends)]
     below = [0.0] * columns
     for number, column in enumerate(spent.values()):
@@ -64,12 +65,11 @@ def _limit(frame: Frame, run: Run, start: float, end: float) -> None:
     assert before is not None
     frame.line([*points, (frame.right, frame.y(before))], INK, 2)
     first = run.limits[0][1]
-    frame.text(frame.left - 8, frame.y(first) + 4, f"{first:,.0f}", anchor="end", weight="bold")
+    frame.text(frame.left - 8, frame.y(first) + 4, amount(first), anchor="end", weight="bold")
 
 
 def _refusals(frame: Frame, refused: Sequence[float]) -> None:
     marks = "".join(f"M{frame.x(at):.1f} {frame.top}v9" for at in refused)
     frame.parts.append(f'<path d="{marks}" fill="none" stroke="{RED}" stroke-width="1"/>')
     said = f"{len(refused):,} refused" if refused else "none refused"
-    middle = (frame.left + WIDTH) / 2
-    frame.text(middle, frame.top - 16, said, anchor="middle", fill=RED if refused else INK)
+    frame.text(frame.right, frame.top - 16, said, anchor="end", fill=RED if refused else INK)

@@ -11,6 +11,9 @@ from dispatcher.report.errors import ReportError
 from dispatcher.report.page import image, page
 from dispatcher.report.run import Run
 
+NEITHER = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf"}
+"""What nobody would open as a page, nor could."""
+
 
 class ReportFile:
     """Where a report is to go: `*.svg` is a picture, all else a page.
@@ -27,6 +30,8 @@ class ReportFile:
         self.path = Path(path)
         if self.path.is_dir():
             raise ReportError(f"{path} is a directory; name a file in it, such as report.html")
+        if self.path.suffix.lower() in NEITHER:
+            raise ReportError(f"{path}: a report is a picture, *.svg, or a page, *.html")
         if self._is_plain:
             os.unlink(self._temporary(""))
 

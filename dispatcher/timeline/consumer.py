@@ -366,10 +366,10 @@ class Consumer:
             if self._topic.watch_lateness and found:
                 self._topic.tell_lateness(now_us, (lease.due for lease in found))
             if given_up:
-                logger.warning(
+                self._damped.log(
+                    logging.WARNING,
                     "%s: %d messages were leased too often and are dead now",
-                    self._topic.name,
-                    given_up,
+                    *(self._topic.name, given_up),
                     extra={
                         "happening": "messages-dead",
                         "topic": self._topic.name,

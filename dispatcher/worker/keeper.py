@@ -20,6 +20,7 @@ from dispatcher.timeline import (
 )
 from dispatcher.worker.holds import Held, Holds
 from dispatcher.worker.totals import Totals
+from limiters.damped_log import DampedLog
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ class Keeper:
         self._inbox: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._left: list[Work] = []
         self._silent = False
+        self._damped = DampedLog(logger)
         self._deadline = math.inf
         self._nap = min(LONGEST_SLEEP, lease_time / 10)
         self._thread = threading.Thread(target=self._run, name="worker-keeper", daemon=True)
@@ -190,11 +192,11 @@ class Keeper:
         if unsaid:
             self._try_again(work, unsaid)
         if lost:
-            logger.warning(
+            self._damped.log(
+                logging.WARNING,
                 "%d messages could not be %s: their leases had ended, and they are or will be "
                 "given out again; is lease_time too short, or was this process stopped?",
-                len(lost),
-                _PAST[work.kind],
+                *(len(lost), _PAST[work.kind]),
                 extra={"happening": "leases-lost", "messages": len(lost)},
             )
         return True

@@ -3,6 +3,7 @@
 from grafana.questions import RED, Board, Choice, Group, Query, Question
 
 QUERY = 'query=~"$query"'
+SENT_ONES = ', outcome="sent"'
 
 
 def _rate(metric: str, by: str = "query", more: str = "") -> str:
@@ -51,7 +52,12 @@ SENT = Group(
             "How large are batches?",
             "Rows in a batch. Small ones cost a call each: fewer partitions or a larger "
             "max_batch_size make them fuller.",
-            _per("input_rows_total", "batches_total"),
+            (
+                Query(
+                    f"{_rate('rows_total', more=SENT_ONES)} / ({_rate('batches_total')} > 0)",
+                    "{{query}}",
+                ),
+            ),
         ),
     ),
 )

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import yaml
 
 from grafana import rules
 from grafana.alerts import ALERTS, RECORDS
@@ -136,6 +137,110 @@ def test_promtool_finds_nothing_in_the_rules_at_either_pace(tmp_path: Path) -> N
         path.write_text(written)
         said = promtool("check", "rules", "--lint=all", "--lint-fatal", str(path))
         assert f"SUCCESS: {len(ALERTS) + len(RECORDS)} rules found" in said
+
+
+def test_what_has_no_shared_limit_is_known_by_its_batcher(tmp_path: Path) -> None:
+    (tmp_path / "rules.yml").write_text(rules.text())
+    of = 'batcher="mails", limit="", instance="here:1", job="shop"'
+    expected = {
+        "DispatcherThrottled": "The datastore refuses what Batcher mails allows (429)",
+        "DispatcherBatchesFailing": "100% of the batches of Batcher mails fail",
+    }
+    [_, group] = rules.rules()["groups"]
+    told = {
+        rule["alert"]: {
+            "exp_labels": rule["labels"] | {"batcher": "mails"},
+            "exp_annotations": rule["annotations"] | {"summary": expected[rule["alert"]]},
+        }
+        for rule in group["rules"]
+        if rule["alert"] in expected
+    }
+    asked = {
+        "rule_files": ["rules.yml"],
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [
+                    {"series": f"dispatcher_throttled_total{{{of}}}", "values": "0+60x30"},
+                    {
+                        "series": f'dispatcher_batches_total{{{of}, outcome="failed"}}',
+                        "values": "0+60x30",
+                    },
+                ],
+                "alert_rule_test": [
+                    {"eval_time": "20m", "alertname": name, "exp_alerts": [alert]}
+                    for name, alert in told.items()
+                ],
+            }
+        ],
+    }
+    (tmp_path / "asked.yml").write_text(yaml.safe_dump(asked))
+    assert "SUCCESS" in promtool("test", "rules", str(tmp_path / "asked.yml"))
+
+
+def test_the_rows_in_a_batch_of_spark_are_those_that_were_sent_in_it(tmp_path: Path) -> None:
+    asked = dict(panels())["dispatcher-spark: How large are batches?"]
+    expression = asked.replace("$__rate_interval", "5m").replace("$query", ".*")
+    # A micro-batch that is run again has all of its rows, and few of them are sent.
+    series = {
+        'dispatcher_spark_rows_total{query="clicks", outcome="replayed"}': 860,
+        'dispatcher_spark_rows_total{query="clicks", outcome="sent"}': 140,
+        'dispatcher_spark_input_rows_total{query="clicks"}': 1_000,
+        'dispatcher_spark_batches_total{query="clicks"}': 2,
+    }
+    test = {
+        "interval": "1m",
+        "input_series": [
+            {"series": name, "values": f"0+{more}x30"} for name, more in series.items()
+        ],
+        "promql_expr_test": [
+            {
+                "expr": expression,
+                "eval_time": "20m",
+                "exp_samples": [{"labels": '{query="clicks"}', "value": 70}],
+            }
+        ],
+    }
+    (tmp_path / "asked.yml").write_text(yaml.safe_dump({"tests": [test]}))
+    assert "SUCCESS" in promtool("test", "rules", str(tmp_path / "asked.yml"))
+
+
+def test_single_requests_that_are_lost_call_nobody_and_an_instance_that_is_cut_off_does(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "rules.yml").write_text(rules.text())
+    own = 'dispatcher_sync_failures_total{limit="%s", instance="%s", job="shop"}'
+    all_ = 'dispatcher_cluster_sync_failures_total{limit="%s", instance="x", job="exporter"}'
+    members = 'dispatcher_cluster_members{limit="%s", state="active", instance="x", job="exporter"}'
+    series = {
+        **{own % ("large", f"host-{number}"): "0+0x19 1+0x40" for number in range(2)},
+        all_ % "large": "0+1x60",  # of five hundred, one loses a request each minute
+        members % "large": "500+0x60",
+        own % ("cut", "host"): "0+120x60",
+        own % ("cut", "other"): "0+0x60",
+        own % ("slow", "scraped"): "0+0x60",
+        all_ % "slow": "0+300x60",  # the others, whom nobody scrapes, tell it later
+        members % "slow": "10+0x60",
+    }
+    alert = next(one for one in ALERTS if one.name == "DispatcherSyncFailing")
+    [rule] = [one for one in rules.rules()["groups"][1]["rules"] if one.get("alert") == alert.name]
+    expected = []
+    for limit in ("cut", "slow"):
+        summary = alert.summary.replace("{{ $labels.limit }}", limit)
+        expected.append(
+            {
+                "exp_labels": rule["labels"] | {"limit": limit},
+                "exp_annotations": rule["annotations"] | {"summary": summary},
+            }
+        )
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": told} for name, told in series.items()],
+        "alert_rule_test": [{"eval_time": "40m", "alertname": alert.name, "exp_alerts": expected}],
+    }
+    asked = {"rule_files": ["rules.yml"], "tests": [test]}
+    (tmp_path / "asked.yml").write_text(yaml.safe_dump(asked))
+    assert "SUCCESS" in promtool("test", "rules", str(tmp_path / "asked.yml"))
 
 
 def test_promtool_finds_nothing_in_the_settings_that_are_checked_in() -> None:

@@ -94,6 +94,24 @@ def test_c7_an_answer_that_is_none_is_told_and_survived() -> None:
         assert limiter.acquire(20, 5)
 
 
+def test_c7_who_has_nothing_to_ask_says_of_nobody_that_he_does_not_answer() -> None:
+    manager = Moody()
+    limiter = limiter_of(manager)
+    with limiter:
+        for _ in range(2):
+            limiter.give_me(100)
+            until(lambda: limiter.standing().connected)
+            manager.mood = raising(LeaseManagerError("no answer"))
+            until(lambda: limiter.standing().connected is False)
+            limiter.give_me(0)
+            until(lambda: limiter.standing().connected is None)  # it is idle: who could know?
+            manager.mood = lambda: None
+        manager.mood = raising(LeaseManagerError("no answer"))
+        limiter.give_me(100)
+        until(lambda: limiter.standing().connected is False)
+    assert limiter.standing().connected is None
+
+
 def test_stop_does_not_wait_for_a_lease_manager_that_never_answers() -> None:
     manager = Moody()
     answers = threading.Event()

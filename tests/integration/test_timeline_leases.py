@@ -257,6 +257,21 @@ def test_t7_the_dead_do_not_block_the_living(shared_redis: EmbeddedRedis, hands:
     assert producer.delete([f"bad-{n}" for n in range(450)])[-1] == Deleted("bad-449")
 
 
+def test_t7_many_that_die_are_no_flood_in_the_log(
+    shared_redis: EmbeddedRedis, hands: Hands, caplog: pytest.LogCaptureFixture
+) -> None:
+    timeline = timed(shared_redis.url, max_attempts=1)
+    producer, consumer = timeline.producer("us"), timeline.consumer("c")
+    producer.create([Message("bad") for _ in range(640)])
+    while consumer.lease(640, for_=1):
+        pass
+    hands.turn(1_000)
+    while timeline.stats().dead < 640:
+        consumer.lease(10, for_=1)
+    told = [vars(it) for it in caplog.records if vars(it)["happening"] == "messages-dead"]
+    assert 10 <= len(told) <= 10 * (2 + (told[-1]["created"] - told[0]["created"]) // 10)
+
+
 def test_t8_each_lease_of_a_call_is_answered_for(shared_redis: EmbeddedRedis, hands: Hands) -> None:
     timeline = timed(shared_redis.url)
     producer, consumer = timeline.producer("us"), timeline.consumer("c")

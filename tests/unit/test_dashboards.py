@@ -20,6 +20,7 @@ from grafana.pace import Pace
 
 DASHBOARDS = sorted((HERE / "dashboards").glob("*.json"))
 DOCUMENT = HERE.parent / "docs" / "dashboards.md"
+LOGS = DOCUMENT.with_name("logs.md")
 FROM_SCRAPING = {"instance", "job", "pod"}
 ALERT_LABELS = {"alertname", "alertstate", "severity"}
 SUFFIXES = {"histogram": {"_bucket", "_sum", "_count"}, "summary": {"_sum", "_count"}}
@@ -144,6 +145,15 @@ def test_every_alert_says_what_to_do_and_where_more_is_said(alert: alerts.Alert)
     assert len(alert.what_to_do) > 80
     assert alert.what_to_do.endswith(".")
     assert f"\n### {alert.name}\n" in DOCUMENT.read_text()
+
+
+def test_what_an_alert_says_is_in_the_log_is_there() -> None:
+    said = " ".join([*(one.what_to_do for one in alerts.ALERTS), DOCUMENT.read_text()])
+    happenings = set(re.findall(r"^\| (`.*?`) \|", LOGS.read_text(), re.MULTILINE))
+    named = set(re.findall(r"`([a-z]+-[a-z]+)`", said))
+    assert len(named) > 1
+    assert named <= set(re.findall(r"`([a-z-]+)`", " ".join(happenings)))
+    assert "logger" not in said
 
 
 def test_the_document_knows_no_alert_that_is_none() -> None:

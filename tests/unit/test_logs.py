@@ -214,6 +214,31 @@ def test_c7_each_request_without_an_answer_is_not_a_line(
     assert len(told) <= 3
 
 
+def test_a_listener_that_is_always_behind_is_no_flood_and_each_event_lost_is_told(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Emitter, "MOST_WAITING", 2)
+    emitter, heard = Emitter("Somebody", frozenset({"target"})), 0
+    emitted = 1
+
+    def slow(event: object) -> None:
+        nonlocal heard, emitted
+        heard += 1
+        if heard <= 1_000:
+            emitted += 5
+            for _ in range(5):
+                emitter.emit("target")
+
+    emitter.add_listener(slow)
+    emitter.emit("target")
+    eventually(lambda: heard > 1_000 and not emitter._waiting.qsize())
+    emitter.close()
+    told = [vars(it) for it in caplog.records]
+    assert {(it["happening"], it["owner"]) for it in told} == {("events-lost", "Somebody")}
+    assert 1 <= len(told) <= 3 + (told[-1]["created"] - told[0]["created"]) // 10
+    assert sum(it["events"] for it in told) == emitted - heard
+
+
 def test_a_listener_that_raises_a_thousand_times_is_no_flood(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

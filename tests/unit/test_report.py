@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from dispatcher.report import Entry, ReportError, ReportFile, Run, image, page, report
 from dispatcher.report.histograms import sizes, waits
 from dispatcher.report.page import facts
-from dispatcher.report.partitions import hand_overs, partition_count, tenures
+from dispatcher.report.partitions import hand_overs, partition_count, partitions, tenures
 from dispatcher.report.svg import picture
 from dispatcher.report.use import use, windows
 
@@ -68,12 +69,48 @@ def test_c1_nothing_is_drawn_above_the_line_if_no_window_was_over(
 
 def test_a_partition_is_drawn_in_the_colour_of_who_held_it_as_long_as_it_did() -> None:
     assert partition_count(RUN) == 4
-    assert list(tenures(RUN, 0)) == [("a", 5.0, 6.5), ("b", 6.5, 7.0)]
-    assert list(tenures(RUN, 1)) == [("a", 5.0, 5.5), ("b", 6.0, 7.0)]
+    assert tenures(RUN)[0] == [("a", 5.0, 6.5), ("b", 6.5, 7.0)]
+    assert tenures(RUN)[1] == [("a", 5.0, 5.5), ("b", 6.0, 7.0)]
     assert hand_overs(RUN) == 2
     drawn = [one.text for one in parsed(image([RUN])).findall(".//{*}title")]
     assert "partition 1: a, 0.00 s to 0.50 s" in drawn
     assert "partition 1: b, 1.00 s to 2.00 s" in drawn
+
+
+def test_only_what_changes_hands_is_looked_at() -> None:
+    looks = [(n / 20, {"a": ((0, 4_999),), "b": ((5_000, 9_999),)}) for n in range(2_000)]
+    looks.append((100.0, {"a": ((0, 9_999),)}))
+    run = Run("long", 10, [Entry(0, "a", 1)], holdings=looks)
+    assert hand_overs(run) == 5_000
+    assert tenures(run)[9_999] == [("b", 0.0, 100.0), ("a", 100.0, 100.0)]
+
+
+def test_nothing_is_written_over_anything_else() -> None:
+    names = [f"pod-of-a-long-deployment-{number}:17" for number in range(30)]
+    entries = [Entry(n / 30, name, 40_000, 300 * n) for n, name in enumerate(names)]
+    holdings = [(0.0, {name: ((n, n),) for n, name in enumerate(names)})]
+    for refused in (None, [0.5]):
+        for title in ("short", "A title that somebody wrote who has much to say of it " * 3):
+            run = Run(title, 12_000_000, entries, holdings=holdings, refused=refused)
+            for chart in (use(run), partitions(run), sizes(run)):
+                assert chart is not None
+                written = [extent(one) for one in parsed(picture([chart], "")).iter(TEXT)]
+                assert all(left >= 0 and right <= chart.width for left, right, _ in written)
+                assert all(0 < below <= chart.height for _, _, below in written)
+                for one, other in combinations(written, 2):
+                    beside = one[1] <= other[0] or other[1] <= one[0]
+                    assert beside or abs(one[2] - other[2]) >= 10, (one, other)
+
+
+TEXT = "{http://www.w3.org/2000/svg}text"
+
+
+def extent(text: ElementTree.Element) -> tuple[float, float, float]:
+    """From where to where it goes, and on what it stands, in a font as wide as there are."""
+    x, y, said = float(text.get("x", "")), float(text.get("y", "")), text.text or ""
+    wide = len(said) * (7.8 if text.get("font-weight") == "bold" else 7.4)
+    left = x - {"start": 0, "middle": wide / 2, "end": wide}[text.get("text-anchor", "start")]
+    return left, left + wide, y
 
 
 def test_every_number_of_the_page_is_that_of_the_run() -> None:
@@ -95,6 +132,12 @@ def test_batches_are_counted_by_size_and_by_waiting_time() -> None:
         assert [bar for bar in bars if bar.startswith(tuple(expected))]
     plain = Run("one", 10, [Entry(0.0, "a", 1)])
     assert sizes(plain) is waits(plain) is None
+
+
+def test_small_numbers_are_not_rounded_away() -> None:
+    run = Run("half a call a second", 0.5, [Entry(0, "a", 0.25), Entry(5, "a", 0.25)])
+    assert {"0.5", "0.25"} <= set(texts(picture([use(run)], "")))
+    assert dict(facts(run))["Batches"] == "2, of cost 0.5 in all"
 
 
 def test_a_capacity_that_changed_is_a_line_with_a_step() -> None:
@@ -136,6 +179,15 @@ def test_where_it_cannot_be_written_is_said_before_anything_is_done(
     with pytest.raises(ReportError, match="name a file"):
         ReportFile(tmp_path / where)
     assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("name", ["run.png", "run.PDF", "run.jpg"])
+def test_a_picture_of_another_kind_is_refused_and_not_a_page_that_is_called_so(
+    tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(ReportError, match=r"a picture, \*\.svg, or a page, \*\.html"):
+        ReportFile(tmp_path / name)
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_report_is_there_whole_or_as_it_was(

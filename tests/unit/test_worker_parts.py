@@ -13,11 +13,16 @@ from urllib.request import urlopen
 
 import pytest
 
+from dispatcher.timeline import Lease, LeaseLost, Timeline
+from dispatcher.timeline.outcomes import Outcome
 from dispatcher.worker.children import LONGEST, SILENCE, STEADY, Child, Verdict
 from dispatcher.worker.costs import Costs
+from dispatcher.worker.holds import Holds
+from dispatcher.worker.keeper import Keeper, Work
 from dispatcher.worker.notify import READY, WATCHDOG, Notifier
 from dispatcher.worker.pages import Page, Pages, PortInUseError, asked, verdict
-from tests.worker_leases import lease
+from dispatcher.worker.totals import Totals
+from tests.worker_leases import lease, leases
 
 
 def test_a_cost_is_a_number_a_field_or_a_function() -> None:
@@ -157,6 +162,24 @@ def test_a_port_in_use_is_said_with_what_to_do() -> None:
 def test_pages_are_served_at_addresses_of_either_kind(host: str, there: str) -> None:
     with Pages({"/healthz": lambda: verdict("")}, host) as server:
         assert asked(there, server.port, "/healthz") == ""
+
+
+def test_leases_that_are_always_too_short_are_no_flood_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    holds, totals = Holds(1.0, 60.0), Totals()
+
+    def delete(taken: list[Lease]) -> list[Outcome]:
+        return [LeaseLost(one.id) for one in taken]
+
+    consumer = Timeline("redis://127.0.0.1:1", "work").consumer("one")  # nobody asks it
+    keeper = Keeper(consumer, holds, totals, 1.0, failed=print, overran=print)
+    for _ in range(1_000):
+        keeper._do(Work(delete, "done", holds.admit(leases(3), 0.0)))
+    told = [vars(it) for it in caplog.records]
+    assert totals.lost == 3_000
+    assert {it["happening"] for it in told} == {"leases-lost"}
+    assert 10 <= len(told) <= 10 * (2 + (told[-1]["created"] - told[0]["created"]) // 10)
 
 
 def test_a_probe_elsewhere_is_asked_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

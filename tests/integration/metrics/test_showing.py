@@ -147,3 +147,64 @@ def test_several_processes_are_shown_as_one(tmp_path: Path) -> None:
         for worker in workers:
             worker.kill()
             worker.communicate()
+
+
+ENDING = """
+import gc
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+from dispatcher import Batcher, Operation, Watcher
+from dispatcher.metrics.mirror import Mirror
+from dispatcher.metrics.collector import PartsCollector
+from dispatcher.metrics.parts import Options, parts_of
+from limiters import MemoryLeaseManager, SharedResource
+
+registry, parts = CollectorRegistry(), PartsCollector()
+MultiProcessCollector(registry)
+mirror = Mirror(parts)
+
+def show(what):
+    mirror.copy()
+    print(what)
+    print(generate_latest(registry).decode())
+
+def work():
+    limiter = SharedResource(shared_capacity=10, lease_manager=Away("orders"))
+    batcher = Batcher(rate_limiter=limiter)
+    parts.add(parts_of(batcher, Options("orders")))
+    with batcher:
+        batcher.pause(60)
+        batcher.enqueue_many([Operation(Watcher(print), 5, n) for n in range(3)])
+        limiter.give_me(5, "somebody")
+        while limiter.standing().connected is not False:
+            pass
+        show("there")
+        batcher.stop(drain=False)
+
+class Away(MemoryLeaseManager):
+    def sync(self, request):
+        raise OSError("away")
+
+work()
+gc.collect()
+show("gone")
+"""
+
+
+def test_what_is_gone_is_not_there_any_more_in_multi_process_mode_either(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING],
+        env=os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    there, gone = (
+        {sample.name: sample.value for family in parse(said) for sample in family.samples}
+        for said in done.stdout.removeprefix("there\n").split("gone\n")
+    )
+    state = ("buffer_operations", "needs_capacity", "paused", "redis_up")
+    assert [there[f"dispatcher_{name}"] for name in state] == [3, 15, 1, 0]
+    assert [gone[f"dispatcher_{name}"] for name in state] == [0, 0, 0, 1]
+    assert gone["dispatcher_pauses_total"] == there["dispatcher_pauses_total"] == 1
