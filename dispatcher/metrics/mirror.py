@@ -7,6 +7,7 @@ PROMETHEUS_MULTIPROC_DIR. So a thread copies readings there, every second and at
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import threading
 import time
@@ -17,7 +18,10 @@ from prometheus_client import values
 from dispatcher.metrics.collector import PartsCollector, le_of
 from dispatcher.metrics.names import Metric
 from dispatcher.metrics.readings import Reading
+from limiters.damped_log import DampedLog
 from limiters.distribution import Distribution
+
+_log = logging.getLogger(__name__)
 
 EVERY = 1.0
 """Seconds between two copies."""
@@ -43,11 +47,12 @@ class Mirror:
         self._gauges: set[tuple[Metric, tuple[str, ...]]] = set()
         """Those of the last copy, and their labels."""
         self._lock = threading.Lock()
+        self._damped = DampedLog(_log)
 
     def start(self) -> None:
         """From now on."""
         threading.Thread(target=self._run, name="dispatcher-metrics", daemon=True).start()
-        atexit.register(self.copy)
+        atexit.register(self._try_to_copy)
 
     def copy(self) -> None:
         """Copies everything now."""
@@ -65,7 +70,19 @@ class Mirror:
     def _run(self) -> None:
         while True:
             time.sleep(EVERY)
+            self._try_to_copy()
+
+    def _try_to_copy(self) -> None:
+        try:
             self.copy()
+        except Exception as error:  # a full disk may have room again
+            self._damped.log(
+                logging.ERROR,
+                "metrics could not be copied for the process that shows them: %s",
+                error,
+                exc_info=error,
+                extra={"happening": "metrics-not-copied", "error": type(error).__name__},
+            )
 
     def _copy(self, reading: Reading) -> None:
         metric, labels, value = reading.metric, reading.labels, reading.value

@@ -17,8 +17,11 @@ from dispatcher import Batcher
 from dispatcher.metrics import (
     MetricsServerError,
     instrument,
+    mirror,
     serve,
 )
+from dispatcher.metrics.collector import PartsCollector
+from dispatcher.metrics.readings import Readings
 from limiters import MemoryLeaseManager, SharedResource
 from tests.integration.metrics.shown import Shown
 from tests.servers import wait_until
@@ -208,3 +211,23 @@ def test_what_is_gone_is_not_there_any_more_in_multi_process_mode_either(tmp_pat
     assert [there[f"dispatcher_{name}"] for name in state] == [3, 15, 1, 0]
     assert [gone[f"dispatcher_{name}"] for name in state] == [0, 0, 0, 1]
     assert gone["dispatcher_pauses_total"] == there["dispatcher_pauses_total"] == 1
+
+
+def test_a_copy_that_fails_is_said_and_made_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class OnAFullDisk(PartsCollector):
+        copies = 0
+
+        def read(self) -> Readings:
+            self.copies += 1
+            if self.copies == 1:
+                raise OSError("No space left on device")
+            return super().read()
+
+    monkeypatch.setattr(mirror, "EVERY", 0.001)
+    parts = OnAFullDisk()
+    mirror.Mirror(parts).start()
+    wait_until(lambda: parts.copies > 1)
+    assert [vars(it)["happening"] for it in caplog.records] == ["metrics-not-copied"]
+    assert "No space left" in caplog.text
