@@ -14,6 +14,7 @@ from dispatcher.metrics import names
 from dispatcher.metrics.cluster import ClusterCollector
 from limiters import RedisLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis
+from limiters.leases.messages import Request
 from tests.integration.exporter.exporting import TERMS, limiter_of, once, read, work
 from tests.processes import Processes
 from tests.processes.plan import Plan
@@ -135,6 +136,11 @@ def _heard_of(proxy: Proxy, lost: int, limiter: SharedResource) -> bool:
 
 
 def test_publishing_makes_no_calls_of_its_own(shared_redis: EmbeddedRedis, proxy: Proxy) -> None:
+    with closing(RedisLeaseManager(shared_redis.url, name="orders", lease_time=1)) as manager:
+        manager.sync(Request("somebody", 0, TERMS, need=1))  # the script is there
     limiter = limiter_of(proxy.url)
     work(limiter, 300)
-    assert set(proxy.requests) <= {"EVALSHA", "EVAL", "CLIENT", "HELLO", "AUTH", "SELECT"}
+    requests = proxy.requests
+    synced = limiter.standing()
+    assert requests.pop("EVALSHA") == sum(synced.sync_seconds.counts) + synced.sync_failures > 0
+    assert set(requests) <= {"CLIENT", "HELLO", "AUTH", "SELECT"}
