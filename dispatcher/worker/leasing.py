@@ -128,6 +128,8 @@ class Leasing:
 
     def _view(self) -> View:
         limiter, slots = self._limiter, self._slots - self._holds.overdue
+        if self._holds.stuck:
+            slots = min(slots, 1)  # to see whether a call begins again
         if not self._is_running() or self._batcher.state != "running":
             self._check_batcher()
             slots = 0
