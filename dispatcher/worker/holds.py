@@ -41,7 +41,7 @@ class Held:
         self.lost = False
         """Whether the server said that the lease is not ours any more."""
         self.abandoned = False
-        """Whether the Batcher has given it up, and will not raise it again."""
+        """Whether it is not to begin any more: the Batcher has given it up, or we have."""
         self.lot: set[Held] = set()
         """With which others it is extended. What is gone leaves it, and so leaves no memory."""
 
@@ -226,15 +226,19 @@ class Holds:
             began = min((run.began for run in self._runs if not run.overdue), default=math.inf)
             return min(extend, began + self._longest)
 
+    def withdraw(self) -> list[Held]:
+        """All that waited, taken out."""
+        with self._change:
+            waited = self.leave(list(self._waiting))
+            for one in waited:
+                one.abandoned = True
+            return waited
+
     def close(self) -> list[Held]:
         """Nothing begins any more. What waited, to be given back."""
         with self._change:
             self._closed = True
-            waited = list(self._waiting)
-            self._waiting.clear()
-            for one in waited:
-                self._go(one)
-            return waited
+            return self.withdraw()
 
     def await_ended(self, timeout: float) -> list[Held]:
         """Waits until no call of the handler runs that is not overdue, and for so long at most.

@@ -294,6 +294,8 @@ class Worker:
                 if self.consumer.reachable is None
                 else ("Redis does not answer")
             )
+        if self._leasing.shut_out:
+            return "an operator has evicted it from its limit; restart it to let it take part again"
         return self.trouble()
 
     # Ending.
