@@ -72,7 +72,7 @@ def _imported(target: str) -> Callable[..., Any]:
     module_name, _, path = target.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script's sys.exit(0) would look like our success
         if _is_missing(module_name, error):
             raise HandlerError(
                 target,
@@ -81,8 +81,9 @@ def _imported(target: str) -> Callable[..., Any]:
                 f"{module_name.split('.')[0]!r}, or name that in PYTHONPATH",
             ) from None
         trace = "".join(traceback.format_exception(_below_the_import_system(error)))
+        said = "it ends the program" if isinstance(error, SystemExit) else error
         raise HandlerError(
-            target, f"module {module_name!r} cannot be imported: {error}", trace
+            target, f"module {module_name!r} cannot be imported: {said}", trace
         ) from error
     try:
         found = functools.reduce(getattr, path.split("."), module)
@@ -96,7 +97,7 @@ def _imported(target: str) -> Callable[..., Any]:
     return function
 
 
-def _is_missing(module_name: str, error: Exception) -> bool:
+def _is_missing(module_name: str, error: BaseException) -> bool:
     """Whether there is no such module, rather than one that it imports itself."""
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return False

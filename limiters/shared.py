@@ -152,6 +152,11 @@ class SharedResource(Resource):
             return ranges.indexes(self._holdings.held) if held else []
 
     @property
+    def evicted(self) -> bool:
+        """Whether an operator has shut this instance out: it gets nothing shared any more."""
+        return self._evicted
+
+    @property
     def burst(self) -> float:
         """What may go at once after a rest; of one partition, if none is held."""
         with self._lock:

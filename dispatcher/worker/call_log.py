@@ -51,6 +51,16 @@ class CallLog:
             extra={"happening": "leases-lost", "topic": self._topic, "messages": messages},
         )
 
+    def never_began(self, messages: int) -> None:
+        """A call was raised, and nobody has run it."""
+        self._damped.log(
+            logging.ERROR,
+            "a call of the handler could not begin within max_operation_time; its %d messages "
+            "are given back. Does a coroutine block the event loop?",
+            messages,
+            extra={"happening": "handler-stuck", "topic": self._topic, "messages": messages},
+        )
+
     def retry_raised(self, error: BaseException) -> None:
         """The user's strategy did."""
         self._damped.log(

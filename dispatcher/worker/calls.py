@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from dispatcher.errors import BatchAbandonedError
 from dispatcher.handler import Handler
 from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure, Reject
@@ -63,7 +64,12 @@ class Calls:
     def watcher(self, batch_size: int) -> Watcher:
         """What the Batcher raises batches to."""
         on_batch = self._call_async if self._handler.is_async else self._call
-        return Watcher(on_batch, max_batch_size=batch_size, on_failure=self._too_dear)
+        return Watcher(
+            on_batch,
+            max_batch_size=batch_size,
+            on_failure=self._given_up,
+            retry_abandoned=True,  # not that there is a retry: but so they are handed over
+        )
 
     def settle(self, held: Iterable[Held], fates: Fates) -> None:
         """Has done to messages what is to become of them."""
@@ -110,8 +116,8 @@ class Calls:
     def _begin(self, operations: list[Operation]) -> Run | None:
         held = [one.payload for one in operations]
         run = self._holds.begin(held, time.monotonic(), self._margin)
-        gone = len(held) - (len(run.held) if run else 0)
-        if gone and not self._holds.closed:
+        gone = sum(not one.abandoned for one in held) - (len(run.held) if run else 0)
+        if gone > 0 and not self._holds.closed:
             self._totals.add(lost=gone)
             self._log.too_late(gone)
         if run is None:
@@ -159,7 +165,7 @@ class Calls:
         self.settle(run.held, fates)
         self._keeper.give_back(ended)
         self._freed()
-        return (set() if ended else refused), fates
+        return refused.difference(ended), fates
 
     def _judged(self, run: Run, error: BaseException | None, returned: object) -> Fates:
         batch = [one.lease for one in run.held]
@@ -176,9 +182,16 @@ class Calls:
             self._handler.name, fates.error, messages=len(run.held), again=again, dead=dead
         )
 
-    def _too_dear(self, operations: list[Operation], error: BaseException) -> None:
-        """The Batcher gives them up: the limit was lowered while they waited. Those that the
-        handler has failed do not wait, and are settled."""
-        held = self._holds.leave([one.payload for one in operations])
-        if held:
-            self.settle(held, judge([one.lease for one in held], error, None, self._policy))
+    def _given_up(self, operations: list[Operation], error: BaseException) -> None:
+        """The Batcher gives them up: they take too long, or the limit was lowered while they
+        waited. Those that the handler has failed do not wait, and are settled."""
+        held = [one.payload for one in operations]
+        if isinstance(error, BatchAbandonedError):
+            unbegun = self._holds.abandon(held)
+            if unbegun:
+                self._log.never_began(len(unbegun))
+            self._keeper.give_back(unbegun)
+            return
+        dear = self._holds.leave(held)
+        if dear:
+            self.settle(dear, judge([one.lease for one in dear], error, None, self._policy))

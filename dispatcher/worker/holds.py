@@ -2,7 +2,7 @@
 
     WAITING --begin--> RUNNING --end--> SETTLING --settled--> GONE
     WAITING <--refused-- RUNNING --overdue--> OVERDUE --end--> SETTLING
-    WAITING --close, lost, expired--> GONE
+    WAITING --close, lost, expired, abandoned--> GONE
 
 All but OVERDUE and GONE have their leases extended, so that a handler that never ends does not
 hold its messages for ever. It reads no clock and talks to nobody. Thread-safe.
@@ -33,13 +33,15 @@ class State(enum.Enum):
 class Held:
     """A message that was leased."""
 
-    __slots__ = ("lease", "lost", "lot", "state")
+    __slots__ = ("abandoned", "lease", "lost", "lot", "state")
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
         self.state = State.WAITING
         self.lost = False
         """Whether the server said that the lease is not ours any more."""
+        self.abandoned = False
+        """Whether it is not to begin any more: the Batcher has given it up, or we have."""
         self.lot: set[Held] = set()
         """With which others it is extended. What is gone leaves it, and so leaves no memory."""
 
@@ -69,6 +71,7 @@ class Holds:
         self._settling = 0
         self._lots: list[tuple[float, int, set[Held]]] = []
         self._tie = itertools.count()
+        self._stuck = False
         self._closed = False
 
     @property
@@ -92,6 +95,11 @@ class Holds:
         return self._settling
 
     @property
+    def stuck(self) -> bool:
+        """Whether a call of the handler was abandoned before it began, and none has begun since."""
+        return self._stuck
+
+    @property
     def closed(self) -> bool:
         """Whether nothing begins any more."""
         return self._closed
@@ -110,6 +118,7 @@ class Holds:
         """A call of the handler begins with those whose lease lives for at least `margin`. The
         others are left: somebody else has them, or will."""
         with self._change:
+            self._stuck = False
             mine = [one for one in held if one.state is State.WAITING]
             self._waiting.difference_update(mine)
             live = []
@@ -127,8 +136,8 @@ class Holds:
 
     def end(self, run: Run, refused: Iterable[Held] = ()) -> list[Held] | None:
         """The handler returned. Those that were `refused` wait again, or are told if they may
-        not, since it is closed; all others are being settled. None: all were given back
-        meanwhile, and are nothing of ours."""
+        not, since it is closed or they are abandoned; all others are being settled. None: all
+        were given back meanwhile, and are nothing of ours."""
         with self._change:
             if run not in self._runs:
                 return None
@@ -138,15 +147,15 @@ class Holds:
             for one in run.held:
                 one.state = State.SETTLING
             self._settling += len(run.held) - len(again)
-            closed = self._closed
+            barred = [one for one in again if self._closed or one.abandoned]
             for one in again:
                 one.state = State.WAITING
-                if closed:
-                    self._go(one)
-            if not closed:
-                self._waiting.update(again)
+            for one in barred:
+                self._go(one)
+            self._waiting.update(again)
+            self._waiting.difference_update(barred)
             self._change.notify_all()
-            return again if closed else []
+            return barred
 
     def leave(self, held: Iterable[Held]) -> list[Held]:
         """Those of `held` that waited, taken out: they do not begin any more."""
@@ -156,6 +165,16 @@ class Holds:
             for one in mine:
                 self._go(one)
             return mine
+
+    def abandon(self, held: Sequence[Held]) -> list[Held]:
+        """The Batcher waits for their call no longer, and will not raise them again: whatever
+        still waited would do so for ever. Those whose call has not even begun, taken out."""
+        with self._change:
+            for one in held:
+                one.abandoned = True
+            waited = self.leave(held)
+            self._stuck = self._stuck or bool(waited)
+            return waited
 
     def settled(self, held: Iterable[Held]) -> None:
         """They are deleted or released, or it was given up."""
@@ -207,15 +226,19 @@ class Holds:
             began = min((run.began for run in self._runs if not run.overdue), default=math.inf)
             return min(extend, began + self._longest)
 
+    def withdraw(self) -> list[Held]:
+        """All that waited, taken out."""
+        with self._change:
+            waited = self.leave(list(self._waiting))
+            for one in waited:
+                one.abandoned = True
+            return waited
+
     def close(self) -> list[Held]:
         """Nothing begins any more. What waited, to be given back."""
         with self._change:
             self._closed = True
-            waited = list(self._waiting)
-            self._waiting.clear()
-            for one in waited:
-                self._go(one)
-            return waited
+            return self.withdraw()
 
     def await_ended(self, timeout: float) -> list[Held]:
         """Waits until no call of the handler runs that is not overdue, and for so long at most.

@@ -119,8 +119,17 @@ class Leasing:
                 extra=facts,
             )
 
+    @property
+    def shut_out(self) -> bool:
+        """Whether there will be nothing to spend any more: evicted, and nothing is reserved."""
+        limiter = self._limiter
+        return getattr(limiter, "evicted", False) and limiter is not None and not limiter.capacity
+
     def _room(self) -> int:
         self.beat = time.monotonic()
+        if self.shut_out:
+            self._keeper.give_back(self._holds.withdraw())
+            return 0
         view = self._view()
         if self._limiter is not None:
             self._limiter.give_me(claim(view), self)
@@ -128,6 +137,8 @@ class Leasing:
 
     def _view(self) -> View:
         limiter, slots = self._limiter, self._slots - self._holds.overdue
+        if self._holds.stuck:
+            slots = min(slots, 1)  # to see whether a call begins again
         if not self._is_running() or self._batcher.state != "running":
             self._check_batcher()
             slots = 0
@@ -137,7 +148,7 @@ class Leasing:
             batch_size=self._batch_size,
             waiting=self._holds.waiting,
             batch_time=self._calls.batch_time,
-            capacity=None if limiter is None else limiter.capacity or limiter.max_capacity,
+            capacity=None if limiter is None else limiter.capacity,
             period=getattr(limiter, "period", 1.0),
             mean_cost=self._intake.mean_cost,
             more=self._more,

@@ -13,7 +13,8 @@ AHEAD = 0.5
 """For how many seconds of work a worker leases ahead."""
 
 FEW = 10
-"""How many it leases while it does not know what they cost."""
+"""How many it leases while it does not know what they cost, or may spend nothing at all: enough
+to ask for capacity with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def _slots_soon(view: View) -> int:
 def _budget_soon(view: View) -> float:
     if view.capacity is None or view.mean_cost == 0:
         return math.inf
-    if view.mean_cost is None:
+    if view.mean_cost is None or not view.capacity:
         return FEW
     # One is leased even if it takes longer to gather its cost: else it would never be.
     return max(1.0, view.capacity * min(1.0, AHEAD / view.period) / view.mean_cost)

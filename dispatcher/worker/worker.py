@@ -277,6 +277,8 @@ class Worker:
             return ""
         if self._holds.overdue >= self._concurrency:
             return f"all {self._concurrency} slots hang in the handler"
+        if self._holds.stuck:
+            return "calls of the handler do not begin: does a coroutine block the event loop?"
         for name, beat in (("leasing", self._leasing.beat), ("keeping", self._keeper.beat)):
             if now - beat > LONGEST_SILENCE:
                 return f"the thread that does the {name} has not been seen for {now - beat:.0f} s"
@@ -292,6 +294,8 @@ class Worker:
                 if self.consumer.reachable is None
                 else ("Redis does not answer")
             )
+        if self._leasing.shut_out:
+            return "an operator has evicted it from its limit; restart it to let it take part again"
         return self.trouble()
 
     # Ending.

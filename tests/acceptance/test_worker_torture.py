@@ -159,21 +159,23 @@ def judge(log: Path, stopped: set[int]) -> None:
     and the first line of the handler may it be late, and then its lease is dead.
     """
     begun: dict[str, dict[int, tuple[float, float, int]]] = defaultdict(dict)
-    ended: dict[tuple[str, int], float] = {}
+    ended: dict[tuple[str, int], tuple[float, float]] = {}
     for one in notes(log):
         for name, token, until in one["messages"]:
             if one["what"] == "begin":
                 assert token not in begun[name], f"{name} began twice under one lease"
                 begun[name][token] = (one["at"], until, one["pid"])
             elif one["what"] == "end":
-                ended[name, token] = one["at"]
+                ended[name, token] = one["at"], until
     twice = 0
     for name, calls in begun.items():
         for at, until, pid in calls.values():
             assert at < until or pid in stopped, f"{name} began after its lease: {calls}"
         for token, later in pairwise(sorted(calls)):
             twice += 1
-            over = min(ended.get((name, token), math.inf), calls[token][1])
+            # At its end a call knows until when its lease was extended meanwhile.
+            end, lived = ended.get((name, token), (math.inf, 0.0))
+            over = min(end, max(lived, calls[token][1]))
             at, until, _ = calls[later]
             assert over <= at or at >= until, f"{name}, two leases that lived: {calls}"
     assert twice > 50, "there was trouble at all"

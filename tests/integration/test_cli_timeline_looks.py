@@ -113,6 +113,7 @@ def test_histogram_counts_by_time(run: Run, mails: Timeline) -> None:
         (["peek", "mails", "extra"], 2, "timeline peek: error: unrecognized arguments: extra"),
         (["histogram", "mails", "--to=-1h"], 1, "--to must be after --from"),
         (["histogram", "mails", "--to", "+100d", "--step", "1s"], 1, "must make at most 10000"),
+        (["histogram", "mails", "--step", "0"], 1, "step must be more than zero"),
         (["stats"], 2, "the following arguments are required: TOPIC"),
         (["stats", "ma{i}ls"], 1, "topic must be without braces"),
         ([], 2, "the following arguments are required: ACTION"),

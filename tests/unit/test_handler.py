@@ -124,6 +124,16 @@ def test_an_import_that_fails_shows_where_it_did(
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
+def test_an_import_that_ends_the_program_does_not_end_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "script_of_the_shop.py").write_text("import sys\n\nsys.exit(0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(HandlerError, match="it ends the program") as caught:
+        load("script_of_the_shop:send")
+    assert 'script_of_the_shop.py", line 3' in caught.value.trace
+
+
 @pytest.mark.parametrize(
     "target",
     [lambda: None, lambda a, b, c: None, lambda batch, *, needed: None],

@@ -72,6 +72,25 @@ def test_what_hangs_is_found_once_and_not_extended_any_more(holds: Holds) -> Non
     assert (holds.running, holds.overdue, holds.settling) == (0, 0, 1)
 
 
+def test_what_is_abandoned_waits_no_more(holds: Holds) -> None:
+    held = holds.admit(leases(2), 0.0)
+    run = holds.begin(held, 0.0, 0)
+    assert run is not None
+    assert holds.abandon(held) == []
+    assert holds.end(run, refused=held[:1]) == held[:1], "nobody raises it again"
+    assert holds.waiting == 0
+    assert holds.to_extend(100.0) == held[1:]
+
+
+def test_a_call_that_is_abandoned_before_it_began_is_stuck_until_one_begins(holds: Holds) -> None:
+    held = holds.admit(leases(2), 0.0)
+    assert set(holds.abandon(held)) == set(held)
+    assert holds.stuck
+    assert holds.to_extend(100.0) == []
+    assert holds.begin(held, 0.0, 0) is None
+    assert (holds.stuck, holds.waiting) == (False, 0)
+
+
 def test_closing_gives_back_what_waits_and_lets_nothing_begin(holds: Holds) -> None:
     held = holds.admit(leases(3), 0.0)
     run = holds.begin(held[:1], 0.0, 0)
@@ -142,6 +161,12 @@ class Machine(RuleBasedStateMachine):
     def leave(self, data: st.DataObject) -> None:
         self.holds.leave(self.some(data, State.WAITING))
 
+    @rule(data=st.data())
+    def abandon(self, data: st.DataObject) -> None:
+        state = data.draw(st.sampled_from([State.WAITING, State.RUNNING, State.OVERDUE]))
+        held = self.some(data, state)
+        assert self.holds.abandon(held) == (held if state is State.WAITING else [])
+
     @rule(step=st.sampled_from([0.5, 1.0, 11.0]))
     def time_passes(self, step: float) -> None:
         self.now += step
@@ -158,6 +183,7 @@ class Machine(RuleBasedStateMachine):
     def counts_hold(self) -> None:
         states = [one.state for one in self.all]
         assert self.holds.waiting == states.count(State.WAITING)
+        assert not any(one.abandoned for one in self.all if one.state is State.WAITING)
         assert self.holds.settling == states.count(State.SETTLING)
         assert self.holds.running + self.holds.overdue == len(self.runs)
         if self.holds.closed:

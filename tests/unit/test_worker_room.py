@@ -15,7 +15,7 @@ views = st.builds(
     batch_size=st.integers(1, 500),
     waiting=st.integers(0, 10_000),
     batch_time=st.none() | st.floats(0, 100),
-    capacity=st.none() | st.floats(0.001, 1e6),
+    capacity=st.none() | st.just(0.0) | st.floats(0.001, 1e6),
     period=st.sampled_from([0.1, 1.0, 60.0]),
     mean_cost=st.none() | st.floats(0, 1e4),
     more=st.booleans(),
@@ -31,7 +31,8 @@ def test_no_more_than_slots_and_budget_can_use_soon(view: View) -> None:
         assert together <= view.slots * view.batch_size
         if view.capacity is not None and view.mean_cost:
             share = min(1.0, AHEAD / view.period)
-            assert together <= max(1, view.capacity * share / view.mean_cost)
+            most = max(1, view.capacity * share / view.mean_cost) if view.capacity else FEW
+            assert together <= most
 
 
 @given(views)
@@ -65,6 +66,10 @@ def test_one_is_leased_even_if_its_cost_takes_long_to_gather() -> None:
 def test_a_few_while_the_cost_is_not_known() -> None:
     view = View(slots=4, running=0, batch_size=50, waiting=0, capacity=1e6, mean_cost=None)
     assert to_lease(view) == FEW
+
+
+def test_a_few_while_there_is_nothing_to_spend() -> None:
+    assert to_lease(View(slots=4, running=0, batch_size=50, waiting=0, capacity=0.0)) == FEW
 
 
 @pytest.mark.parametrize(("batch_time", "expected"), [(None, 0), (60.0, 0), (1.0, 50), (0.01, 50)])

@@ -66,8 +66,9 @@ def _run(options: argparse.Namespace) -> None:
         end = start + HOUR.ms if options.end is None else options.end.at(now)
         if end <= start:
             raise ValueError(f"--to must be after --from: {shown(end)} is not after {shown(start)}")
-        step = options.step or step_for((end - start) / 1000)
-        if options.step is None:
+        step = options.step
+        if step is None:
+            step = step_for((end - start) / 1000)
             start = int(start - start % (step * 1000))
         steps = timeline.histogram(start, end, step, options.state)
         before = timeline.count(ALWAYS[0], start, options.state)

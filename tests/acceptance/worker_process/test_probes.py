@@ -6,6 +6,8 @@ import signal
 import socket
 from pathlib import Path
 
+import pytest
+
 from dispatcher.timeline import Timeline
 from limiters.embedded import EmbeddedRedis, free_port
 from tests.acceptance.worker_process.started import Start, create, page
@@ -67,4 +69,24 @@ def test_systemd_is_told(timeline: Timeline, start: Start, tmp_path: Path) -> No
         worker.signal(signal.SIGTERM)
         while "STOPPING=1" not in words:
             words += line.recv(1_000).decode().splitlines()
+        assert worker.ended() == 0
+
+
+def test_systemd_is_not_told_any_more_while_all_slots_hang(
+    timeline: Timeline, start: Start, go_on: Path, tmp_path: Path
+) -> None:
+    place = str(tmp_path / "notify")
+    create(timeline, 1)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
+        line.bind(place)
+        line.settimeout(1)
+        hangs = ("--concurrency", "1", "--max-operation-time", "0.2")
+        worker = start("slow", *hangs, NOTIFY_SOCKET=place, WATCHDOG_USEC="100000")
+        worker.await_word("take longer than max_operation_time")
+        with pytest.raises(TimeoutError):  # where a word would come twenty times a second
+            [line.recv(1_000) for _ in range(200)]
+        go_on.touch()
+        line.settimeout(30)
+        assert line.recv(1_000) == b"WATCHDOG=1"
+        worker.signal(signal.SIGTERM)
         assert worker.ended() == 0

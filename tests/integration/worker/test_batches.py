@@ -45,7 +45,7 @@ def test_what_raises_comes_again_and_is_dead_after_the_last_attempt(
     assert [batch[0].attempt for batch in handler.batches] == [1, 2, 3]
     assert dead(timeline) == {"x": "attempt 3, the last one: ValueError: attempt 3"}
     assert worker.totals.retried == 2
-    assert worker.batcher.totals.failed == 3, "metrics see failures"
+    until(lambda: worker.batcher.totals.failed == 3)  # so that metrics see failures
     said = [record.name for record in caplog.records if "failed: 1" in record.message]
     assert set(said) == {"dispatcher.worker.call_log"}
     assert "of Watcher(" not in caplog.text, "the worker's own Batcher does not say it again"

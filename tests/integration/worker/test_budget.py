@@ -89,3 +89,25 @@ def test_c5_the_backlog_is_demanded_so_that_a_share_grows_at_once(
         # What it could use counts, not a little more each time than what it has used.
         until(lambda: changes and changes[-1] == 4_000)
         assert len(changes) <= 2
+
+
+def test_one_that_is_evicted_from_its_limit_gives_back_what_it_cannot_begin(
+    timeline: Timeline, run: Made
+) -> None:
+    manager = MemoryLeaseManager()
+    limiter = SharedResource(
+        shared_capacity=20, lease_manager=manager, max_interval=0.25, factor=10
+    )
+    worker = run(Noted(), rate_limiter=limiter)
+    create(timeline, *many(100))
+    until(lambda: worker.totals.done and worker.waiting)
+    assert worker.unready() == ""
+    view = manager.look()
+    assert view is not None
+    assert manager.evict(view.members[0].instance)
+    until(lambda: "evicted it from its limit" in worker.unready())
+    until(lambda: timeline.stats().processing == 0)
+    assert worker.waiting == 0
+    assert timeline.stats().new == 100 - worker.totals.done
+    assert worker.totals.lost == 0
+    assert worker.trouble() == "", "it is for the operator to restart it"

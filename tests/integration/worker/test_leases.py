@@ -6,8 +6,8 @@ import threading
 import time
 from contextlib import closing
 
-from dispatcher import ProvisionedResource
-from dispatcher.timeline import Message, Timeline
+from dispatcher import ProvisionedResource, Throttled
+from dispatcher.timeline import Lease, Message, Timeline
 from limiters.embedded import EmbeddedRedis
 from tests.integration.worker.handled import Made, Noted, create, dead, leased, many
 from tests.waiting import until
@@ -108,3 +108,40 @@ def test_a_worker_that_hangs_everywhere_takes_no_more_and_says_so(
     assert (worker.totals.leased, worker.waiting) == (2, 0)
     go_on.set()
     until(lambda: timeline.stats().remaining == 0)
+
+
+def test_a_coroutine_that_blocks_the_loop_does_not_keep_what_cannot_begin(
+    timeline: Timeline, run: Made
+) -> None:
+    create(timeline, *many(20))
+    go_on = threading.Event()
+
+    async def block(messages: list[Lease]) -> None:
+        go_on.wait(20)  # as a library does that knows nothing of coroutines
+
+    worker = run(block, lease_time=0.6, max_operation_time=0.2, concurrency=4, max_batch_size=2)
+    until(worker.trouble)
+    assert "calls of the handler do not begin" in worker.trouble()
+    assert worker.totals.hung == 1
+    with closing(timeline.consumer("other")) as other:
+        found: set[str] = set()
+
+        def takes() -> bool:
+            found.update(lease.id for lease in other.lease(20, 20))
+            return len(found) >= 18
+
+        until(takes)  # but for what it tries now and then
+    go_on.set()
+    until(lambda: worker.trouble() == "")
+
+
+def test_what_is_refused_too_late_is_not_kept(timeline: Timeline, run: Made) -> None:
+    def refuse(messages: list[Lease]) -> None:
+        if messages[0].attempt == 1 and not worker.totals.throttled:
+            until(lambda: worker.totals.hung and worker.batcher.totals.batches_abandoned)
+            raise Throttled(retry_after=0.01)
+
+    worker = run(refuse, lease_time=20, max_operation_time=0.1)
+    create(timeline, Message("x"))
+    until(lambda: worker.totals.done == 1)
+    assert (worker.waiting, worker.totals.returned, worker.totals.throttled) == (0, 1, 1)

@@ -1,0 +1,89 @@
+"""The supervisor, with processes that stand for workers."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dispatcher.worker import children, supervisor
+from dispatcher.worker.notify import Notifier
+from dispatcher.worker.process import Signals
+from dispatcher.worker.supervisor import Supervisor
+from tests.waiting import until
+
+SOON = 0.5
+"""In place of the seconds after which one that says nothing is killed."""
+
+CHILD = """
+import signal, sys, time
+from pathlib import Path
+from dispatcher.worker.notify import READY, WATCHDOG, Notifier
+
+log = Path(sys.argv[1])
+signal.signal(signal.SIGTERM, signal.SIG_IGN if "deaf" in sys.argv else lambda *said: sys.exit(0))
+with log.open("a") as file:
+    file.write("started\\n")
+Notifier().send(READY)
+hangs = "hangs" in sys.argv and log.read_text() == "started\\n"
+while True:
+    if not hangs:
+        Notifier().send(WATCHDOG)
+    time.sleep(0.02)
+"""
+
+
+class Asked(Signals):
+    """What the signals would say, without any."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self.at_once: Callable[[], None] = lambda: None
+
+
+@contextmanager
+def supervised(log: Path, how: str, codes: list[int]) -> Iterator[Supervisor]:
+    """Runs one process, until the block ends; its exit code is in `codes` then."""
+    made, asked = Supervisor([sys.executable, "-c", CHILD, str(log), how], 1), Asked()
+
+    def run() -> None:
+        codes.append(made.run(asked, Notifier({}), host="", port=None, drain_time=0))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield made
+    finally:
+        asked.ask()
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (children, supervisor):
+        monkeypatch.setattr(module, "SILENCE", SOON)
+
+
+def test_one_that_gives_no_sign_of_life_is_killed_and_started_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log, codes = tmp_path / "log", list[int]()
+    with supervised(log, "hangs", codes):
+        until(lambda: log.exists() and log.read_text().count("started") > 1)
+    assert "hangs and is killed" in caplog.text
+    assert "ended with -9; again in 0.5 s" in caplog.text
+
+
+def test_one_that_does_not_end_long_after_its_drain_time_is_killed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    codes: list[int] = []
+    with supervised(tmp_path / "log", "deaf", codes) as made:
+        until(lambda: made._processes and made._processes[0].child.ready)
+    assert "does not end and is killed" in caplog.text
+    assert codes == [137]
