@@ -57,13 +57,13 @@ def run(*, capacity: float, seconds: float, report: str | None = None) -> None:
 
 def _both_halves(console: Console, capacity: float, seconds: float, redis: str) -> list[Outcome]:
     records = BATCH * max(1, round(capacity * seconds / COST / BATCH / JOBS))
-    console.print(
-        f"\n[bold]{PROCESSES} processes, {JOBS} jobs[/] of {records:,} records, {COST} request "
-        f"units each, for a datastore that allows [bold]{capacity:,.0f} a second[/]: "
-        f"{JOBS * records * COST / capacity:.1f} s of work at best.\n"
-    )
     plan = Plan(0, capacity, records)
     with closing(RedisLeaseManager(redis, name=LIMIT, lease_time=LEASE)) as leases:
+        console.print(
+            f"\n[bold]{PROCESSES} processes, {JOBS} jobs[/] of {records:,} records, {COST} request "
+            f"units each, for a datastore that allows [bold]{capacity:,.0f} a second[/]: "
+            f"{JOBS * records * COST / capacity:.1f} s of work at best.\n"
+        )
         # Made now, so that by the second half it is certain that nobody holds anything.
         leases.set_capacity(Terms(capacity, capacity / PARTITIONS, 1000, int(LEASE * 1000)))
         granting = time.monotonic() + LEASE + PERIOD

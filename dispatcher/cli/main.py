@@ -104,9 +104,9 @@ class _Version(argparse.Action):
 def _demo(options: argparse.Namespace) -> None:
     try:
         from dispatcher.cli.demo import run
-    except ImportError as error:
+    except ImportError:
         raise DispatcherError(
-            f"the demo draws with {error.name}: pip install 'batch-dispatcher[cli]'"
+            "the demo draws with rich: pip install 'batch-dispatcher[cli,redis,embedded]'"
         ) from None
     run(capacity=options.capacity, seconds=options.seconds, report=options.report)
 
