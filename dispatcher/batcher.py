@@ -59,6 +59,7 @@ class Batcher(Entrance):
     * `max_concurrent_batches`: how many batches may be in flight. None: any number of
       coroutines, and 2,000 plain functions.
     * `emit_batch`, `emit_flush`, `emit_request`: raise these frequent events as well.
+    * `clock`: what tells the time; a ManualClock of `limiters.testing`, for tests.
 
     Thread-safe. Leaving its `with` block drains it; leaving it by an exception, cancellation
     included, stops it at once, and `returned` holds what was not sent.

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ DONE, FAILED, INTERRUPTED = 0, 1, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command that `arguments` name; the exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that knows no bars still gets numbers
+        sys.stdout.reconfigure(errors="replace")
     parser = command_line()
     options = parser.parse_args(arguments)
     settle(parser, options)

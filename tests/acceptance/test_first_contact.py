@@ -14,6 +14,8 @@ import pytest
 
 from tests.terminals import Terminal
 
+pytestmark = pytest.mark.timeout(360)  # some start Spark
+
 ROOT = Path(__file__).parents[2]
 ACTIVATED = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
 NEEDS_A_BROKER = "early_messages_from_mqtt.py"  # see test_mqtt_example.py
@@ -48,14 +50,14 @@ PARTS = [
 """What only defines something, for the reader to call."""
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
-        env={**os.environ, "COLUMNS": "100", "PATH": ACTIVATED},
+        env={**os.environ, "COLUMNS": "100", "PATH": ACTIVATED, **environment},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
 
@@ -96,6 +98,13 @@ def test_the_demo_fits_into_a_narrow_terminal_without_colours() -> None:
     assert re.search(r"━+ +\d+ refused", _plain(live)), live
     assert not re.search(r"\x1b\[(?:\d+;)*[349]\d", live + summary), live + summary
     assert max(map(len, _plain(summary).splitlines())) <= 40
+
+
+def test_the_demo_is_told_in_what_characters_there_are() -> None:
+    done = run("-m", "dispatcher.cli.main", "demo", "--seconds", "1", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "used capacity" in done.stdout
+    assert done.stdout.isascii()
 
 
 def _plain(said: str) -> str:
