@@ -24,7 +24,7 @@ from limiters.leases.faults import in_words
 from limiters.leases.script import Script, from_files
 
 COMMANDS = (
-    "+evalsha +eval +get +hget +hincrby +hincrbyfloat +hmget +hset +pexpire +set "
+    "+evalsha +eval +get +hget +hincrbyfloat +hmget +hset +pexpire +set "
     "+time +zadd +zrangebyscore +zremrangebyscore +zscore"
 )
 """What a user of Redis must be allowed to do."""
@@ -71,6 +71,11 @@ class Place:
     def where(self) -> str:
         """The Redis, for people."""
         return without_secrets(checked(self.url))
+
+
+def kept_ms(remember: float) -> int:
+    """For how long a query is remembered whose subjects are for so many seconds."""
+    return max(KEPT_MS, round(remember * 2000))
 
 
 def known_queries(prefix: str) -> str:
@@ -200,7 +205,7 @@ class Run:
             signature,
             f"{socket.gethostname()}:{os.getpid()}",
             round(remember * 1000),
-            max(KEPT_MS, round(remember * 2000)),
+            kept_ms(remember),
         )
         if status != "ok":
             raise _refused(status, said, place, batch, signature)

@@ -40,13 +40,14 @@ if at[1] and batch < tonumber(at[1]) then
 elseif at[1] and batch == tonumber(at[1]) and at[2] ~= at[1] and at[3] ~= signature then
   return { 'changed', at[3] }
 end
--- Not in the middle of a batch: what is remembered of it must not be older than two turns.
-if now - turned >= tonumber(ARGV[8]) and at[2] == at[1] then
+-- Not for a batch that is sent again: what is remembered of it must not be older than two turns.
+if now - turned >= tonumber(ARGV[8]) and at[2] == at[1] and batch ~= tonumber(at[1]) then
   turn, turned = turn + 1, now
 end
 
-local epoch = tostring(redis.call('HINCRBY', fence, 'epoch', 1))
-redis.call('HSET', fence, 'claim', claim, 'token', token, 'label', ARGV[7], 'checkpoint',
+-- The time, so that none comes again, not even when what was known of the last ones is lost.
+local epoch = string.format('%.0f', math.max(now, tonumber(stored[1] or 0) + 1))
+redis.call('HSET', fence, 'epoch', epoch, 'claim', claim, 'token', token, 'label', ARGV[7], 'checkpoint',
   checkpoint, 'seen_ms', now)
 redis.call('HSET', stream, 'batch', batch, 'signature', signature, 'generation', generation,
   'turn', turn, 'turned_ms', turned)
