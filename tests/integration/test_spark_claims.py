@@ -177,6 +177,19 @@ def test_two_sinks_with_one_name_are_told_of_the_other_checkpoint(place: Place) 
         claimed(place, 1, first)
 
 
+@pytest.mark.parametrize("again", ["the same sink", "another one"])
+def test_k3_rows_beside_a_batch_that_was_sent_are_not_taken_for_rows_of_it(
+    place: Place, again: str
+) -> None:
+    run = Run("run-1")
+    claimed(place, 7, run)
+    finished(claimed(place, 7, run))  # tried again before it had ended
+
+    with pytest.raises(SupersededError, match="has been sent already in this run"):
+        claimed(place, 7, run if again == "the same sink" else Run("run-1"))
+    finished(claimed(place, 7, Run("run-2")))  # Spark did not hear of its end
+
+
 def test_a_checkpoint_that_was_moved_to_another_query_is_refused(place: Place) -> None:
     redis = claims.Redis(place, patience=5)
     redis.introduce(place)

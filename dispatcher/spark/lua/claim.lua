@@ -5,6 +5,7 @@
 --        label, remember_ms, kept_ms (how long a query is remembered)
 -- Reply  "ok", epoch, generation, turn, wait_ms (how long others may still send)
 --        "superseded", label, checkpoint, ago_ms: another run has claimed since
+--        "sent": the run itself has ended this batch, and Spark sends none again in one run
 --        "behind", batch: the stream is further than that already
 --        "changed", signature: the batch was begun by something that cuts it in another way
 
@@ -16,7 +17,8 @@ local function others_left(epoch)
   return longest(senders, function(of) return of ~= epoch end)
 end
 
-local stored = redis.call('HMGET', fence, 'epoch', 'claim', 'label', 'checkpoint', 'seen_ms')
+local stored = redis.call('HMGET', fence, 'epoch', 'claim', 'label', 'checkpoint', 'seen_ms',
+  'token')
 local at = redis.call('HMGET', stream, 'batch', 'finished', 'signature', 'generation', 'turn',
   'turned_ms')
 if stored[2] == claim then
@@ -28,6 +30,9 @@ if known ~= '0' and stored[1] ~= known then
   else
     return { 'superseded', stored[3], stored[4], now - tonumber(stored[5]) }
   end
+end
+if token ~= '' and stored[6] == token and at[1] == ARGV[5] and at[2] == at[1] then
+  return { 'sent' }
 end
 
 local generation, turn, turned = at[4] or '1', tonumber(at[5] or 0), tonumber(at[6] or now)
