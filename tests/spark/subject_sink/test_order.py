@@ -142,6 +142,25 @@ def test_k6_one_sequence_for_all(spark: SparkSession, sink: Made, log: Path) -> 
     assert all(one["subject"] is None for one in notes(log))
 
 
+@pytest.mark.parametrize("whose", ["subject", "lane"])
+def test_k3_who_is_called_by_a_time_is_the_same_in_every_time_zone(
+    spark: SparkSession, sink: Made, log: Path, whose: str
+) -> None:
+    told = {"subject": "born"} if whose == "subject" else {"order": "global", "lane": "born"}
+    made = sink(**told)
+    for zone in ("America/New_York", "Asia/Kolkata"):
+        session = spark.newSession()
+        session.conf.set("spark.sql.session.timeZone", zone)
+        born = functions.expr("timestamp_seconds(3600 * ascii(subject))")
+        made(frame(session, ROWS).withColumn("born", born), 0)
+
+    assert made.last is not None
+    assert (made.last.replayed_rows, len(notes(log))) == (9, 3)
+    assert {one["subject"] for one in notes(log)} == {
+        f"1970-01-05 0{hour}:00:00+00:00" for hour in (1, 2, 3)
+    }
+
+
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "date", "long", "double"])
 def test_times_of_every_kind_are_kept_in_order(
     spark: SparkSession, sink: Made, log: Path, kind: str
