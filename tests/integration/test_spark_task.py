@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from tenacity.wait import wait_fixed
 
+from dispatcher.registration import RedisEntityStore, RegistrationGate
 from dispatcher.spark import BatchFailedError, claims
 from dispatcher.spark.claims import Claim, Place, Run
 from dispatcher.spark.context import Context
@@ -162,6 +163,48 @@ def test_secrets_are_not_in_what_travels() -> None:
 
     assert "secret" not in repr(place)
     assert "secret" not in repr(Claim(place, 1, "1", "1", 0, 1.0, 1.0))
+
+
+def no(batch: list[Any], context: Context) -> None:
+    raise RuntimeError("no")
+
+
+def test_k3_what_waits_in_a_gate_does_not_wait_twice_when_its_task_fails(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    url, store = shared_redis.url, RedisEntityStore(shared_redis.url, name="devices")
+    with RegistrationGate(RedisEntityStore(url, name="devices")) as gate:
+        gate.register("b")
+        with pytest.raises(BatchFailedError):
+            run(no, claimed(url), subjects="abc", gate=store)
+        again = run(lambda batch: None, claimed(url), subjects="abc", gate=store)
+
+        assert again["replayed_rows"] >= 6  # at least a's
+        for subject in "ac":
+            (release,) = gate.register(subject)
+            assert [message["n"] for message in release.messages] == list(range(6))
+
+
+def test_k3_what_waits_in_a_gate_comes_after_what_is_refused_of_its_subject(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    url, dead = shared_redis.url, list[int]()
+    timeless = rows().set_column(1, "time", pa.array([None, None, None, 1, 2, 3]))
+    with RegistrationGate(RedisEntityStore(url, name="devices")) as gate:
+        sending = Sending(
+            handler=no,
+            rows="dict",
+            dead_letters=lambda batch: dead.extend(row["n"] for row in batch),
+            gate=RedisEntityStore(url, name="devices"),
+        )
+        for _ in range(2):
+            job = Job(sending, *IN_ORDER, "number", "orders", 1, claimed(url))
+            (sums,) = job.run([timeless])
+        (release,) = gate.register("a")
+
+    assert dead == [0, 1, 2]
+    assert [message["n"] for message in release.messages] == [3, 4, 5]
+    assert sums.column("replayed_rows")[0].as_py() == 6
 
 
 noted: list[tuple[float, str, float]] = []
