@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession, functions
 
 from tests.spark.handlers import note, notes, noting, take, take_async
-from tests.spark.subject_sink.orders import LATER, ROWS, Made, frame, taken
+from tests.spark.subject_sink.orders import LATER, ROWS, Made, at, frame, taken
 
 
 def test_k1_each_subject_is_sent_in_order_of_time_in_batches_of_its_own(
@@ -120,12 +120,14 @@ def test_late_hold_is_for_a_stream_that_was_held_back(spark: SparkSession, sink:
 
 
 def test_k6_one_sequence_for_each_lane(spark: SparkSession, sink: Made, log: Path) -> None:
-    lanes = frame(spark, ROWS).withColumn("kind", functions.expr("if(subject = 'a', 'x', 'y')"))
+    rows = frame(spark, [*ROWS, (None, at(2), 9)])
+    lanes = rows.withColumn("kind", functions.expr("if(subject = 'a', 'x', 'y')"))
     made = sink(order="global", lane="kind", max_batch_size=3, rows="tuple")
 
     made(lanes.select("subject", "at", "kind", "n"), 0)
 
     assert taken(log, "x") == [[10, 20, 30]]
+    assert [one["numbers"] for one in notes(log) if one["subject"] is None] == [[9]]
     assert [sorted(one) for one in taken(log, "y")] == [[11, 12], [21, 22], [31, 32]] or [
         sorted(one) for one in taken(log, "y")
     ] == [[11, 12, 21], [22, 31, 32]]
