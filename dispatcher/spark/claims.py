@@ -24,7 +24,7 @@ from limiters.leases.faults import in_words
 from limiters.leases.script import Script, from_files
 
 COMMANDS = (
-    "+evalsha +eval +get +hget +hincrby +hincrbyfloat +hmget +hset +pexpire +set "
+    "+evalsha +eval +get +hget +hincrbyfloat +hmget +hset +pexpire +set "
     "+time +zadd +zrangebyscore +zremrangebyscore +zscore"
 )
 """What a user of Redis must be allowed to do."""
@@ -71,6 +71,11 @@ class Place:
     def where(self) -> str:
         """The Redis, for people."""
         return without_secrets(checked(self.url))
+
+
+def kept_ms(remember: float) -> int:
+    """For how long a query is remembered whose subjects are for so many seconds."""
+    return max(KEPT_MS, round(remember * 2000))
 
 
 def known_queries(prefix: str) -> str:
@@ -168,7 +173,8 @@ def _may_pass(error: Exception) -> bool:
 class Run:
     """One run of a query, as its driver sees it: it claims one micro-batch after the other."""
 
-    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    token: str = ""
+    """What Spark calls it; empty where there is no stream, or Spark does not tell."""
     epoch: str = "0"
     """Of its last claim."""
     _introduced: float = -math.inf
@@ -200,7 +206,7 @@ class Run:
             signature,
             f"{socket.gethostname()}:{os.getpid()}",
             round(remember * 1000),
-            max(KEPT_MS, round(remember * 2000)),
+            kept_ms(remember),
         )
         if status != "ok":
             raise _refused(status, said, place, batch, signature)
@@ -234,6 +240,12 @@ def _refused(
             f"micro-batch {batch} of query {query!r} was begun by another sink ({said[0]}), and "
             f"this one ({signature}) would cut it in another way, so that nobody knows what of it "
             "was sent. Let the old sink finish it, or start with a new checkpoint"
+        )
+    if status == "sent":
+        return SupersededError(
+            f"micro-batch {batch} of query {query!r} has been sent already in this run, and rows "
+            "beside it would be taken for rows of it. Give a sink all rows of a micro-batch at "
+            "once, and start a query of its own for each further sink"
         )
     if status == "behind":
         return SupersededError(

@@ -49,8 +49,6 @@ class Unit:
     acknowledged: bool = False
     previous: Unit | None = None
     """The one of its sequence that must be acknowledged before."""
-    held: bool = False
-    """Whether it waits in a gate: it is only to be acknowledged."""
     waiting_since: float = 0.0
     begun_at: float = 0.0
 

@@ -66,12 +66,23 @@ class Delivery:
             on_failure=self._give_up,
         )
 
-    def check(self) -> None:
-        """Raises if nothing more is to be sent."""
+    def may_begin(self) -> bool:
+        """Whether something may be sent now. Raises if nothing may be sent any more."""
         if self.failed is not None:
             raise self.failed
-        if self.sender is not None:
-            self.sender.may_begin()
+        return self.sender is None or self.sender.may_begin()
+
+    def check(self) -> None:
+        """Only raises."""
+        self.may_begin()
+
+    def put_aside(self, unit: Unit) -> None:
+        """It waits in a gate, and counts as sent: whoever replays it must not have it wait twice,
+        whatever fails after this."""
+        if (written := self._acknowledged(unit)) is not None:
+            written.result()
+        unit.acknowledged = True
+        self._sums.add(held_rows=unit.size, late_rows=unit.size * unit.late)
 
     def _send(self, operations: list[Operation]) -> None:
         (operation,) = operations
@@ -79,7 +90,7 @@ class Delivery:
         if not unit.sent:
             self._check_turn(unit)
             self._begins(unit, operation)
-            if not (unit.refused or unit.held):
+            if not unit.refused:
                 try:
                     self._handler.bound(self._context(unit, operation.attempt))(unit.rows)
                 except Exception as error:
@@ -97,7 +108,7 @@ class Delivery:
         if not unit.sent:
             self._check_turn(unit)
             self._begins(unit, operation)
-            if not (unit.refused or unit.held):
+            if not unit.refused:
                 try:
                     await self._handler.bound(self._context(unit, operation.attempt))(unit.rows)
                 except Exception as error:
@@ -110,8 +121,7 @@ class Delivery:
         self._ended(unit)
 
     def _check_turn(self, unit: Unit) -> None:
-        self.check()
-        if self.sender is not None and not self.sender.may_begin():
+        if not self.may_begin():
             # While Redis is away. The Batcher takes it back, and charges it anew: what was charged
             # by then is not sent beside what is charged when Redis is there again.
             raise NotStarted
@@ -155,9 +165,7 @@ class Delivery:
     def _ended(self, unit: Unit) -> None:
         unit.acknowledged = True
         late = unit.size * unit.late
-        if unit.held:
-            self._sums.add(held_rows=unit.size, late_rows=late)
-        elif unit.refused:
+        if unit.refused:
             self._sums.add(rejected_rows=unit.size, late_rows=late)
         else:
             self._sums.add(batches=1, sent_rows=unit.size, late_rows=late)

@@ -91,7 +91,7 @@ class _Read:
         times = ends = timeless = costs = subjects = None
         runs = [(None, 0, batch.num_rows)]
         if columns.sequence is not None:
-            runs = _runs(batch.column(columns.sequence))
+            runs = _runs(_names(batch.column(columns.sequence)))
         if columns.time is not None:
             column = batch.column(columns.time)
             times = _numbers(column)
@@ -101,7 +101,7 @@ class _Read:
         if columns.end is not None:
             ends = _numbers(batch.column(columns.end))
         if columns.subject is not None:
-            subjects = batch.column(columns.subject).to_pylist()
+            subjects = _names(batch.column(columns.subject)).to_pylist()
         if columns.cost is not None:
             column = batch.column(columns.cost).cast(pa.float64())  # it may hold decimals
             costs = column.to_numpy(zero_copy_only=False)
@@ -122,6 +122,14 @@ class _Read:
             group.costs.append(self.costs[start:end])
         if self.subjects is not None:
             group.subjects += self.subjects[start:end]
+
+
+def _names(column: pa.Array) -> pa.Array:
+    """The same, if need be in a time zone in which no two times look alike, and which stays the
+    same when that of the session does not."""
+    import pyarrow as pa
+
+    return column.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(column.type) else column
 
 
 def _runs(column: pa.Array) -> list[tuple[Any, int, int]]:

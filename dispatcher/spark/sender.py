@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 
-from dispatcher.spark.claims import ACKNOWLEDGE, JOIN, KEPT_MS, LEAVE, Claim, Redis
+from dispatcher.spark.claims import ACKNOWLEDGE, JOIN, KEPT_MS, LEAVE, Claim, Redis, kept_ms
 from dispatcher.spark.errors import LedgerError, SparkSinkError, SupersededError
 from dispatcher.spark.ledger import Entry
 
@@ -38,7 +38,8 @@ class Sender:
         self._redis = Redis(claim.place, patience)
         self._me = (claim.epoch, slot, uuid.uuid4().hex)
         self._lease_ms = round(claim.lease * 1000)
-        self._keep_ms = round(claim.remember * 2000)
+        self._kept_ms = kept_ms(claim.remember)
+        self._two_turns_ms = round(claim.remember * 2000)
         self._keys = [claim.place.key("fence"), claim.place.key("senders")]
         self._until = 0.0
         self._lingers = False
@@ -172,10 +173,11 @@ class Sender:
 
     def _write(self, posts: list[Acknowledgement]) -> None:
         words = [word for sequence, entry, _ in posts for word in (sequence, entry.written())]
-        keys = [*self._keys, self._claim.sequences()]
+        keys = [*self._keys, self._claim.sequences(), self._claim.sequences(turns_ago=1)]
+        kept = (self._kept_ms, self._two_turns_ms)
         while True:
             asked = time.monotonic()
-            arguments = (*self._me, self._lease_ms, self._keep_ms, *words)
+            arguments = (*self._me, self._lease_ms, *kept, *words)
             (status,) = self._redis.ask(ACKNOWLEDGE, keys, *arguments)
             if status != "lost":
                 return self._told(status, asked)

@@ -133,13 +133,14 @@ class Task:
             entries = self._entries(groups)
             for group in groups:
                 for unit in self._units(group, entries):
+                    if self._waits_in_gate(unit, batcher):
+                        continue
                     self._enqueue(unit, batcher, watcher)
                     enqueued += 1
                     # It asks for capacity as soon as it starts: for as much as it can use.
                     if enqueued == sending.concurrency:
-                        batcher.start()
-        if batcher.state is State.NEW:
-            batcher.start()
+                        _started(batcher)
+        _started(batcher)
         while not watcher.wait(LOOK):
             self._delivery.check()
         self._delivery.check()
@@ -186,6 +187,21 @@ class Task:
             )
         return costs
 
+    def _waits_in_gate(self, unit: Unit, batcher: Batcher) -> bool:
+        """Whether it does from now on; that is written down then, before anything else is done."""
+        if self._gating is None or unit.refused:
+            return False
+        while not self._delivery.may_begin():
+            time.sleep(LOOK)
+        if not self._gating.holds(unit):
+            return False
+        while unit.previous is not None and not unit.previous.acknowledged:
+            _started(batcher)
+            self._delivery.check()
+            time.sleep(LOOK)
+        self._delivery.put_aside(unit)
+        return True
+
     def _enqueue(self, unit: Unit, batcher: Batcher, watcher: Watcher) -> None:
         if unit.refused and self._delivery.dead_letters is None:
             raise UnusableRowsError(
@@ -193,11 +209,10 @@ class Task:
                 f"{unit.subject!r} in micro-batch {self._job.batch}: {unit.refused}. Filter them "
                 "out, or give the sink a target for dead letters"
             )
-        unit.held = self._gating is not None and not unit.refused and self._gating.holds(unit)
         unit.waiting_since = time.monotonic()
         while True:
             self._delivery.check()
-            cost = 0.0 if unit.refused or unit.held else unit.cost
+            cost = 0.0 if unit.refused else unit.cost
             key = unit.sequence if self._job.cut.in_order else None
             try:
                 return batcher.enqueue(Operation(watcher, cost, unit, key=key), LOOK)
@@ -210,6 +225,11 @@ class Task:
                     raise BatchFailedError(
                         f"{self._delivery.told(unit)}: {unit.refused}"
                     ) from error
+
+
+def _started(batcher: Batcher) -> None:
+    if batcher.state is State.NEW:
+        batcher.start()
 
 
 def _partition() -> int:

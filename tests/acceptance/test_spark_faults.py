@@ -75,10 +75,12 @@ class Scene:
         wait_until(lambda: len(self.notes.of("began")) >= began + more, within=90)
 
     def judge(self, *, killed: int) -> None:
-        """Nothing lost, nothing out of order, nothing twice but what a kill explains, no 429."""
+        """Nothing lost, nothing out of order, nothing of one subject at once, nothing twice but
+        what a kill explains, no 429."""
         notes = self.notes
         assert notes.missing(SUBJECTS, self.files * EACH) == 0
         assert notes.out_of_order() == []
+        assert notes.at_once() == []
         assert not any(one.late for one in notes.all)
         assert notes.verdict(CAPACITY).holds, notes.verdict(CAPACITY)
         assert notes.refused == 0

@@ -177,6 +177,19 @@ def test_two_sinks_with_one_name_are_told_of_the_other_checkpoint(place: Place) 
         claimed(place, 1, first)
 
 
+@pytest.mark.parametrize("again", ["the same sink", "another one"])
+def test_k3_rows_beside_a_batch_that_was_sent_are_not_taken_for_rows_of_it(
+    place: Place, again: str
+) -> None:
+    run = Run("run-1")
+    claimed(place, 7, run)
+    finished(claimed(place, 7, run))  # tried again before it had ended
+
+    with pytest.raises(SupersededError, match="has been sent already in this run"):
+        claimed(place, 7, run if again == "the same sink" else Run("run-1"))
+    finished(claimed(place, 7, Run("run-2")))  # Spark did not hear of its end
+
+
 def test_a_checkpoint_that_was_moved_to_another_query_is_refused(place: Place) -> None:
     redis = claims.Redis(place, patience=5)
     redis.introduce(place)
@@ -226,7 +239,9 @@ def test_where_spark_tells_no_checkpoint_a_batch_that_goes_back_begins_anew(
         assert second.look_up([b"=a"]) == {b"=a": Entry()}
 
 
-def test_what_is_silent_is_forgotten_and_what_is_not_is_kept(place: Place) -> None:
+def test_what_is_silent_is_forgotten_and_what_is_not_is_kept(
+    place: Place, connect: Callable[[str], Redis]
+) -> None:
     run = Run()
     claim = claimed(place, 1, run, remember=1.0)
     with sender(claim) as first:
@@ -238,6 +253,7 @@ def test_what_is_silent_is_forgotten_and_what_is_not_is_kept(place: Place) -> No
     with sender(claim) as second:
         assert second.look_up([b"=silent"])[b"=silent"].sent_before(2) == 10
         second.acknowledge(b"=busy", Entry(2, 1, 10, 20)).result()
+    assert connect(place.url).pttl(claim.sequences(turns_ago=1)) <= 2_000
     finished(claim)
     time.sleep(1.05)
     with sender(claimed(place, 3, run, remember=1.0)) as third:
@@ -246,12 +262,18 @@ def test_what_is_silent_is_forgotten_and_what_is_not_is_kept(place: Place) -> No
     assert found == {b"=silent": Entry(), b"=busy": Entry(2, 1, 10, 20)}
 
 
-def test_k3_what_a_batch_has_sent_is_not_forgotten_before_it_has_ended(place: Place) -> None:
-    with sender(claimed(place, 1, remember=1.5)) as first:
+def test_k3_what_a_batch_has_sent_is_known_however_late_it_is_sent_again(place: Place) -> None:
+    with sender(claimed(place, 1, remember=0.1)) as first:
         first.acknowledge(b"=a", Entry(1, 1, None, 10)).result()
-    for _ in range(3):  # replayed again and again
-        time.sleep(0.6)
-        with sender(claimed(place, 1, remember=0.5)) as again:
+    for _ in range(2):
+        time.sleep(0.3)  # longer than two turns
+        claim = claimed(place, 1, remember=0.1)
+        with sender(claim) as again:
+            assert again.look_up([b"=a"])[b"=a"].acknowledged(1) == 1
+    finished(claim)  # and Spark does not hear of it; or it is a job that is called again
+    for _ in range(3):
+        time.sleep(0.3)
+        with sender(claimed(place, 1, remember=0.1)) as again:
             assert again.look_up([b"=a"])[b"=a"].acknowledged(1) == 1
 
 
@@ -361,6 +383,16 @@ def test_when_redis_has_lost_everything_it_is_said_and_nothing_is_sent(
             mine.acknowledge(b"=a", Entry(7, 1, None, 1)).result()
         with pytest.raises(SparkSinkError):
             mine.may_begin()
+
+
+def test_k7_a_task_from_before_redis_lost_everything_does_not_come_back(
+    place: Place, connect: Callable[[str], Redis]
+) -> None:
+    with sender(claimed(place, 7)) as old:
+        connect(place.url).flushall()
+        claimed(place, 7)  # the first of all, once more
+        with pytest.raises(SparkSinkError):
+            until(lambda: not old.may_begin())
 
 
 def test_a_redis_that_is_not_there_is_named_without_its_password() -> None:

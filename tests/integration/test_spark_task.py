@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from tenacity.wait import wait_fixed
 
+from dispatcher.registration import RedisEntityStore, RegistrationGate
 from dispatcher.spark import BatchFailedError, claims
 from dispatcher.spark.claims import Claim, Place, Run
 from dispatcher.spark.context import Context
@@ -164,6 +165,48 @@ def test_secrets_are_not_in_what_travels() -> None:
     assert "secret" not in repr(Claim(place, 1, "1", "1", 0, 1.0, 1.0))
 
 
+def no(batch: list[Any], context: Context) -> None:
+    raise RuntimeError("no")
+
+
+def test_k3_what_waits_in_a_gate_does_not_wait_twice_when_its_task_fails(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    url, store = shared_redis.url, RedisEntityStore(shared_redis.url, name="devices")
+    with RegistrationGate(RedisEntityStore(url, name="devices")) as gate:
+        gate.register("b")
+        with pytest.raises(BatchFailedError):
+            run(no, claimed(url), subjects="abc", gate=store)
+        again = run(lambda batch: None, claimed(url), subjects="abc", gate=store)
+
+        assert again["replayed_rows"] >= 6  # at least a's
+        for subject in "ac":
+            (release,) = gate.register(subject)
+            assert [message["n"] for message in release.messages] == list(range(6))
+
+
+def test_k3_what_waits_in_a_gate_comes_after_what_is_refused_of_its_subject(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    url, dead = shared_redis.url, list[int]()
+    timeless = rows().set_column(1, "time", pa.array([None, None, None, 1, 2, 3]))
+    with RegistrationGate(RedisEntityStore(url, name="devices")) as gate:
+        sending = Sending(
+            handler=no,
+            rows="dict",
+            dead_letters=lambda batch: dead.extend(row["n"] for row in batch),
+            gate=RedisEntityStore(url, name="devices"),
+        )
+        for _ in range(2):
+            job = Job(sending, *IN_ORDER, "number", "orders", 1, claimed(url))
+            (sums,) = job.run([timeless])
+        (release,) = gate.register("a")
+
+    assert dead == [0, 1, 2]
+    assert [message["n"] for message in release.messages] == [3, 4, 5]
+    assert sums.column("replayed_rows")[0].as_py() == 6
+
+
 noted: list[tuple[float, str, float]] = []
 at_the_second: list[Any] = []
 
@@ -174,10 +217,19 @@ def notes(batch: list[Any], context: Context) -> None:
         at_the_second.pop()()
 
 
-def test_k4_what_was_charged_while_redis_was_away_is_charged_anew(proxy: Proxy) -> None:
+def test_k4_k7_while_redis_is_away_nothing_begins_and_what_was_charged_is_charged_anew(
+    proxy: Proxy,
+) -> None:
+    away: list[float] = []
+
     def away_for_a_while() -> None:
         proxy.refuse()
-        threading.Timer(2 * LEASE, proxy.accept).start()
+        away.append(time.monotonic())
+        threading.Timer(3 * LEASE, come_back).start()
+
+    def come_back() -> None:
+        away.append(time.monotonic())
+        proxy.accept()
 
     noted.clear()
     at_the_second.append(away_for_a_while)
@@ -185,7 +237,7 @@ def test_k4_what_was_charged_while_redis_was_away_is_charged_anew(proxy: Proxy) 
     sums = run(notes, claimed(proxy.url), subjects="abcdefgh", limiter=limiter)
 
     assert sums["sent_rows"] == 48
-    assert noted[-1][0] - noted[1][0] > LEASE
+    assert not [at for at, _, _ in noted if away[0] + LEASE < at < away[1]]
     assert verify(noted, 4).holds
 
 

@@ -90,6 +90,18 @@ def test_every_row_of_a_subject_is_in_one_group_however_the_record_batches_fall(
         assert group.size == len(mine)
 
 
+def test_the_hour_that_clocks_show_twice_is_two_subjects() -> None:
+    twice = [1_729_989_000_000_000, 1_729_992_600_000_000]  # 02:30 in Berlin, and an hour later
+    born = pa.array(twice, pa.timestamp("us", "Europe/Berlin"))
+    batches = [
+        pa.RecordBatch.from_arrays([born.slice(place, 1), pa.array([1])], names=["born", "time"])
+        for place in (0, 1)
+    ]
+    read = groups_of(batches, Columns("born", "time"), AsTuple(), in_order=True)
+
+    assert [group.size for some in read for group in some] == [1, 1]
+
+
 @given(some_rows, some_sizes, st.integers(1, 7))
 def test_s1_s2_a_subject_is_cut_as_the_subject_builder_cuts_it(
     rows: list[Row], sizes: list[int], most: int

@@ -1,8 +1,9 @@
 -- Writes down what was acknowledged, if whoever says so may still send; and prolongs that. It
 -- comes after fence.lua.
 --
--- KEYS   fence, senders, sequences
--- ARGV   epoch, slot, id, lease_ms, keep_ms, then sequence, what is to be remembered of it, ...
+-- KEYS   fence, senders, sequences, those of the turn before
+-- ARGV   epoch, slot, id, lease_ms, kept_ms (how long a query is remembered), two turns in ms, then
+--        sequence, what is to be remembered of it, ...
 -- Reply  "ok"; "superseded": it was written, and nothing more is to be sent; "lost": it was not
 
 local fence, senders, sequences = KEYS[1], KEYS[2], KEYS[3]
@@ -13,6 +14,8 @@ if not till or tonumber(till) <= now then
   return { 'lost' }
 end
 redis.call('ZADD', senders, now + ARGV[4], member)
-redis.call('HSET', sequences, unpack(ARGV, 6))
+redis.call('HSET', sequences, unpack(ARGV, 7))
+-- A replay may come late: as long as there is a query, there is what it has sent.
 redis.call('PEXPIRE', sequences, ARGV[5])
+redis.call('PEXPIRE', KEYS[4], ARGV[6])
 return { redis.call('HGET', fence, 'epoch') == epoch and 'ok' or 'superseded' }

@@ -5,6 +5,7 @@
 --        label, remember_ms, kept_ms (how long a query is remembered)
 -- Reply  "ok", epoch, generation, turn, wait_ms (how long others may still send)
 --        "superseded", label, checkpoint, ago_ms: another run has claimed since
+--        "sent": the run itself has ended this batch, and Spark sends none again in one run
 --        "behind", batch: the stream is further than that already
 --        "changed", signature: the batch was begun by something that cuts it in another way
 
@@ -16,7 +17,8 @@ local function others_left(epoch)
   return longest(senders, function(of) return of ~= epoch end)
 end
 
-local stored = redis.call('HMGET', fence, 'epoch', 'claim', 'label', 'checkpoint', 'seen_ms')
+local stored = redis.call('HMGET', fence, 'epoch', 'claim', 'label', 'checkpoint', 'seen_ms',
+  'token')
 local at = redis.call('HMGET', stream, 'batch', 'finished', 'signature', 'generation', 'turn',
   'turned_ms')
 if stored[2] == claim then
@@ -29,6 +31,9 @@ if known ~= '0' and stored[1] ~= known then
     return { 'superseded', stored[3], stored[4], now - tonumber(stored[5]) }
   end
 end
+if token ~= '' and stored[6] == token and at[1] == ARGV[5] and at[2] == at[1] then
+  return { 'sent' }
+end
 
 local generation, turn, turned = at[4] or '1', tonumber(at[5] or 0), tonumber(at[6] or now)
 if at[1] and batch < tonumber(at[1]) then
@@ -40,13 +45,14 @@ if at[1] and batch < tonumber(at[1]) then
 elseif at[1] and batch == tonumber(at[1]) and at[2] ~= at[1] and at[3] ~= signature then
   return { 'changed', at[3] }
 end
--- Not in the middle of a batch: what is remembered of it must not be older than two turns.
-if now - turned >= tonumber(ARGV[8]) and at[2] == at[1] then
+-- Not for a batch that is sent again: what is remembered of it must not be older than two turns.
+if now - turned >= tonumber(ARGV[8]) and at[2] == at[1] and batch ~= tonumber(at[1]) then
   turn, turned = turn + 1, now
 end
 
-local epoch = tostring(redis.call('HINCRBY', fence, 'epoch', 1))
-redis.call('HSET', fence, 'claim', claim, 'token', token, 'label', ARGV[7], 'checkpoint',
+-- The time, so that none comes again, not even when what was known of the last ones is lost.
+local epoch = string.format('%.0f', math.max(now, tonumber(stored[1] or 0) + 1))
+redis.call('HSET', fence, 'epoch', epoch, 'claim', claim, 'token', token, 'label', ARGV[7], 'checkpoint',
   checkpoint, 'seen_ms', now)
 redis.call('HSET', stream, 'batch', batch, 'signature', signature, 'generation', generation,
   'turn', turn, 'turned_ms', turned)

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession, functions
 
 from tests.spark.handlers import note, notes, noting, take, take_async
-from tests.spark.subject_sink.orders import LATER, ROWS, Made, frame, taken
+from tests.spark.subject_sink.orders import LATER, ROWS, Made, at, frame, taken
 
 
 def test_k1_each_subject_is_sent_in_order_of_time_in_batches_of_its_own(
@@ -120,12 +120,14 @@ def test_late_hold_is_for_a_stream_that_was_held_back(spark: SparkSession, sink:
 
 
 def test_k6_one_sequence_for_each_lane(spark: SparkSession, sink: Made, log: Path) -> None:
-    lanes = frame(spark, ROWS).withColumn("kind", functions.expr("if(subject = 'a', 'x', 'y')"))
+    rows = frame(spark, [*ROWS, (None, at(2), 9)])
+    lanes = rows.withColumn("kind", functions.expr("if(subject = 'a', 'x', 'y')"))
     made = sink(order="global", lane="kind", max_batch_size=3, rows="tuple")
 
     made(lanes.select("subject", "at", "kind", "n"), 0)
 
     assert taken(log, "x") == [[10, 20, 30]]
+    assert [one["numbers"] for one in notes(log) if one["subject"] is None] == [[9]]
     assert [sorted(one) for one in taken(log, "y")] == [[11, 12], [21, 22], [31, 32]] or [
         sorted(one) for one in taken(log, "y")
     ] == [[11, 12, 21], [22, 31, 32]]
@@ -140,6 +142,25 @@ def test_k6_one_sequence_for_all(spark: SparkSession, sink: Made, log: Path) -> 
     told = [one["numbers"] for one in notes(log)]
     assert [n // 10 for one in told for n in one] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert all(one["subject"] is None for one in notes(log))
+
+
+@pytest.mark.parametrize("whose", ["subject", "lane"])
+def test_k3_who_is_called_by_a_time_is_the_same_in_every_time_zone(
+    spark: SparkSession, sink: Made, log: Path, whose: str
+) -> None:
+    told = {"subject": "born"} if whose == "subject" else {"order": "global", "lane": "born"}
+    made = sink(**told)
+    for zone in ("America/New_York", "Asia/Kolkata"):
+        session = spark.newSession()
+        session.conf.set("spark.sql.session.timeZone", zone)
+        born = functions.expr("timestamp_seconds(3600 * ascii(subject))")
+        made(frame(session, ROWS).withColumn("born", born), 0)
+
+    assert made.last is not None
+    assert (made.last.replayed_rows, len(notes(log))) == (9, 3)
+    assert {one["subject"] for one in notes(log)} == {
+        f"1970-01-05 0{hour}:00:00+00:00" for hour in (1, 2, 3)
+    }
 
 
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz", "date", "long", "double"])

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
 from redis import Redis
 
 from dispatcher.spark import (
@@ -68,3 +69,26 @@ def test_it_runs_as_a_stream_under_the_name_of_its_query(
     assert made.last.query == "readings"
     assert (made.last.query_id, made.last.run_id) == (str(query.id), str(query.runId))
     assert sorted(n for one in notes(log) for n in one["numbers"]) == sorted(r[2] for r in ROWS)
+
+
+def test_k3_two_sinks_in_one_query_are_told_before_a_row_is_left_out(
+    spark: SparkSession, sink: Made, log: Path, tmp_path: Path
+) -> None:
+    frame(spark, ROWS).write.json(str(tmp_path / "rows"))
+    rows = spark.readStream.schema("subject string, at timestamp, n long").json(
+        str(tmp_path / "rows")
+    )
+    early, late = sink(query=None), sink(query=None)
+
+    def both(df: DataFrame, number: int) -> None:
+        early(df.where("n < 20"), number)
+        late(df.where("n >= 20"), number)
+
+    query = (
+        rows.writeStream.foreachBatch(both)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    with pytest.raises(StreamingQueryException, match="start a query of its own for each"):
+        query.awaitTermination(60)
