@@ -279,6 +279,8 @@ class Worker:
             return f"all {self._concurrency} slots hang in the handler"
         if self._holds.stuck:
             return "calls of the handler do not begin: does a coroutine block the event loop?"
+        if (error := getattr(self.batcher.rate_limiter, "broken", None)) is not None:
+            return f"its limiter asks for no capacity any more: {error!r}"
         for name, beat in (("leasing", self._leasing.beat), ("keeping", self._keeper.beat)):
             if now - beat > LONGEST_SILENCE:
                 return f"the thread that does the {name} has not been seen for {now - beat:.0f} s"
