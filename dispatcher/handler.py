@@ -92,7 +92,9 @@ def _imported(target: str) -> Callable[..., Any]:
             target, f"module {module_name!r} ({module.__file__}) has no {path!r}"
         ) from None
     if not callable(found):
-        raise HandlerError(target, f"{path!r} is {found!r}, which cannot be called")
+        raise HandlerError(
+            target, f"{path!r} is of the class {type(found).__name__}, which cannot be called"
+        )
     function: Callable[..., Any] = found
     return function
 

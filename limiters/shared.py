@@ -101,6 +101,7 @@ class SharedResource(Resource):
         self._wakes_at = -1.0
         self._asking: Asking | None = None
         self._evicted = False
+        self._broken: Exception | None = None
 
     def _begin_holdings(self, terms: Terms) -> None:
         """Takes part as somebody who was never heard of; what is reserved goes on."""
@@ -155,6 +156,11 @@ class SharedResource(Resource):
     def evicted(self) -> bool:
         """Whether an operator has shut this instance out: it gets nothing shared any more."""
         return self._evicted
+
+    @property
+    def broken(self) -> Exception | None:
+        """What has ended its asking for shared capacity, for good: only a new one asks again."""
+        return self._broken
 
     @property
     def burst(self) -> float:
@@ -398,6 +404,7 @@ class SharedResource(Resource):
             return holdings.leave(now, self._untold(read))
 
     def _failed(self, error: Exception) -> None:
+        self._broken = error
         message = "no shared capacity is asked for any more"
         facts = {"happening": "asking-broke", "limit": self._name}
         _log.critical(message, exc_info=error, extra=facts)

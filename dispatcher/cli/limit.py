@@ -29,6 +29,7 @@ def add_commands(commands: Any) -> None:
         "limit",
         help="show, set or delete a limit that many instances share",
         description="The limit that all instances with the same name share, kept in Redis.",
+        epilog="example:\n  dispatcher limit show orders --redis redis://db:6379/0",
     )
     actions = limit.add_subparsers(title="actions", metavar="ACTION", required=True)
     _add_show(actions)

@@ -76,6 +76,20 @@ class Parser(argparse.ArgumentParser):
             for name, parser in action.choices.items()
         }
 
+    def by_its_option(self, said: str) -> str:
+        """What is said of a parameter, said of the option that gave it.
+
+        >>> parser = Parser()
+        >>> _ = parser.add_argument("--lease-time")
+        >>> parser.by_its_option("lease_time must be more than zero, not 0.0")
+        '--lease-time must be more than zero, not 0.0'
+        """
+        parameter = re.match(r"\w+(?= must | is )", said)
+        option = f"--{parameter[0].replace('_', '-')}" if parameter else ""
+        if not parameter or option not in self._option_string_actions:
+            return said
+        return option + said[parameter.end() :]
+
     def commands(self) -> Commands:
         """What the configuration file may speak of."""
         names = frozenset(setting.name for setting in self.settings().values())

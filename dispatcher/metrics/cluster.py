@@ -18,7 +18,7 @@ from dispatcher.metrics.leaves import read_topic
 from dispatcher.metrics.readings import Reading, Readings
 from dispatcher.metrics.spark_totals import queries_of, read_query
 from dispatcher.timeline import Timeline
-from dispatcher.timeline.errors import TimelineError
+from dispatcher.timeline.errors import BucketCountError, TimelineError
 from dispatcher.timeline.layout import Layout
 from limiters.errors import LeaseManagerError
 from limiters.leases import ranges
@@ -176,7 +176,11 @@ class ClusterCollector(Collector):
         # A Timeline stores what a topic is if it is not there: only looking must not.
         if not client.exists(Layout(self._prefix, topic).settings):
             return ()
-        return read_topic(self._timeline(client, topic))
+        try:
+            return list(read_topic(self._timeline(client, topic)))
+        except BucketCountError:  # it was made anew: the next scrape reads it as it is now
+            self._timelines.pop(topic).close()
+            raise
 
     def _find_queries(self, client: Any, queries: list[str]) -> Iterable[Reading]:
         queries += queries_of(client, self._prefix)

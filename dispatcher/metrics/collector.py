@@ -32,13 +32,17 @@ class PartsCollector(Collector):
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._reading = threading.Lock()
-        """One at a time. Redis may be asked meanwhile, for which nobody else waits."""
+        self.renew_locks()
         self._parts: list[Part] = []
         self._retired = Readings()
         """What was counted by things that are gone: counters never go back."""
         self._silent: set[int] = set()
+
+    def renew_locks(self) -> None:
+        """For a forked child: threads that stayed in its parent may have held them."""
+        self._lock = threading.Lock()
+        self._reading = threading.Lock()
+        """One at a time. Redis may be asked meanwhile, for which nobody else waits."""
 
     def add(self, parts: Iterable[Part]) -> list[Part]:
         """Reads these too, but for those of things that it reads already; those it took."""

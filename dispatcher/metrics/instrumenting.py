@@ -113,6 +113,8 @@ def _begin_in_child() -> None:
     # What is mirrored is the parent's, and its thread has stayed there.
     global _mirrored, _lock
     _mirrored, _lock = None, threading.Lock()
+    for collector in list(_collectors.values()):
+        collector.renew_locks()
 
 
 os.register_at_fork(after_in_child=_begin_in_child)

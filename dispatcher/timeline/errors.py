@@ -23,5 +23,6 @@ class BucketCountError(TimelineError):
         self.stored = stored
         super().__init__(
             f"buckets is {asked}, but the topic {topic!r} was created with {stored}, which never "
-            f"changes; say buckets={stored}, or leave it out"
+            f"changes; say buckets={stored}, or leave it out. A process that used the topic before "
+            "somebody created it anew has to be started again"
         )

@@ -44,7 +44,8 @@ class Membership:
 
     def refresh(self) -> list[int]:
         """Shows itself, sees the others; the buckets that are its own."""
-        seen = self._say(b"%d" % COUNTS_FOR_MS)
+        buckets, seen = self._say(b"%d" % COUNTS_FOR_MS)
+        self._topic.see(buckets)
         self._next_ms = self._topic.server.clock.now_ms() + HEARTBEAT_MS
         for member, until_ms in seen.items():
             if member != self._consumer:
@@ -57,9 +58,10 @@ class Membership:
         self._say(b"0")
         self._next_ms = -math.inf
 
-    def _say(self, counts_for_ms: bytes) -> dict[str, float]:
-        told = [ids.as_bytes(self._consumer), counts_for_ms]
-        _, seen = self._topic.server.run(JOIN, [self._topic.layout.members], told)
-        return {
+    def _say(self, counts_for_ms: bytes) -> tuple[int, dict[str, float]]:
+        """How many buckets the topic has, and who counts until when."""
+        told, layout = [ids.as_bytes(self._consumer), counts_for_ms], self._topic.layout
+        _, buckets, seen = self._topic.server.run(JOIN, [layout.members, layout.settings], told)
+        return buckets, {
             ids.as_text(name): float(until) for name, until in zip(*[iter(seen)] * 2, strict=True)
         }

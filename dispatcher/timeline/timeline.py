@@ -213,7 +213,8 @@ class Timeline:
         waiting, leased = heads(self._topic)
         now_ms = self._server.clock.now_ms()
         created, deleted, given_up, remembered = totals(self._topic)
-        _, members = self._server.run(JOIN, [self._topic.layout.members], [b"", b""])
+        layout = self._topic.layout
+        _, _, members = self._server.run(JOIN, [layout.members, layout.settings], [b"", b""])
         return Stats(
             **found,
             created=created,

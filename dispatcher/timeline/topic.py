@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import math
 import struct
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dispatcher.timeline import bodies
-from dispatcher.timeline.errors import BucketCountError, TimelineError
+from dispatcher.timeline.errors import (
+    BucketCountError,
+    TimelineError,
+    TimelineUnavailableError,
+)
 from dispatcher.timeline.layout import Layout
 from dispatcher.timeline.outcomes import NoAnswer, Outcome, Status
-from dispatcher.timeline.server import SETTINGS, Server
+from dispatcher.timeline.server import EXISTS, SETTINGS, Server
 from limiters.damped_log import DampedLog
 
 BUCKETS = 64
@@ -21,6 +28,9 @@ AT_ONCE = 100
 """How many messages one script works on at most, so that none blocks Redis for long."""
 
 BYTES_AT_ONCE = 1_048_576
+
+SEEN_FOR = 3.0
+"""Seconds after which whoever uses a topic sees whether it still has the buckets it had."""
 
 STATUSES = (None, *Status)
 
@@ -49,29 +59,61 @@ class Topic:
     """What producers and consumers of one topic share. Thread-safe; sends nothing by itself."""
 
     def __init__(
-        self, server: Server, layout: Layout, name: str, asked: tuple[int | None, ...]
+        self,
+        server: Server,
+        layout: Layout,
+        name: str,
+        asked: tuple[int | None, int | None, int | None],
     ) -> None:
         self.server = server
         self.layout = layout
         self.name = name
         self._asked = asked
         self._settings: StoredSettings | None = None
+        self._seen = -math.inf
         self._damped = DampedLog(logging.getLogger(__name__))
         self.watch_lateness: tuple[Callable[[list[float]], object], ...] = ()
         """Who is told how late messages were, in seconds, whenever some are leased."""
 
     @property
     def settings(self) -> StoredSettings:
-        """What is stored; stored, if it is not yet."""
+        """What is stored; stored, if it is not yet. BucketCountError if the topic was made anew
+        with another number of buckets: whoever goes on would look for messages where they are
+        not."""
         if self._settings is None:
-            buckets = self._asked[0]
-            told = [buckets or BUCKETS, *("" if it is None else it for it in self._asked[1:])]
-            answer = self.server.run(SETTINGS, [self.layout.settings], told)
-            settings = StoredSettings(*map(int, answer[1:]))
-            if buckets is not None and buckets != settings.buckets:
-                raise BucketCountError(self.name, buckets, settings.buckets)
-            self._settings = settings
+            self._settings = self._store(*self._asked)
+            self._seen = time.monotonic()
+        elif time.monotonic() >= self._seen + SEEN_FOR:
+            self._seen = time.monotonic()  # also without an answer, whose lack others notice
+            with contextlib.suppress(TimelineUnavailableError):
+                self.see(self.server.run(EXISTS, [self.layout.settings], ())[1])
         return self._settings
+
+    def see(self, buckets: int) -> None:
+        """The server says that it has so many, 0 if it has forgotten the topic: then it is stored
+        as it was, before somebody makes another one of it."""
+        self._seen, had = time.monotonic(), self._settings
+        if had is None:
+            return
+        try:
+            if not buckets:
+                self._store(*had)
+            elif buckets != had.buckets:
+                raise BucketCountError(self.name, had.buckets, buckets)
+        except BucketCountError:
+            self._seen = -math.inf  # whoever comes next is refused too
+            raise
+
+    def _store(
+        self, buckets: int | None, remember_ms: int | None, most_attempts: int | None
+    ) -> StoredSettings:
+        """What is stored then; None is left as it is."""
+        others = ("" if it is None else it for it in (remember_ms, most_attempts))
+        answer = self.server.run(SETTINGS, [self.layout.settings], [buckets or BUCKETS, *others])
+        settings = StoredSettings(*map(int, answer[1:]))
+        if buckets is not None and buckets != settings.buckets:
+            raise BucketCountError(self.name, buckets, settings.buckets)
+        return settings
 
     @property
     def buckets(self) -> int:

@@ -76,7 +76,8 @@ class Leasing:
         self._thread.start()
 
     def close(self) -> None:
-        """Leases no more, and demands nothing more of the limiter. Waits for nothing."""
+        """Leases no more, and demands nothing more of the limiter. Waits for nothing but for Redis
+        to hear of it."""
         if self._limiter is not None:
             self._limiter.give_me(0, self)
         self._consumer.close()

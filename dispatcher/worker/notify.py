@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Mapping
+
+LINE = "DISPATCHER_WORKER_LINE"
+"""The variable that says which socket was inherited of a supervisor of ours, which listens."""
 
 READY, STOPPING, WATCHDOG = "READY=1", "STOPPING=1", "WATCHDOG=1"
 
 
 class Notifier:
-    """Sends to the socket that NOTIFY_SOCKET names; without one it does nothing.
+    """Sends to the socket that LINE or NOTIFY_SOCKET names; without one it does nothing.
 
     >>> Notifier({}).watchdog_interval is None
     True
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._inherited = int(environment.get(LINE, -1))
         place = environment.get("NOTIFY_SOCKET", "")
         self._place = "\0" + place[1:] if place.startswith("@") else place
         self.watchdog_interval = _interval(environment)
@@ -24,14 +29,14 @@ class Notifier:
 
     def send(self, *words: str) -> None:
         """Says so, and does not wait. Nobody there is no error: work goes on."""
-        if not self._place:
-            return
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as line:
-                line.setblocking(False)
-                line.sendto("\n".join(words).encode(), self._place)
-        except OSError:
-            return
+        said = "\n".join(words).encode()
+        with contextlib.suppress(OSError):
+            if self._inherited >= 0:
+                with socket.fromfd(self._inherited, socket.AF_UNIX, socket.SOCK_DGRAM) as line:
+                    line.send(said, socket.MSG_DONTWAIT)
+            elif self._place:
+                with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as line:
+                    line.sendto(said, socket.MSG_DONTWAIT, self._place)
 
 
 def _interval(environment: Mapping[str, str]) -> float | None:

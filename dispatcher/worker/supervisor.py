@@ -7,13 +7,11 @@ import os
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from dispatcher.worker.children import SILENCE, Child, Verdict
-from dispatcher.worker.notify import READY, STOPPING, WATCHDOG, Notifier
+from dispatcher.worker.notify import LINE, READY, STOPPING, WATCHDOG, Notifier
 from dispatcher.worker.pages import Pages, asked, verdict
 from dispatcher.worker.process import Signals
 
@@ -28,27 +26,31 @@ STEP = 0.05
 class _Process:
     """One of them, and the socket on which it gives signs of life."""
 
-    def __init__(self, number: int, directory: Path) -> None:
+    def __init__(self, number: int) -> None:
         self.number = number
         self.child = Child()
         self.running: subprocess.Popen[bytes] | None = None
-        self._place = str(directory / f"{number}")
-        self._line = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        # Inherited, not named: a file in its place would outlive a supervisor that is killed.
+        self._line, self._its_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._line.setblocking(False)
-        self._line.bind(self._place)
 
     def start(self, command: Sequence[str], now: float) -> None:
         environment = {
             **os.environ,
             CHILD: str(self.number),
-            "NOTIFY_SOCKET": self._place,
+            LINE: str(self._its_end.fileno()),
             "WATCHDOG_USEC": str(int(SILENCE / 3 * 1e6)),
         }
-        environment.pop("WATCHDOG_PID", None)
+        for ours in ("NOTIFY_SOCKET", "WATCHDOG_PID"):
+            environment.pop(ours, None)
         # In a session of its own: Ctrl-C is for the supervisor, which passes it on, once. Its
         # standard input ends with the supervisor, however that ends.
         self.running = subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, start_new_session=True
+            command,
+            env=environment,
+            stdin=subprocess.PIPE,
+            pass_fds=[self._its_end.fileno()],
+            start_new_session=True,
         )
         self.child.start(now)
 
@@ -70,6 +72,7 @@ class _Process:
             if self.running.stdin is not None:
                 self.running.stdin.close()
         self._line.close()
+        self._its_end.close()
 
 
 class Supervisor:
@@ -95,25 +98,24 @@ class Supervisor:
     ) -> int:
         """The exit code: 0, or that of a process that could not even start."""
         self._drain_time = drain_time
-        with tempfile.TemporaryDirectory(prefix="dispatcher-worker-") as directory:
-            self._processes = [_Process(it, Path(directory)) for it in range(self._number)]
-            pages = None
-            if port is not None:
-                probes = {
-                    "/healthz": lambda: verdict(self._asked("/healthz", host)),
-                    "/readyz": lambda: verdict(self._asked("/readyz", host)),
-                }
-                pages = Pages(probes, host, port)
-            try:
-                code = self._supervise(signals, notifier)
-                notifier.send(STOPPING)
-                worst = self._stop()
-                return code or worst
-            finally:
-                for one in self._processes:
-                    one.close()
-                if pages is not None:
-                    pages.close()
+        self._processes = [_Process(it) for it in range(self._number)]
+        pages = None
+        if port is not None:
+            probes = {
+                "/healthz": lambda: verdict(self._asked("/healthz", host)),
+                "/readyz": lambda: verdict(self._asked("/readyz", host)),
+            }
+            pages = Pages(probes, host, port)
+        try:
+            code = self._supervise(signals, notifier)
+            notifier.send(STOPPING)
+            worst = self._stop()
+            return code or worst
+        finally:
+            for one in self._processes:
+                one.close()
+            if pages is not None:
+                pages.close()
 
     def _supervise(self, signals: Signals, notifier: Notifier) -> int:
         signals.at_once = self._end_at_once

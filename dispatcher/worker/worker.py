@@ -279,6 +279,8 @@ class Worker:
             return f"all {self._concurrency} slots hang in the handler"
         if self._holds.stuck:
             return "calls of the handler do not begin: does a coroutine block the event loop?"
+        if (error := getattr(self.batcher.rate_limiter, "broken", None)) is not None:
+            return f"its limiter asks for no capacity any more: {error!r}"
         for name, beat in (("leasing", self._leasing.beat), ("keeping", self._keeper.beat)):
             if now - beat > LONGEST_SILENCE:
                 return f"the thread that does the {name} has not been seen for {now - beat:.0f} s"
@@ -302,8 +304,7 @@ class Worker:
 
     def _drain(self, patience: float) -> None:
         deadline = time.monotonic() + patience
-        self._leasing.close()
-        self._keeper.give_back(self._holds.close())
+        self._begin_no_more()
         left = self._holds.await_ended(max(0.0, deadline - time.monotonic()))
         if left:
             logger.warning(
@@ -317,6 +318,11 @@ class Worker:
         self._leasing.await_ended(SETTLE_TIME)
         self._keeper.stop(SETTLE_TIME)
         self._stop_batcher(waits=not left)
+
+    def _begin_no_more(self) -> None:
+        # First, for leasing may wait for a Redis that hangs, and meanwhile work would begin.
+        self._keeper.give_back(self._holds.close())
+        self._leasing.close()
 
     def _stop_batcher(self, *, waits: bool) -> None:
         """It waits for callbacks that hang, which we do not."""
@@ -352,8 +358,7 @@ class Worker:
     def _collapse(self) -> None:
         """Ends what is left, as far as that goes."""
         try:
-            self._leasing.close()
-            self._keeper.give_back(self._holds.close())
+            self._begin_no_more()
             self._leasing.await_ended(SETTLE_TIME)
             self._keeper.stop(SETTLE_TIME)
             self._stop_batcher(waits=False)

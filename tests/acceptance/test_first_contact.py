@@ -126,7 +126,7 @@ def test_the_command_line_says_what_is_wrong() -> None:
     wrong = run("-m", "dispatcher.cli.main", "demo", "--capacity", "5")
     assert (wrong.returncode, wrong.stderr) == (
         1,
-        "dispatcher: capacity must be at least 1000, the cost of two batches\n",
+        "dispatcher: --capacity must be at least 1000, the cost of two batches\n",
     )
 
 

@@ -154,21 +154,24 @@ def test_what_cannot_be_changed_is_refused(run: Run, manager: RedisLeaseManager)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--shared-capacity=0"], "shared_capacity must be more than zero, not 0.0"),
-        (["--shared-capacity=nan"], "shared_capacity must be finite, not nan"),
-        (["--shared-capacity=-5"], "shared_capacity must be more than zero, not -5.0"),
-        (["--shared-capacity=5", "--factor=0"], "factor must be more than zero, not 0.0"),
-        (["--shared-capacity=5", "--period=0"], "period must be more than zero seconds, not 0.0"),
-        (["--shared-capacity=5", "--period=0.0001"], "period must be from 0.001 to 86400 seconds"),
-        (["--shared-capacity=5", "--lease-time=1e300"], "lease_time must be from 0.2 to 86400"),
-        (["--shared-capacity=5", "--lease-time=0.1"], "lease_time must be from 0.2 to 86400"),
-        (["--shared-capacity=5", "--lease-time=-1"], "lease_time must be more than zero seconds"),
-        (["--shared-capacity=5", "--ramp=0/5"], "ramp must be more than zero, not 0.0"),
-        (["--shared-capacity=5", "--ramp=5/0"], "ramp must be more than zero seconds, not 0.0"),
-        (["--shared-capacity=10001"], "factor must be at least 1.0001 for a capacity of 10001"),
+        (["--shared-capacity=0"], "--shared-capacity must be more than zero, not 0.0"),
+        (["--shared-capacity=nan"], "--shared-capacity must be finite, not nan"),
+        (["--shared-capacity=-5"], "--shared-capacity must be more than zero, not -5.0"),
+        (["--shared-capacity=5", "--factor=0"], "--factor must be more than zero, not 0.0"),
+        (["--shared-capacity=5", "--period=0"], "--period must be more than zero seconds, not 0.0"),
+        (
+            ["--shared-capacity=5", "--period=0.0001"],
+            "--period must be from 0.001 to 86400 seconds",
+        ),
+        (["--shared-capacity=5", "--lease-time=1e300"], "--lease-time must be from 0.2 to 86400"),
+        (["--shared-capacity=5", "--lease-time=0.1"], "--lease-time must be from 0.2 to 86400"),
+        (["--shared-capacity=5", "--lease-time=-1"], "--lease-time must be more than zero seconds"),
+        (["--shared-capacity=5", "--ramp=0/5"], "--ramp must be more than zero, not 0.0"),
+        (["--shared-capacity=5", "--ramp=5/0"], "--ramp must be more than zero seconds, not 0.0"),
+        (["--shared-capacity=10001"], "--factor must be at least 1.0001 for a capacity of 10001"),
     ],
 )
-def test_bad_values_are_refused_in_the_librarys_words(
+def test_bad_values_are_refused_in_the_librarys_words_of_the_options(
     run: Run, url: str, arguments: list[str], message: str
 ) -> None:
     said = run("limit", "set", "orders", *arguments)
@@ -183,7 +186,7 @@ def test_more_than_10_000_partitions_are_refused_also_of_a_limit_that_exists(
     assert run("limit", "set", "orders", "--shared-capacity", "10000").code == 0
     said = run("limit", "set", "orders", "--shared-capacity", "20000")
     assert said.code == 1
-    assert "factor must be at least 2 for a capacity of 20000" in said.err
+    assert "--factor must be at least 2 for a capacity of 20000" in said.err
     assert run("limit", "set", "orders", "--shared-capacity", "20000", "--factor", "2").code == 0
 
 

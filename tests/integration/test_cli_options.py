@@ -153,17 +153,13 @@ def guarded() -> Iterator[EmbeddedRedis]:
 # Help
 
 
-def leaves(parser: Parser) -> Iterator[Parser]:
-    below = parser.below()
-    for one in below.values():
-        yield from leaves(one)
-    if not below:
-        yield parser
+def below(parser: Parser) -> Iterator[Parser]:
+    for one in parser.below().values():
+        yield one
+        yield from below(one)
 
 
-@pytest.mark.parametrize(
-    "parser", list(leaves(command_line())), ids=lambda parser: str(parser.prog)
-)
+@pytest.mark.parametrize("parser", list(below(command_line())), ids=lambda parser: str(parser.prog))
 def test_help_of_each_command_teaches_with_an_example(run: Run, parser: Parser) -> None:
     said = run(*parser.prog.split()[1:], "--help")
     assert (said.code, said.err) == (0, "")

@@ -190,6 +190,7 @@ def test_a_reply_that_makes_no_sense_is_told_and_leaves_what_is_reserved() -> No
         manager.mood = lambda: Reply(held="0-9", lease_ms=400)  # type: ignore[arg-type]
         limiter.give_me(100)
         assert "asked for any more" in heard.wait_for("error").message
+        assert isinstance(limiter.broken, Exception)
         until(lambda: limiter.capacity == 10)
         assert limiter.acquire(10, LONG)
 

@@ -13,6 +13,7 @@ from redis import Redis, RedisCluster
 
 from dispatcher.registration import RedisEntityStore, RegistrationGate
 from dispatcher.timeline import (
+    BucketCountError,
     Consumer,
     Created,
     Durability,
@@ -130,6 +131,78 @@ def test_t11_what_is_in_anothers_bucket_is_not_left_for_ever(
     assert 20 < len(mine) <= 100
     hands.turn(1_500)
     assert len(mine) + len(one.lease(1_000, for_=60)) == 100
+
+
+def forgotten(timeline: Timeline) -> None:
+    """Redis loses all that it knows, while `timeline` goes on with what it was told before."""
+    assert timeline.buckets
+    with Redis.from_url(timeline.where) as client:
+        client.flushall()
+
+
+def test_t11_a_subscriber_is_refused_once_its_topic_is_made_anew_with_other_buckets(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    timeline = Timeline(shared_redis.url, "topic", buckets=4)
+    consumer = timeline.consumer("c")
+    assert len(consumer.buckets) == 4
+    forgotten(timeline)
+    assert Timeline(shared_redis.url, "topic").buckets == 64
+    with pytest.raises(BucketCountError, match=r"buckets is 4, but the topic 'topic' .* 64"):
+        consumer.subscribe(print)
+    consumer.close()  # leaves, whatever the topic has become
+
+
+def test_t11_a_consumer_without_a_subscription_is_refused_too(shared_redis: EmbeddedRedis) -> None:
+    timeline = Timeline(shared_redis.url, "topic", buckets=4)
+    consumer = timeline.consumer("c")
+    assert consumer.lease(10, for_=30) == []
+    forgotten(timeline)
+    assert Timeline(shared_redis.url, "topic").buckets == 64
+    with pytest.raises(BucketCountError):
+        until(lambda: consumer.lease(10, for_=30))
+
+
+def test_t11_a_producer_is_refused_as_long_as_the_topic_has_other_buckets(
+    shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer would look for its message's lease in another bucket than it is in."""
+    monkeypatch.setattr("dispatcher.timeline.topic.SEEN_FOR", 0.0)
+    timeline = Timeline(shared_redis.url, "topic", buckets=4)
+    producer = timeline.producer("us")
+    forgotten(timeline)
+    assert Timeline(shared_redis.url, "topic").buckets == 64
+    for _ in range(2):
+        with pytest.raises(BucketCountError):
+            producer.create([Message("x", id="x")])
+    with Redis.from_url(shared_redis.url) as client:
+        client.flushall()
+    assert producer.create([Message("x", id="x")])[0].ok
+
+
+def test_t11_a_topic_that_redis_forgot_is_stored_again_as_it_was(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    timeline = Timeline(shared_redis.url, "topic", buckets=4, max_attempts=3)
+    consumer = timeline.consumer("c")
+    forgotten(timeline)
+    assert len(consumer.buckets) == 4
+    found = Timeline(shared_redis.url, "topic")
+    assert (found.buckets, found.max_attempts) == (4, 3)
+
+
+def test_t11_whether_the_topic_is_as_before_is_not_asked_for_every_call(
+    own_redis: EmbeddedRedis,
+) -> None:
+    timeline = Timeline(own_redis.url, "topic")
+    producer = timeline.producer("us")
+    producer.create([Message("x")], durability=Durability.NONE)
+    with Redis.from_url(own_redis.url) as client:
+        before = client.info("commandstats")["cmdstat_evalsha"]["calls"]
+        for _ in range(20):
+            producer.create([Message("x")], durability=Durability.NONE)
+        after = client.info("commandstats")["cmdstat_evalsha"]["calls"]
+    assert 20 <= after - before <= 22
 
 
 def test_t11_all_buckets_are_served_in_turn(shared_redis: EmbeddedRedis) -> None:

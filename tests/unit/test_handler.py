@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import pickle
 import sys
 from pathlib import Path
@@ -106,8 +107,14 @@ def test_a_name_that_is_missing_is_named_with_the_file() -> None:
 
 
 def test_what_cannot_be_called_is_named() -> None:
-    with pytest.raises(HandlerError, match="'sep' is '/', which cannot be called"):
+    with pytest.raises(HandlerError, match="'sep' is of the class str, which cannot be called"):
         load("os:sep")
+
+
+def test_what_is_in_a_thing_that_cannot_be_called_is_not_told() -> None:
+    with pytest.raises(HandlerError) as caught:
+        load("os:environ")
+    assert os.environ["PATH"] not in str(caught.value)
 
 
 def test_an_import_that_fails_shows_where_it_did(

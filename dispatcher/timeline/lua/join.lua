@@ -1,8 +1,9 @@
 -- Who consumes a topic at present.
 --
--- KEYS   members, a sorted set: consumer -> until when it counts, unless it comes again
+-- KEYS   members, a sorted set: consumer -> until when it counts, unless it comes again; settings
 -- ARGV   consumer, for how many ms it counts from now on (0: it leaves; "": it only looks)
--- Reply  the server's time in microseconds; consumer, until, consumer, until ...
+-- Reply  the server's time in microseconds; the topic's buckets, 0 if it was forgotten; consumer,
+--        until, consumer, until ...
 
 local function server_time_us()
   local time = redis.call('TIME')
@@ -17,4 +18,5 @@ if ARGV[2] == '0' then
 elseif ARGV[2] ~= '' then
   redis.call('ZADD', KEYS[1], now + tonumber(ARGV[2]), ARGV[1])
 end
-return { now_us, redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES') }
+local buckets = tonumber(redis.call('HMGET', KEYS[2], 'buckets')[1] or 0)
+return { now_us, buckets, redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES') }

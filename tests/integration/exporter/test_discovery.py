@@ -66,6 +66,22 @@ def test_one_that_cannot_be_read_does_not_hide_the_others(
     collector.close()
 
 
+def test_t11_a_topic_that_was_made_anew_with_other_buckets_is_read_as_it_is_now(
+    shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dispatcher.timeline.topic.SEEN_FOR", 0.0)
+    with (
+        Redis.from_url(shared_redis.url) as client,
+        closing(ClusterCollector(shared_redis.url, topics=["mails"])) as collector,
+    ):
+        for buckets in (4, 64):
+            client.flushall()
+            with closing(Timeline(shared_redis.url, "mails", buckets=buckets)) as timeline:
+                timeline.producer("shop").create([Message(n, id=str(n)) for n in range(100)])
+            read(collector, names.TOPIC_MESSAGES)
+            assert read(collector, names.TOPIC_MESSAGES)["mails", "new"] == 100
+
+
 def test_what_is_deleted_is_shown_no_more(
     shared_redis: EmbeddedRedis, collector: ClusterCollector
 ) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
+import signal
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -109,6 +111,40 @@ def test_nobody_waits_for_a_scrape_that_waits(shown: Shown) -> None:
     assert scrape.is_alive()
     answered.set()
     scrape.join(20)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_b10_who_is_forked_amid_a_scrape_can_be_scraped(shown: Shown) -> None:
+    asked, answered, parent = threading.Event(), threading.Event(), os.getpid()
+
+    class Slow:
+        """Takes its time, in the parent."""
+
+    class SlowPart:
+        def __init__(self, slow: Slow) -> None:
+            self.subject = slow
+
+        def read(self) -> Iterable[Reading]:
+            if os.getpid() == parent:
+                asked.set()
+                answered.wait(20)
+            return [Reading(names.DEMAND, ("slow",), 7)]
+
+    @instrumentable(Slow)
+    def parts_of_slow(slow: Slow, options: Options) -> list[Part]:
+        return [SlowPart(slow)]
+
+    instrument(Slow(), shown.registry)
+    scrape = threading.Thread(target=shown, args=["demand"])
+    scrape.start()
+    assert asked.wait(20)
+    child = os.fork()
+    if not child:
+        signal.alarm(10)  # ends it, should it hang
+        os._exit(0 if shown("demand", limit="slow") == 7 else 1)
+    answered.set()
+    scrape.join(20)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_kind_of_the_users_own_joins(shown: Shown) -> None:

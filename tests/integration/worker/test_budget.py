@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
+
+import pytest
 
 from dispatcher import ProvisionedResource
 from dispatcher.timeline import Lease, Message, Timeline
 from limiters import MemoryLeaseManager, SharedResource
+from limiters.leases.messages import Reply
 from tests.integration.worker.handled import Made, Noted, create, dead, many
 from tests.waiting import until
 
@@ -89,6 +93,23 @@ def test_c5_the_backlog_is_demanded_so_that_a_share_grows_at_once(
         # What it could use counts, not a little more each time than what it has used.
         until(lambda: changes and changes[-1] == 4_000)
         assert len(changes) <= 2
+
+
+def test_one_whose_limiter_asks_for_nothing_any_more_wants_to_be_restarted(
+    timeline: Timeline, run: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = MemoryLeaseManager()
+    limiter = SharedResource(shared_capacity=20, lease_manager=manager, max_interval=0.25)
+    worker = run(Noted(), rate_limiter=limiter)
+    create(timeline, Message("x"))
+    until(lambda: worker.totals.done == 1)
+    assert worker.trouble() == ""
+    no_ranges: Any = "0-9"
+    monkeypatch.setattr(manager, "sync", lambda request: Reply(held=no_ranges, lease_ms=400))
+    create(timeline, *many(100))
+    until(worker.trouble)
+    assert "its limiter asks for no capacity any more" in worker.trouble()
+    assert worker.unready() == worker.trouble()
 
 
 def test_one_that_is_evicted_from_its_limit_gives_back_what_it_cannot_begin(

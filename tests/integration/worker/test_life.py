@@ -44,6 +44,27 @@ def test_stopping_waits_for_what_is_in_the_handler(timeline: Timeline, run: Made
     assert timeline.stats().deleted == 1
 
 
+def test_nothing_begins_while_a_redis_that_hangs_is_told_that_it_stops(
+    timeline: Timeline, run: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(timeline, *many(30))
+    handler = Noted()
+    worker = run(handler, rate_limiter=ProvisionedResource(10), max_batch_size=5)
+    until(lambda: worker.totals.done and worker.waiting)
+    begun: list[int] = []
+    leave = worker.consumer.close
+
+    def hang() -> None:
+        until(lambda: not worker.in_flight)
+        begun.append(len(handler.batches))
+        until(lambda: worker.batcher.needs_capacity == 0)  # until all had their turn
+        leave()
+
+    monkeypatch.setattr(worker.consumer, "close", hang)
+    worker.stop()
+    assert begun == [len(handler.batches)]
+
+
 def test_after_the_drain_time_it_gives_back_what_has_not_ended(
     timeline: Timeline, run: Made
 ) -> None:

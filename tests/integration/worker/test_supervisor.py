@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -77,6 +78,19 @@ def test_one_that_gives_no_sign_of_life_is_killed_and_started_again(
         until(lambda: log.exists() and log.read_text().count("started") > 1)
     assert "hangs and is killed" in caplog.text
     assert "ended with -9; again in 0.5 s" in caplog.text
+
+
+def test_it_puts_nothing_on_the_disk_that_would_stay_behind_if_it_were_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / ("long" * 30)  # a socket in there would have too long a name
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    codes: list[int] = []
+    with supervised(tmp_path / "log", "well", codes) as made:
+        until(lambda: codes or (made._processes and made._processes[0].child.ready))
+        assert list(place.iterdir()) == []
+    assert codes == [0]
 
 
 def test_one_that_does_not_end_long_after_its_drain_time_is_killed(

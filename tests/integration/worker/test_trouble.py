@@ -6,9 +6,11 @@ import threading
 from typing import Any
 
 import pytest
+from redis import Redis
 
-from dispatcher.timeline import Message, Timeline
+from dispatcher.timeline import BucketCountError, Message, Timeline
 from dispatcher.worker import Life, WorkerFailedError
+from limiters.embedded import EmbeddedRedis
 from tests.integration.worker.handled import Made, Noted, create
 from tests.servers.proxy import Proxy
 from tests.waiting import until
@@ -47,6 +49,20 @@ def test_what_ended_while_redis_was_away_is_settled_when_it_is_back(
     until(lambda: worker.totals.done == 1)
     assert worker.totals.lost == 0
     timeline.close()
+
+
+def test_t11_it_ends_when_its_topic_is_made_anew_with_other_buckets(
+    shared_redis: EmbeddedRedis, timeline: Timeline, run: Made
+) -> None:
+    """Rather than serve none of its messages, and say nothing."""
+    worker = run(Noted())
+    until(lambda: worker.unready() == "")
+    with Redis.from_url(shared_redis.url) as client:
+        client.pipeline().flushall().hset(timeline._topic.layout.settings, "buckets", 64).execute()
+    with pytest.raises(WorkerFailedError, match="was created with 64") as raised:
+        worker.run()
+    assert isinstance(raised.value.error, BucketCountError)
+    assert "BucketCountError" in worker.trouble()
 
 
 def test_an_error_of_its_own_ends_it(timeline: Timeline, run: Made) -> None:
