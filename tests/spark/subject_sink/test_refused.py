@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from dispatcher.registration import RedisEntityStore
 from dispatcher.spark import SubjectSink
 from limiters.embedded import EmbeddedRedis
 from tests.spark.handlers import only_rows
-from tests.spark.subject_sink.orders import ROWS, Made, frame
+from tests.spark.subject_sink.orders import ROWS, Made, frame, taken
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"subject": ""}, "subject must be the name of a column"),
@@ -93,3 +94,28 @@ def test_columns_that_cannot_serve_are_named_before_anything_is_sent(
 
     with pytest.raises(ValueError, match=said):
         sink()(spark.sql(f"select {columns} from rows"), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("dispatcher_cost", {"cost": "n"}),
+        ("Dispatcher_Cost", {"cost": "n"}),
+        ("dispatcher_lane", {"order": "global", "lane": "subject"}),
+    ],
+)
+def test_a_column_of_the_users_own_is_not_overwritten(
+    spark: SparkSession, sink: Made, name: str, told: dict[str, Any]
+) -> None:
+    rows = frame(spark, ROWS).selectExpr("*", f"'mine' as {name}")
+
+    with pytest.raises(ValueError, match=f"has a column '{name}'.*withColumnRenamed"):
+        sink(**told)(rows, 0)
+
+
+def test_a_column_is_the_users_own_where_the_sink_adds_none(
+    spark: SparkSession, sink: Made, log: Path
+) -> None:
+    sink()(frame(spark, ROWS).selectExpr("*", "'mine' as dispatcher_cost"), 0)
+
+    assert taken(log, "a") == [[10, 20, 30]]
