@@ -239,7 +239,8 @@ def _refused(
         return ChangedSinkError(
             f"micro-batch {batch} of query {query!r} was begun by another sink ({said[0]}), and "
             f"this one ({signature}) would cut it in another way, so that nobody knows what of it "
-            "was sent. Let the old sink finish it, or start with a new checkpoint"
+            "was sent. Let the old sink finish it, or start with a new checkpoint; outside a "
+            "stream, give it another name"
         )
     if status == "sent":
         return SupersededError(

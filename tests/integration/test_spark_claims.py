@@ -210,6 +210,15 @@ def test_a_batch_that_was_begun_is_ended_by_what_cuts_it_alike(place: Place) -> 
     claimed(place, 9, signature="by meter")
 
 
+def test_k3_a_batch_that_has_ended_is_sent_again_by_what_cuts_it_alike_only(place: Place) -> None:
+    finished(claimed(place, 7, signature="by device"))  # and Spark does not hear of it
+
+    with pytest.raises(ChangedSinkError, match=r"by device.*by meter"):
+        claimed(place, 7, signature="by meter")
+    finished(claimed(place, 7, signature="by device"))
+    claimed(place, 8, signature="by meter")
+
+
 def test_a_batch_that_is_long_over_is_refused(place: Place) -> None:
     claimed(place, 8)
 

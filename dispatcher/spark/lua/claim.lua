@@ -7,7 +7,8 @@
 --        "superseded", label, checkpoint, ago_ms: another run has claimed since
 --        "sent": the run itself has ended this batch, and Spark sends none again in one run
 --        "behind", batch: the stream is further than that already
---        "changed", signature: the batch was begun by something that cuts it in another way
+--        "changed", signature: the batch was begun by something that cuts it in another way; also
+--        if it has ended, since whoever claims it again has not heard of that
 
 local fence, senders, stream = KEYS[1], KEYS[2], KEYS[3]
 local claim, token, known, checkpoint = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -42,7 +43,7 @@ if at[1] and batch < tonumber(at[1]) then
   end
   -- Batches are numbered from 0 in each checkpoint: this is another one.
   generation = tostring(generation + 1)
-elseif at[1] and batch == tonumber(at[1]) and at[2] ~= at[1] and at[3] ~= signature then
+elseif at[1] and batch == tonumber(at[1]) and at[3] ~= signature then
   return { 'changed', at[3] }
 end
 -- Not for a batch that is sent again: what is remembered of it must not be older than two turns.
