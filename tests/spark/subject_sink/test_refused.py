@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dispatcher.registration import RedisEntityStore
-from dispatcher.spark import SubjectSink
+from dispatcher.spark import ChangedSinkError, SubjectSink
 from limiters.embedded import EmbeddedRedis
 from tests.spark.handlers import only_rows
 from tests.spark.subject_sink.orders import ROWS, Made, frame, taken
@@ -119,3 +119,15 @@ def test_a_column_is_the_users_own_where_the_sink_adds_none(
     sink()(frame(spark, ROWS).selectExpr("*", "'mine' as dispatcher_cost"), 0)
 
     assert taken(log, "a") == [[10, 20, 30]]
+
+
+def test_a_time_that_becomes_one_of_another_type_is_refused(
+    spark: SparkSession, sink: Made, log: Path
+) -> None:
+    sink()(frame(spark, ROWS[:3]), 0)
+
+    dates = frame(spark, ROWS).selectExpr("subject", "cast(at as date) as at", "n")
+    with pytest.raises(ChangedSinkError, match="a timestamp so far, and is a date now"):
+        sink()(dates, 1)
+
+    assert taken(log, "a") == [[30]]
