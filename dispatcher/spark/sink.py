@@ -166,6 +166,12 @@ class Sink:
                 "query must be given here, a name that no other sink has: outside a stream there "
                 "is none, and Spark Connect does not tell it"
             )
+        if stream.name is None and self._ledger:
+            raise ValueError(
+                "query must be given here, a name that no other sink has: the query's own is in "
+                "the description of its jobs, in place of which there is another (setJobGroup or "
+                "setJobDescription)"
+            )
         return stream.name or stream.query_id
 
     def _claim(self, query: str, stream: Stream, batch_id: int, time_kind: str) -> Claim:
