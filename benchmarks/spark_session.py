@@ -6,16 +6,28 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+IN_ONE_PROCESS = "local[2]"
+TWO_EXECUTORS = "local-cluster[2,1,1024]"
+"""A core for each, and a process."""
+
 
 @contextmanager
-def spark_session() -> Iterator[SparkSession]:
+def spark_session(master: str = IN_ONE_PROCESS) -> Iterator[SparkSession]:
     """One, until the end of the block. Its Python workers are of this very interpreter."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(master)
+        .config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parents[1]))
+        .config("spark.executor.memory", "512m")
+        # Nothing is begun by one executor alone.
+        .config("spark.cores.max", "2")
+        .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.ui.showConsoleProgress", "false")

@@ -186,6 +186,7 @@ class Run:
         batch: int,
         *,
         signature: str,
+        time_kind: str,
         lease: float,
         remember: float,
     ) -> Claim:
@@ -204,12 +205,13 @@ class Run:
             place.checkpoint,
             batch,
             signature,
+            time_kind,
             f"{socket.gethostname()}:{os.getpid()}",
             round(remember * 1000),
             kept_ms(remember),
         )
         if status != "ok":
-            raise _refused(status, said, place, batch, signature)
+            raise _refused(status, said, place, batch, signature, time_kind)
         epoch, generation, turn, wait_ms = said
         self.epoch = epoch
         claim = Claim(place, batch, epoch, generation, int(turn), lease, remember)
@@ -218,7 +220,7 @@ class Run:
             time.sleep(min(int(wait_ms) / 1000, 0.1))
             status, *said = redis.ask(WAIT, keys[:2], epoch)
             if status != "ok":
-                raise _refused("superseded", ["another run", "", 0], place, batch, signature)
+                raise _superseded(place, "another run")
             (wait_ms,) = said
         return claim
 
@@ -232,14 +234,21 @@ def finish(redis: Redis, claim: Claim, sums: dict[str, float]) -> None:
 
 
 def _refused(
-    status: str, said: list[Any], place: Place, batch: int, signature: str
+    status: str, said: list[Any], place: Place, batch: int, signature: str, time_kind: str
 ) -> SupersededError | ChangedSinkError:
     query = place.query
     if status == "changed":
         return ChangedSinkError(
             f"micro-batch {batch} of query {query!r} was begun by another sink ({said[0]}), and "
             f"this one ({signature}) would cut it in another way, so that nobody knows what of it "
-            "was sent. Let the old sink finish it, or start with a new checkpoint"
+            "was sent. Let the old sink finish it, or start with a new checkpoint; outside a "
+            "stream, give it another name"
+        )
+    if status == "other_time":
+        return ChangedSinkError(
+            f"the time by which query {query!r} sends was a {said[0]} so far, and is a {time_kind} "
+            "now: against what was sent, all rows would be late, or none. Cast it to what it was, "
+            "or start with a new checkpoint; outside a stream, give it another name"
         )
     if status == "sent":
         return SupersededError(
@@ -252,12 +261,17 @@ def _refused(
             f"micro-batch {batch} of query {query!r} is long over: its checkpoint is at "
             f"{said[0]} elsewhere. Does the query run twice, or was its checkpoint restored?"
         )
-    label, checkpoint, ago_ms = said
+    return _superseded(place, *said)
+
+
+def _superseded(
+    place: Place, label: str, checkpoint: str = "", ago_ms: int | str = 0
+) -> SupersededError:
     other = ""
     if checkpoint and checkpoint != place.checkpoint:
         other = f", with another checkpoint ({checkpoint})"
     return SupersededError(
-        f"another run of query {query!r} has begun to send ({label}{other}, {int(ago_ms) / 1000:g} "
-        "s ago), so this one has stopped. If both are meant to run, give each sink a query name "
-        "of its own"
+        f"another run of query {place.query!r} has begun to send ({label}{other}, "
+        f"{int(ago_ms) / 1000:g} s ago), so this one has stopped. If both are meant to run, give "
+        "each sink a query name of its own"
     )

@@ -21,7 +21,8 @@ class LedgerError(SparkSinkError):
 
 
 class ChangedSinkError(SparkSinkError):
-    """A micro-batch was begun by a sink that cuts it in another way."""
+    """A micro-batch was begun by a sink that cuts it in another way, or what was sent before it is
+    known in another kind of time."""
 
 
 class MovedCheckpointError(SparkSinkError):

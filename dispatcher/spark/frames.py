@@ -40,7 +40,20 @@ def check_names(df: DataFrame, parameter: str, name: str) -> None:
 def cost_column(df: DataFrame, cost: Any) -> DataFrame:
     """`df` with what each row costs, which `cost`, an expression or a Column, says."""
     expression = functions.expr(cost) if isinstance(cost, str) else cost
-    return df.withColumn(COST_COLUMN, expression.cast("double"))
+    return with_own_column(df, COST_COLUMN, expression.cast("double"))
+
+
+def with_own_column(df: DataFrame, name: str, value: Column) -> DataFrame:
+    """`df` with a column that no handler is to see. ValueError if the user has one of that name:
+    he would lose it."""
+    # To Spark, names are alike that differ in case only.
+    for taken in df.columns:
+        if taken.lower() == name:
+            raise ValueError(
+                f"the DataFrame has a column {taken!r}, which this sink adds itself for a while: "
+                f"give yours another name, df.withColumnRenamed({taken!r}, ...)"
+            )
+    return df.withColumn(name, value)
 
 
 def in_order(df: DataFrame, first: list[Column], parts: int, by: Column | None) -> DataFrame:

@@ -117,13 +117,14 @@ class Sink:
         stream = self._stream_of(df)
         query = self._query_name(stream)
         prepared = self._prepare(df)
-        claim = self._claim(query, stream, batch_id) if self._ledger else None
+        kind = prepared.time_kind
+        claim = self._claim(query, stream, batch_id, kind) if self._ledger else None
         claimed = time.monotonic()
         job = Job(
             self._sending.for_tasks(),
             prepared.columns,
             prepared.cut,
-            prepared.time_kind,
+            kind,
             query,
             batch_id,
             claim,
@@ -165,9 +166,15 @@ class Sink:
                 "query must be given here, a name that no other sink has: outside a stream there "
                 "is none, and Spark Connect does not tell it"
             )
+        if stream.name is None and self._ledger:
+            raise ValueError(
+                "query must be given here, a name that no other sink has: the query's own is in "
+                "the description of its jobs, in place of which there is another (setJobGroup or "
+                "setJobDescription)"
+            )
         return stream.name or stream.query_id
 
-    def _claim(self, query: str, stream: Stream, batch_id: int) -> Claim:
+    def _claim(self, query: str, stream: Stream, batch_id: int, time_kind: str) -> Claim:
         assert self._url is not None
         place = Place(self._url, self._prefix, query, stream.query_id)
         if self._redis is None:
@@ -179,6 +186,7 @@ class Sink:
             place,
             batch_id,
             signature=self._signature(),
+            time_kind=time_kind,
             lease=self._lease,
             remember=self._remember,
         )

@@ -26,7 +26,8 @@ class Stream:
     query_id: str = ""
     """It stays the same as long as the checkpoint does."""
     run_id: str = ""
-    name: str = ""
+    name: str | None = ""
+    """None: it cannot be known, nor which run it is."""
 
     @classmethod
     def of(cls, df: DataFrame) -> Stream:
@@ -37,10 +38,13 @@ class Stream:
         query_id = tell("sql.streaming.queryId")
         if not query_id:
             return cls()
-        # A query's name is the first line of what its jobs are called; if it has one.
-        name = (tell("spark.job.description") or "").partition("\n")[0]
-        unnamed = name.startswith("id = ")
-        return cls(query_id, tell("spark.jobGroup.id") or "", "" if unnamed else name)
+        # Only the description of its jobs tells a query's name, before its id. Who has put another
+        # in its place may have put another group in place of the run as well.
+        described = tell("spark.job.description") or ""
+        name, found, _ = described.rpartition(f"id = {query_id}\n")
+        if not found:
+            return cls(query_id, name=None)
+        return cls(query_id, tell("spark.jobGroup.id") or "", name.removesuffix("\n"))
 
     @classmethod
     def in_checkpoint(cls, df: DataFrame, path: str) -> Stream:

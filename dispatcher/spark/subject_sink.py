@@ -17,6 +17,7 @@ from dispatcher.spark.frames import (
     in_order,
     parallelism,
     time_kind,
+    with_own_column,
 )
 from dispatcher.spark.gating import GateSource, check_rows, check_source
 from dispatcher.spark.groups import Columns
@@ -183,7 +184,7 @@ class SubjectSink(Sink):
                 check_names(df, "lane", self._lane)
                 sequence = LANE_COLUMN
                 added.append(LANE_COLUMN)
-                df = df.withColumn(LANE_COLUMN, _lane(subject, column(self._lane)))
+                df = with_own_column(df, LANE_COLUMN, _lane(subject, column(self._lane)))
         priced = self._sending.cost_of_row is None
         if priced:
             added.append(COST_COLUMN)

@@ -89,15 +89,16 @@ class Scene:
             assert notes.sent_again == []
 
 
-def test_k1_k3_k4_without_a_fault_each_batch_is_sent_once_also_over_a_restart(
+def test_k1_k3_k4_without_a_fault_a_slow_handler_is_given_each_batch_once_also_over_a_restart(
     setting: Setting,
 ) -> None:
+    setting.slow = 0.2
     scene = Scene(setting)
-    scene.more(3)
+    scene.more(2)
     with Driver(setting) as driver:
         driver.do("start")
         driver.do("drain")
-        scene.more(2)
+        scene.more(1)
         # Stopped in the middle: what is in flight ends, is written down, and is not sent again.
         scene.wait_for_batches(20)
         driver.do("stop")

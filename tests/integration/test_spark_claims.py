@@ -34,12 +34,24 @@ def place(shared_redis: EmbeddedRedis) -> Place:
 
 
 def claimed(
-    place: Place, batch: int, run: Run | None = None, *, signature: str = "s", remember: float = DAY
+    place: Place,
+    batch: int,
+    run: Run | None = None,
+    *,
+    signature: str = "s",
+    time_kind: str = "number",
+    remember: float = DAY,
 ) -> Claim:
     redis = claims.Redis(place, patience=5)
     try:
         return (run or Run()).claim(
-            redis, place, batch, signature=signature, lease=LEASE, remember=remember
+            redis,
+            place,
+            batch,
+            signature=signature,
+            time_kind=time_kind,
+            lease=LEASE,
+            remember=remember,
         )
     finally:
         redis.close()
@@ -208,6 +220,33 @@ def test_a_batch_that_was_begun_is_ended_by_what_cuts_it_alike(place: Place) -> 
         claimed(place, 8, signature="by meter")
     finished(claimed(begun.place, 8, signature="by device"))
     claimed(place, 9, signature="by meter")
+
+
+def test_k3_a_batch_that_has_ended_is_sent_again_by_what_cuts_it_alike_only(place: Place) -> None:
+    finished(claimed(place, 7, signature="by device"))  # and Spark does not hear of it
+
+    with pytest.raises(ChangedSinkError, match=r"by device.*by meter"):
+        claimed(place, 7, signature="by meter")
+    finished(claimed(place, 7, signature="by device"))
+    claimed(place, 8, signature="by meter")
+
+
+def test_k1_times_of_another_kind_are_not_held_against_those_that_were_sent(place: Place) -> None:
+    finished(claimed(place, 7, time_kind="timestamp"))
+
+    for batch in (7, 8):
+        with pytest.raises(ChangedSinkError, match="a timestamp so far, and is a date now"):
+            claimed(place, batch, time_kind="date")
+    finished(claimed(place, 8, time_kind="timestamp"))
+
+
+def test_where_all_begins_anew_a_time_may_be_of_another_kind(shared_redis: EmbeddedRedis) -> None:
+    place = Place(shared_redis.url, "test", "orders")
+    finished(claimed(place, 7, time_kind="timestamp"))
+
+    finished(claimed(place, 0, time_kind="date"))
+    with pytest.raises(ChangedSinkError, match="a date so far"):
+        claimed(place, 1, time_kind="timestamp")
 
 
 def test_a_batch_that_is_long_over_is_refused(place: Place) -> None:
@@ -400,5 +439,5 @@ def test_a_redis_that_is_not_there_is_named_without_its_password() -> None:
     redis = claims.Redis(place, patience=0.3)
 
     with pytest.raises(LedgerError, match=r"redis://localhost:1/0 refuses connections") as caught:
-        Run().claim(redis, place, 0, signature="s", lease=LEASE, remember=DAY)
+        Run().claim(redis, place, 0, signature="s", time_kind="date", lease=LEASE, remember=DAY)
     assert "secret" not in str(caught.value)

@@ -45,7 +45,9 @@ def claimed(url: str, *, run: Run | None = None, lease: float = LEASE) -> Claim:
     place = Place(url, "test", "orders", "checkpoint")
     redis = claims.Redis(place, patience=5)
     try:
-        return (run or Run()).claim(redis, place, 1, signature="s", lease=lease, remember=1_000)
+        return (run or Run()).claim(
+            redis, place, 1, signature="s", time_kind="number", lease=lease, remember=1_000
+        )
     finally:
         redis.close()
 

@@ -1,18 +1,20 @@
-"""A Spark query in a process of its own, to be killed: batches by event time, into files.
+"""A Spark query in a process of its own, to be killed: batches by event time, sent by a sink.
 
-Arguments: the directory of a `Stream`. Each micro-batch that gave batches leaves one file.
+Arguments: the directory of a `Stream`, and the Redis. What is sent is noted in the directory.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
 
-from dispatcher.spark import event_time_batches
+from dispatcher.spark import EventTimeSink, event_time_batches
+from tests.spark.handlers import noting, take
 from tests.spark.sessions import started
 from tests.spark.streams import Stream
 
@@ -21,30 +23,41 @@ WINDOW, TIMEOUT = 50, 2.5
 STEP = functools.partial(
     event_time_batches, subject="s", key="k", time="t", window=WINDOW, timeout=TIMEOUT
 )
+PARTITIONS, CONCURRENCY = 2, 2
+SLOW = 0.05
+"""How long the handler takes: it is killed in its middle."""
+LOG = "sent"
 
 
-def run(place: Path) -> None:
-    """Runs until it is killed."""
+def take_slowly(rows: Any, context: Any, *, path: str) -> None:
+    """Notes the numbers of its rows, and returns a while after."""
+    take(rows, context, path=path)
+    time.sleep(SLOW)
 
-    def write(batches: DataFrame, number: int) -> None:
-        told = [
-            [row.subject, row.start, row.end, [m.asDict() for m in row.messages], row.id]
-            for row in batches.collect()
-        ]
-        unfinished = place / f"unfinished {number}"
-        unfinished.write_text(json.dumps(told))
-        unfinished.rename(place / "out" / f"{number}.json")
 
-    stream = Stream(started(), place, SCHEMA)
-    query = (
+def sent(stream: Stream, redis: str) -> StreamingQuery:
+    """The query, started."""
+    sink = EventTimeSink(
+        noting(take_slowly, stream.place / LOG),
+        rows="dict",
+        redis=redis,
+        partitions=PARTITIONS,
+        concurrency=CONCURRENCY,
+        lease_time=1,
+    )
+    return (
         STEP(stream.read())
-        .writeStream.foreachBatch(write)
+        .writeStream.foreachBatch(sink)
         .option("checkpointLocation", str(stream.checkpoint))
         .trigger(processingTime="50 milliseconds")
         .start()
     )
-    query.awaitTermination()
+
+
+def run(place: Path, redis: str) -> None:
+    """Runs until it is killed."""
+    sent(Stream(started(), place, SCHEMA), redis).awaitTermination()
 
 
 if __name__ == "__main__":
-    run(Path(sys.argv[1]))
+    run(Path(sys.argv[1]), sys.argv[2])

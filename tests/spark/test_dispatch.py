@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from dispatcher.spark import LimiterConfig, dispatch
+from dispatcher.spark import ChangedSinkError, LimiterConfig, dispatch
 from limiters.embedded import EmbeddedRedis
 from tests.spark.handlers import fail_at, notes, noting, take
 
@@ -61,6 +61,19 @@ def test_what_goes_in_order_is_resumed_under_the_name_of_its_job(
 
     assert sent(log) == list(range(100))
     assert summary.replayed_rows == len(before)
+
+
+def test_a_job_that_is_called_again_by_another_subject_sends_nothing_again(
+    spark: SparkSession, log: Path, shared_redis: EmbeddedRedis
+) -> None:
+    rows = spark.range(10).selectExpr("id % 3 as subject", "id % 2 as other", "id as at", "id as n")
+    told = {"time": "at", "job": "back-fill", "redis": shared_redis.url, "rows": "dict"}
+    dispatch(rows, noting(take, log), subject="subject", **told)  # type: ignore[arg-type]
+
+    with pytest.raises(ChangedSinkError, match="give it another name"):
+        dispatch(rows, noting(take, log), subject="other", **told)  # type: ignore[arg-type]
+
+    assert sent(log) == list(range(10))
 
 
 @pytest.mark.parametrize(

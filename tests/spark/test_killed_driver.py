@@ -1,66 +1,90 @@
-"""Law K5 with a driver that is killed while batches are open."""
+"""Laws K3 and K5 with a driver that is killed while batches are open, and others being sent."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.processes.spark_stream import SCHEMA, STEP, TIMEOUT, WINDOW
+from limiters.embedded import EmbeddedRedis
+from tests.processes.spark_stream import (
+    CONCURRENCY,
+    LOG,
+    PARTITIONS,
+    SCHEMA,
+    TIMEOUT,
+    WINDOW,
+    sent,
+)
 from tests.spark import plainly
+from tests.spark.handlers import notes
 from tests.spark.streams import Stream, wait_for
 
 ROOT = Path(__file__).parents[2]
+SUBJECTS = 20
 
 
 @pytest.mark.timeout(600)  # it starts two Sparks, one after the other
-def test_k5_a_driver_killed_with_open_batches_loses_none_and_repeats_none(
-    spark: SparkSession, tmp_path: Path
+def test_k3_k5_a_driver_killed_with_open_batches_loses_none_and_repeats_but_what_was_in_flight(
+    spark: SparkSession, tmp_path: Path, shared_redis: EmbeddedRedis
 ) -> None:
+    # The third one joins what the second has opened, if that is still open.
     files: list[list[dict[str, Any]]] = [
-        [{"s": f"s{s}", "k": f"k{n}", "t": 10 * n + s, "n": n} for s in range(20)] for n in range(4)
+        [{"s": f"s{s}", "k": f"k{n}", "t": at + s, "n": n} for s in range(SUBJECTS)]
+        for n, at in enumerate([0, 100, 110, 300])
     ]
+    log = tmp_path / LOG
     stream = Stream(spark, tmp_path, SCHEMA).write(*files[:2])
-    (tmp_path / "out").mkdir()
     killed = subprocess.Popen(
-        [sys.executable, "-m", "tests.processes.spark_stream", str(tmp_path)],
+        [sys.executable, "-m", "tests.processes.spark_stream", str(tmp_path), shared_redis.url],
         cwd=ROOT,
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
         start_new_session=True,
     )
     try:
-        wait_for(lambda: len(stream.finished()) >= 2 or killed.poll() is not None)
+        wait_for(lambda: len(notes(log)) >= SUBJECTS / 2 or killed.poll() is not None)
     finally:
         os.killpg(killed.pid, signal.SIGKILL)  # and its JVM, and its Python workers
         killed.wait()
-    before: dict[int, list[list[Any]]] = {
-        int(path.stem): json.loads(path.read_text()) for path in (tmp_path / "out").iterdir()
-    }
-    assert sum(len(batches) for batches in before.values()) < 40, "it was killed too late"
+    assert 0 < len(notes(log)) < 2 * SUBJECTS, "it was killed too early, or too late"
     stream.write(*files[2:])
 
-    def all_closed() -> bool:
-        told = [one for number in stream.finished() for one in before.get(number, [])]
-        messages = [one[3] for one in told] + [row.messages for row in stream.out]
-        return sum(map(len, messages)) >= 80
+    query = sent(stream, shared_redis.url)
 
-    stream.run_until(STEP, all_closed)
-    after = {number: plainly.told(rows) for number, rows in stream.seen}
-    ids = {number: [row.id for row in rows] for number, rows in stream.seen}
-    out: list[Any] = []
-    for number in stream.finished():
-        told = [tuple(row[:4]) for row in before.get(number, [])]
-        if number in before and number in after:  # replayed: the same, to the letter
-            assert sorted(told) == sorted(after[number])
-            assert sorted(row[4] for row in before[number]) == sorted(ids[number])
-        out += told if number in before else after.get(number, [])
-    expected = plainly.batches(stream.fed(files), WINDOW, TIMEOUT * 1000)
+    def all_sent() -> bool:
+        told = notes(log)
+        messages = {(one["subject"], number) for one in told for number in one["numbers"]}
+        return len(messages) == 4 * SUBJECTS and told[-1]["batch"] in stream.finished()
+
+    wait_for(lambda: all_sent() or not query.isActive)
+    query.stop()
+    assert query.exception() is None
+
+    told = notes(log)
+    once = {one["key"]: one for one in reversed(told)}  # each as it was sent first
+    again = [one for one in told if one is not once[one["key"]]]
+    for one in again:
+        assert batch_of(one) == batch_of(once[one["key"]])
+    assert len(again) <= PARTITIONS * CONCURRENCY
+    assert max(Counter(one["subject"] for one in again).values(), default=0) <= 1
+    assert not any(one["late"] for one in told)
+
+    out = [batch_of(one) for one in told if one is once[one["key"]]]
+    built = plainly.batches(stream.fed(files), WINDOW, TIMEOUT * 1000)
+    expected = [
+        (s, start, end, [one["n"] for one in messages]) for s, start, end, messages in built
+    ]
     assert plainly.by_subject(out) == plainly.by_subject(expected)
-    assert sum(len(batch[3]) for batch in out) == 80
+    assert sum(len(batch[3]) for batch in out) == 4 * SUBJECTS
+
+
+def batch_of(note: dict[str, Any]) -> Any:
+    """What was sent, as the builders tell it."""
+    return note["subject"], note["first"], note["last"], note["numbers"]

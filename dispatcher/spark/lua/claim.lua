@@ -2,16 +2,18 @@
 --
 -- KEYS   fence, senders, stream
 -- ARGV   claim, token, epoch (the one this run claimed last, or 0), checkpoint, batch, signature,
---        label, remember_ms, kept_ms (how long a query is remembered)
+--        time_kind, label, remember_ms, kept_ms (how long a query is remembered)
 -- Reply  "ok", epoch, generation, turn, wait_ms (how long others may still send)
 --        "superseded", label, checkpoint, ago_ms: another run has claimed since
 --        "sent": the run itself has ended this batch, and Spark sends none again in one run
 --        "behind", batch: the stream is further than that already
---        "changed", signature: the batch was begun by something that cuts it in another way
+--        "changed", signature: the batch was begun by something that cuts it in another way; also
+--        if it has ended, since whoever claims it again has not heard of that
+--        "other_time", time_kind: the times up to which was sent are of that kind
 
 local fence, senders, stream = KEYS[1], KEYS[2], KEYS[3]
 local claim, token, known, checkpoint = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local batch, signature = tonumber(ARGV[5]), ARGV[6]
+local batch, signature, time_kind = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
 local function others_left(epoch)
   return longest(senders, function(of) return of ~= epoch end)
@@ -20,7 +22,7 @@ end
 local stored = redis.call('HMGET', fence, 'epoch', 'claim', 'label', 'checkpoint', 'seen_ms',
   'token')
 local at = redis.call('HMGET', stream, 'batch', 'finished', 'signature', 'generation', 'turn',
-  'turned_ms')
+  'turned_ms', 'time_kind')
 if stored[2] == claim then
   return { 'ok', stored[1], at[4], at[5], others_left(stored[1]) }
 end
@@ -36,27 +38,32 @@ if token ~= '' and stored[6] == token and at[1] == ARGV[5] and at[2] == at[1] th
 end
 
 local generation, turn, turned = at[4] or '1', tonumber(at[5] or 0), tonumber(at[6] or now)
+local kind_so_far = at[7] or time_kind
 if at[1] and batch < tonumber(at[1]) then
   if checkpoint ~= '' then
     return { 'behind', at[1] }
   end
   -- Batches are numbered from 0 in each checkpoint: this is another one.
   generation = tostring(generation + 1)
-elseif at[1] and batch == tonumber(at[1]) and at[2] ~= at[1] and at[3] ~= signature then
+  kind_so_far = time_kind
+elseif at[1] and batch == tonumber(at[1]) and at[3] ~= signature then
   return { 'changed', at[3] }
 end
+if kind_so_far ~= time_kind then
+  return { 'other_time', kind_so_far }
+end
 -- Not for a batch that is sent again: what is remembered of it must not be older than two turns.
-if now - turned >= tonumber(ARGV[8]) and at[2] == at[1] and batch ~= tonumber(at[1]) then
+if now - turned >= tonumber(ARGV[9]) and at[2] == at[1] and batch ~= tonumber(at[1]) then
   turn, turned = turn + 1, now
 end
 
 -- The time, so that none comes again, not even when what was known of the last ones is lost.
 local epoch = string.format('%.0f', math.max(now, tonumber(stored[1] or 0) + 1))
-redis.call('HSET', fence, 'epoch', epoch, 'claim', claim, 'token', token, 'label', ARGV[7], 'checkpoint',
+redis.call('HSET', fence, 'epoch', epoch, 'claim', claim, 'token', token, 'label', ARGV[8], 'checkpoint',
   checkpoint, 'seen_ms', now)
 redis.call('HSET', stream, 'batch', batch, 'signature', signature, 'generation', generation,
-  'turn', turn, 'turned_ms', turned)
-redis.call('PEXPIRE', stream, ARGV[9])
-redis.call('PEXPIRE', fence, ARGV[9])
+  'turn', turn, 'turned_ms', turned, 'time_kind', time_kind)
+redis.call('PEXPIRE', stream, ARGV[10])
+redis.call('PEXPIRE', fence, ARGV[10])
 redis.call('ZREMRANGEBYSCORE', senders, '-inf', now)
 return { 'ok', epoch, generation, tostring(turn), others_left(epoch) }

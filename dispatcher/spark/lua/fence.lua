@@ -3,7 +3,8 @@
 --             (the last one, so that it can be sent again), checkpoint, label, seen_ms
 --   senders   sorted set: "<epoch>|<slot>|<id>" of each task that may send -> until when
 --   stream    hash, one for each checkpoint: batch (the last one claimed), finished (the last one
---             that ended), signature (what cuts its batches), generation, turn, turned_ms
+--             that ended), signature (what cuts its batches), generation, turn, turned_ms,
+--             time_kind (in which kind of time sequences are remembered)
 --   sequences hash, one for each checkpoint, generation and turn: a sequence -> what was
 --             acknowledged of it, see ledger.py
 --   totals    hash: name -> sum over all micro-batches that ended

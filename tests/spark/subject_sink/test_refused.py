@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +11,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dispatcher.registration import RedisEntityStore
-from dispatcher.spark import SubjectSink
+from dispatcher.spark import ChangedSinkError, SubjectSink
 from limiters.embedded import EmbeddedRedis
 from tests.spark.handlers import only_rows
-from tests.spark.subject_sink.orders import ROWS, Made, frame
+from tests.spark.subject_sink.orders import ROWS, Made, frame, taken
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"subject": ""}, "subject must be the name of a column"),
@@ -93,3 +94,40 @@ def test_columns_that_cannot_serve_are_named_before_anything_is_sent(
 
     with pytest.raises(ValueError, match=said):
         sink()(spark.sql(f"select {columns} from rows"), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("dispatcher_cost", {"cost": "n"}),
+        ("Dispatcher_Cost", {"cost": "n"}),
+        ("dispatcher_lane", {"order": "global", "lane": "subject"}),
+    ],
+)
+def test_a_column_of_the_users_own_is_not_overwritten(
+    spark: SparkSession, sink: Made, name: str, told: dict[str, Any]
+) -> None:
+    rows = frame(spark, ROWS).selectExpr("*", f"'mine' as {name}")
+
+    with pytest.raises(ValueError, match=f"has a column '{name}'.*withColumnRenamed"):
+        sink(**told)(rows, 0)
+
+
+def test_a_column_is_the_users_own_where_the_sink_adds_none(
+    spark: SparkSession, sink: Made, log: Path
+) -> None:
+    sink()(frame(spark, ROWS).selectExpr("*", "'mine' as dispatcher_cost"), 0)
+
+    assert taken(log, "a") == [[10, 20, 30]]
+
+
+def test_a_time_that_becomes_one_of_another_type_is_refused(
+    spark: SparkSession, sink: Made, log: Path
+) -> None:
+    sink()(frame(spark, ROWS[:3]), 0)
+
+    dates = frame(spark, ROWS).selectExpr("subject", "cast(at as date) as at", "n")
+    with pytest.raises(ChangedSinkError, match="a timestamp so far, and is a date now"):
+        sink()(dates, 1)
+
+    assert taken(log, "a") == [[30]]

@@ -71,6 +71,38 @@ def test_it_runs_as_a_stream_under_the_name_of_its_query(
     assert sorted(n for one in notes(log) for n in one["numbers"]) == sorted(r[2] for r in ROWS)
 
 
+@pytest.mark.parametrize("name", ["readings", None])
+def test_a_query_whose_jobs_are_described_by_the_user_is_to_be_named(
+    spark: SparkSession, sink: Made, log: Path, tmp_path: Path, name: str | None
+) -> None:
+    frame(spark, ROWS).write.json(str(tmp_path / "rows"))
+    rows = spark.readStream.schema("subject string, at timestamp, n long").json(
+        str(tmp_path / "rows")
+    )
+    made = sink(query=name)
+
+    def described(df: DataFrame, number: int) -> None:
+        df.sparkSession.sparkContext.setJobGroup("nightly", f"batch {number}")
+        made(df, number)
+
+    query = (
+        rows.writeStream.foreachBatch(described)
+        .queryName("orders")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    if name is None:
+        with pytest.raises(StreamingQueryException, match=r"query must be given here.*setJob"):
+            query.awaitTermination(60)
+        assert not notes(log)
+        return
+    assert query.awaitTermination(60)
+    assert made.last is not None
+    assert (made.last.query, made.last.query_id) == (name, str(query.id))
+    assert made.last.run_id == "", "it is not the user's group"
+
+
 def test_k3_two_sinks_in_one_query_are_told_before_a_row_is_left_out(
     spark: SparkSession, sink: Made, log: Path, tmp_path: Path
 ) -> None:
