@@ -24,7 +24,7 @@ STEP = functools.partial(
     event_time_batches, subject="s", key="k", time="t", window=WINDOW, timeout=TIMEOUT
 )
 PARTITIONS, CONCURRENCY = 2, 2
-SLOW = 0.05
+SLOW = 0.2
 """How long the handler takes: it is killed in its middle."""
 LOG = "sent"
 
