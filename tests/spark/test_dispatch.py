@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -51,13 +52,14 @@ def test_what_goes_in_order_is_resumed_under_the_name_of_its_job(
     spark: SparkSession, log: Path, shared_redis: EmbeddedRedis
 ) -> None:
     rows = spark.range(100).selectExpr("id % 7 as subject", "id as at", "id as n")
-    told = {"subject": "subject", "time": "at", "job": "back-fill", "redis": shared_redis.url}
+    told: dict[str, Any] = {"subject": "subject", "time": "at", "job": "back-fill"}
+    told["redis"] = shared_redis.url
     failing = noting(fail_at, log, number=50, how="once")
 
     with pytest.raises(PySparkException, match="row 50 is not liked"):
-        dispatch(rows, failing, max_batch_size=5, rows="dict", **told)  # type: ignore[arg-type]
+        dispatch(rows, failing, max_batch_size=5, rows="dict", **told)
     before = sent(log)
-    summary = dispatch(rows, failing, max_batch_size=5, rows="dict", **told)  # type: ignore[arg-type]
+    summary = dispatch(rows, failing, max_batch_size=5, rows="dict", **told)
 
     assert sent(log) == list(range(100))
     assert summary.replayed_rows == len(before)
@@ -67,11 +69,12 @@ def test_a_job_that_is_called_again_by_another_subject_sends_nothing_again(
     spark: SparkSession, log: Path, shared_redis: EmbeddedRedis
 ) -> None:
     rows = spark.range(10).selectExpr("id % 3 as subject", "id % 2 as other", "id as at", "id as n")
-    told = {"time": "at", "job": "back-fill", "redis": shared_redis.url, "rows": "dict"}
-    dispatch(rows, noting(take, log), subject="subject", **told)  # type: ignore[arg-type]
+    told: dict[str, Any] = {"time": "at", "job": "back-fill", "rows": "dict"}
+    told["redis"] = shared_redis.url
+    dispatch(rows, noting(take, log), subject="subject", **told)
 
     with pytest.raises(ChangedSinkError, match="give it another name"):
-        dispatch(rows, noting(take, log), subject="other", **told)  # type: ignore[arg-type]
+        dispatch(rows, noting(take, log), subject="other", **told)
 
     assert sent(log) == list(range(10))
 
@@ -85,11 +88,9 @@ def test_a_job_that_is_called_again_by_another_subject_sends_nothing_again(
         ({"subject": "n", "time": "n", "job": "x"}, "redis must say where"),
     ],
 )
-def test_wrong_arguments_are_refused(
-    spark: SparkSession, told: dict[str, object], said: str
-) -> None:
+def test_wrong_arguments_are_refused(spark: SparkSession, told: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        dispatch(spark.range(3), "tests.spark.handlers:only_rows", **told)  # type: ignore[arg-type]
+        dispatch(spark.range(3), "tests.spark.handlers:only_rows", **told)
 
 
 def test_a_stream_is_refused(spark: SparkSession) -> None:
