@@ -52,10 +52,12 @@ def claimed(url: str, *, run: Run | None = None, lease: float = LEASE) -> Claim:
         redis.close()
 
 
-def rows(subject: str = "a", size: int = 6) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict(
-        {"subject": [subject] * size, "time": list(range(size)), "n": list(range(size))}
-    )
+def rows(subject: str | None = "a", size: int = 6, **others: pa.Array) -> pa.RecordBatch:
+    """`others` are columns beside these, or in their place."""
+    numbers = list(range(size))
+    subjects = pa.array([subject] * size, pa.string())
+    plain = {"subject": subjects, "time": numbers, "n": numbers}
+    return pa.RecordBatch.from_pydict({**plain, **others})
 
 
 def run(
@@ -191,7 +193,7 @@ def test_k3_what_waits_in_a_gate_comes_after_what_is_refused_of_its_subject(
     shared_redis: EmbeddedRedis,
 ) -> None:
     url, dead = shared_redis.url, list[int]()
-    timeless = rows().set_column(1, "time", pa.array([None, None, None, 1, 2, 3]))
+    timeless = rows(time=pa.array([None, None, None, 1, 2, 3]))
     with RegistrationGate(RedisEntityStore(url, name="devices")) as gate:
         sending = Sending(
             handler=no,
@@ -251,7 +253,7 @@ def test_what_is_not_sent_costs_nothing_however_often_it_is_buried() -> None:
         if len(tries) == 1:
             raise OSError("the place is away")
 
-    nobodys = rows().set_column(0, "subject", pa.array([None] * 6, pa.string()))
+    nobodys = rows(None)
     sending = Sending(
         handler=lambda batch: None, cost=5.0, rows="dict", dead_letters=bury, retry=wait_fixed(0.01)
     )
@@ -262,7 +264,7 @@ def test_what_is_not_sent_costs_nothing_however_often_it_is_buried() -> None:
 
 
 def test_costs_may_be_decimals() -> None:
-    priced = rows().append_column("price", pa.array([Decimal("1.5")] * 6, pa.decimal128(5, 2)))
+    priced = rows(price=pa.array([Decimal("1.5")] * 6, pa.decimal128(5, 2)))
     columns = Columns("subject", "time", cost="price")
     sending = Sending(handler=lambda batch: None, cost="price", rows="dict")
     (sums,) = Job(sending, columns, Cut(2), "number", "orders", 1, None).run([priced])
