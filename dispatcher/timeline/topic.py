@@ -56,7 +56,7 @@ class StoredSettings(NamedTuple):
 
 
 class Topic:
-    """What producers and consumers of one topic share. Thread-safe; sends nothing by itself."""
+    """What producers and consumers of one topic share. Thread-safe."""
 
     def __init__(
         self,

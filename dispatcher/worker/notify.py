@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 
 LINE = "DISPATCHER_WORKER_LINE"
 """The variable that says which socket was inherited of a supervisor of ours, which listens."""
@@ -20,8 +20,9 @@ class Notifier:
     True
     """
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
-        self._inherited = int(environment.get(LINE, -1))
+    def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
+        # Taken out: in what a handler starts, that number is another file, or a socket to Redis.
+        self._inherited = int(environment.pop(LINE, -1))
         place = environment.get("NOTIFY_SOCKET", "")
         self._place = "\0" + place[1:] if place.startswith("@") else place
         self.watchdog_interval = _interval(environment)

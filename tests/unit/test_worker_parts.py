@@ -19,7 +19,7 @@ from dispatcher.worker.children import LONGEST, SILENCE, STEADY, Child, Verdict
 from dispatcher.worker.costs import Costs
 from dispatcher.worker.holds import Holds
 from dispatcher.worker.keeper import Keeper, Work
-from dispatcher.worker.notify import READY, WATCHDOG, Notifier
+from dispatcher.worker.notify import LINE, READY, WATCHDOG, Notifier
 from dispatcher.worker.pages import Page, Pages, PortInUseError, asked, verdict
 from dispatcher.worker.totals import Totals
 from tests.worker_leases import lease, leases
@@ -72,6 +72,18 @@ def test_abstract_sockets_work_too() -> None:
         line.settimeout(5)
         Notifier({"NOTIFY_SOCKET": "@" + name}).send(WATCHDOG)
         assert line.recv(100) == b"WATCHDOG=1"
+
+
+def test_what_a_handler_starts_knows_nothing_of_the_socket_that_was_inherited() -> None:
+    ours, its_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with ours, its_end:
+        environment = {LINE: str(its_end.fileno())}
+        Notifier(environment).send(WATCHDOG)
+        Notifier(environment).send(READY)
+        assert ours.recv(100) == b"WATCHDOG=1"
+        ours.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            ours.recv(100)
 
 
 @pytest.mark.parametrize(

@@ -29,11 +29,12 @@ log = Path(sys.argv[1])
 signal.signal(signal.SIGTERM, signal.SIG_IGN if "deaf" in sys.argv else lambda *said: sys.exit(0))
 with log.open("a") as file:
     file.write("started\\n")
-Notifier().send(READY)
+notifier = Notifier()
+notifier.send(READY)
 hangs = "hangs" in sys.argv and log.read_text() == "started\\n"
 while True:
     if not hangs:
-        Notifier().send(WATCHDOG)
+        notifier.send(WATCHDOG)
     time.sleep(0.02)
 """
 
