@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -24,6 +23,7 @@ from limiters import (
 )
 from limiters.leases.manager import LimitView
 from limiters.verifier import Spent, verify
+from tests.starts import Charging, began
 from tests.waiting import LONG, Heard, until
 
 
@@ -31,14 +31,18 @@ def manager() -> MemoryLeaseManager:
     return MemoryLeaseManager(lease_time=1)
 
 
-def limiter_of(leases: MemoryLeaseManager | None = None, **settings: Any) -> SharedResource:
-    told: dict[str, Any] = {
+def told(leases: MemoryLeaseManager | None = None, **settings: Any) -> dict[str, Any]:
+    usual: dict[str, Any] = {
         "shared_capacity": 1_000,
         "factor": 100,
         "lease_manager": leases or manager(),
         "max_interval": 0.1,
     }
-    return SharedResource(**(told | settings))
+    return usual | settings
+
+
+def limiter_of(leases: MemoryLeaseManager | None = None, **settings: Any) -> SharedResource:
+    return SharedResource(**told(leases, **settings))
 
 
 def in_thread(do: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
@@ -333,21 +337,20 @@ def test_stop_tells_everybody_who_waits() -> None:
 
 
 def test_c1_fifty_threads_and_no_window_over() -> None:
-    log: list[tuple[float, str, float]] = []
-    with limiter_of(shared_capacity=2_000, reserved_capacity=100) as limiter:
+    limiter = Charging(**told(shared_capacity=2_000, reserved_capacity=100))
+    with limiter:
 
         def work() -> None:
             for _ in range(5):
                 assert limiter.acquire(10, LONG)
-                log.append((time.monotonic(), "all", 10))
 
         threads = [in_thread(work) for _ in range(50)]
         for thread, ended in threads:
             thread.join(LONG)
             assert ended == [None]
         until(lambda: limiter.capacity == 100)
-    assert len(log) == 250
-    assert verify(log, 2_100).holds
+    assert len(limiter.log) == 250
+    assert verify(limiter.log, 2_100).holds
 
 
 # Batchers on it.
@@ -355,7 +358,7 @@ def test_c1_fifty_threads_and_no_window_over() -> None:
 
 def note_into(log: list[Spent], name: str) -> Watcher:
     def note(batch: list[Operation]) -> None:
-        log.append(Spent(time.monotonic(), name, sum(one.cost for one in batch)))
+        log.append(Spent(began(), name, sum(one.cost for one in batch)))
 
     return Watcher(note)
 

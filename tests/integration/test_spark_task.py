@@ -26,6 +26,7 @@ from limiters import LimiterConfig
 from limiters.embedded import EmbeddedRedis
 from limiters.verifier import verify
 from tests.servers.proxy import Proxy
+from tests.starts import began
 
 LEASE = 1.0
 IN_ORDER = Columns("subject", "time"), Cut(2)
@@ -216,7 +217,7 @@ at_the_second: list[Any] = []
 
 
 def notes(batch: list[Any], context: Context) -> None:
-    noted.append((time.monotonic(), "me", float(len(batch))))
+    noted.append((began(), "me", float(len(batch))))
     if len(noted) == 2:
         at_the_second.pop()()
 

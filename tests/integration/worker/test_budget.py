@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -12,22 +11,23 @@ from dispatcher import ProvisionedResource
 from dispatcher.timeline import Lease, Message, Timeline
 from limiters import MemoryLeaseManager, SharedResource
 from limiters.leases.messages import Reply
+from limiters.verifier import Spent, verify
 from tests.integration.worker.handled import Made, Noted, create, dead, many
+from tests.starts import began
 from tests.waiting import until
 
 
 def test_b4_costs_are_charged_and_the_limit_holds(timeline: Timeline, run: Made) -> None:
     create(timeline, *[Message({"units": 5}) for _ in range(60)])
-    begun: list[tuple[float, int]] = []
+    begun: list[Spent] = []
 
     def note(messages: list[Lease]) -> None:
-        begun.append((time.monotonic(), 5 * len(messages)))
+        begun.append(Spent(began(), "worker", 5 * len(messages)))
 
     worker = run(note, rate_limiter=ProvisionedResource(200), cost="units")
     until(lambda: worker.totals.done == 60)
-    for at, _ in begun:
-        # A note is made a little after the charge: a window is judged a tenth longer or shorter.
-        assert sum(cost for when, cost in begun if at - 0.9 < when <= at) <= 200
+    assert sum(spent.cost for spent in begun) == 300
+    assert verify(begun, 200).holds
 
 
 def test_what_has_no_cost_or_too_large_a_one_ends_among_the_dead(
