@@ -20,9 +20,10 @@ from redis import Redis
 from redis.exceptions import AuthenticationError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from limiters.embedded import HOST, EmbeddedRedis, find_server, free_port, main
+from limiters.embedded import HOST, EmbeddedRedis, find_server, main
 from limiters.errors import ImproperOrderError, ServerNotFoundError, ServerStartError
 from tests.servers import wait_until
+from tests.servers.ports import own_port
 
 
 def refuses(port: int) -> bool:
@@ -60,7 +61,7 @@ def test_a_port_may_be_asked_for(own_redis: EmbeddedRedis) -> None:
 
 
 def test_as_a_program_it_is_there_until_ctrl_c(connect: Callable[[str], Redis]) -> None:
-    port = str(free_port())
+    port = str(own_port())
     command = [sys.executable, "-m", "limiters.embedded", port]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None

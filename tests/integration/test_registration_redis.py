@@ -24,9 +24,10 @@ from dispatcher.registration import (
     Release,
 )
 from dispatcher.registration.redis import COMMANDS
-from limiters.embedded import EmbeddedRedis, free_port
+from limiters.embedded import EmbeddedRedis
 from tests.seen import eventually
 from tests.servers.cluster import ClusterRedis
+from tests.servers.ports import own_port
 from tests.servers.proxy import Proxy
 from tests.servers.tls import TlsRedis
 
@@ -296,7 +297,7 @@ def test_a_user_who_may_do_just_what_is_listed(
 
 
 def test_a_redis_that_cannot_be_used_is_told_when_the_gate_is_made() -> None:
-    store = RedisEntityStore(f"redis://:secret@127.0.0.1:{free_port()}", name="plant")
+    store = RedisEntityStore(f"redis://:secret@127.0.0.1:{own_port()}", name="plant")
     with pytest.raises(EntityStoreError, match="refuses connections") as caught:
         RegistrationGate(store)
     assert "secret" not in str(caught.value)

@@ -16,7 +16,7 @@ from dispatcher.metrics import names
 from dispatcher.metrics.cluster import COMMANDS, ClusterCollector
 from dispatcher.timeline import Message, Timeline
 from limiters import RedisLeaseManager
-from limiters.embedded import EmbeddedRedis, free_port
+from limiters.embedded import EmbeddedRedis
 from limiters.leases.messages import Request
 from tests.integration.exporter.exporting import (
     COMMAND,
@@ -30,10 +30,11 @@ from tests.integration.exporter.exporting import (
     work,
 )
 from tests.servers import wait_until
+from tests.servers.ports import own_port
 
 
 def test_redis_may_be_away_at_the_start_and_later(shared_redis: EmbeddedRedis) -> None:
-    with EmbeddedRedis(port=free_port(), appendonly=True) as server:
+    with EmbeddedRedis(port=own_port(), appendonly=True) as server:
         url = server.url
         work(limiter_of(url), 30)
         server.kill()
