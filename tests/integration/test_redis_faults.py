@@ -23,7 +23,7 @@ from tests.servers.ports import own_port
 from tests.servers.sentinel import SentinelRedis
 from tests.servers.tls import TlsRedis
 
-TERMS = Terms(1000.0, 100.0, period_ms=1000, lease_ms=2000)
+TERMS = Terms(1000.0, 100.0, period_ms=1_000, lease_ms=20_000)
 
 
 @contextmanager

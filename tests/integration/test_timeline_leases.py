@@ -196,11 +196,14 @@ def test_t6_who_comes_back_gets_its_leases_with_new_tokens(
     short = other.lease(50, for_=1)
     hands.turn(500)
     back = timeline.consumer("c")
+    asked = time.monotonic()
     found = back.active()
     assert {lease.id for lease in found} == {lease.id for lease in held[20:]}
     assert {lease.until for lease in found} == {START_MS + 10_000}
     assert {lease.attempt for lease in found} == {1}
-    assert all(9.4 < lease.remaining <= 9.5 for lease in found)
+    left = [lease.remaining for lease in found]
+    assert max(left) <= 9.5
+    assert min(left) > 9.5 - (time.monotonic() - asked) - 0.1
     assert names(old.extend(held[20:], 99)) == {"LeaseLost"}
     assert names(old.delete(held[20:])) == {"LeaseLost"}
     assert names(back.extend(found, 20)) == {"Extended"}

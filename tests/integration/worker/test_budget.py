@@ -62,7 +62,8 @@ def test_c5_it_takes_no_more_than_the_budget_can_use_soon(timeline: Timeline, ru
     worker = run(Noted(), rate_limiter=ProvisionedResource(40), max_batch_size=100)
     until(lambda: worker.totals.done >= 10)
     assert worker.waiting <= 20, "half a second's worth"
-    assert worker.totals.leased <= worker.totals.done + 20 + 40
+    leased = worker.totals.leased  # before those that are done by then
+    assert leased <= worker.totals.done + 20 + 40
 
 
 def test_c5_the_backlog_is_demanded_so_that_a_share_grows_at_once(
@@ -90,9 +91,10 @@ def test_c5_the_backlog_is_demanded_so_that_a_share_grows_at_once(
         limiter.add_listener(lambda event: changes.append(event.value), "capacity")
         other.give_me(0)
         until(lambda: len(limiter.partitions) == 40)
-        # What it could use counts, not a little more each time than what it has used.
+        # What it could use counts, not a little more each time than what it has used: even if that
+        # were twice as much, five changes would be needed.
         until(lambda: changes and changes[-1] == 4_000)
-        assert len(changes) <= 2
+        assert len(changes) < 5
 
 
 def test_one_whose_limiter_asks_for_nothing_any_more_wants_to_be_restarted(
@@ -129,6 +131,6 @@ def test_one_that_is_evicted_from_its_limit_gives_back_what_it_cannot_begin(
     until(lambda: "evicted it from its limit" in worker.unready())
     until(lambda: timeline.stats().processing == 0)
     assert worker.waiting == 0
-    assert timeline.stats().new == 100 - worker.totals.done
+    until(lambda: timeline.stats().new == 100 - worker.totals.done)
     assert worker.totals.lost == 0
     assert worker.trouble() == "", "it is for the operator to restart it"
