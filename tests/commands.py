@@ -62,7 +62,7 @@ def asks(instance: str, need: float, **more: Any) -> Request:
 def hold(manager: RedisLeaseManager, *requests: Request) -> None:
     """Asks until all have what they need. A limit that is new grants at once: nobody holds any."""
     if manager.look() is None:
-        manager.set_capacity(TERMS)
+        manager.sync(requests[0])
         limit = keys_of("dispatcher", manager.name)[0]
         manager._connection.client().hset(limit, "quarantine_ms", "0")
 

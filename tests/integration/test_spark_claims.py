@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -109,7 +110,7 @@ def test_k7_a_task_of_an_older_claim_begins_nothing_once_a_newer_one_may(
         ends: set[float] = set()
 
         def is_prolonged_twice() -> bool:
-            senders = connect(place.url).zrange(place.key("senders"), 0, -1, withscores=True)
+            senders: Any = connect(place.url).zrange(place.key("senders"), 0, -1, withscores=True)
             ends.update(end for _, end in senders)
             return len(ends) > 2
 

@@ -26,6 +26,7 @@ from dispatcher.timeline import (
 from dispatcher.timeline.consumer import MOST_UNHEARD
 from dispatcher.timeline.outcomes import Outcome
 from limiters.embedded import EmbeddedRedis
+from tests.logged import told_of
 from tests.servers.proxy import Proxy
 from tests.timelines import START_MS, Hands, timed
 from tests.waiting import LONG, until
@@ -271,7 +272,7 @@ def test_t7_many_that_die_are_no_flood_in_the_log(
     hands.turn(1_000)
     while timeline.stats().dead < 640:
         consumer.lease(10, for_=1)
-    told = [vars(it) for it in caplog.records if vars(it)["happening"] == "messages-dead"]
+    told = told_of("messages-dead", caplog)
     assert 10 <= len(told) <= 10 * (2 + (told[-1]["created"] - told[0]["created"]) // 10)
 
 

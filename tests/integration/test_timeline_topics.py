@@ -257,7 +257,7 @@ def test_t11_on_a_cluster(cluster_redis: ClusterRedis) -> None:
     places = ",".join(f"127.0.0.1:{node.port}" for node in cluster_redis.nodes)
     everything(Timeline(f"redis+cluster://{places}", "topic", buckets=12))
     with RedisCluster.from_url(cluster_redis.url) as client:
-        timeline = Timeline(client, "topic", buckets=12, timeout=0.2)
+        timeline = Timeline(client, "topic", buckets=12, timeout=1)
         made = timeline.producer("us").create(
             [Message(n, id=str(n)) for n in range(50)], durability=Durability.REPLICA
         )

@@ -97,7 +97,7 @@ def test_waiting_is_reckoned_from_the_first_enqueue(shown: Shown) -> None:
     # What is not known of single ones stays within the time between two looks of the engine.
     assert shown("operation_wait_seconds_sum") == pytest.approx(sum(waits), abs=120 * LOOK)
     assert shown("operation_wait_seconds_bucket", le="0.25") == 120
-    assert sum(waits) > 10 * 120 * LOOK / 2
+    assert sum(waits) > 120 * LOOK
 
 
 def test_an_operation_that_waits_alone_waits_exactly_as_long_as_it_does(shown: Shown) -> None:
