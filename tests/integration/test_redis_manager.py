@@ -322,24 +322,24 @@ def test_c8_after_amnesia_only_proven_leases_are_kept(forget: str) -> None:
 
 
 def test_nothing_is_stored_beside_the_documented_keys(
-    shared_redis: EmbeddedRedis, connect: Callable[[str], Redis]
+    own_redis: EmbeddedRedis, connect: Callable[[str], Redis]
 ) -> None:
-    manager = RedisLeaseManager(shared_redis.url, name="limit")
-    granted(manager, shared_redis)
+    manager = RedisLeaseManager(own_redis.url, name="limit")
+    granted(manager, own_redis)
     manager.sync(Request("a", 1000, TERMS, released=ALL, history=((0, 1.0),), gathering=1.0))
-    stored = set(connect(shared_redis.url).scan_iter("*limit*"))
+    stored = set(connect(own_redis.url).scan_iter())
     assert stored <= {key.encode() for key in keys_of("dispatcher", "limit")}
     assert manager.delete()
-    assert not set(connect(shared_redis.url).scan_iter("dispatcher:*"))
+    assert not set(connect(own_redis.url).scan_iter())
     manager.close()
 
 
 def test_prefix_stands_before_every_key(
-    shared_redis: EmbeddedRedis, connect: Callable[[str], Redis]
+    own_redis: EmbeddedRedis, connect: Callable[[str], Redis]
 ) -> None:
-    manager = RedisLeaseManager(shared_redis.url, name="limit", prefix="mine")
+    manager = RedisLeaseManager(own_redis.url, name="limit", prefix="mine")
     manager.sync(Request("a", 1, TERMS, need=10.0))
-    stored = set(connect(shared_redis.url).scan_iter())
+    stored = set(connect(own_redis.url).scan_iter())
     assert stored
     assert all(key.startswith(b"mine:v1:{limit}:") for key in stored)
     manager.close()
