@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from dispatcher.registration import RedisEntityStore
 from dispatcher.timeline import Timeline
@@ -21,8 +21,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # No Spark of the tests lives long enough for what optimises its code to be worth its time.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-# Machines are shared: how long an example takes says nothing.
-settings.register_profile("shared machine", deadline=None)
+# Machines are shared: how long an example takes says nothing, nor how long it takes to think of it.
+settings.register_profile(
+    "shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("shared machine")
 
 
