@@ -93,7 +93,7 @@ class Feeder(threading.Thread):
 
     def __init__(self, url: str, done: Callable[[], float]) -> None:
         super().__init__(daemon=True)
-        self.timeline = Timeline(url, "torture", timeout=0.5, remember_deleted=600)
+        self.timeline = Timeline(url, "torture", remember_deleted=600)
         self.created: set[str] = set()
         self.trouble_is_over = threading.Event()
         self._done = done
