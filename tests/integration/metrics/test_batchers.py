@@ -104,9 +104,9 @@ def test_an_operation_that_waits_alone_waits_exactly_as_long_as_it_does(shown: S
     batcher = InlineBatcher()
     instrument(batcher, shown.registry)
     with batcher:
-        batcher.turn(0.3)  # idle: of this nothing may count
+        batcher.clock.advance(0.3)  # idle: of this nothing may count
         batcher.pause(0.4)
-        batcher.turn(0.1)
+        batcher.clock.advance(0.1)
         batcher.enqueue(Operation(Watcher(lambda batch: None), 1, None))
         assert batcher.drain()
     assert shown("operation_wait_seconds_sum") == pytest.approx(0.3)
