@@ -21,11 +21,12 @@ _mine: set[int] = set()
 def own_port(following: int = 0) -> int:
     """A port on which nobody listens, or the first of several. As long as this process lives, no
     other test is given it."""
-    while True:
-        first = SystemRandom().choice(_PORTS[: len(_PORTS) - following])
+    chances = _PORTS[: len(_PORTS) - following]
+    for first in SystemRandom().sample(chances, len(chances)):
         some = range(first, first + 1 + following)
         if all(_is_claimed(port) and _is_free(port) for port in some):
             return first
+    raise AssertionError("all ports are taken")
 
 
 def _is_claimed(port: int) -> bool:
