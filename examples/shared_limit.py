@@ -43,7 +43,8 @@ def share(url: str) -> None:
         line.split() for process in processes for line in process.communicate()[0].split("\n")
     ]
     log = [(float(entry[0]), entry[1], float(entry[2])) for entry in written if entry]
-    print(f"{len(log)} batches of 3 processes: {verify(log, LIMIT)}")
+    # On a busy machine, a thread may write its line a good while after its batch began.
+    print(f"{len(log)} batches of 3 processes: {verify(log, LIMIT, late=0.3)}")
 
 
 def main() -> None:

@@ -249,14 +249,12 @@ def _remove(directory: Path, owner: int) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def free_port(following: int = 0) -> int:
-    """A port of the loopback interface that nobody listens on at present, nor on so many that
-    follow it."""
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on at present."""
     choose = random.SystemRandom()  # Hypothesis and others seed the module's own for everyone
-    while True:
-        port = choose.choice(_PORTS)
-        if all(_is_free(port + it) for it in range(1 + following)):
-            return port
+    while not _is_free(port := choose.choice(_PORTS)):
+        pass
+    return port
 
 
 def _is_free(port: int) -> bool:

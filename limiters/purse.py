@@ -28,6 +28,7 @@ class SpendOfBoth(Spend):
             return False
         for part in self._parts:
             part.started(now)
+        self.started_at = now
         return True
 
     def cancel(self) -> None:

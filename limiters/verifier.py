@@ -67,12 +67,19 @@ def verify(
     *,
     period: Seconds = 1.0,
     settling: Seconds = 0.0,
+    late: Seconds = 0.0,
 ) -> Verdict:
     """Judges every window of `period` of a run against the `capacity` that all shared.
 
     Where the capacity changed, a window is held against the largest that was in force in it
     or less than `settling` before: an instance that is cut off may follow the old one until its
     lease ends.
+
+    A callback notes its start a little after it, since its thread may be switched out in between.
+    With `late`, each note may be up to so much later than the start it stands for, and a window
+    counts as over only if it is over wherever in that time the starts were: if notes that are
+    less than `period - late` apart cost more than the limit.
+
     Reserved capacity, if there is any, belongs into `capacity`: that of all instances.
 
     >>> print(verify([(0.0, "a", 6), (0.5, "b", 4), (0.9, "a", 1)], 10))
@@ -80,6 +87,9 @@ def verify(
     """
     period = seconds("period", period)
     settling = seconds("settling", settling, zero=True)
+    late = seconds("late", late, zero=True)
+    if late >= period:
+        raise ValueError(f"late must be less than the period, {period:g} s, not {late:g}")
     steps = _steps(capacity)
     entries = sorted(Spent(*entry) for entry in log)
     if not entries:
@@ -88,9 +98,10 @@ def verify(
     sums = list(itertools.accumulate((entry.cost for entry in entries), initial=0.0))
     over, worst, worst_at = 0, 0.0, times[0]
     ends = _ends(times, steps, period + settling)
+    span = period - late
     for at, since in ends:
         limit = _largest(steps, since, at)
-        spent = sums[bisect.bisect_right(times, at)] - sums[bisect.bisect_right(times, at - period)]
+        spent = sums[bisect.bisect_right(times, at)] - sums[bisect.bisect_right(times, at - span)]
         full = spent / limit if limit else math.inf
         over += full > 1 + ROUNDING
         if full > worst:

@@ -56,18 +56,33 @@ class HandRunners(Runners):
         super().__init__("test")
         self.crank = crank
         self.refusing = False
+        self.busy = False
+        """Whether what is handed over has to wait for a thread, until `go_on`."""
+        self.waiting: list[Job] = []
 
     def start(self, job: Job, *, on_loop: bool) -> bool:
         if self.refusing:
             return False
         if not on_loop:
             self.threads_used += 1
-        if not job.may_start():
-            return True
-        call = Call(self.crank, job)
-        self.crank.calls.append(call)
-        self.crank.raised.append((self.crank.clock.now(), call.operations))
+        if self.busy:
+            self.waiting.append(job)
+        else:
+            self._enter(job)
         return True
+
+    def go_on(self) -> None:
+        """All that waits for a thread has one."""
+        self.busy = False
+        waiting, self.waiting = self.waiting, []
+        for job in waiting:
+            self._enter(job)
+
+    def _enter(self, job: Job) -> None:
+        if job.may_start():
+            call = Call(self.crank, job)
+            self.crank.calls.append(call)
+            self.crank.raised.append((self.crank.clock.now(), call.operations))
 
 
 class Crank:

@@ -8,7 +8,7 @@ from typing import Any
 from dispatcher import Operation
 from tests.waiting import until
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Seen:

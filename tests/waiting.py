@@ -53,7 +53,7 @@ class Heard:
         ]
 
 
-def until(condition: Callable[[], object], *, within: float = 30.0) -> None:
+def until(condition: Callable[[], object], *, within: float = 60.0) -> None:
     """Waits for a condition that other threads or processes bring about; fails if it does not
     hold `within` seconds."""
     deadline = time.monotonic() + within

@@ -20,13 +20,13 @@ pytestmark = pytest.mark.timeout(900)
 
 SUBJECTS, EACH = 40, 50
 CAPACITY = 4_000.0
-SLACK = 1.3
-"""The store reckons by when it hears of a batch, on a machine whose threads may have to wait."""
+IN_FLIGHT = 2 * 8 * 25
+"""What may be on its way to the store at once, and arrive later than it was charged."""
 
 
 @pytest.fixture
 def store() -> Iterator[DatastoreServer]:
-    with DatastoreServer(Datastore(CAPACITY * SLACK, latency=0.005)) as server:
+    with DatastoreServer(Datastore(CAPACITY + 2 * IN_FLIGHT, latency=0.005)) as server:
         yield server
 
 

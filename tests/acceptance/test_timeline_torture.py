@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from tests.processes.timeline_worker import LEASE_TIME
 from tests.servers import wait_until
 from tests.servers.proxy import Proxy
 
-SECONDS = 5.0
+SECONDS, PATIENCE = 5.0, 60.0
 LEASE_MS = round(LEASE_TIME * 1000)
 
 
@@ -106,7 +106,7 @@ def test_t3_t7_nothing_doubled_and_nothing_lost(
         try:
             for worker in workers:
                 assert worker.hear() == "ready"
-            trouble(workers, proxy, dice)
+            trouble(workers, proxy, dice, lambda: has_done_something(log))
         finally:
             for worker in workers:
                 worker.end()
@@ -118,16 +118,22 @@ def test_t3_t7_nothing_doubled_and_nothing_lost(
     assert (stats.remaining, stats.created) == (0, stats.deleted + stats.dead)
     notes = [json.loads(line) for line in lines(log)]
     judge(notes, rest, {it.id for it in all_dead(timeline)})
-    said = [it["said"] for it in notes if it["what"] == "delete"]
-    assert said.count("Deleted") > 100, "it did something at all"
-    assert stats.created > 200
 
 
-def trouble(workers: list[Worker], proxy: Proxy, dice: random.Random) -> None:
-    """For some seconds, one thing after the other."""
+def has_done_something(log: Path) -> bool:
+    """Whether some messages were taken, and deleted; on a slow machine that takes longer."""
+    said = [json.loads(line).get("said") for line in lines(log)]
+    return said.count("Deleted") > 100
+
+
+def trouble(
+    workers: list[Worker], proxy: Proxy, dice: random.Random, enough: Callable[[], bool]
+) -> None:
+    """For some seconds, or longer if that is not enough, one thing after the other."""
     stopped: dict[int, float] = {}
-    until = time.monotonic() + SECONDS
-    while time.monotonic() < until:
+    until, at_last = time.monotonic() + SECONDS, time.monotonic() + PATIENCE
+    while time.monotonic() < until or not enough():
+        assert time.monotonic() < at_last
         now = time.monotonic()
         for index in [index for index, end in stopped.items() if end <= now]:
             del stopped[index]

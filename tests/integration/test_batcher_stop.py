@@ -74,6 +74,7 @@ def test_b5_stop_with_drain_sends_what_is_buffered_for_at_most_timeout() -> None
     batcher = Batcher(rate_limiter=ProvisionedResource(20), flush_interval=100)
     batcher.start()
     batcher.enqueue_many([Operation(watcher, 2, n, batchable=True) for n in range(100)])
+    assert seen.entered.acquire(timeout=PATIENCE)
     returned = batcher.stop(timeout=1)
     assert 0 < len(seen.payloads) < 100
     assert seen.payloads + [o.payload for o in returned] == list(range(100))

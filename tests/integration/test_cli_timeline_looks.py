@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from dispatcher.timeline import Message, Timeline
-from limiters.embedded import EmbeddedRedis, free_port
+from limiters.embedded import EmbeddedRedis
 from tests.commands import COMMAND, Run
+from tests.servers.ports import own_port
 from tests.terminals import Terminal
 
 
@@ -142,7 +143,7 @@ def test_looking_at_a_topic_that_is_not_there_does_not_make_it(run: Run, url: st
 
 def test_no_redis_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DISPATCHER_REDIS", raising=False)
-    monkeypatch.setattr("dispatcher.cli.options.REDIS", f"redis://127.0.0.1:{free_port()}/0")
+    monkeypatch.setattr("dispatcher.cli.options.REDIS", f"redis://127.0.0.1:{own_port()}/0")
     for action in ("stats", "peek", "dead", "histogram", "requeue"):
         said = run("timeline", action, "mails")
         assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)

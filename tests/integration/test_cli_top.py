@@ -14,12 +14,13 @@ import pytest
 
 from dispatcher.timeline import Message, Timeline
 from limiters import RedisLeaseManager
-from limiters.embedded import EmbeddedRedis, free_port
+from limiters.embedded import EmbeddedRedis
 from limiters.leases.messages import Terms
 from tests.commands import COMMAND, PATIENCE, TERMS, Run, asks, hide, hold
 from tests.processes import Processes
 from tests.processes.plan import Plan
 from tests.servers import wait_until
+from tests.servers.ports import own_port
 from tests.terminals import Terminal
 
 LIVE = [*COMMAND, "top", "orders", "--topic", "mails", "--interval", "0.05"]
@@ -75,7 +76,7 @@ def test_what_is_wrong_is_said(
 
 def test_without_redis_once_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DISPATCHER_REDIS", raising=False)
-    monkeypatch.setattr("dispatcher.cli.options.REDIS", f"redis://127.0.0.1:{free_port()}/0")
+    monkeypatch.setattr("dispatcher.cli.options.REDIS", f"redis://127.0.0.1:{own_port()}/0")
     said = run("top", "orders", "--once")
     assert (said.code, said.err.count("\n")) == (1, 1)
     assert "refuses connections" in said.err
@@ -129,7 +130,7 @@ def test_it_says_that_redis_is_away_and_comes_back_by_itself() -> None:
 
 
 def test_it_may_be_started_before_redis() -> None:
-    url = f"redis://127.0.0.1:{free_port()}/0"
+    url = f"redis://127.0.0.1:{own_port()}/0"
     with Terminal([*LIVE, "--redis", url]) as terminal:
         said = terminal.read_until("it is asked again and again")
         assert "refuses connections" in said

@@ -26,15 +26,15 @@ def serves(manager: RedisLeaseManager, instance: str = "a") -> Reply:
     manager.set_capacity(TERMS)
     replies: list[Reply] = []
 
-    def has_some() -> bool:
+    def is_seen_with_some() -> bool:
+        """Both while its lease lives, which is short."""
         replies.append(manager.sync(Request(instance, len(replies) + 1, TERMS, need=1000.0)))
-        return bool(replies[-1].held)
+        view = manager.look()
+        assert view is not None
+        return bool(replies[-1].held) and [one.instance for one in view.members] == [instance]
 
-    wait_until(has_some)
-    view = manager.look()
-    assert view is not None
-    assert [one.instance for one in view.members] == [instance]
-    assert manager.evict(instance)
+    wait_until(is_seen_with_some)
+    manager.evict(instance)
     assert manager.delete()
     assert manager.look() is None
     return replies[-1]

@@ -24,17 +24,17 @@ from dispatcher.registration import (
     Release,
 )
 from dispatcher.registration.redis import COMMANDS
-from limiters.embedded import EmbeddedRedis, free_port
+from limiters.embedded import EmbeddedRedis
 from tests.seen import eventually
 from tests.servers.cluster import ClusterRedis
+from tests.servers.ports import own_port
 from tests.servers.proxy import Proxy
 from tests.servers.tls import TlsRedis
 
 
 def gate(server: EmbeddedRedis | Proxy, **options: Any) -> RegistrationGate:
-    timeout = options.pop("timeout", 5.0)
     refresh = options.pop("refresh", 60.0)
-    store = RedisEntityStore(server.url, name="plant", timeout=timeout, refresh=refresh)
+    store = RedisEntityStore(server.url, name="plant", refresh=refresh)
     return RegistrationGate(store, **options)
 
 
@@ -237,25 +237,25 @@ def test_r8_and_r9_all_gates_of_a_name_agree_on_auto_registration(
 
 
 def test_nothing_is_left_of_what_was_released(
-    shared_redis: EmbeddedRedis, connect: Callable[[str], Redis]
+    own_redis: EmbeddedRedis, connect: Callable[[str], Redis]
 ) -> None:
-    one = gate(shared_redis)
+    one = gate(own_redis)
     for number in range(10):
         one.offer("a", number)
         one.offer("a", number, metadata=True)
     one.register("a", parent="b")
     one.register("b")
-    client = connect(shared_redis.url)
+    client = connect(own_redis.url)
     left = {str(key).rstrip("'").rpartition(":")[2] for key in client.keys("*")}
     assert left == {"entities", "children", "totals", "replies", "heard"}
-    store = RedisEntityStore(shared_redis.url, name="plant")
+    store = RedisEntityStore(own_redis.url, name="plant")
     store.delete()
     assert client.keys("*") == []
 
 
 def test_in_a_cluster(cluster_redis: ClusterRedis) -> None:
     url = cluster_redis.url.replace("redis://", "redis+cluster://").rpartition("/")[0]
-    one = RegistrationGate(RedisEntityStore(url, name="plant", timeout=5))
+    one = RegistrationGate(RedisEntityStore(url, name="plant"))
     one.offer("a", 1)
     assert one.register("a")[0].messages == (1,)
     one.close()
@@ -263,7 +263,7 @@ def test_in_a_cluster(cluster_redis: ClusterRedis) -> None:
 
 def test_by_tls(tls_redis: TlsRedis) -> None:
     url = f"{tls_redis.url}?ssl_ca_certs={tls_redis.authority}"
-    one = RegistrationGate(RedisEntityStore(url, name="plant", timeout=5))
+    one = RegistrationGate(RedisEntityStore(url, name="plant"))
     assert one.register("a")
     one.close()
 
@@ -296,7 +296,7 @@ def test_a_user_who_may_do_just_what_is_listed(
 
 
 def test_a_redis_that_cannot_be_used_is_told_when_the_gate_is_made() -> None:
-    store = RedisEntityStore(f"redis://:secret@127.0.0.1:{free_port()}", name="plant")
+    store = RedisEntityStore(f"redis://:secret@127.0.0.1:{own_port()}", name="plant")
     with pytest.raises(EntityStoreError, match="refuses connections") as caught:
         RegistrationGate(store)
     assert "secret" not in str(caught.value)

@@ -14,7 +14,7 @@ class Recorder(MemoryLeaseManager):
     """Notes what it is asked."""
 
     def __init__(self) -> None:
-        super().__init__(lease_time=0.4)
+        super().__init__(lease_time=20)
         self.requests: list[Request] = []
 
     def sync(self, request: Request) -> Reply:
@@ -35,7 +35,7 @@ def test_c4_each_operation_has_waited_for_itself_alone() -> None:
         batcher.drain(timeout=30)
     waited = [request.waited_ms for request in manager.requests if request.gathering]
     begun_anew = [later for earlier, later in pairwise(waited) if later < earlier]
-    assert len(begun_anew) > len(waited) / 4
+    assert len(begun_anew) >= 3  # it would be 0
 
 
 def test_c2_what_is_given_back_at_the_end_is_told_once_and_nothing_is_missed() -> None:
@@ -47,9 +47,6 @@ def test_c2_what_is_given_back_at_the_end_is_told_once_and_nothing_is_missed() -
         lambda event: told.append((event.name, event.value)), "allocated", "released", "failed"
     )
     with limiter:
-        assert limiter.acquire(350, timeout=30)
-        wait_until(lambda: len(told) >= len(limiter.partitions) > 0)
-        told.clear()
-        held = limiter.partitions
-    assert held
-    assert sorted(told) == [("released", index) for index in held]
+        limiter.give_me(400)
+        wait_until(lambda: [name for name, _ in told] == 4 * ["allocated"])
+    assert sorted(told[4:]) == [("released", index) for index in range(4)]

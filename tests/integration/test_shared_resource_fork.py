@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from limiters import ImproperOrderError, MemoryLeaseManager, SharedResource
-from tests.waiting import until
+from tests.waiting import LONG, until
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
@@ -44,7 +44,7 @@ def test_b10_a_child_begins_anew_as_another_instance_that_is_not_started() -> No
         shared_capacity=100, reserved_capacity=7, lease_manager=MemoryLeaseManager()
     )
     with limiter:
-        assert limiter.acquire(20, 5)
+        assert limiter.acquire(20, LONG)
         parent = limiter.instance
 
         def child() -> bool:
@@ -53,11 +53,11 @@ def test_b10_a_child_begins_anew_as_another_instance_that_is_not_started() -> No
             with pytest.raises(ImproperOrderError):
                 limiter.acquire(1, 1)
             with limiter:
-                return anew and limiter.acquire(20, 5)
+                return anew and limiter.acquire(20, LONG)
 
         assert exit_code_of(child) == 0
         assert limiter.instance == parent
-        assert limiter.acquire(20, 5)
+        assert limiter.acquire(20, LONG)
 
 
 def test_b10_a_fork_while_the_memory_is_being_used_does_not_lock_the_child_out() -> None:
@@ -68,15 +68,15 @@ def test_b10_a_fork_while_the_memory_is_being_used_does_not_lock_the_child_out()
     def use() -> None:
         with manager._lock:
             inside.set()
-            done.wait(30)
+            done.wait(3 * LONG)
 
     thread = threading.Thread(target=use, daemon=True)
     thread.start()
-    assert inside.wait(10)
+    assert inside.wait(LONG)
 
     def child() -> bool:
         with limiter:
-            return limiter.acquire(20, 5)
+            return limiter.acquire(20, LONG)
 
     try:
         assert exit_code_of(child) == 0

@@ -26,6 +26,7 @@ from dispatcher.bridges import SubjectSender
 from dispatcher.bridges.placing import PATIENCE as PATIENCE_FOR_A_PLACE
 from dispatcher.bridges.placing import Placed, place
 from dispatcher.builders import SubjectBatch, SubjectBuilder
+from limiters.testing import ManualClock
 from tests.seen import PATIENCE, Seen, eventually
 
 ORDERS = ["global", "subject"]
@@ -173,10 +174,13 @@ def test_b1_what_fails_for_good_is_handed_over_and_the_next_goes(
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_b7_an_abandoned_batch_holds_up_its_successor_until_it_returns(order: str) -> None:
-    seen = Seen(held=True)
-    with Batcher(flush_interval=0.01) as batcher:
-        sender = SubjectSender(batcher, Watcher(seen, max_operation_time=0.05), order=order)
+    seen, clock = Seen(held=True), ManualClock()
+    with Batcher(clock=clock) as batcher:
+        sender = SubjectSender(batcher, Watcher(seen, max_operation_time=60), order=order)
         sender.send([batch("a", name=1), batch("a", name=2), batch("b", lane="other", name=3)])
+        eventually(lambda: sorted(names(seen)) == [1, 3])
+        clock.advance(60)
+        batcher.flush()
         eventually(lambda: batcher.totals.abandoned == 2)
         assert sorted(names(seen)) == [1, 3]
         seen.gate.set()
@@ -359,13 +363,16 @@ def test_it_asks_again_for_a_place_though_nothing_of_its_own_ends() -> None:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_b7_an_abandoned_batch_that_is_retried_goes_before_its_successor(order: str) -> None:
-    seen = Seen(held=True)
-    watcher = Watcher(seen, max_operation_time=0.05, retry=wait_none(), retry_abandoned=True)
+    seen, clock = Seen(held=True), ManualClock()
+    watcher = Watcher(seen, max_operation_time=60, retry=wait_none(), retry_abandoned=True)
     with (
-        Batcher(flush_interval=0.01) as batcher,
+        Batcher(clock=clock) as batcher,
         SubjectSender(batcher, watcher, order=order) as sender,
     ):
         sender.send([batch("a", name=1), batch("a", name=2)])
+        eventually(lambda: names(seen) == [1])
+        clock.advance(60)
+        batcher.flush()
         eventually(lambda: batcher.totals.retried == 1)
         seen.gate.set()
         assert sender.wait(PATIENCE)

@@ -26,6 +26,7 @@ from dispatcher.timeline import (
 from dispatcher.timeline.consumer import MOST_UNHEARD
 from dispatcher.timeline.outcomes import Outcome
 from limiters.embedded import EmbeddedRedis
+from tests.logged import told_of
 from tests.servers.proxy import Proxy
 from tests.timelines import START_MS, Hands, timed
 from tests.waiting import LONG, until
@@ -196,11 +197,14 @@ def test_t6_who_comes_back_gets_its_leases_with_new_tokens(
     short = other.lease(50, for_=1)
     hands.turn(500)
     back = timeline.consumer("c")
+    asked = time.monotonic()
     found = back.active()
     assert {lease.id for lease in found} == {lease.id for lease in held[20:]}
     assert {lease.until for lease in found} == {START_MS + 10_000}
     assert {lease.attempt for lease in found} == {1}
-    assert all(9.4 < lease.remaining <= 9.5 for lease in found)
+    left = [lease.remaining for lease in found]
+    assert max(left) <= 9.5
+    assert min(left) > 9.5 - (time.monotonic() - asked) - 0.1
     assert names(old.extend(held[20:], 99)) == {"LeaseLost"}
     assert names(old.delete(held[20:])) == {"LeaseLost"}
     assert names(back.extend(found, 20)) == {"Extended"}
@@ -268,7 +272,7 @@ def test_t7_many_that_die_are_no_flood_in_the_log(
     hands.turn(1_000)
     while timeline.stats().dead < 640:
         consumer.lease(10, for_=1)
-    told = [vars(it) for it in caplog.records if vars(it)["happening"] == "messages-dead"]
+    told = told_of("messages-dead", caplog)
     assert 10 <= len(told) <= 10 * (2 + (told[-1]["created"] - told[0]["created"]) // 10)
 
 

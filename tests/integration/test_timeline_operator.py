@@ -187,14 +187,14 @@ def test_in_a_cluster(cluster_redis: ClusterRedis) -> None:
     assert len(operator.list(1_000)[0]) == 20
 
 
-def test_asking_whether_a_topic_exists_does_not_make_it(shared_redis: EmbeddedRedis) -> None:
-    timeline = Timeline(shared_redis.url, "topic")
+def test_asking_whether_a_topic_exists_does_not_make_it(own_redis: EmbeddedRedis) -> None:
+    timeline = Timeline(own_redis.url, "topic")
     assert not timeline.exists()
-    with Redis.from_url(shared_redis.url) as client:
+    with Redis.from_url(own_redis.url) as client:
         assert not client.keys("*")
     assert timeline.buckets == 64
     assert timeline.exists()
-    assert not Timeline(shared_redis.url, "topi").exists()
+    assert not Timeline(own_redis.url, "topi").exists()
 
 
 def test_what_cannot_be_asked(shared_redis: EmbeddedRedis) -> None:

@@ -15,6 +15,7 @@ import time
 from dispatcher import Batcher, BatcherStoppedError, Operation, Watcher
 from limiters import RedisLeaseManager, SharedResource
 from tests.processes.plan import Plan
+from tests.starts import began
 
 
 class Instance:
@@ -36,9 +37,8 @@ class Instance:
         self.feeder = threading.Thread(target=self.feed, daemon=True)
 
     def note(self, batch: list[Operation]) -> None:
-        now = time.monotonic()
         cost = sum(operation.cost for operation in batch)
-        os.write(self.log, f"{now!r}\t{self.name}\t{cost!r}\n".encode())
+        os.write(self.log, f"{began()!r}\t{self.name}\t{cost!r}\n".encode())
 
     def start(self) -> None:
         self.batcher.start()

@@ -12,7 +12,8 @@ class Plan:
 
     url: str
     log: str
-    """A file, to which time, instance and cost are appended as each batch begins."""
+    """A file, to which each batch appends when it began (as it was charged), whose it is, what it
+    costs."""
     names: tuple[str, ...] = ("i0",)
     """An instance for each name, all in this process."""
     limit: str = "orders"

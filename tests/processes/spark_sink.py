@@ -22,6 +22,7 @@ from dispatcher.cli.datastore_server import DatastoreClient
 from dispatcher.outcomes import Throttled
 from tests.processes.noted import append
 from tests.processes.orders import obey
+from tests.starts import began
 
 SCHEMA = "subject string, seq long, at timestamp"
 
@@ -67,7 +68,7 @@ def send(rows: list[Any], context: Any, *, setting: dict[str, Any]) -> None:
         "late": context.late,
         "seqs": [rows[0]["seq"], rows[-1]["seq"], len(rows)],
     }
-    _note(setting["log"], told, "began")
+    _note(setting["log"], told, "began", began())
     if setting["fail_once"] and _unlinked(setting["fail_once"]):
         raise RuntimeError("failed on purpose")
     time.sleep(setting["slow"])
@@ -76,13 +77,13 @@ def send(rows: list[Any], context: Any, *, setting: dict[str, Any]) -> None:
         try:
             client.write(len(rows), len(rows))
         except TooManyRequestsError:
-            _note(setting["log"], told, "refused")
+            _note(setting["log"], told, "refused", time.monotonic())
             raise Throttled from None
-    _note(setting["log"], told, "ended")
+    _note(setting["log"], told, "ended", time.monotonic())
 
 
-def _note(log: str, told: dict[str, Any], what: str) -> None:
-    append(log, json.dumps({"what": what, "when": time.monotonic(), **told}))
+def _note(log: str, told: dict[str, Any], what: str, when: float) -> None:
+    append(log, json.dumps({"what": what, "when": when, **told}))
 
 
 def _unlinked(path: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 
 from dispatcher.spark import EventTimeSink, event_time_batches
-from tests.spark.handlers import noting, take
+from tests.spark.handlers import notes, noting, take
 from tests.spark.sessions import started
 from tests.spark.streams import Stream
 
@@ -24,15 +24,17 @@ STEP = functools.partial(
     event_time_batches, subject="s", key="k", time="t", window=WINDOW, timeout=TIMEOUT
 )
 PARTITIONS, CONCURRENCY = 2, 2
-SLOW = 0.2
-"""How long the handler takes: it is killed in its middle."""
-LOG = "sent"
+LOG, HOLD = "sent", "hold"
+HELD = 10
+"""After so many batches the handler does not return, as long as there is the file HOLD: it is
+killed in its middle."""
 
 
 def take_slowly(rows: Any, context: Any, *, path: str) -> None:
-    """Notes the numbers of its rows, and returns a while after."""
+    """Notes the numbers of its rows, and returns unless it is held."""
     take(rows, context, path=path)
-    time.sleep(SLOW)
+    while Path(path).with_name(HOLD).exists() and len(notes(Path(path))) >= HELD:
+        time.sleep(0.02)
 
 
 def sent(stream: Stream, redis: str) -> StreamingQuery:

@@ -14,10 +14,11 @@ from pathlib import Path
 from redis import Redis
 
 from dispatcher.timeline import Message, Timeline
-from limiters.embedded import EmbeddedRedis, free_port
+from limiters.embedded import EmbeddedRedis
 from limiters.tethered import Tethered
 from tests.processes import ROOT
 from tests.servers import wait_until
+from tests.servers.ports import own_port
 from tests.spark_totals import finish, introduce
 
 # A machine whose clock is wrong, as long as the file says so.
@@ -86,8 +87,8 @@ class Example:
         self.far_client = ended.enter_context(Redis.from_url(self.far.url))
         self.clock = directory / "clock"
         self.clock.write_text("90")
-        self.exporters = [free_port() for _ in range(3)]
-        self.worker_port = free_port()
+        self.exporters = [own_port() for _ in range(3)]
+        self.worker_port = own_port()
         self._stop_making = threading.Event()
         self.mails, self.letters = (
             ended.enter_context(closing(Timeline(self.redis.url, topic)))

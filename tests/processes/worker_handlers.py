@@ -15,16 +15,18 @@ from typing import Any
 from dispatcher import Retry
 from dispatcher.timeline import Lease
 from examples.reminders.handlers import post
-from tests.processes.wrong_clocks import right_time
+from tests.processes.wrong_clocks import right_time, righted
+from tests.starts import began
 
 _log = os.open(os.environ.get("LOG", os.devnull), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 _dice = random.Random()
 
 
-def note(what: str, messages: list[Lease]) -> None:
+def note(what: str, messages: list[Lease], **more: float) -> None:
     """One line, with the right time."""
     line = {
         "what": what,
+        **more,
         "at": right_time() * 1000,
         "pid": os.getpid(),
         "messages": [(it.id, it.token, it.until) for it in messages],
@@ -34,7 +36,7 @@ def note(what: str, messages: list[Lease]) -> None:
 
 def send(messages: list[Lease]) -> dict[str, Exception] | None:
     """Sends them to the store; now and then something goes wrong."""
-    note("begin", messages)
+    note("begin", messages, charged=righted(began()))
     try:
         return _sent(messages)
     finally:

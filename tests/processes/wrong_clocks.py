@@ -8,8 +8,15 @@ import os
 import time
 
 right_time = time.time
+_offset = float(os.environ.get("CLOCK_OFFSET", 0))
 
-if _offset := float(os.environ.get("CLOCK_OFFSET", 0)):
+
+def righted(monotonic: float) -> float:
+    """What the monotonic clock of the machine showed when that of this process showed this."""
+    return monotonic - _offset
+
+
+if _offset:
     _right_monotonic = time.monotonic
     time.time = lambda: right_time() + _offset
     time.monotonic = lambda: _right_monotonic() + _offset

@@ -19,9 +19,10 @@ from urllib.parse import urlencode
 
 import yaml
 
-from limiters.embedded import HOST, free_port
+from limiters.embedded import HOST
 from limiters.tethered import Tethered
 from tests.servers import wait_until
+from tests.servers.ports import own_port
 
 REQUIRED = bool(os.environ.get("REQUIRE_PROMETHEUS"))
 MISSING = not (shutil.which("prometheus") and shutil.which("promtool"))
@@ -70,7 +71,7 @@ class Prometheus:
         }
         self.settings = self._directory / "prometheus.yml"
         self.settings.write_text(yaml.safe_dump(settings))
-        self._port = free_port()
+        self._port = own_port()
 
     def __enter__(self) -> Self:
         self.began = time.time()

@@ -9,7 +9,8 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any, Self
 
-from limiters.embedded import HOST, EmbeddedRedis, free_port
+from limiters.embedded import HOST, EmbeddedRedis
+from tests.servers.ports import own_port
 from tests.servers.resp import Frames, command, is_push
 
 _PATIENCE = 30.0
@@ -28,7 +29,7 @@ class Proxy:
     def __init__(self, server: EmbeddedRedis, *, tls: ssl.SSLContext | None = None) -> None:
         self._server = server
         self._tls = tls
-        self._port = free_port()
+        self._port = own_port()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._listening: asyncio.Server | None = None

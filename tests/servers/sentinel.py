@@ -16,7 +16,8 @@ _HASTE = ["info-period", "100", "ask-period", "100", "publish-period", "100"]
 # A replica is only chosen if it was heard of within five of these; but once the master is down
 # it is asked every second, whatever the period of that.
 _HASTE += ["ping-period", "300"]
-_SETTINGS = ["down-after-milliseconds", "500", "failover-timeout", "1000"]
+# A master that only has to wait for the machine is not to be taken for one that is down.
+_SETTINGS = ["down-after-milliseconds", "2000", "failover-timeout", "2000"]
 
 
 class SentinelProcess(EmbeddedRedis):
@@ -63,7 +64,8 @@ class SentinelRedis:
     @property
     def master(self) -> EmbeddedRedis:
         """The server that all Sentinels call the master."""
-        (port,) = {port for _, port in self.masters()}
+        wait_until(lambda: len(set(self.masters())) == 1)
+        _, port = self.masters()[0]
         return next(server for server in self.servers if server.port == port)
 
     @property

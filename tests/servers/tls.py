@@ -8,8 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from limiters.embedded import HOST, EmbeddedRedis, free_port
+from limiters.embedded import HOST, EmbeddedRedis
 from limiters.errors import ServerStartError
+from tests.servers.ports import own_port
 from tests.servers.proxy import Proxy
 
 _OPENSSL_CONF = """
@@ -77,7 +78,7 @@ class TlsRedis:
 
     def __enter__(self) -> Self:
         with ExitStack() as closing:
-            port = free_port()
+            port = own_port()
             lines = [
                 f"tls-port {port}",
                 f"tls-cert-file {self._certificates.certificate}",

@@ -11,11 +11,12 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from limiters.embedded import EmbeddedRedis, free_port
+from limiters.embedded import EmbeddedRedis
 from limiters.tethered import Tethered
 from tests.acceptance.spark_runs import Driver
 from tests.processes import ROOT
 from tests.servers import wait_until
+from tests.servers.ports import own_port
 from tests.soak.feed import TOPIC
 from tests.soak.plan import Plan
 
@@ -31,7 +32,7 @@ class Cluster:
         self.server = server
         self._ended = ended
         self._directory = Path(plan.directory)
-        self._ports = {name: free_port() for name in ("exporter", *self._worker_names)}
+        self._ports = {name: own_port() for name in ("exporter", *self._worker_names)}
         self._workers: dict[str, Tethered] = {}
 
     @property

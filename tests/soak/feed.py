@@ -13,6 +13,7 @@ from typing import Self
 from dispatcher.timeline import Message, Timeline
 from tests.processes.workers import create_at_last
 from tests.soak.plan import Plan
+from tests.waiting import LONG
 
 METRICS = 3
 TOPIC = "reminders"
@@ -29,7 +30,7 @@ class Feed:
     def __init__(self, plan: Plan, register: Callable[[str], object]) -> None:
         self.plan = plan
         self._register_one = register
-        self.timeline = Timeline(plan.redis, TOPIC, timeout=1.0, remember_deleted=600)
+        self.timeline = Timeline(plan.redis, TOPIC, timeout=LONG, remember_deleted=600)
         self.timeline.buckets  # noqa: B018  # the topic is there before its workers look for it
         self.measured = 0
         """How many rows there are in files."""

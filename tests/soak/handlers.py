@@ -7,7 +7,6 @@ say where.
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
 
 from dispatcher import Operation, Reject, Throttled
@@ -15,6 +14,7 @@ from dispatcher.registration import RedisEntityStore, RegistrationGate
 from dispatcher.timeline import Lease
 from examples.reminders.handlers import post
 from tests.processes.noted import append
+from tests.starts import began
 
 EARLY, IN_ORDER, TOGETHER, DUE = "registrar", "subject sink", "event sink", "workers"
 
@@ -60,7 +60,7 @@ def _send(
     who: str, rows: list[tuple[str, int]], late: bool = False, cost: float | None = None
 ) -> None:
     cost = len(rows) if cost is None else cost
-    append(os.environ["NOTES"], f"{time.monotonic()}\t{who}\t{cost}")
+    append(os.environ["NOTES"], f"{began()}\t{who}\t{cost}")
     status = post({"who": who, "pid": os.getpid(), "rows": rows, "late": late}, cost)
     if status == 429:
         raise Throttled(retry_after=1)

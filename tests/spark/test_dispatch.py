@@ -58,11 +58,12 @@ def test_what_goes_in_order_is_resumed_under_the_name_of_its_job(
 
     with pytest.raises(PySparkException, match="row 50 is not liked"):
         dispatch(rows, failing, max_batch_size=5, rows="dict", **told)
-    before = sent(log)
+    # Other tasks of the job that failed may go on for a while: until the next one has its claim.
     summary = dispatch(rows, failing, max_batch_size=5, rows="dict", **told)
 
     assert sent(log) == list(range(100))
-    assert summary.replayed_rows == len(before)
+    assert summary.replayed_rows + summary.sent_rows == 100
+    assert summary.replayed_rows >= 5  # those of the batch before the one that failed
 
 
 def test_a_job_that_is_called_again_by_another_subject_sends_nothing_again(

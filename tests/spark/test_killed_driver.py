@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 from limiters.embedded import EmbeddedRedis
 from tests.processes.spark_stream import (
     CONCURRENCY,
+    HELD,
+    HOLD,
     LOG,
     PARTITIONS,
     SCHEMA,
@@ -42,6 +44,8 @@ def test_k3_k5_a_driver_killed_with_open_batches_loses_none_and_repeats_but_what
     ]
     log = tmp_path / LOG
     stream = Stream(spark, tmp_path, SCHEMA).write(*files[:2])
+    hold = tmp_path / HOLD
+    hold.touch()
     killed = subprocess.Popen(
         [sys.executable, "-m", "tests.processes.spark_stream", str(tmp_path), shared_redis.url],
         cwd=ROOT,
@@ -49,11 +53,12 @@ def test_k3_k5_a_driver_killed_with_open_batches_loses_none_and_repeats_but_what
         start_new_session=True,
     )
     try:
-        wait_for(lambda: len(notes(log)) >= SUBJECTS / 2 or killed.poll() is not None)
+        wait_for(lambda: len(notes(log)) >= HELD or killed.poll() is not None)
     finally:
         os.killpg(killed.pid, signal.SIGKILL)  # and its JVM, and its Python workers
         killed.wait()
-    assert 0 < len(notes(log)) < 2 * SUBJECTS, "it was killed too early, or too late"
+    assert HELD <= len(notes(log)) < 2 * SUBJECTS, "it has ended by itself"
+    hold.unlink()
     stream.write(*files[2:])
 
     query = sent(stream, shared_redis.url)

@@ -41,6 +41,22 @@ def test_c3_a_flush_without_capacity_lets_nothing_through_that_costs() -> None:
     assert crank.raised[-1][1][0].payload == "costs"
 
 
+def test_c1_a_batch_counts_from_when_its_callback_begins_however_long_it_waits_for_a_thread() -> (
+    None
+):
+    crank = limited(10)
+    watcher = Watcher(ignore)
+    crank.runners.busy = True
+    crank.enqueue(Operation(watcher, 10, "first"))
+    crank.run(0.7)
+    crank.runners.go_on()
+    crank.enqueue(Operation(watcher, 10, "second"))
+    crank.run(3)
+    (began, _), (next_began, _) = crank.raised
+    assert began == pytest.approx(0.7)
+    assert 1 <= next_began - began < 1.1
+
+
 def test_c4_a_dear_operation_goes_in_bounded_time_and_nothing_younger_overtakes_it() -> None:
     crank = limited(100)
     watcher = Watcher(ignore)

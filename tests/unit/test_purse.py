@@ -127,3 +127,12 @@ def test_c3_what_is_reserved_is_there_though_nothing_is_shared() -> None:
     with_crumbs = purse_of(1, 0)
     with_crumbs.hold(0.3, 0.0)
     assert with_crumbs.charge(0.3, 5e-17, 0.0, ALWAYS).started(0.0)
+
+
+def test_what_is_charged_to_both_has_begun_when_its_parts_have() -> None:
+    purse = purse_of(10, 100)
+    purse.hold(10, 5)
+    spend = purse.charge(10, 5, 1.0, ALWAYS)
+    assert spend.started_at is None
+    assert spend.started(1.5)
+    assert spend.started_at == 1.5

@@ -78,6 +78,26 @@ def test_c9_a_window_that_lies_wholly_after_a_lowering_is_held_against_what_is_l
     assert verify(log, [(-9.0, 100), (-0.25, 10)], settling=0.5).holds
 
 
+eighths = st.integers(0, 4).map(lambda number: number / 8)
+
+
+@given(
+    st.lists(st.tuples(quarters, st.integers(1, 9), eighths), min_size=1, max_size=25),
+    st.integers(9, 30),
+)
+def test_c1_notes_that_are_late_by_less_than_was_said_put_nothing_over(
+    starts: list[tuple[float, int, float]], capacity: int
+) -> None:
+    log = [(at, "a", cost) for at, cost, _ in starts]
+    noted = [(at + late, "a", cost) for at, cost, late in starts]
+    if verify(log, capacity).holds:
+        assert verify(noted, capacity, late=0.5).holds
+    # And what is over however late each note was, is over.
+    close = [(at / 10, "a", cost) for at, _, cost in log if at < 5]
+    total = sum(cost for _, _, cost in close)
+    assert verify(close, capacity, late=0.5).holds == (total <= capacity)
+
+
 def test_what_was_used_counts_capacities_for_as_long_as_they_were_in_force() -> None:
     log = [(0.0, "a", 99), (1.0, "a", 10), (2.0, "a", 10)]
     assert verify(log, [(0.0, 10), (1.0, 30)]).used == pytest.approx(20 / 40)
@@ -94,6 +114,8 @@ def test_what_was_used_counts_capacities_for_as_long_as_they_were_in_force() -> 
         ("capacity", {"capacity": [(0.0, -1)]}),
         ("period", {"period": 0}),
         ("settling", {"settling": -1}),
+        ("late", {"late": -1}),
+        ("late", {"late": 1}),
     ],
 )
 def test_bad_values_are_named(parameter: str, arguments: dict[str, object]) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from dispatcher.timeline import Timeline
-from limiters.embedded import EmbeddedRedis, free_port
+from limiters.embedded import EmbeddedRedis
 from tests.acceptance.worker_process.started import HANDLERS, Start, create
 from tests.processes import ROOT
 from tests.servers import wait_until
+from tests.servers.ports import own_port
 
 
 def test_check_says_what_would_be_used_from_where_and_whether_it_works(
@@ -43,7 +44,7 @@ def test_check_finds_all_that_is_not_well(start: Start, timeline: Timeline) -> N
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        url = f"redis://:hidden@127.0.0.1:{free_port()}/0"
+        url = f"redis://:hidden@127.0.0.1:{own_port()}/0"
         options = ("--check", "--metrics-port", port, "--limit", "x", "--shared-capacity", "5")
         worker = start("nowhere:at_all", *options, DISPATCHER_REDIS=url)
         assert worker.ended() == 1
@@ -129,7 +130,7 @@ def test_a_topic_can_be_created(timeline: Timeline, start: Start, server: Embedd
 
 
 def test_fail_fast_does_not_wait_for_redis(start: Start) -> None:
-    url = f"redis://:hidden@127.0.0.1:{free_port()}/0"
+    url = f"redis://:hidden@127.0.0.1:{own_port()}/0"
     worker = start("quick", "--fail-fast", DISPATCHER_REDIS=url)
     assert worker.ended() == 1
     assert "refuses connections; does it run" in worker.text

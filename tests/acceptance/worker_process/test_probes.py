@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from dispatcher.timeline import Timeline
-from limiters.embedded import EmbeddedRedis, free_port
+from limiters.embedded import EmbeddedRedis
 from tests.acceptance.worker_process.started import Start, create, page
 from tests.processes.workers import handled
 from tests.servers import wait_until
+from tests.servers.ports import own_port
 
 
 def test_probes_and_metrics(timeline: Timeline, start: Start) -> None:
-    port = free_port()
+    port = own_port()
     create(timeline, 3)
     worker = start("quick", "--metrics-port", str(port))
     wait_until(lambda: page(port, "/readyz") == (200, "ok\n"))
@@ -31,7 +32,7 @@ def test_probes_and_metrics(timeline: Timeline, start: Start) -> None:
 
 
 def test_a_worker_waits_for_redis_and_says_so_once(log: Path, start: Start) -> None:
-    port, metrics = free_port(), free_port()
+    port, metrics = own_port(), own_port()
     url = f"redis://:hidden@127.0.0.1:{port}/0"
     worker = start("quick", "--metrics-port", str(metrics), DISPATCHER_REDIS=url)
     worker.await_word("waiting for Redis")
@@ -49,7 +50,7 @@ def test_a_worker_waits_for_redis_and_says_so_once(log: Path, start: Start) -> N
 
 
 def test_a_signal_ends_the_wait_for_redis(start: Start) -> None:
-    worker = start("quick", DISPATCHER_REDIS=f"redis://127.0.0.1:{free_port()}/0")
+    worker = start("quick", DISPATCHER_REDIS=f"redis://127.0.0.1:{own_port()}/0")
     worker.await_word("waiting for Redis")
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from dispatcher.timeline import Timeline
-from limiters.embedded import free_port
 from tests.acceptance.worker_process.started import Start, create, page
 from tests.processes.workers import notes
 from tests.servers import wait_until
+from tests.servers.ports import own_port
 
 
 def pids(log: Path) -> set[int]:
@@ -23,7 +23,7 @@ def pids(log: Path) -> set[int]:
 def test_processes_are_started_again_and_end_together(
     timeline: Timeline, start: Start, log: Path
 ) -> None:
-    port = free_port(following=2)
+    port = own_port(following=2)
     options = ("--processes", "2", "--metrics-port", str(port), "--max-batch-size", "1")
     supervisor = start("quick", *options)
     wait_until(lambda: page(port, "/readyz")[0] == 200)
@@ -94,7 +94,7 @@ def test_a_handler_that_kills_its_process_ends_among_the_dead(
     wait_until(lambda: timeline.stats().dead == 1)
     [snapshot], _ = timeline.dead()
     assert snapshot.reason.startswith("leased 2 times, and the last attempt did not end")
-    assert len(notes(log)) == 2
+    assert 1 <= len(notes(log)) <= 2  # a lease that was lost before its message began counts, too
     supervisor.signal(signal.SIGTERM)
     assert supervisor.ended() == 0
     assert "ended with 7" in supervisor.text

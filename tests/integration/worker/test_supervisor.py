@@ -18,7 +18,7 @@ from dispatcher.worker.supervisor import Supervisor
 from tests.waiting import until
 
 SOON = 0.5
-"""In place of the seconds after which one that says nothing is killed."""
+"""In place of the seconds after which one that says nothing, or does not end, is killed."""
 
 CHILD = """
 import signal, sys, time
@@ -65,15 +65,10 @@ def supervised(log: Path, how: str, codes: list[int]) -> Iterator[Supervisor]:
         assert not thread.is_alive()
 
 
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (children, supervisor):
-        monkeypatch.setattr(module, "SILENCE", SOON)
-
-
 def test_one_that_gives_no_sign_of_life_is_killed_and_started_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(children, "SILENCE", SOON)
     log, codes = tmp_path / "log", list[int]()
     with supervised(log, "hangs", codes):
         until(lambda: log.exists() and log.read_text().count("started") > 1)
@@ -95,8 +90,9 @@ def test_it_puts_nothing_on_the_disk_that_would_stay_behind_if_it_were_killed(
 
 
 def test_one_that_does_not_end_long_after_its_drain_time_is_killed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(supervisor, "SILENCE", SOON)
     codes: list[int] = []
     with supervised(tmp_path / "log", "deaf", codes) as made:
         until(lambda: made._processes and made._processes[0].child.ready)

@@ -28,7 +28,6 @@ def test_k2_k3_a_batch_that_fails_for_good_fails_the_query_and_a_replay_sends_th
 
     with pytest.raises(PySparkException, match="row 20 is not liked"):
         once(frame(spark, ROWS), 5)
-    before = notes(log)
     # Nothing of the subject overtakes what has failed.
     assert taken(log, "a") == [[10]]
 
@@ -40,7 +39,9 @@ def test_k2_k3_a_batch_that_fails_for_good_fails_the_query_and_a_replay_sends_th
         "c": [[12], [22], [32]],
     }
     assert once.last is not None
-    assert once.last.replayed_rows == len(before)
+    # How many those were is not known: the other task may have gone on after this one had failed.
+    assert once.last.replayed_rows + once.last.sent_rows == 9
+    assert once.last.replayed_rows >= 1
     assert len({one["key"] for one in notes(log)}) == 9
 
 
