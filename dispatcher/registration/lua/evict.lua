@@ -1,4 +1,4 @@
--- Drops what has been held too long. It comes after gate.lua.
+-- Drops what has been held too long. It comes after families.lua.
 --
 -- KEYS   see gate.lua
 -- ARGV   see gate.lua
