@@ -212,13 +212,16 @@ class RedisRoom:
         self._passing += reply.free
         if reply.status == "gone":
             self._portions.clear()
-        if self._portions and reply.portion and reply.portion[0].continues:
-            self._portions[-1].messages += reply.portion.pop(0).messages
-        self._portions += reply.portion
+        for portion in reply.portions:
+            if portion.pieces and portion.pieces[0].continues:
+                self._portions[-1].messages += portion.pieces.pop(0).messages
+            self._portions += portion.pieces
+            if portion.is_last:
+                self._free += self._portions
+                self._portions.clear()
         self._agenda = reply.agenda
         if not reply.agenda:
-            self._free += self._portions + self._passing
-            self._portions.clear()
+            self._free += self._passing
             self._passing.clear()
             self.sequence = reply.sequence
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +26,14 @@ class Piece:
         """Whether it has further messages of the release before it."""
 
 
+class Portion:
+    """What one reply has of an agenda."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Piece] = []
+        self.is_last = False
+
+
 class Reply:
     """One reply."""
 
@@ -36,8 +45,7 @@ class Reply:
         """Entities that have changed; None: any may have."""
         self.reports: list[Report] = []
         self.free: list[Piece] = []
-        self.portion: list[Piece] = []
-        """What an agenda has set free."""
+        self.portions: list[Portion] = []
         self.links: dict[str, str] = {}
         self.refused = 0
         """Which of the registrations that were asked for is refused."""
@@ -49,13 +57,13 @@ class Reply:
     def _read(self, texts: Iterator[str]) -> None:
         into = self.free
         for kind in texts:
-            if kind == "link":
-                entity = next(texts)
-                self.links[entity] = next(texts)
+            if kind == "links":
+                names = json.loads(next(texts))
+                self.links = dict(zip(names[::2], names[1::2], strict=True))
             elif kind == "report":
                 name, entity = next(texts), next(texts)
-                amounts = (int(next(texts)) for _ in range(3))
-                self.reports.append(Report(name, entity, *amounts, reason=next(texts)))
+                amounts = [int(next(texts)) for _ in range(3)]
+                self.reports.append(Report(name, entity, *amounts, next(texts)))
             elif kind == "release":
                 entity, record = next(texts), next(texts)
                 into.append(Piece(entity, registration_of(entity, record) if record else None))
@@ -65,7 +73,10 @@ class Reply:
                 count = int(next(texts))
                 into[-1].messages += [message_of(next(texts)) for _ in range(count)]
             elif kind == "portion":
-                into = self.portion
+                self.portions.append(Portion())
+                into = self.portions[-1].pieces
+            elif kind == "done":
+                self.portions[-1].is_last = True
             elif kind == "refused":
                 self.refused = int(next(texts))
             elif kind == "pending":

@@ -4,7 +4,7 @@
 -- ARGV   see gate.lua; then agenda
 -- Reply  see gate.lua; "gone" if another gate has taken it over: it is told all of it
 
-return serve(function()
+return serve(true, function()
   if continue(ARGV[10]) ~= gate then
     agenda = nil
     return 'gone'

@@ -5,7 +5,7 @@
 -- ARGV   see gate.lua; then entity
 -- Reply  see gate.lua; who was removed is in the reports "deregistered", in order
 
-return serve(function()
+return serve(false, function()
   local entity = ARGV[10]
   drop(entity, 'it was deregistered')
   if registered(entity) then

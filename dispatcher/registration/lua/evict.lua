@@ -4,6 +4,6 @@
 -- ARGV   see gate.lua
 -- Reply  see gate.lua
 
-return serve(function()
+return serve(false, function()
   evict()
 end)

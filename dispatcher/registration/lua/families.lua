@@ -3,8 +3,9 @@
 -- An agenda is what one call has set in motion: it works off its claims, the first one first, and
 -- each may bring further ones, those of its children. To claim an entity is to register it, or to
 -- remove it. What it held is told afterwards, and stays stored until the last portion is told. So
--- a gate hands on what was set free when it has all of it. If it is gone before that, another
--- gate that calls takes its agenda over, and tells all of it, from the beginning.
+-- a gate hands out what was set free when it has all of it. If it is gone before that, another
+-- gate with a message or a registration takes its agenda over, and is told all of it, from the
+-- beginning.
 --   claims      sorted set, by text: "<agenda><number><life><length of entity>:<entity><record>"
 --   agendas     hash: agenda -> kind, gate, number of the claim it has come to, the last message
 --               of that claim that was told, whether another gate has told of it before
@@ -196,6 +197,7 @@ end
 
 -- Makes the agenda of a gate that is gone one of this gate.
 local function take_over()
+  agenda = nil
   local id = redis.call('ZRANGEBYSCORE', UNFINISHED, '-inf', now_ms - ABANDONED_MS,
     'LIMIT', 0, 1)[1]
   if id and not continue(id) then
@@ -216,6 +218,7 @@ local function work()
       redis.call('HDEL', AGENDAS, agenda.id)
       redis.call('ZREM', UNFINISHED, agenda.id)
       redis.call('ZADD', GARBAGE, 0, agenda.id)
+      put('done')
       return ''
     end
     agenda.at = string.sub(claim, 16, 30)
@@ -263,8 +266,8 @@ local function collect()
 end
 
 -- Runs `carry_out`, unless this request was carried out before. What it returns says what is
--- wrong, if anything is.
-local function serve(carry_out)
+-- wrong, if anything is. `hands_out`: whether the caller of the gate is given what is set free.
+local function serve(hands_out, carry_out)
   local time = redis.call('TIME')
   now_ms = math.max(total('now_ms'), time[1] * 1000 + math.floor(time[2] / 1000))
   local stored = redis.call('HGET', REPLIES, gate)
@@ -284,10 +287,11 @@ local function serve(carry_out)
   else
     redis.call('HSET', TOTALS, 'auto', bounds.auto)
     wrong = carry_out()
-    if not agenda then
-      take_over()
-    end
     id = agenda and work()
+    if hands_out and (not id or id == '') then
+      take_over()
+      id = agenda and work()
+    end
   end
   for _, entity in ipairs(told) do
     link(entity)

@@ -30,8 +30,9 @@
 --   "report", name, entity, registrations, metadata, telemetry, reason
 --   "release", entity, record ("" if it is not new)
 --   "messages", how many, messages ... (of the last release)
---   "link", registered entity, its parent ("" if it has none)
---   "portion": the releases that follow are of the agenda
+--   "links", a list as JSON: registered entity, its parent ("" if it has none), for each
+--   "portion": the releases that follow are of an agenda
+--   "done": these were the last ones of it
 --   "refused", which argument is a registration below its own descendant
 -- A request that is sent again, since its reply was lost, is not carried out again: the reply is
 -- the stored one.
@@ -126,9 +127,9 @@ local function rooted(entity)
   return false
 end
 
--- Puts in the reply who the parents of `entity` and of its ancestors are, as long as there is time:
--- what is not in it is looked up when it is needed.
-local linked = {}
+-- Who the parents of `entity` and of its ancestors are, as long as there is time: what is not in
+-- the reply is looked up when it is needed. A list as JSON is read faster than as many texts.
+local linked, links = {}, {}
 local function link(entity)
   for _ = 0, budget + MOST_DEEP do
     local record = not linked[entity] and registered(entity)
@@ -138,7 +139,8 @@ local function link(entity)
     linked[entity] = true
     budget = budget - 1
     local parent = parent_of(record)
-    put('link', entity, parent or '')
+    links[#links + 1] = entity
+    links[#links + 1] = parent or ''
     if not parent then
       return
     end
@@ -162,6 +164,9 @@ end
 
 -- The reply with all that comes before what has been put in it.
 local function with_header(agenda, more, status)
+  if #links > 0 then
+    put('links', cjson.encode(links))
+  end
   local newest, sequence = redis.call('HGET', TOTALS, 'generation') or '0', total('sequence')
   local generation, count, changes = newest, 0, {}
   if seen > tonumber(newest) or seen < total('forgotten') then

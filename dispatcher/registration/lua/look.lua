@@ -2,8 +2,8 @@
 --
 -- KEYS   see gate.lua
 -- ARGV   see gate.lua; then entities ...
--- Reply  see gate.lua: "pending", how many entities wait; "link" for each entity that is
---        registered, and for its ancestors; "answered", how many of the entities were looked for
+-- Reply  see gate.lua: "pending", how many entities wait; "links" of those that are
+--        registered, and of their ancestors; "answered", how many of the entities were looked for
 
 put('pending', redis.call('ZCARD', PENDING))
 local answered = 0

@@ -4,7 +4,7 @@
 -- ARGV   see gate.lua; then entity, message, metadata (0 or 1)
 -- Reply  see gate.lua
 
-return serve(function()
+return serve(true, function()
   local entity, message = ARGV[10], ARGV[11]
   evict()
   drop_if_old(entity)

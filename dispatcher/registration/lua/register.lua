@@ -42,7 +42,7 @@ local function take(entity, record)
   return false
 end
 
-return serve(function()
+return serve(true, function()
   evict()
   for i = 10, #ARGV, 2 do
     if take(ARGV[i], ARGV[i + 1]) then
