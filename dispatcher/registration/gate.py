@@ -203,8 +203,11 @@ class RegistrationGate:
         If one of them is refused, nothing has changed. But with a RedisEntityStore they are
         carried out in portions: if one is refused or Redis stays away, those before it may be
         carried out, and what they set free comes out of the next call."""
-        taken = [Registration(*one) for one in registrations]
-        for entity, parent, _ in taken:
+        taken = list(registrations)
+        for one in taken:
+            if not isinstance(one, Registration):
+                raise ValueError(f"registrations must be of Registration objects, not {one!r}")
+            entity, parent, _ = one
             entity_checked("entity", entity)
             if parent is not None:
                 entity_checked("parent", parent)

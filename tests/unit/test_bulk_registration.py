@@ -107,6 +107,14 @@ def test_if_one_is_refused_nothing_has_changed(
     assert [release.messages for release in gate.register_many(many)] == [(), (1,), ()]
 
 
+def test_what_is_no_registration_is_refused() -> None:
+    many: Any = [Registration("a"), "ab"]
+    gate = RegistrationGate(MemoryEntityStore())
+    with pytest.raises(ValueError, match="must be of Registration objects, not 'ab'"):
+        gate.register_many(many)
+    assert gate.sequence == 0
+
+
 def test_a_store_that_fails_changes_nothing() -> None:
     class FullStore(MemoryEntityStore):
         def save(self, records: Any, removed: Any = ()) -> None:
