@@ -36,7 +36,7 @@ def _gate(server: EmbeddedRedis, **bounds: Any) -> RegistrationGate:
     return RegistrationGate(store, **bounds)
 
 
-def _looking_up(server: EmbeddedRedis, client: Redis) -> Iterator[Figure]:
+def _looking_up(server: EmbeddedRedis, client: Any) -> Iterator[Figure]:
     names = [f"device/{number}" for number in range(ENTITIES)]
     registering = _gate(server)
     registering.register("plant")
@@ -82,13 +82,13 @@ def _looking_up(server: EmbeddedRedis, client: Redis) -> Iterator[Figure]:
     yield Figure(name, scripts.calls, "calls", at_most=3, note=note)
 
 
-def registering_key(client: Redis) -> str:
+def registering_key(client: Any) -> str:
     """The hash of entities."""
     (key,) = client.keys("*:entities")
-    return str(key, "utf-8")
+    return str(key.decode())
 
 
-def _a_family(server: EmbeddedRedis, client: Redis) -> Iterator[Figure]:
+def _a_family(server: EmbeddedRedis, client: Any) -> Iterator[Figure]:
     for shape in ("of children of one parent", "of one entity"):
         runs = []
         for _ in range(3):
@@ -127,7 +127,7 @@ def _filled(server: EmbeddedRedis, *, alone: bool) -> RegistrationGate:
 class _Scripts:
     """How often scripts ran in its block, and how long, by the server's own clocks."""
 
-    def __init__(self, client: Redis) -> None:
+    def __init__(self, client: Any) -> None:
         self._client = client
         self.calls = 0
         self.mean_ms = self.longest_ms = self.took = 0.0

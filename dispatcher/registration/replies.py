@@ -62,8 +62,11 @@ class Reply:
                 self.links = dict(zip(names[::2], names[1::2], strict=True))
             elif kind == "report":
                 name, entity = next(texts), next(texts)
-                amounts = [int(next(texts)) for _ in range(3)]
-                self.reports.append(Report(name, entity, *amounts, next(texts)))
+                registrations, metadata, telemetry = (int(next(texts)) for _ in range(3))
+                reason = next(texts)
+                self.reports.append(
+                    Report(name, entity, registrations, metadata, telemetry, reason)
+                )
             elif kind == "release":
                 entity, record = next(texts), next(texts)
                 into.append(Piece(entity, registration_of(entity, record) if record else None))

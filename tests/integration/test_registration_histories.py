@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from operator import methodcaller
 from typing import Any
 
 import pytest
@@ -37,7 +38,7 @@ class BreakingStore(RedisEntityStore):
 class History:
     """Three gates of one name; what comes out of them."""
 
-    def __init__(self, server: EmbeddedRedis, client: Redis, seed: int) -> None:
+    def __init__(self, server: EmbeddedRedis, client: Any, seed: int) -> None:
         self.chance = random.Random(seed)
         self.server = server
         self.client = client
@@ -111,7 +112,7 @@ def test_r9_whatever_is_interrupted_everything_comes_out_once(
             parent = chance.choice(names[:at]) if at and chance.random() < 0.3 else None
             above = parent if parent and parent < name else f"top{family}"
             history.gates[0][0].register(name, parent=above)
-        history.call(lambda gate, top=f"top{family}": gate.register(top))
+        history.call(methodcaller("register", f"top{family}"))
     history.abandon()
     for gate, store in history.gates * 2:
         store.left = None

@@ -30,7 +30,7 @@ class CountingStore(RedisEntityStore):
     """Counts what each script does, and fails when it is told to: then the server has not been
     asked."""
 
-    def __init__(self, url: str, client: Redis) -> None:
+    def __init__(self, url: str, client: Any) -> None:
         super().__init__(url, name="plant", timeout=10, refresh=60)
         self.client = client
         self.commands: list[int] = []
@@ -81,7 +81,7 @@ def fill(one: RegistrationGate, seed: int = 0, count: int = 300) -> None:
         one.offer("top", message)
 
 
-def abandon(client: Redis) -> None:
+def abandon(client: Any) -> None:
     """As if the gates that have begun something had not been heard of for long."""
     (key,) = client.keys("*:unfinished")
     for agenda in client.zrange(key, 0, -1):
