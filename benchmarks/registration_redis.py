@@ -77,7 +77,7 @@ def _looking_up(server: EmbeddedRedis, client: Any) -> Iterator[Figure]:
     new.evict()  # as after `refresh`
     with _Scripts(client) as scripts:
         new.offer_many((name, 1) for name in names)
-    note = "a look-up, one that is held, and what asks for changes after each second"
+    note = "a look-up, and one that is held, whose script the server is given"
     name = f"calls to pass {ENTITIES:,} entities after another process removed one"
     yield Figure(name, scripts.calls, "calls", at_most=3, note=note)
 
