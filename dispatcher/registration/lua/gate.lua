@@ -62,7 +62,7 @@ local bounds = {
   auto = ARGV[9],
 }
 -- How much this script may still do; a step takes about three microseconds.
-local budget = 400
+local budget = 250
 local reply = {}
 local now_ms
 
