@@ -2,7 +2,8 @@
 
 Passing is held against a dict look-up and an append, both behind a call of the same signature, as
 a gate cannot be called without one; and, for many at once, against the bare loop. Times are of
-the processor, taken back to back, the best of several.
+the processor, taken back to back, the best of several. What waits for a disk or for Redis is in
+registration_disk and registration_redis.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks import registration_disk, registration_redis
 from benchmarks.figures import Figure
 from dispatcher.registration import MemoryEntityStore, RegistrationGate, SqliteEntityStore
 from dispatcher.registration.written import record_of
@@ -36,6 +38,8 @@ def run() -> Iterator[Figure]:
     yield Figure("a pending entity with one message, beyond names and messages", each, "bytes")
     each = _memory(MESSAGES)
     yield Figure("a pending entity with ten messages, likewise", each, "bytes")
+    yield from registration_disk.run()
+    yield from registration_redis.run()
 
 
 def _passing() -> Iterator[Figure]:

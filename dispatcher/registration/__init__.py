@@ -1,6 +1,7 @@
 """Early messages: what comes before its entity is registered waits, and nothing else does."""
 
 from dispatcher.registration.early_log import EarlyMessageLog
+from dispatcher.registration.emissions import Emission
 from dispatcher.registration.errors import (
     AutoRegistrationConflictError,
     EntityStoreError,
@@ -18,6 +19,7 @@ __all__ = [
     "Amounts",
     "AutoRegistrationConflictError",
     "EarlyMessageLog",
+    "Emission",
     "EntityStoreError",
     "MemoryEntityStore",
     "RedisEntityStore",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
+import re
 import struct
 import zlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +18,11 @@ from limiters.arguments import Seconds, count, optional_count, seconds
 _FRAME = struct.Struct("<II")
 """Before each message: its length, and its checksum."""
 
-_ENDING = ".early"
+LOGS_PER_FOLDER = 1_000
+"""Large directories are slow on many file systems. Logs go to folders in their order of creation,
+not by a hash: what is created together lies together on the disk."""
+
+_WRITTEN_BY_A_LOG = re.compile(r"(\d+|[0-9a-f]{40})\.(early|new)")
 
 
 class _Log:
@@ -70,6 +74,8 @@ class EarlyMessageLog:
         each = optional_count("max_bytes_per_entity", max_bytes_per_entity)
         self._each = min(max_bytes, each or max(1, max_bytes // 10))
         self._directory = Path(directory)
+        self._folders: Counter[Path] = Counter()
+        """How many logs each one has."""
         self._logs: OrderedDict[str, _Log] = OrderedDict()
         """The oldest first."""
         self._total = 0
@@ -108,17 +114,16 @@ class EarlyMessageLog:
             return False
         self._make_room(entity, len(frame))
         log = self._logs.get(entity) or self._new_log(now)
-        path = self._path(entity)
+        path = self._path(log)
         try:
-            # What could not be deleted may still be there: nothing is put behind it.
-            with path.open("ab" if log.size else "wb") as file:
+            with path.open("ab") as file:
                 file.write(frame)
         except OSError:
             # Perhaps with a part of the message at its end.
             if log.size:
                 os.truncate(path, log.size)
             else:
-                _delete(path)
+                self._delete(log)
             raise
         self._logs[entity] = log
         self._change(entity, log, len(frame), 1)
@@ -126,7 +131,7 @@ class EarlyMessageLog:
 
     def take(self, entity: str) -> list[str]:
         """All messages that are whole, in order; their log is deleted."""
-        bodies = self._read(entity)
+        bodies = self._read(self._logs[entity]) if entity in self._logs else []
         self.drop(entity)
         return [body.decode() for body in bodies]
 
@@ -137,7 +142,7 @@ class EarlyMessageLog:
             return 0
         self._total -= log.size
         self._largest.put(entity, 0, 0)
-        _delete(self._path(entity))
+        self._delete(log)
         return log.count
 
     def evict(self, now: float) -> list[tuple[str, int]]:
@@ -160,13 +165,25 @@ class EarlyMessageLog:
     # Inside.
 
     def _new_log(self, now: float) -> _Log:
+        log = _Log(self._numbers + 1, now)
+        folder = self._path(log).parent
+        if not self._folders[folder]:
+            folder.mkdir(exist_ok=True)
         self._numbers += 1
-        return _Log(self._numbers, now)
+        self._folders[folder] += 1
+        return log
 
-    def _path(self, entity: str) -> Path:
-        # A name may be anything, also "../../etc"; its hash may not.
-        name = hashlib.sha256(entity.encode()).hexdigest()[:40]
-        return self._directory / f"{name}{_ENDING}"
+    def _path(self, log: _Log) -> Path:
+        # By its number: the name of an entity may be anything, also "../../etc".
+        return self._directory / str(log.number // LOGS_PER_FOLDER) / f"{log.number}.early"
+
+    def _delete(self, log: _Log) -> None:
+        path = self._path(log)
+        _delete(path)
+        self._folders[path.parent] -= 1
+        if not self._folders[path.parent]:
+            del self._folders[path.parent]
+            _delete_folder(path.parent)
 
     def _make_room(self, entity: str, size: int) -> None:
         while (log := self._logs.get(entity)) is not None and log.size + size > self._each:
@@ -176,7 +193,7 @@ class EarlyMessageLog:
 
     def _halve(self, entity: str) -> None:
         log = self._logs[entity]
-        bodies = self._read(entity)
+        bodies = self._read(log)
         kept = bodies[(len(bodies) + 1) // 2 :]
         lost = log.count - len(kept)
         self.displaced.append((entity, lost))
@@ -184,7 +201,7 @@ class EarlyMessageLog:
             self.drop(entity)
             return
         frames = b"".join(_FRAME.pack(len(body), zlib.crc32(body)) + body for body in kept)
-        path = self._path(entity)
+        path = self._path(log)
         beside = path.with_suffix(".new")
         try:
             # Beside it, so that a full disk leaves the messages where they are ...
@@ -203,11 +220,11 @@ class EarlyMessageLog:
         self._total += size
         self._largest.put(entity, log.size, log.number)
 
-    def _read(self, entity: str) -> list[bytes]:
+    def _read(self, log: _Log) -> list[bytes]:
         """The messages up to the first that is not whole. Behind that, nothing tells where a
         message begins."""
         try:
-            data = self._path(entity).read_bytes()
+            data = self._path(log).read_bytes()
         except OSError:
             return []
         bodies, at = [], 0
@@ -221,10 +238,16 @@ class EarlyMessageLog:
         return bodies
 
     def _delete_what_is_left(self) -> None:
-        for ending in (_ENDING, ".new"):
-            for path in self._directory.glob(f"{'[0-9a-f]' * 40}{ending}"):
-                _delete(path)
+        folders = [path for path in self._directory.iterdir() if path.name.isdecimal()]
+        for folder in (self._directory, *folders):
+            with suppress(OSError):
+                for path in list(folder.iterdir()):
+                    if _WRITTEN_BY_A_LOG.fullmatch(path.name):
+                        _delete(path)
+        for folder in folders:
+            _delete_folder(folder)
         self._logs.clear()
+        self._folders.clear()
         self._total = 0
 
 
@@ -232,3 +255,9 @@ def _delete(path: Path) -> None:
     # It may be gone already, or its disk may fail: what was in it counts no more in any case.
     with suppress(OSError):
         path.unlink()
+
+
+def _delete_folder(path: Path) -> None:
+    # It may have something in it that is not a log, or one that could not be deleted.
+    with suppress(OSError):
+        path.rmdir()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from types import TracebackType
 from typing import Any, Protocol
 
 from dispatcher.registration.bounds import Bounds
 from dispatcher.registration.early_log import EarlyMessageLog
+from dispatcher.registration.emissions import Emission, Stored, in_order
 from dispatcher.registration.errors import AutoRegistrationConflictError
 from dispatcher.registration.local import LocalRoom
 from dispatcher.registration.memory import LocalStore
@@ -25,6 +26,8 @@ from limiters.events import Emitter, Event, Listener
 # As `Release(...)` does, without a call into Python: each message that passes makes one.
 _release: Callable[[type[Release], tuple[Any, ...]], Release] = tuple.__new__
 
+_OF_A_STORE = ("load", "save", "emitted", "close")
+
 
 class Room(Protocol):
     """Who decides, and where it is remembered."""
@@ -36,6 +39,11 @@ class Room(Protocol):
         """See RegistrationGate; and so for the others."""
         ...
 
+    @property
+    def sequence(self) -> int:
+        """The sequence number of the last registration that came out."""
+        ...
+
     def reports(self) -> list[Report]:
         """What has happened since the last call."""
         ...
@@ -44,10 +52,15 @@ class Room(Protocol):
         """A message of somebody who is not in `known`."""
         ...
 
-    def register(self, registration: Registration, now: float) -> list[Release]: ...
+    def look_up(self, entities: Iterable[str]) -> None:
+        """Gets those of them that are registered into `known`."""
+        ...
+
+    def register(self, registrations: Sequence[Registration], now: float) -> list[Release]: ...
     def deregister(self, entity: str) -> list[str]: ...
     def evict(self, now: float) -> int: ...
     def topmost(self, entity: str) -> str: ...
+    def emitted(self, since: int) -> list[Stored]: ...
     def close(self) -> None: ...
 
 
@@ -126,11 +139,14 @@ class RegistrationGate:
                     f"where all gates of its name find them, not {early_log!r}"
                 )
             self._room = RedisRoom(store, bounds)
-        elif all(callable(getattr(store, name, None)) for name in ("load", "save", "close")):
+        elif all(
+            callable(getattr(store, name, None)) for name in ("load", "save", "emitted", "close")
+        ):
             self._room = LocalRoom(store, bounds, early_log)
         else:
             raise ValueError(f"store must be an entity store, not {store!r}")
-        self._known = self._room.known.get
+        self._known = self._room.known.__contains__
+        self._sequence = 0
         self._damage = self._room.reports()
         """What was found corrupt while loading; told to the first listener too."""
         self._counts.add(self._damage)
@@ -142,21 +158,31 @@ class RegistrationGate:
         entity is registered, else nothing. `metadata` is kept apart from telemetry, and longer.
         EntityStoreError if a store cannot be reached that has to be asked."""
         try:
-            if self._known(entity) is not None:
+            if self._known(entity):
                 return [_release(Release, (entity, None, (message,)))]
         except TypeError:  # it has no hash, and is refused as any other that is no text
             pass
         entity_checked("entity", entity)
         with self._lock, self._telling():
-            return self._room.offer(entity, message, metadata, self._now())
+            return self._handed_out(self._room.offer(entity, message, metadata, self._now()))
 
     def offer_many(self, messages: Iterable[tuple[str, Any]]) -> list[Release]:
-        """The same for many messages, each with its entity: telemetry, in order."""
+        """The same for many messages, each with its entity: telemetry, in order. With a
+        RedisEntityStore, entities that this gate does not remember are looked up together. If
+        it raises, some messages may have been taken."""
         pairs = list(messages)
         entities = [entity for entity, _ in pairs]
-        if all(map(self._known, entities)):
+        try:
+            all_known = all(map(self._known, entities))
+        except TypeError:
+            all_known = False
+        if all_known:
             bodies = zip(message for _, message in pairs)
             return list(map(_release, repeat(Release), zip(entities, repeat(None), bodies)))
+        for entity in entities:
+            entity_checked("entity", entity)
+        with self._lock, self._telling():
+            self._room.look_up(entities)
         return [release for one, message in pairs for release in self.offer(one, message)]
 
     def register(
@@ -168,13 +194,27 @@ class RegistrationGate:
 
         RegistrationCycleError, AutoRegistrationConflictError or EntityStoreError if it is
         refused; then nothing has changed."""
-        entity_checked("entity", entity)
-        if parent is not None:
-            entity_checked("parent", parent)
-        if self._auto_register:
-            raise AutoRegistrationConflictError(entity)
+        return self.register_many([Registration(entity, parent, data)])
+
+    def register_many(self, registrations: Iterable[Registration]) -> list[Release]:
+        """The same for many registrations, in order. A SqliteEntityStore writes them in one
+        transaction, which is many times as fast as one by one.
+
+        If one of them is refused, nothing has changed. But with a RedisEntityStore they are
+        carried out in portions: if one is refused or Redis stays away, those before it may be
+        carried out, and what they set free comes out of the next call."""
+        taken = list(registrations)
+        for one in taken:
+            if not isinstance(one, Registration):
+                raise ValueError(f"registrations must be of Registration objects, not {one!r}")
+            entity, parent, _ = one
+            entity_checked("entity", entity)
+            if parent is not None:
+                entity_checked("parent", parent)
+            if self._auto_register:
+                raise AutoRegistrationConflictError(entity)
         with self._lock, self._telling():
-            return self._room.register(Registration(entity, parent, data), self._now())
+            return self._handed_out(self._room.register(taken, self._now()))
 
     def deregister(self, entity: str) -> list[str]:
         """Forgets an entity, what is held of it, and its registered descendants, since they have
@@ -190,6 +230,30 @@ class RegistrationGate:
         of the gate's clock; with a RedisEntityStore, the server's time counts."""
         with self._lock, self._telling():
             return self._room.evict(self._now() if now is None else now)
+
+    # What has come out.
+
+    @property
+    def sequence(self) -> int:
+        """The mark of a consumer that has handled everything that this gate has returned: all
+        registrations in it have a sequence number up to this. 0 if there were none."""
+        with self._lock:
+            return self._sequence
+
+    def emissions_since(self, sequence: int) -> list[Emission]:
+        """The registrations that have come out after the mark `sequence`, of any gate with this
+        store, also if a process was killed before it could handle them: each entity that is
+        still registered, once, as it was registered last, parents before children. 0 is the
+        mark of a consumer that has handled nothing.
+
+        A mark is the `sequence` of the last emission that is handled, and later that of the gate.
+        EntityStoreError if the store cannot be read."""
+        if isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < 0:
+            raise ValueError(f"sequence must be a whole number from 0 on, not {sequence!r}")
+        with self._lock:
+            emissions = in_order(self._room.emitted(sequence), sequence)
+            self._sequence = max([self._sequence, sequence, *(one.sequence for one in emissions)])
+            return emissions
 
     # What it knows.
 
@@ -240,6 +304,11 @@ class RegistrationGate:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _handed_out(self, releases: list[Release]) -> list[Release]:
+        if any(one.registration is not None for one in releases):
+            self._sequence = max(self._sequence, self._room.sequence)
+        return releases
 
     def _telling(self) -> _Telling:
         return _Telling(self)

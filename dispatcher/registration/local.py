@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dispatcher.registration.bounds import MOST_DEEP, Bounds
+from dispatcher.registration.admission import Admission
+from dispatcher.registration.bounds import Bounds
 from dispatcher.registration.early_log import EarlyMessageLog
-from dispatcher.registration.errors import RegistrationCycleError
+from dispatcher.registration.emissions import Stored
 from dispatcher.registration.memory import LocalStore
 from dispatcher.registration.release import Registration, Release
 from dispatcher.registration.reports import (
@@ -44,6 +45,11 @@ class LocalRoom:
         """How many entities wait."""
         return len(self._waiting)
 
+    @property
+    def sequence(self) -> int:
+        """The sequence number of the last emission."""
+        return self._store.sequence
+
     def reports(self) -> list[Report]:
         """What has happened since the last call."""
         reports, self._waiting.reports = self._waiting.reports, []
@@ -55,7 +61,7 @@ class LocalRoom:
         if entity in self.known:
             return [Release(entity, None, (message,))]
         if self._bounds.auto_register:
-            (release,) = self._admit(Registration(entity), record_of(None, None))
+            (release,) = self.register([Registration(entity)], now)
             return [release._replace(messages=(*release.messages, message))]
         if metadata:
             self._waiting.hold_metadata(entity, message, now)
@@ -63,20 +69,13 @@ class LocalRoom:
             self._waiting.hold_telemetry(entity, message, now)
         return []
 
-    def register(self, registration: Registration, now: float) -> list[Release]:
+    def register(self, registrations: Sequence[Registration], now: float) -> list[Release]:
         """Law R3, R4 and R6."""
         self._waiting.evict(now)
-        entity, parent, data = registration
-        record = record_of(parent, data)
-        if self.known.get(entity) == record:
-            self._waiting.forget_registration(entity)
-            return []
-        if parent is not None:
-            self._check_ancestors(entity, parent)
-            if parent not in self.known:
-                self._waiting.hold_registration(registration, record, now)
-                return []
-        return self._admit(registration, record)
+        admission = Admission(self.known, self._waiting)
+        for one in registrations:
+            admission.take(one, record_of(one.parent, one.data))
+        return self._carry_out(admission, now)
 
     def deregister(self, entity: str) -> list[str]:
         """Forgets it, what is held of it, and all its descendants, which nobody could place."""
@@ -108,6 +107,13 @@ class LocalRoom:
             self._topmost.update(dict.fromkeys(path, found))
         return found
 
+    def look_up(self, entities: Iterable[str]) -> None:
+        """Everything that is stored is in `known`."""
+
+    def emitted(self, since: int) -> list[Stored]:
+        """Entities whose last emission has a higher number."""
+        return self._store.emitted(since)
+
     def close(self) -> None:
         """Lets go of the store and the log."""
         self._store.close()
@@ -116,21 +122,17 @@ class LocalRoom:
 
     # Inside.
 
-    def _admit(self, registration: Registration, record: str) -> list[Release]:
-        """Registers it, and every held descendant: parents before children. The store comes
-        first: if it fails, nothing has changed."""
-        family = {registration.entity: (registration, record)}
-        queue = deque(family)
-        while queue:
-            for child in self._waiting.children(queue.popleft()):
-                pending = self._waiting.get(child)
-                assert pending is not None
-                assert pending.registration is not None
-                if child not in family:
-                    family[child] = (pending.registration, pending.record)
-                    queue.append(child)
-        self._store.save({entity: record for entity, (_, record) in family.items()})
-        return [self._release(one, record) for one, record in family.values()]
+    def _carry_out(self, admission: Admission, now: float) -> list[Release]:
+        """The store comes first: if it fails, nothing has changed. What is held comes last: it
+        may take the places of what waits."""
+        if admission.records:
+            self._store.save(admission.records)
+        releases = [self._release(one, record) for one, record in admission.admitted]
+        for entity in admission.unchanged - admission.records.keys():
+            self._waiting.forget_registration(entity)
+        for registration, record in admission.held.values():
+            self._waiting.hold_registration(registration, record, now)
+        return releases
 
     def _release(self, registration: Registration, record: str) -> Release:
         entity = registration.entity
@@ -147,23 +149,6 @@ class LocalRoom:
         if self._children is not None and registration.parent is not None:
             self._children.setdefault(registration.parent, {})[entity] = None
         return Release(entity, registration, messages)
-
-    def _check_ancestors(self, entity: str, parent: str) -> None:
-        """Whoever is registered may have a registration held as well, that brings another
-        parent: neither may lead back."""
-        above, found = {parent}, [parent]
-        for one in found:
-            if one == entity or len(found) > MOST_DEEP:
-                raise RegistrationCycleError(entity, parent)
-            pending = self._waiting.get(one)
-            held = pending.registration if pending is not None else None
-            for next_one in (
-                held.parent if held is not None else None,
-                parent_of(self.known[one]) if one in self.known else None,
-            ):
-                if next_one is not None and next_one not in above:
-                    above.add(next_one)
-                    found.append(next_one)
 
     def _children_of_known(self) -> dict[str, dict[str, None]]:
         if self._children is None:

@@ -17,35 +17,41 @@ from limiters.leases.script import Script, from_files
 if TYPE_CHECKING:
     from redis import Redis, RedisCluster
 
-FORMAT = "v1"
+FORMAT = "v2"
 """The version of what is stored, in every key: another format never reads this one's."""
 
 KEYS = (
-    *("entities", "children", "pending", "since", "registrations", "waiting", "order"),
-    *("messages", "telemetry", "metadata", "totals", "replies", "heard"),
+    *("entities", "children", "emitted", "changes"),
+    *("pending", "since", "registrations", "waiting"),
+    *("order", "messages", "telemetry", "metadata"),
+    *("claims", "agendas", "unfinished", "garbage"),
+    *("totals", "replies", "heard"),
 )
 
 COMMANDS = (
-    "+evalsha +eval +del +hdel +hget +hincrby +hset +time +zadd +zcard +zrange +zrangebylex "
-    "+zrangebyscore +zrem +zrevrange +zscore"
+    "+evalsha +eval +del +hdel +hget +hincrby +hmget +hset +time +zadd +zcard +zrange "
+    "+zrangebylex +zrangebyscore +zrem +zrevrange +zscore"
 )
 """What a user of Redis must be allowed to do."""
 
 
-def _script(name: str) -> Script:
-    return from_files(Path(__file__).parent / "lua", "gate", name)
+def _script(*names: str) -> Script:
+    return from_files(Path(__file__).parent / "lua", "gate", *names)
 
 
-OFFER, REGISTER, DEREGISTER, EVICT, LOOK = map(
-    _script, ("offer", "register", "deregister", "evict", "look")
+OFFER, REGISTER, DEREGISTER, EVICT, CONTINUE = (
+    _script("held", "families", name)
+    for name in ("offer", "register", "deregister", "evict", "continue")
 )
+LOOK, EMISSIONS = map(_script, ("look", "emissions"))
 
 
 class RedisEntityStore:
     """Makes one gate of all the gates called `name`, in any number of processes: registered
     entities, and all that is held, are in Redis 6.2 or newer, Valkey, Sentinel or Cluster. Each
     call of a gate is one script, so that whatever processes do at once comes out as if one
-    had done it after the other.
+    had done it after the other. What takes more than some milliseconds, such as a large family
+    that is set free, is continued by further scripts.
 
     The URL is as that of RedisLeaseManager; a client handed in is used as it is, and never
     closed. No step of a call takes longer than `timeout`. A call whose reply is lost is sent
@@ -53,8 +59,9 @@ class RedisEntityStore:
     call set free comes out of the next one.
 
     A gate remembers whom it knows to be registered, so that their messages pass without a
-    call; at least every `refresh` seconds it asks whether that still holds. So a removal by
-    another process is seen that much later. While Redis cannot be reached, they pass.
+    call; at least every `refresh` seconds it asks which of them were removed or have another
+    parent. So a removal by another process is seen that much later, and costs no look-up of any
+    other entity. While Redis cannot be reached, those it remembers pass.
 
     Thread-safe, and safe to be used on both sides of a fork; but each process needs a gate of
     its own.

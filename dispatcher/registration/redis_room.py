@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from dispatcher.registration.bounds import Bounds
+from dispatcher.registration.emissions import Stored
 from dispatcher.registration.errors import (
     AutoRegistrationConflictError,
     EntityStoreError,
     RegistrationCycleError,
 )
 from dispatcher.registration.redis import (
+    CONTINUE,
     DEREGISTER,
+    EMISSIONS,
     EVICT,
     LOOK,
     OFFER,
@@ -23,28 +26,16 @@ from dispatcher.registration.redis import (
     new_gate,
 )
 from dispatcher.registration.release import Registration, Release
+from dispatcher.registration.remembered import Remembered
+from dispatcher.registration.replies import Piece, Reply, read, text
 from dispatcher.registration.reports import DEREGISTERED, DROPPED, ERROR, Report
-from dispatcher.registration.written import (
-    message_of,
-    record_of,
-    registration_of,
-    text_of,
-)
+from dispatcher.registration.written import record_of, text_of
 from limiters.leases.script import Script
 
-
-class Remembered(dict[str, str]):
-    """Registered entities and their topmost ancestors; not to be asked for longer than it is
-    fresh."""
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        super().__init__()
-        self.now = now
-        self.fresh_until = now()
-
-    def get(self, entity: str, default: Any = None) -> Any:
-        """As a dict does, while it is fresh."""
-        return super().get(entity, default) if self.now() < self.fresh_until else default
+# How much is asked for with one script, so that none takes more than some milliseconds.
+REGISTRATIONS_AT_ONCE = 20
+ENTITIES_AT_ONCE = 300
+EMISSIONS_AT_ONCE = 500
 
 
 class RedisRoom:
@@ -62,21 +53,18 @@ class RedisRoom:
             str(max(1, round(bounds.max_age * 1000))),
             str(int(bounds.auto_register)),
         ]
-        self._gate, self._process = new_gate(), os.getpid()
-        self._requests = 0
-        self._unanswered: _Request | None = None
-        self._free: list[Release] = []
-        """What requests have set free and nobody was handed yet."""
-        self._generation = 0
         self._reports: list[Report] = []
         self._remembered = Remembered(time.monotonic)
         self.known: dict[str, str] = self._remembered
-        self._ask(EVICT)  # so that a place that cannot be used is heard of at once
+        self.sequence = 0
+        """Up to which sequence number everything is set free that this gate was told."""
+        self._begin()
+        self._ask(EVICT)  # so that a place that cannot be used is noticed at once
 
     @property
     def pending(self) -> int:
         """How many entities wait."""
-        return int(self._look("")[1])
+        return self._look(()).pending
 
     def reports(self) -> list[Report]:
         """See LocalRoom."""
@@ -85,18 +73,29 @@ class RedisRoom:
 
     def offer(self, entity: str, message: Any, metadata: bool, now: float) -> list[Release]:
         """See LocalRoom."""
-        if dict.get(self.known, entity) is not None and self._still_holds():
+        if self._still_holds(entity):
             return [*self._set_free(), Release(entity, None, (message,))]
         self._ask(OFFER, entity.encode(), text_of(message), str(int(metadata)))
         return self._set_free()
 
-    def register(self, registration: Registration, now: float) -> list[Release]:
-        """See LocalRoom."""
-        entity, parent, data = registration
-        answer = self._ask(REGISTER, entity.encode(), record_of(parent, data))
-        if answer == "cycle":
-            assert parent is not None
-            raise RegistrationCycleError(entity, parent)
+    def look_up(self, entities: Iterable[str]) -> None:
+        """Remembers those of `entities` that are registered."""
+        left = [one for one in dict.fromkeys(entities) if not self._remembered.has(one)]
+        while left:
+            del left[: self._look(left[:ENTITIES_AT_ONCE]).answered]
+
+    def register(self, registrations: Sequence[Registration], now: float) -> list[Release]:
+        """See LocalRoom; but those before the one that is refused are carried out."""
+        words: list[str | bytes] = []
+        for entity, parent, data in registrations:
+            words += [entity.encode(), record_of(parent, data)]
+        for start in range(0, len(registrations), REGISTRATIONS_AT_ONCE):
+            some = words[2 * start : 2 * (start + REGISTRATIONS_AT_ONCE)]
+            reply = self._ask(REGISTER, *some)
+            if reply.status == "cycle":
+                refused = registrations[start + reply.refused]
+                assert refused.parent is not None
+                raise RegistrationCycleError(refused.entity, refused.parent)
         return self._set_free()
 
     def deregister(self, entity: str) -> list[str]:
@@ -108,12 +107,31 @@ class RedisRoom:
     def evict(self, now: float) -> int:
         """See LocalRoom; the server's clock counts."""
         seen = len(self._reports)
-        self._ask(EVICT)
+        while self._ask(EVICT).more:
+            pass
         return sum(one.name == DROPPED for one in self._reports[seen:])
 
     def topmost(self, entity: str) -> str:
         """See LocalRoom."""
-        return dict.get(self.known, entity) or _text(self._look(entity)[2])
+        highest = self._remembered.topmost(entity)
+        if self._remembered.has(highest):
+            return highest
+        self._look([highest])
+        return self._remembered.topmost(highest)
+
+    def emitted(self, since: int) -> list[Stored]:
+        """See LocalRoom."""
+        found: list[Stored] = []
+        while True:
+            words = [*self._header("0"), str(since), str(EMISSIONS_AT_ONCE)]
+            texts = list(map(text, self._store.run(EMISSIONS, words)))
+            found += [
+                Stored(int(number), entity, record)
+                for number, entity, record in zip(texts[::3], texts[1::3], texts[2::3], strict=True)
+            ]
+            if len(texts) < 3 * EMISSIONS_AT_ONCE:
+                return found
+            since = found[-1].sequence
 
     def close(self) -> None:
         """Lets go of the store."""
@@ -121,27 +139,50 @@ class RedisRoom:
 
     # Inside.
 
+    def _begin(self) -> None:
+        self._gate, self._process = new_gate(), os.getpid()
+        self._requests = 0
+        self._unanswered: _Request | None = None
+        self._agenda = ""
+        """What this gate has set in motion and has not been told to its end."""
+        self._portions: list[Piece] = []
+        """What of the agenda is told: another gate may still take it over."""
+        self._passing: list[Piece] = []
+        """What is handed out behind the agenda."""
+        self._free: list[Piece] = []
+        """What is set free and was not handed out yet."""
+
     def _set_free(self) -> list[Release]:
         free, self._free = self._free, []
-        return free
+        return [Release(one.entity, one.registration, tuple(one.messages)) for one in free]
 
-    def _ask(self, script: Script, *arguments: str | bytes) -> str:
-        """Has a request carried out, after the one before it that was not answered. What it
-        sets free is added to the rest; returns what is wrong, or "ok"."""
+    def _ask(self, script: Script, *arguments: str | bytes) -> Reply:
+        """Has a request carried out, to its end, after what was begun before it. What it sets
+        free is added to the rest."""
         if self._process != os.getpid():
             # Behind a fork: the requests of the two must not be taken for each other's.
-            self._gate, self._process = new_gate(), os.getpid()
-            self._unanswered, self._free = None, []
+            self._begin()
         if self._unanswered is not None:
             self._send(self._unanswered)
-        self._requests += 1
-        words = [self._gate, str(self._requests), *self._bounds, *arguments]
-        answer = self._send(_Request(script, words))
-        if answer == "conflict":
+        self._continue()
+        reply = self._new_request(script, *arguments)
+        self._continue()
+        if reply.status == "conflict":
             raise AutoRegistrationConflictError
-        return answer
+        return reply
 
-    def _send(self, request: _Request) -> str:
+    def _continue(self) -> None:
+        while self._agenda:
+            self._new_request(CONTINUE, self._agenda)
+
+    def _new_request(self, script: Script, *arguments: str | bytes) -> Reply:
+        self._requests += 1
+        return self._send(_Request(script, [*self._header(str(self._requests)), *arguments]))
+
+    def _header(self, request: str) -> list[str | bytes]:
+        return [self._gate, request, str(self._remembered.generation), *self._bounds]
+
+    def _send(self, request: _Request) -> Reply:
         self._unanswered = request
         sent = time.monotonic()
         try:
@@ -151,11 +192,9 @@ class RedisRoom:
                 self._unanswered = None
             raise
         self._unanswered = None
-        texts = map(_text, answer)
-        self._follow(int(next(texts)), sent)
-        wrong = next(texts)
-        self._read(texts)
-        return wrong
+        reply = self._follow(read(answer), sent)
+        self._take(reply)
+        return reply
 
     def _run_twice(self, request: _Request) -> list[Any]:
         """A connection that was closed meanwhile is only noticed when it is used."""
@@ -166,45 +205,48 @@ class RedisRoom:
                 raise
             return self._store.run(*request)
 
-    def _follow(self, generation: int, sent: float) -> None:
-        """What is remembered holds as of when the request was sent, if nothing was removed."""
-        if generation != self._generation:
-            self._remembered.clear()
-            self._generation = generation
-        self._remembered.fresh_until = sent + self._store.refresh
+    def _take(self, reply: Reply) -> None:
+        """What an agenda sets free is handed out when all of it is told: until then another
+        gate may take it over, and is told all of it."""
+        self._reports += reply.reports
+        self._passing += reply.free
+        if reply.status == "gone":
+            self._portions.clear()
+        for portion in reply.portions:
+            if portion.pieces and portion.pieces[0].continues:
+                self._portions[-1].messages += portion.pieces.pop(0).messages
+            self._portions += portion.pieces
+            if portion.is_last:
+                self._free += self._portions
+                self._portions.clear()
+        self._agenda = reply.agenda
+        if not reply.agenda:
+            self._free += self._passing
+            self._passing.clear()
+            self.sequence = reply.sequence
 
-    def _read(self, texts: Iterator[str]) -> None:
-        for kind in texts:
-            if kind == "report":
-                name, entity = next(texts), next(texts)
-                registrations, metadata, telemetry = (int(next(texts)) for _ in range(3))
-                reason = next(texts)
-                self._reports.append(
-                    Report(name, entity, registrations, metadata, telemetry, reason)
-                )
-                continue
-            entity, topmost, record = next(texts), next(texts), next(texts)
-            bodies = [message_of(next(texts)) for _ in range(int(next(texts)))]
-            registration = registration_of(entity, record) if record else None
-            self._free.append(Release(entity, registration, tuple(bodies)))
-            self._remembered[entity] = topmost
+    def _follow(self, reply: Reply, sent: float) -> Reply:
+        """What is remembered holds as of when the request was sent, without what was removed."""
+        self._remembered.follow(reply, sent + self._store.refresh)
+        if reply.generation != reply.newest:
+            self._look(())  # there are more changes than one reply has
+        return reply
 
-    def _still_holds(self) -> bool:
-        """Whether nobody was removed since it was last asked. Who was registered passes also
-        while Redis is away."""
+    def _still_holds(self, entity: str) -> bool:
+        """Whether `entity` is remembered, and was not removed since that was last asked. Those
+        that are registered pass also while Redis is away."""
+        if self._remembered.has(entity) and not self._remembered.is_fresh:
+            try:
+                self._look(())
+            except EntityStoreError as error:
+                self._reports.append(Report(ERROR, "", reason=str(error)))
+                self._remembered.fresh_until = time.monotonic() + self._store.refresh
+        return self._remembered.has(entity)
+
+    def _look(self, entities: Sequence[str]) -> Reply:
         sent = time.monotonic()
-        try:
-            generation = int(self._look("")[0])
-        except EntityStoreError as error:
-            self._reports.append(Report(ERROR, "", reason=str(error)))
-            self._remembered.fresh_until = time.monotonic() + self._store.refresh
-            return True
-        holds = generation == self._generation
-        self._follow(generation, sent)
-        return holds
-
-    def _look(self, entity: str) -> list[Any]:
-        return self._store.run(LOOK, [self._gate, "0", *self._bounds, entity.encode()])
+        names = [one.encode() for one in entities]
+        return self._follow(read(self._store.run(LOOK, [*self._header("0"), *names])), sent)
 
 
 class _Request(NamedTuple):
@@ -219,7 +261,3 @@ def _was_refused(error: EntityStoreError) -> bool:
     from redis.exceptions import ResponseError
 
     return isinstance(error.__cause__, ResponseError)
-
-
-def _text(value: str | bytes | int) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)

@@ -14,6 +14,8 @@ from typing import Any
 from dispatcher.registration.release import Registration
 from limiters.arguments import text
 
+_as_text = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
 
 def entity_checked(name: str, value: object) -> str:
     """`value` if it can be the name of an entity: a text that can be written in UTF-8."""
@@ -27,7 +29,7 @@ def entity_checked(name: str, value: object) -> str:
 
 def record_of(parent: str | None, data: object) -> str:
     """What is stored of an entity. The same registration always gives the same text."""
-    return json.dumps([parent, encode("data", data)], sort_keys=True, separators=(",", ":"))
+    return _as_text([parent, encode("data", data)])
 
 
 def parent_of(record: str) -> str | None:
@@ -44,7 +46,7 @@ def registration_of(entity: str, record: str) -> Registration:
 
 def text_of(message: object) -> str:
     """A message, to be kept outside of this process."""
-    return json.dumps(encode("message", message), separators=(",", ":"))
+    return _as_text(encode("message", message))
 
 
 def message_of(text: str | bytes) -> Any:

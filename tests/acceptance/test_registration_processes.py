@@ -12,10 +12,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from dispatcher.registration import RegistrationGate, SqliteEntityStore
+from redis import Redis
+
+from dispatcher.registration import (
+    MemoryEntityStore,
+    RedisEntityStore,
+    RegistrationGate,
+    SqliteEntityStore,
+)
 from limiters.embedded import EmbeddedRedis
 from tests.processes import ROOT
-from tests.processes.registrar import data_of, parent_of
+from tests.processes.registrar import BULK, data_of, fill, parent_of
 
 KILLS = 12
 
@@ -30,10 +37,12 @@ def started(*arguments: object) -> subprocess.Popen[str]:
     )
 
 
-def killed_while_writing(path: Path, first: int, after: int, delay: float) -> int:
+def killed_while_writing(
+    path: Path, first: int, after: int, delay: float, *, kind: str = "sqlite"
+) -> int:
     """Kills a process in the midst of its writes, as soon as it has acknowledged `after`, or
     `delay` after that; the last number that it acknowledged."""
-    process = started("sqlite", path, first)
+    process = started(kind, path, first)
     assert process.stdout is not None
     last = first - 1
     kill = threading.Timer(delay, process.send_signal, [signal.SIGKILL])
@@ -75,6 +84,63 @@ def test_r6_sigkill_at_any_moment_of_a_write_loses_nothing_acknowledged(tmp_path
         with RegistrationGate(SqliteEntityStore(path)) as gate:
             # So that the next process finds the parent of its first entity.
             gate.register(f"e{first - 1}", parent=parent_of(first - 1), data=data_of(first - 1))
+
+
+def test_r6_sigkill_in_the_midst_of_many_registrations_leaves_all_of_them_or_none(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "entities.db"
+    chance = random.Random(7)
+    first = 0
+    for _ in range(KILLS // 3):
+        delay = chance.random() * 0.02
+        last = killed_while_writing(path, first, BULK - 1, delay, kind="many")
+        with RegistrationGate(SqliteEntityStore(path)) as gate:
+            for number in range(last + 1):
+                assert gate.offer(f"e{number}", number), "it was acknowledged"
+            there = [bool(gate.offer(f"e{last + 1 + one}", 1)) for one in range(BULK)]
+            assert len(set(there)) == 1, "those that were being written are there, or none is"
+        first = last + 1 + (BULK if there[0] else 0)
+
+
+def test_r6_a_consumer_that_is_killed_asks_again_and_has_handled_everything(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "entities.db"
+    chance = random.Random(8)
+    handled: list[str] = []
+    mark = 0
+    for _ in range(KILLS // 3):
+        process = started("handle", path, mark)
+        assert process.stdout is not None
+        for _ in range(chance.randrange(1, 90)):
+            entity, number = process.stdout.readline().split()
+            handled.append(entity)
+            mark = int(number)
+        process.kill()
+        process.communicate(timeout=30)  # what it has still written is not handled
+    with RegistrationGate(SqliteEntityStore(path)) as gate:
+        everything = {one.registration.entity for one in gate.emissions_since(0)}
+        left = {one.registration.entity for one in gate.emissions_since(mark)}
+    assert everything > left
+    assert {*handled} | left == everything
+
+
+def test_r9_a_family_whose_process_is_killed_between_two_portions_comes_out_of_another() -> None:
+    alone = RegistrationGate(MemoryEntityStore())
+    fill(alone)
+    with EmbeddedRedis() as server, Redis.from_url(server.url) as client:
+        process = started("portions", server.url, 4)
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline()) == {"stopped": True}
+        process.kill()
+        process.communicate(timeout=30)
+        (key,) = client.keys("*:unfinished")
+        for agenda in client.zrange(key, 0, -1):
+            client.zadd(key, {agenda: 1})  # as if it were long ago
+        other = RegistrationGate(RedisEntityStore(server.url, name="plant", timeout=10))
+        assert other.register("another")[1:] == alone.register("top")
+        assert other.pending == 0
 
 
 def test_r9_processes_that_are_one_gate_release_everything_once_and_in_order() -> None:

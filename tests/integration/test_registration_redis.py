@@ -247,7 +247,7 @@ def test_nothing_is_left_of_what_was_released(
     one.register("b")
     client = connect(own_redis.url)
     left = {str(key).rstrip("'").rpartition(":")[2] for key in client.keys("*")}
-    assert left == {"entities", "children", "totals", "replies", "heard"}
+    assert left == {"entities", "children", "emitted", "totals", "replies", "heard"}
     store = RedisEntityStore(own_redis.url, name="plant")
     store.delete()
     assert client.keys("*") == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,7 +42,7 @@ def made(tmp_path: Path) -> Any:
 
 
 def files(tmp_path: Path) -> list[Path]:
-    return sorted((tmp_path / "early").glob("*.early"))
+    return sorted((tmp_path / "early").rglob("*.early"))
 
 
 def on_disk(tmp_path: Path) -> int:
@@ -70,11 +72,31 @@ def test_r7_logs_are_deleted_at_restart_and_nothing_else_is(made: Made, tmp_path
     left = log.read_bytes()
     first.close()
     assert files(tmp_path) == []
+    log.parent.mkdir()
     log.write_bytes(left)  # as a process that is killed leaves it
+    (tmp_path / "early" / f"{'0f' * 20}.early").write_bytes(left)  # as earlier versions did
     (tmp_path / "early" / "notes.early").write_text("mine")
     gate = made()
     assert gate.register("a")[0].messages == ()
     assert [path.name for path in files(tmp_path)] == ["notes.early"]
+
+
+def test_r7_many_logs_are_spread_over_folders_that_go_with_their_last_log(
+    made: Made, tmp_path: Path
+) -> None:
+    gate = made(max_bytes=1_000_000)
+    opened = len(os.listdir("/proc/self/fd"))
+    for turn in range(2):
+        for number in range(2_500):
+            gate.offer(f"e{number}", turn)
+    assert len(os.listdir("/proc/self/fd")) <= opened + 5
+    folders = Counter(path.parent for path in files(tmp_path))
+    assert sum(folders.values()) == 2_500
+    assert max(folders.values()) <= 1_000
+    assert (tmp_path / "early") not in folders
+    for number in range(2_500):
+        assert gate.register(f"e{number}")[0].messages == (0, 1)
+    assert [path.name for path in (tmp_path / "early").iterdir()] == ["lock"]
 
 
 def test_r7_a_directory_belongs_to_one_gate(made: Made, tmp_path: Path) -> None:
@@ -287,7 +309,7 @@ def test_r7_whatever_comes_the_newest_come_out_and_all_are_counted(
         else:
             clock.advance(length / 4)
             gate.evict()
-        assert log.size == sum(path.stat().st_size for path in directory.glob("*.early"))
+        assert log.size == sum(path.stat().st_size for path in directory.rglob("*.early"))
         assert log.size <= max_bytes
     for entity in "abcd":
         gate.register(entity)

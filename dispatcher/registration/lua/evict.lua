@@ -1,9 +1,9 @@
--- Drops what has been held too long. It comes after gate.lua.
+-- Drops what has been held too long. It comes after families.lua.
 --
 -- KEYS   see gate.lua
 -- ARGV   see gate.lua
 -- Reply  see gate.lua
 
-return serve(function()
+return serve(false, function()
   evict()
 end)

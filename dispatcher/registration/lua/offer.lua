@@ -1,17 +1,20 @@
--- A message has come. It comes after gate.lua.
+-- A message has come. It comes after families.lua.
 --
 -- KEYS   see gate.lua
 -- ARGV   see gate.lua; then entity, message, metadata (0 or 1)
 -- Reply  see gate.lua
 
-return serve(function()
-  local entity, message = ARGV[9], ARGV[10]
+return serve(true, function()
+  local entity, message = ARGV[10], ARGV[11]
   evict()
+  drop_if_old(entity)
   if registered(entity) then
-    tell(entity, '', { message })
+    tell(entity, '')
+    put('messages', 1, message)
   elseif bounds.auto == '1' then
-    admit(entity, '[null,null]', message)
-  elseif ARGV[11] == '1' then
+    admit(entity, '[null,null]')
+    agenda.message = message
+  elseif ARGV[12] == '1' then
     hold_metadata(entity, message)
   else
     hold_telemetry(entity, message)

@@ -1,23 +1,53 @@
--- A registration has come. It comes after gate.lua.
+-- Registrations have come. It comes after families.lua.
 --
 -- KEYS   see gate.lua
--- ARGV   see gate.lua; then entity, record
--- Reply  see gate.lua; "cycle" if the entity would be its own ancestor
+-- ARGV   see gate.lua; then entity, record, for each
+-- Reply  see gate.lua; "cycle" if an entity would be its own ancestor, whose registration is
+--        "refused"; those before it are carried out, those behind it are not
 
-return serve(function()
-  local entity, record = ARGV[9], ARGV[10]
-  evict()
-  if registered(entity) == record then
-    forget_registration(entity)
-    return
+-- Whether `entity` would be its own ancestor below `parent`, or they have no end.
+local function goes_round(entity, parent)
+  local above, found, i = { [parent] = true }, { parent }, 1
+  while found[i] do
+    local one = found[i]
+    if one == entity or i > MOST_DEEP then
+      return true
+    end
+    for _, record in ipairs({ held_registration(one) or '[null]', registered(one) or '[null]' }) do
+      local another = parent_of(record)
+      if another and not above[another] then
+        above[another] = true
+        found[#found + 1] = another
+      end
+    end
+    i = i + 1
   end
+  return false
+end
+
+-- Whether the registration is refused.
+local function take(entity, record)
   local parent = parent_of(record)
-  if parent and goes_round(entity, parent) then
-    return 'cycle'
-  end
-  if parent and not registered(parent) then
-    hold_registration(entity, record)
-  else
+  local has_place = not parent or rooted(parent)
+  drop_if_old(entity)
+  if has_place and registered(entity) == record then
+    forget_registration(entity)
+  elseif parent and goes_round(entity, parent) then
+    return true
+  elseif has_place then
     admit(entity, record)
+  else
+    hold_registration(entity, record)
+  end
+  return false
+end
+
+return serve(true, function()
+  evict()
+  for i = 10, #ARGV, 2 do
+    if take(ARGV[i], ARGV[i + 1]) then
+      put('refused', (i - 10) / 2)
+      return 'cycle'
+    end
   end
 end)

@@ -1,0 +1,107 @@
+"""Which registrations may go on and which have to wait, before anything is changed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from dispatcher.registration.bounds import MOST_DEEP
+from dispatcher.registration.errors import RegistrationCycleError
+from dispatcher.registration.release import Registration
+from dispatcher.registration.waiting import Waiting
+from dispatcher.registration.written import parent_of
+
+
+class Admission:
+    """Takes registrations, one after the other, and decides on each as if those before it had
+    been carried out. Nothing is, until all of them are stored: so all are, or none.
+
+    `admitted` go on, in this order: parents before children. `held` wait for their parents.
+    `known` again are those whose registration is what it was; one that waits is out of date.
+    """
+
+    def __init__(self, known: Mapping[str, str], waiting: Waiting) -> None:
+        self._known = known
+        self._waiting = waiting
+        self.admitted: list[tuple[Registration, str]] = []
+        """With their records."""
+        self.held: dict[str, tuple[Registration, str]] = {}
+        self.records: dict[str, str] = {}
+        """Of those that are admitted, the last one of each."""
+        self.unchanged: set[str] = set()
+        self._children: dict[str, dict[str, None]] = {}
+        """Of `held`, by parent, in order of arrival."""
+
+    def take(self, registration: Registration, record: str) -> None:
+        """RegistrationCycleError if the entity would be its own ancestor."""
+        entity, parent, _ = registration
+        if self._record_of(entity) == record:
+            self._let_go(entity)
+            self.unchanged.add(entity)
+            return
+        if parent is not None:
+            self._check_ancestors(entity, parent)
+            if self._record_of(parent) is None:
+                self._let_go(entity)
+                self.held[entity] = registration, record
+                self._children.setdefault(parent, {})[entity] = None
+                return
+        self._admit(registration, record)
+
+    def _admit(self, registration: Registration, record: str) -> None:
+        """With every held descendant."""
+        queue = deque([(registration, record)])
+        while queue:
+            one, text = queue.popleft()
+            self._let_go(one.entity)
+            self.admitted.append((one, text))
+            self.records[one.entity] = text
+            queue += self._waiting_for(one.entity)
+
+    def _waiting_for(self, parent: str) -> list[tuple[Registration, str]]:
+        held = []
+        for child in self._waiting.children(parent):
+            if not self._is_settled(child):
+                pending = self._waiting.get(child)
+                assert pending is not None
+                assert pending.registration is not None
+                held.append((pending.registration, pending.record))
+        return held + [self.held[child] for child in self._children.get(parent, ())]
+
+    def _let_go(self, entity: str) -> None:
+        held = self.held.pop(entity, None)
+        if held is not None:
+            parent = held[0].parent
+            assert parent is not None
+            del self._children[parent][entity]
+
+    def _is_settled(self, entity: str) -> bool:
+        """Whether the registration of `entity` that waits is out of date."""
+        return entity in self.records or entity in self.held or entity in self.unchanged
+
+    def _record_of(self, entity: str) -> str | None:
+        return self.records.get(entity) or self._known.get(entity)
+
+    def _check_ancestors(self, entity: str, parent: str) -> None:
+        """An entity that is registered may have a registration held as well, that brings another
+        parent: neither may lead back."""
+        above, found = {parent}, [parent]
+        for one in found:
+            if one == entity or len(found) > MOST_DEEP:
+                raise RegistrationCycleError(entity, parent)
+            record = self._record_of(one)
+            for next_one in (
+                self._held_parent(one),
+                parent_of(record) if record is not None else None,
+            ):
+                if next_one is not None and next_one not in above:
+                    above.add(next_one)
+                    found.append(next_one)
+
+    def _held_parent(self, entity: str) -> str | None:
+        if entity in self.held:
+            return self.held[entity][0].parent
+        pending = None if self._is_settled(entity) else self._waiting.get(entity)
+        if pending is None or pending.registration is None:
+            return None
+        return pending.registration.parent
