@@ -2,8 +2,12 @@
 
 import os
 import signal
+from collections.abc import Generator
 
+import pytest
 from hypothesis import settings
+
+from tests import kinds, timeouts
 
 # A shell has what it runs in the background ignore Ctrl-C, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -12,5 +16,27 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # Machines are shared: how long an example takes says nothing.
-settings.register_profile("shared machine", deadline=None)
+settings.register_profile("shared machine", deadline=None, print_blob=True)
 settings.load_profile("shared machine")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The markers that tests get by their place, and their time-outs."""
+    timeouts.pytest_configure(config)
+    for marker, needs in kinds.MARKERS.items():
+        config.addinivalue_line("markers", f"{marker}: {needs}; given by tests/kinds.py")
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark them by their kind."""
+    for item in items:
+        for marker in sorted(kinds.markers(item.nodeid, getattr(item, "module", None))):
+            item.add_marker(marker)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Hold a test to its kind."""
+    with kinds.only(frozenset(kinds.MARKERS) & {mark.name for mark in item.iter_markers()}):
+        return (yield)
