@@ -3,11 +3,13 @@
 import os
 import signal
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from tests import kinds, timeouts
+from tests.distribution import asked_for, begins, scheduler
 
 # A shell has what it runs in the background ignore Ctrl-C, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -29,10 +31,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark them by their kind."""
+    """Mark them by their kind, and put first what takes longest."""
     for item in items:
         for marker in sorted(kinds.markers(item.nodeid, getattr(item, "module", None))):
             item.add_marker(marker)
+    items.sort(key=lambda item: begins(item.nodeid, asked_for(item)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Any:
+    """For `--numprocesses`."""
+    return scheduler(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -60,6 +60,7 @@ def _full_name(thing: object) -> str:
         return thing.__name__
     return f"{getattr(thing, '__module__', '')}.{getattr(thing, '__name__', '')}"
 
+
 POLL = 0.01
 """A sleep up to this long only looks again for what another thread does."""
 

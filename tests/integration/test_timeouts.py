@@ -15,6 +15,8 @@ HANGING = """
 import asyncio, signal, socket, subprocess, threading, time
 import pytest
 
+soon = pytest.mark.timeout(0.4)
+
 @pytest.fixture(scope="session")
 def shared():
     made = []
@@ -28,18 +30,22 @@ def hangs_at_its_end():
 def test_before(shared):
     shared.append(1)
 
+@soon
 def test_hangs_in_sleep():
     time.sleep(1000)
 
+@soon
 def test_hangs_in_a_lock():
     lock = threading.Lock()
     lock.acquire()
     lock.acquire()
 
+@soon
 def test_hangs_in_a_thread():
     threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
     threading.enumerate()[-1].join()
 
+@soon
 def test_hangs_in_a_process():
     with subprocess.Popen(["sleep", "1000"]) as process:
         try:
@@ -47,20 +53,24 @@ def test_hangs_in_a_process():
         finally:
             process.kill()
 
+@soon
 def test_hangs_in_a_loop():
     asyncio.run(asyncio.sleep(1000))
 
+@soon
 def test_hangs_in_a_socket():
     one, other = socket.socketpair()
     with one, other:
         one.recv(1)
 
+@soon
 def test_hangs_and_catches_everything():
     try:
         time.sleep(1000)
     except BaseException:
         time.sleep(1000)
 
+@soon
 def test_passes_and_hangs_at_its_end(hangs_at_its_end):
     pass
 
@@ -70,7 +80,9 @@ def test_after(shared):
 
 STUCK = """
 import signal, time
+import pytest
 
+@pytest.mark.timeout(0.4)
 def test_hears_no_signal():
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
     time.sleep(1000)
@@ -82,7 +94,7 @@ def test_after():
 
 def run(folder: Path, program: str, *options: str) -> tuple[set[str], dict[str, int]]:
     """Which tests did not pass, and how many of each outcome there were."""
-    (folder / "pytest.ini").write_text("[pytest]\ntimeout = 1\ntimeout_method = signal\n")
+    (folder / "pytest.ini").write_text("[pytest]\ntimeout = 60\ntimeout_method = signal\n")
     (folder / "test_hanging.py").write_text(program)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:valkey", "-p", "tests.timeouts"]
     done = subprocess.run(
