@@ -33,7 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark them by their kind, and put first what takes longest."""
     for item in items:
-        for marker in sorted(kinds.markers(item.nodeid, getattr(item, "module", None))):
+        module, fixtures = getattr(item, "module", None), getattr(item, "fixturenames", ())
+        for marker in sorted(kinds.markers(item.nodeid, module, fixtures)):
             item.add_marker(marker)
     items.sort(key=lambda item: begins(item.nodeid, asked_for(item)))
 
