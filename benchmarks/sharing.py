@@ -18,8 +18,9 @@ from typing import Any
 from redis import Redis
 
 from benchmarks.figures import Figure
+from dispatcher import Batcher, Operation, Watcher
 from dispatcher.report import report
-from limiters import RedisLeaseManager
+from limiters import RedisLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis
 from limiters.leases.messages import Terms
 from limiters.verifier import Spent, fairness, verify
@@ -40,6 +41,42 @@ def run() -> Iterator[Figure]:
     with EmbeddedRedis() as server:
         for part in (_two_jobs, _losses, _fair, _dear):
             yield from part(server)
+
+
+def brief() -> Iterator[Figure]:
+    """How fast one process takes from a limit that it need not wait for: what grants cost."""
+    with EmbeddedRedis() as server:
+        manager = RedisLeaseManager(server.url, name="brief", lease_time=LEASE)
+        limiter = SharedResource(shared_capacity=1e9, factor=1e8, lease_manager=manager)
+        watcher = Watcher(lambda batch: None, max_batch_size=100)
+        with Batcher(rate_limiter=limiter, max_buffer_size=2 * OPERATIONS) as batcher:
+            while limiter.capacity < 1e9:
+                limiter.give_me(1e9, "brief")
+                time.sleep(0.1)
+            yield Figure("grants, through a Batcher", _granted(batcher, watcher), "batches/s")
+            yield Figure("acquire()", _acquired(limiter), "calls/s")
+
+
+def _granted(batcher: Batcher, watcher: Watcher) -> float:
+    rates = []
+    for _ in range(5):
+        operations = [Operation(watcher, 1, None, batchable=True) for _ in range(OPERATIONS)]
+        at = time.perf_counter()
+        batcher.enqueue_many(operations)
+        batcher.drain()
+        rates.append(OPERATIONS / 100 / (time.perf_counter() - at))
+    return max(rates)
+
+
+def _acquired(limiter: SharedResource) -> float:
+    rates = []
+    for _ in range(3):
+        at, count = time.perf_counter(), 0
+        while time.perf_counter() - at < 0.3:
+            limiter.acquire(1)
+            count += 1
+        rates.append(count / (time.perf_counter() - at))
+    return max(rates)
 
 
 def _cluster(server: EmbeddedRedis, limit: str, **plan: Any) -> Processes:

@@ -183,6 +183,17 @@ def run() -> Iterator[Figure]:
     )
 
 
+def brief() -> Iterator[Figure]:
+    """Absolute figures, for two trees that are measured in turns: the best of three each."""
+    for name, measure in (
+        ("enqueue one by one", one_by_one),
+        ("enqueue_many", many_at_once),
+        ("enqueue_many, making included", many_made_on_the_way),
+    ):
+        gc.collect()
+        yield Figure(name, max(measure() for _ in range(3)), "operations/s")
+
+
 def _ratio(one: Callable[[], float], other: Callable[[], float]) -> float:
     ratios = []
     for _ in range(ROUNDS):

@@ -36,9 +36,9 @@ def git(*arguments: str | Path, at: Path) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def clone(source: Path, target: Path) -> str:
-    """Clone the commit that is checked out, without what is not committed; return its hash."""
-    commit = git("rev-parse", "HEAD", at=source)
+def clone(source: Path, target: Path, commit: str = "HEAD") -> str:
+    """Clone a commit, without what is not committed; return its hash."""
+    commit = git("rev-parse", "--verify", f"{commit}^{{commit}}", at=source)
     git("clone", "--quiet", "--no-checkout", source, target, at=source)
     git("checkout", "--quiet", "--detach", commit, at=target)
     return git("rev-parse", "--short=10", "HEAD", at=target)
