@@ -18,8 +18,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = ["--editable", ".[cli,redis,metrics]", "--group", "test", "--group", "dashboards"]
-NEED_SPARK = ["tests/unit/spark", "tests/unit/test_errors.py"]
-"""Tests of what is imported with pyspark only."""
+WITHOUT_SPARK = [
+    "--ignore=tests/unit/spark",
+    "--ignore=tests/unit/test_errors.py",
+    "-k=not dispatcher.spark",
+]
+"""The package dispatcher.spark cannot be imported there."""
 
 
 def supported(project: Path = ROOT / "pyproject.toml") -> list[str]:
@@ -67,17 +71,17 @@ def environment(program: str) -> Path:
     print(f"installing into {place.name}, once ...", flush=True)
     subprocess.run([program, "-m", "venv", place], check=True)
     for what in (["pip>=25.1"], EXTRAS):
-        command = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", *what]
-        subprocess.run(command, cwd=ROOT, check=True)
+        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--quiet"]
+        subprocess.run([*pip, "install", *what], cwd=ROOT, check=True)
     installed.touch()
     return python
 
 
 def test(program: str) -> bool:
     """Whether all pass."""
-    ignored = [f"--ignore={one}" for one in NEED_SPARK]
-    command = [environment(program), "-m", "pytest", "--numprocesses", "auto", *ignored]
-    return subprocess.run([*command, "tests/unit"], cwd=ROOT, check=False).returncode == 0
+    pytest = [str(environment(program)), "-m", "pytest", "--numprocesses", "auto"]
+    command = [*pytest, *WITHOUT_SPARK, "tests/unit"]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
 
 
 def main(names: Sequence[str]) -> int:
