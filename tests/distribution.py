@@ -7,6 +7,8 @@ module; but tests of whole clusters take so long that each goes to a process tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -59,4 +61,22 @@ def scheduler(config: pytest.Config, log: object) -> Any:
     config.option.loadscopereorder = False
     made = LoadScopeScheduling(config, log)
     made._split_scope = together
+    made.remove_node = partial(_remove_node, made, made.remove_node)
     return made
+
+
+def _remove_node(made: Any, remove: Callable[[object], str | None], node: object) -> str | None:
+    """A process has ended. The test that ran in it has failed: xdist would give it to the next
+    process, and end that one, too."""
+    running = [
+        (unit, test)
+        for unit in made.assigned_work[node].values()
+        for test, completed in unit.items()
+        if not completed
+    ]
+    if not running:
+        return remove(node)
+    unit, crashed = running[0]
+    unit[crashed] = True
+    remove(node)
+    return str(crashed)
