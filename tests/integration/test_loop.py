@@ -25,6 +25,9 @@ TESTS = {
 }
 
 
+FAILING = "test_fails.py::test_b[x y]"
+
+
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
     """A repository with tests, and packages of our names."""
@@ -46,7 +49,7 @@ def run(root: Path, name: str, limit: float = 60) -> suite.Outcome:
 
 def test_each_end_of_a_run_is_told_from_the_others(small: Path) -> None:
     assert run(small, "passes") == suite.Outcome("passed", passed=1)
-    failed = suite.Outcome("failed", failing=("test_fails.py::test_b[x y]",))
+    failed = suite.Outcome("failed", failing=(FAILING,))
     assert run(small, "fails") == failed
     assert run(small, "has_a_bad_fixture").failing == ("test_has_a_bad_fixture.py::test_f",)
     assert run(small, "is_killed").result == "crashed (exit code -9)"
@@ -113,16 +116,21 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_ctrl_c_ends_it_and_keeps_what_was_run(tmp_path: Path) -> None:
-    file = tmp_path / "loop.tsv"
-    command = [sys.executable, "-m", "tests.loop", "--runs", "1000", "--file", str(file)]
-    arguments = ["--", "tests/unit/test_ranges.py"]
-    with subprocess.Popen([*command, *arguments], cwd=ROOT, stdout=subprocess.PIPE) as loop:
-        wait_until(lambda: record.read(file), within=90)
+def test_ctrl_c_ends_it_and_keeps_what_was_run(small: Path) -> None:
+    file = small / "loop.tsv"
+    options = ["--root", str(small), "--file", str(file), "--runs", "1000", "--busy"]
+    command = [sys.executable, "-m", "tests.loop", *options, "--", "test_fails.py"]
+    (small / "not_committed").touch()
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as loop:
+        wait_until(lambda: len(record.read(file)) > 1, within=90)
         loop.send_signal(signal.SIGINT)
-        said = loop.communicate(timeout=90)[0].decode()
+        said, _ = loop.communicate(timeout=90)
     assert loop.returncode == 130
     runs = record.read(file)
-    assert {(run.result, run.failing) for run in runs} == {("passed", ())}
-    assert f"{runs[0].commit}: {len(runs)} runs" in said
-    assert not list(tmp_path.glob("loop-*"))
+    assert {(run.result, run.failing) for run in runs} == {("failed", (FAILING,))}
+    assert len({run.seed for run in runs}) == len(runs)
+    assert said.startswith("Not run: changes in 1 files that are not committed.")
+    assert said.endswith(
+        f"{runs[0].commit}: {len(runs)} runs ({len(runs)} on a busy machine): "
+        f"{len(runs)} failed\n  {len(runs)} x {FAILING}\n"
+    )

@@ -18,7 +18,7 @@ from tests.loop.burners import burning
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "tests" / "loop.tsv"
-LOGS = ROOT / ".loop"
+LOGS = ".loop"
 
 
 def main() -> int:
@@ -27,19 +27,21 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=20, help="how many, 20")
     parser.add_argument("--busy", action="store_true", help="keep every core busy meanwhile")
     parser.add_argument("--limit", type=float, default=40, help="minutes for one run, 40")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the repository; this one")
     parser.add_argument("--file", type=Path, default=FILE, help="where runs are written down")
     parser.add_argument("arguments", nargs="*", help="for pytest; the whole suite if none")
     options = parser.parse_args()
-    if changes := suite.git("status", "--porcelain", at=ROOT).splitlines():
-        print(f"{len(changes)} files have changes that are not committed; these are not run.")
-    LOGS.mkdir(exist_ok=True)
+    if changes := suite.git("status", "--porcelain", at=options.root).splitlines():
+        print(f"Not run: changes in {len(changes)} files that are not committed.")
+    logs = options.root / LOGS
+    logs.mkdir(exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix="loop-"))
     commit, good = "", True
     try:
-        commit = suite.clone(ROOT, directory / "clone")
+        commit = suite.clone(options.root, directory / "clone")
         with burning(_cores() if options.busy else 0):
             for number in range(1, options.runs + 1):
-                run = _run(directory / "clone", commit, options)
+                run = _run(directory / "clone", commit, logs, options)
                 record.append(options.file, run)
                 good = good and run.result == record.PASSED
                 print(f"run {number} of {options.runs}: {_told(run)}", flush=True)
@@ -53,10 +55,10 @@ def main() -> int:
     return int(not good)
 
 
-def _run(root: Path, commit: str, options: argparse.Namespace) -> record.Run:
+def _run(root: Path, commit: str, logs: Path, options: argparse.Namespace) -> record.Run:
     began = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     seed = SystemRandom().randrange(2**32)
-    log = LOGS / f"{began.replace(':', '')}-{commit}-{seed}.log"
+    log = logs / f"{began.replace(':', '')}-{commit}-{seed}.log"
     start = time.monotonic()
     done = suite.run(root, options.arguments, seed, 60 * options.limit, log)
     if done.result == record.PASSED:
@@ -81,7 +83,7 @@ def _told(run: record.Run) -> str:
     told = f"{run.result} in {run.seconds:.0f} s (seed {run.seed}, {run.passed} passed)"
     if run.result == record.PASSED:
         return told
-    logs = f"logs: {LOGS.name}/{run.began.replace(':', '')}-{run.commit}-{run.seed}.*"
+    logs = f"logs: {LOGS}/{run.began.replace(':', '')}-{run.commit}-{run.seed}.*"
     return "\n  ".join([told, *run.failing, logs])
 
 
