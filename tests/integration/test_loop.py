@@ -25,6 +25,7 @@ TESTS = {
 }
 
 
+WHO = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
 FAILING = "test_fails.py::test_b[x y]"
 
 
@@ -37,8 +38,7 @@ def small(tmp_path: Path) -> Path:
         (tmp_path / package / "__init__.py").write_text("")
     for name, program in TESTS.items():
         (tmp_path / f"test_{name}.py").write_text(program + "\n")
-    who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    for words in (["init"], ["add", "."], [*who, "commit", "--message", "all"]):
+    for words in (["init"], ["add", "."], [*WHO, "commit", "--message", "all"]):
         suite.git(*words, at=tmp_path)
     return tmp_path
 
@@ -72,6 +72,17 @@ def test_a_clone_holds_what_is_committed(
     assert suite.git("rev-parse", "HEAD", at=small).startswith(commit)
     assert run(target, "passes").result == "passed"
     assert not (target / "test_new.py").exists()
+
+
+def test_a_commit_that_only_adds_to_the_fileis_no_change(small: Path) -> None:
+    file = small / "tests" / "loop.tsv"
+    before = suite.last_change(small, ".", ":!tests/loop.tsv")
+    file.parent.mkdir()
+    file.touch()
+    suite.git("add", ".", at=small)
+    suite.git(*WHO, "commit", "--message", "record", at=small)
+    assert suite.last_change(small, ".", ":!tests/loop.tsv") == before
+    assert suite.last_change(small, ".") != before
 
 
 def test_packages_of_another_tree_are_never_tested_in_place_of_the_clone(tmp_path: Path) -> None:

@@ -44,6 +44,11 @@ def clone(source: Path, target: Path, commit: str = "HEAD") -> str:
     return git("rev-parse", "--short=10", "HEAD", at=target)
 
 
+def last_change(root: Path, *paths: str) -> str:
+    """The commit that last changed one of these, so that others do not count as a change."""
+    return git("log", "-1", "--abbrev=10", "--format=%h", "--", *paths, at=root)
+
+
 def environment(root: Path, seed: int) -> dict[str, str]:
     """Programs of the clone import its packages, though this environment has others installed."""
     variables = {**os.environ, "PYTHONPATH": str(root), "PYTHONHASHSEED": str(seed)}

@@ -13,7 +13,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from tests.loop.suite import git
+from tests.loop.suite import git, last_change
 from tests.simulation import seeds
 from tests.simulation.storms import STORMS
 
@@ -58,9 +58,10 @@ def main() -> int:
 
 
 def version() -> str:
-    """The commit; with changes that are not committed, a version that will not come again."""
-    commit = git("rev-parse", "--short=10", "HEAD", at=ROOT)
-    changed = git("status", "--porcelain", "--", "limiters", "tests/simulation/*.py", at=ROOT)
+    """The commit that last changed what runs here; one of its own if there are changes since."""
+    parts = ("limiters", "tests/simulation/*.py")
+    commit = last_change(ROOT, *parts)
+    changed = git("status", "--porcelain", "--", *parts, at=ROOT)
     return f"{commit}+{time.time():.0f}" if changed else commit
 
 

@@ -47,6 +47,11 @@ def test_the_verdict_is_one_line_that_names_what_differs() -> None:
     assert told == "verdict: differs by more than 3 % plus the spread: a figure (-10.0%)"
 
 
+def test_the_verdict_says_where_the_noise_hides_what_is_looked_for() -> None:
+    told = verdict([compared(1.0), compared(1.0, noise=0.08)])
+    assert told.startswith("verdict: no difference beyond 3 % plus the spread, which is up to 8%:")
+
+
 def test_a_machine_that_becomes_slower_is_no_difference() -> None:
     speeds = [1 - 0.05 * number for number in range(ROUNDS)]
     base, again, head = ([100 * speed for speed in speeds] for _ in range(3))
