@@ -35,6 +35,9 @@ REPORT = os.environ.get("REPORT")
 OPERATIONS = 100_000 if LONG else 20_000
 """For each of the two processes that have work: 100 seconds of it, or 20."""
 
+BRIEF = 200_000
+"""Operations of the brief figures."""
+
 
 def run() -> Iterator[Figure]:
     """The figures."""
@@ -49,7 +52,7 @@ def brief() -> Iterator[Figure]:
         manager = RedisLeaseManager(server.url, name="brief", lease_time=LEASE)
         limiter = SharedResource(shared_capacity=1e9, factor=1e8, lease_manager=manager)
         watcher = Watcher(lambda batch: None, max_batch_size=100)
-        with Batcher(rate_limiter=limiter, max_buffer_size=2 * OPERATIONS) as batcher:
+        with Batcher(rate_limiter=limiter, max_buffer_size=2 * BRIEF) as batcher:
             while limiter.capacity < 1e9:
                 limiter.give_me(1e9, "brief")
                 time.sleep(0.1)
@@ -64,11 +67,11 @@ def brief() -> Iterator[Figure]:
 def _granted(batcher: Batcher, watcher: Watcher) -> float:
     rates = []
     for _ in range(5):
-        operations = [Operation(watcher, 1, None, batchable=True) for _ in range(OPERATIONS)]
+        operations = [Operation(watcher, 1, None, batchable=True) for _ in range(BRIEF)]
         before = time.process_time()
         batcher.enqueue_many(operations)
         batcher.drain()
-        rates.append(OPERATIONS / 100 / (time.process_time() - before))
+        rates.append(BRIEF / 100 / (time.process_time() - before))
     return max(rates)
 
 
@@ -76,9 +79,9 @@ def _acquired(limiter: SharedResource) -> float:
     rates = []
     for _ in range(5):
         before = time.process_time()
-        for _ in range(5_000):
+        for _ in range(BRIEF // 5):
             limiter.acquire(1)
-        rates.append(5_000 / (time.process_time() - before))
+        rates.append(BRIEF / 5 / (time.process_time() - before))
     return max(rates)
 
 

@@ -46,8 +46,7 @@ def together(place: str) -> str:
     if place.startswith(ALONE) and module not in TOGETHER:
         # The programs of a document, or of a folder, that start Spark: one at a time.
         return f"{module}: Spark" if "spark" in place.lower() else place
-    shared_session = place.startswith("tests/spark/") and "killed_driver" not in module
-    return "tests/spark/" if shared_session else module
+    return "tests/spark/" if place.startswith("tests/spark/") else module
 
 
 def asked_for(item: pytest.Item) -> float:

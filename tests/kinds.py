@@ -36,6 +36,7 @@ STARTS_PROCESSES = (
     "dispatcher.worker.supervisor",
     "subprocess",
     "tests.commands.outside",
+    "tests.integration.exporter.exporting",
     "tests.processes",
     "tests.servers.tls",  # openssl
     "tests.terminals",

@@ -21,8 +21,8 @@ from pytest_timeout import Settings
 AGAIN = 0.25
 """The time between two signals, as a share of the time-out."""
 
-GIVE_UP = 2.0
-"""When the process ends, as a multiple of the time-out."""
+LEAST = 15.0
+"""Seconds from the time-out until the process ends, at least; else as long as the time-out."""
 
 
 class Timeouts:
@@ -45,7 +45,7 @@ class Timeouts:
 
             signal.signal(signal.SIGALRM, interrupt)
             signal.setitimer(signal.ITIMER_REAL, settings.timeout, settings.timeout * AGAIN)
-            last = settings.timeout * GIVE_UP
+            last = settings.timeout + max(settings.timeout, LEAST)
             faulthandler.dump_traceback_later(last, exit=True, file=sys.__stderr__ or sys.stderr)
         return done
 
@@ -62,9 +62,10 @@ class Timeouts:
         finally:
             self._interruptible = False
 
-    pytest_runtest_setup = pytest.hookimpl(wrapper=True)(_in_a_phase)
-    pytest_runtest_call = pytest.hookimpl(wrapper=True)(_in_a_phase)
-    pytest_runtest_teardown = pytest.hookimpl(wrapper=True)(_in_a_phase)
+    # The last wrappers, next to the test: those around them capture what it prints, for example.
+    pytest_runtest_setup = pytest.hookimpl(wrapper=True, trylast=True)(_in_a_phase)
+    pytest_runtest_call = pytest.hookimpl(wrapper=True, trylast=True)(_in_a_phase)
+    pytest_runtest_teardown = pytest.hookimpl(wrapper=True, trylast=True)(_in_a_phase)
 
 
 def pytest_configure(config: pytest.Config) -> None:
