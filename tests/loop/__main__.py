@@ -32,8 +32,8 @@ def main() -> int:
     parser.add_argument("--file", type=Path, default=FILE, help="where runs are written down")
     parser.add_argument("arguments", nargs="*", help="for pytest; the whole suite if none")
     options = parser.parse_args()
-    for number in (signal.SIGINT, signal.SIGTERM):  # a shell has jobs in the background ignore one
-        signal.signal(number, signal.default_int_handler)
+    for end in (signal.SIGINT, signal.SIGTERM):  # a shell has jobs in the background ignore one
+        signal.signal(end, signal.default_int_handler)
     if changes := suite.git("status", "--porcelain", at=options.root).splitlines():
         print(f"Not run: changes in {len(changes)} files that are not committed.")
     logs = options.root / LOGS
