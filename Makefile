@@ -6,21 +6,29 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export PYTHONUNBUFFERED = 1
+# The tests start hundreds of Pythons: each would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test lowest soak check bench docs dashboards clean
+.PHONY: help install demo test fast unit loop storms lowest soak check bench compare docs dashboards clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     see it work: one limited datastore, first without us, then with us"
-	@echo "make test     run all tests"
+	@echo "make test     run all tests; PROCESSES=4 at a time"
+	@echo "make fast     unit and simulation tests: no Java, no Redis, under a minute"
+	@echo "make unit     the unit tests on each interpreter found, or on one: PYTHON=python3.12"
+	@echo "make loop     all tests again and again, in a clone: N=20, BUSY=1 keeps every core busy"
+	@echo "make storms   simulated clusters, seed after seed, on from where it was: MINUTES=10"
 	@echo "make lowest   the tests with the lowest versions that pyproject.toml allows (Python 3.11)"
 	@echo "make soak     everything at once, end to end, in all kinds of trouble; MINUTES=10"
 	@echo "make check    formatter, linter, strict types, import floors"
 	@echo "make bench    print every figure the documents mention"
+	@echo "make compare  benchmarks of two commits, in turns: BASE=commit WHAT=throughput,sharing ROUNDS=10"
 	@echo "make docs     build the documentation into docs/_build"
 	@echo "make dashboards  write Grafana's dashboards and Prometheus' rules anew, from grafana/*.py"
 	@echo "make install  only make the virtual environment ($(VENV))"
 	@echo "make clean    remove what the commands above have made"
+	@echo "CONTRIBUTING.md says more, also how to run one test and how to see a failure again"
 
 install: $(VENV)/.installed
 
@@ -51,9 +59,24 @@ java:
 	@java -version >/dev/null 2>&1 || test -x "$(JAVA_HOME)/bin/java" || \
 	    { echo "Spark's tests need Java 17 or newer: apt-get install openjdk-17-jre-headless"; exit 1; }
 
-# Most tests of processes and servers wait: three at a time keep two cores busy.
+# Most tests of processes and servers wait: four at a time keep two cores busy.
+PROCESSES ?= 4
 test: java install
-	@$(BIN)/python -m pytest --numprocesses 3 --dist worksteal
+	@$(BIN)/python -m pytest --numprocesses $(PROCESSES)
+
+fast: install
+	@$(BIN)/python -m pytest --numprocesses auto tests/unit tests/simulation
+
+# Without PYTHON=... on the command line: on all that are found.
+unit:
+	@python3 -m tests.interpreters $(if $(filter command environment,$(origin PYTHON)),$(PYTHON))
+
+N ?= 20
+loop: java install
+	@$(BIN)/python -m tests.loop --runs $(N) $(if $(BUSY),--busy) -- --numprocesses $(PROCESSES)
+
+storms: install
+	@$(BIN)/python -m tests.simulation --minutes $(MINUTES)
 
 $(VENV)-lowest/.installed: pyproject.toml tests/lowest.py
 	@test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
@@ -67,9 +90,9 @@ $(VENV)-lowest/.installed: pyproject.toml tests/lowest.py
 
 # Spark 3.5 itself uses what Python has deprecated.
 lowest: $(VENV)-lowest/.installed
-	@$(VENV)-lowest/bin/python -m pytest --numprocesses 3 --dist worksteal \
+	@$(VENV)-lowest/bin/python -m pytest --numprocesses $(PROCESSES) \
 	    -m 'not spark4' tests/unit tests/integration
-	@$(VENV)-lowest/bin/python -m pytest --numprocesses 2 --dist worksteal \
+	@$(VENV)-lowest/bin/python -m pytest --numprocesses 2 \
 	    -W ignore::DeprecationWarning -m 'not spark4' tests/spark
 
 MINUTES ?= 10
@@ -92,6 +115,12 @@ $(VENV)-rivals/.installed: pyproject.toml
 bench: install $(VENV)-rivals/.installed
 	@$(BIN)/python -m benchmarks
 
+WHAT   ?= throughput,sharing
+ROUNDS ?= 10
+compare: install
+	@test -n "$(BASE)" || { echo "Name the other commit: make compare BASE=main"; exit 1; }
+	@$(BIN)/python -m benchmarks.compare --what $(WHAT) --rounds $(ROUNDS) $(BASE)
+
 docs: install
 	@$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
@@ -100,4 +129,4 @@ dashboards: install
 	@$(BIN)/python -m grafana
 
 clean:
-	rm -rf $(VENV) $(VENV)-rivals $(VENV)-lowest docs/_build demo.html soak.html .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-* .loop docs/_build demo.html soak.html .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

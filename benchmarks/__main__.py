@@ -1,11 +1,13 @@
-"""`python -m benchmarks [NAME ...]`: prints the figures; exit code 1 if one does not hold."""
+"""`python -m benchmarks [--brief] [--json] [NAME ...]`: prints the figures; exit code 1 if one does
+not hold. `--brief`: only what takes a few seconds, for `benchmarks.compare`."""
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import json
 import sys
-
-from benchmarks.figures import Figure
+from dataclasses import asdict
 
 GROUPS = {
     "throughput": "throughput",
@@ -27,22 +29,25 @@ GROUPS = {
 the garbage collector to look at that everything measured after it is slower."""
 
 
-def main(names: list[str]) -> int:
+def main() -> int:
     """Runs the groups named, or all."""
-    unknown = set(names) - set(GROUPS)
-    if unknown:
-        sys.stderr.write(f"no group {sorted(unknown)}; there are: {', '.join(GROUPS)}\n")
-        return 2
+    parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
+    parser.add_argument("--brief", action="store_true", help="what takes a few seconds")
+    parser.add_argument("--json", action="store_true", help="a line of JSON for each figure")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(GROUPS))
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(GROUPS):
+        parser.error(f"no group {sorted(unknown)}; there are: {', '.join(GROUPS)}")
     holds = True
-    for name in names or GROUPS:
+    for name in options.names or GROUPS:
         module = importlib.import_module(f"benchmarks.{GROUPS[name]}")
-        print(f"{name}: {(module.__doc__ or '').splitlines()[0]}")
-        figure: Figure
-        for figure in module.run():
-            print(figure, flush=True)
+        if not options.json:
+            print(f"{name}: {(module.__doc__ or '').splitlines()[0]}")
+        for figure in ((options.brief and getattr(module, "brief", None)) or module.run)():
+            print(json.dumps(asdict(figure)) if options.json else figure, flush=True)
             holds = holds and figure.holds
     return 0 if holds else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Iterator
 from random import Random
@@ -21,10 +22,26 @@ NO_QUARANTINE = 3.1
 """Seconds after which a new limit grants: its lease, its period and a little more."""
 
 
+CONFIG = ("slowlog-log-slower-than 0", "slowlog-max-len 1000000")
+
+
+def brief() -> Iterator[Figure]:
+    """Of a hundred instances. The longest run of a script is the median of the longest of five."""
+    with EmbeddedRedis(config=CONFIG) as server, Redis.from_url(server.url) as client:
+        crowd = _Crowd(RedisLeaseManager(server.url, name="benchmark"), members=100)
+        crowd.ask()
+        time.sleep(NO_QUARANTINE)
+        crowd.ask()
+        runs = [_microseconds(client, lambda: crowd.ask(changing=0.1)) for _ in range(5)]
+    everything = sorted(one for run in runs for one in run)
+    yield Figure("a sync's script: p50", statistics.median(everything), "µs")
+    longest = statistics.median(run[-1] for run in runs)
+    yield Figure("a sync's script: the longest", longest, "µs")
+
+
 def run() -> Iterator[Figure]:
     """The figures, measured inside the server by its slow log, beside a PING's way and back."""
-    config = ("slowlog-log-slower-than 0", "slowlog-max-len 1000000")
-    with EmbeddedRedis(config=config) as server, Redis.from_url(server.url) as client:
+    with EmbeddedRedis(config=CONFIG) as server, Redis.from_url(server.url) as client:
         ping = _round_trip(client)
         manager = RedisLeaseManager(server.url, name="benchmark")
         crowd = _Crowd(manager)
@@ -51,11 +68,11 @@ def run() -> Iterator[Figure]:
 class _Crowd:
     """Instances that keep to the rules, all of them busy."""
 
-    def __init__(self, manager: RedisLeaseManager) -> None:
+    def __init__(self, manager: RedisLeaseManager, members: int = MEMBERS) -> None:
         self._manager = manager
         self._random = Random(1)
         self._told: dict[str, Reply] = {}
-        self._need = {f"instance-{n}": 20.0 for n in range(MEMBERS)}
+        self._need = {f"instance-{n}": 20.0 for n in range(members)}
         self._seq = 0
 
     def ask(self, changing: float = 0.0, times: int = 1) -> None:

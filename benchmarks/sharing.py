@@ -18,8 +18,9 @@ from typing import Any
 from redis import Redis
 
 from benchmarks.figures import Figure
+from dispatcher import Batcher, Operation, Watcher
 from dispatcher.report import report
-from limiters import RedisLeaseManager
+from limiters import RedisLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis
 from limiters.leases.messages import Terms
 from limiters.verifier import Spent, fairness, verify
@@ -34,12 +35,54 @@ REPORT = os.environ.get("REPORT")
 OPERATIONS = 100_000 if LONG else 20_000
 """For each of the two processes that have work: 100 seconds of it, or 20."""
 
+BRIEF = 200_000
+"""Operations of the brief figures."""
+
 
 def run() -> Iterator[Figure]:
     """The figures."""
     with EmbeddedRedis() as server:
         for part in (_two_jobs, _losses, _fair, _dear):
             yield from part(server)
+
+
+def brief() -> Iterator[Figure]:
+    """What grants cost one process that need not wait for them, in time of the processor."""
+    with EmbeddedRedis() as server:
+        manager = RedisLeaseManager(server.url, name="brief", lease_time=LEASE)
+        limiter = SharedResource(shared_capacity=1e9, factor=1e8, lease_manager=manager)
+        watcher = Watcher(lambda batch: None, max_batch_size=100)
+        with Batcher(rate_limiter=limiter, max_buffer_size=2 * BRIEF) as batcher:
+            while limiter.capacity < 1e9:
+                limiter.give_me(1e9, "brief")
+                time.sleep(0.1)
+            yield Figure(
+                "grants, through a Batcher",
+                _granted(batcher, watcher),
+                "batches per CPU second",
+            )
+            yield Figure("acquire()", _acquired(limiter), "calls per CPU second")
+
+
+def _granted(batcher: Batcher, watcher: Watcher) -> float:
+    rates = []
+    for _ in range(5):
+        operations = [Operation(watcher, 1, None, batchable=True) for _ in range(BRIEF)]
+        before = time.process_time()
+        batcher.enqueue_many(operations)
+        batcher.drain()
+        rates.append(BRIEF / 100 / (time.process_time() - before))
+    return max(rates)
+
+
+def _acquired(limiter: SharedResource) -> float:
+    rates = []
+    for _ in range(5):
+        before = time.process_time()
+        for _ in range(BRIEF // 5):
+            limiter.acquire(1)
+        rates.append(BRIEF / 5 / (time.process_time() - before))
+    return max(rates)
 
 
 def _cluster(server: EmbeddedRedis, limit: str, **plan: Any) -> Processes:

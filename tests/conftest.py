@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,6 +13,8 @@ from hypothesis import HealthCheck, settings
 from dispatcher.registration import RedisEntityStore
 from dispatcher.timeline import Timeline
 from limiters import RedisLeaseManager, embedded
+from tests import kinds, timeouts
+from tests.distribution import asked_for, begins, scheduler
 from tests.servers.ports import own_port
 from tests.waiting import LONG
 
@@ -23,7 +26,10 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 
 # Machines are shared: how long an example takes says nothing, nor how long it takes to think of it.
 settings.register_profile(
-    "shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "shared machine",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("shared machine")
 
@@ -45,3 +51,33 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
         assert defaults is not None
         assert "timeout" in defaults
         monkeypatch.setitem(defaults, "timeout", LONG)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The markers that tests get by their place, and their time-outs."""
+    timeouts.pytest_configure(config)
+    for marker, needs in kinds.MARKERS.items():
+        config.addinivalue_line("markers", f"{marker}: {needs}; given by tests/kinds.py")
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark them by their kind, and put first what takes longest."""
+    for item in items:
+        module, fixtures = getattr(item, "module", None), getattr(item, "fixturenames", ())
+        for marker in sorted(kinds.markers(item.nodeid, module, fixtures)):
+            item.add_marker(marker)
+    items.sort(key=lambda item: begins(item.nodeid, asked_for(item)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Any:
+    """For `--numprocesses`."""
+    return scheduler(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Hold a test to its kind."""
+    with kinds.only(frozenset(kinds.MARKERS) & {mark.name for mark in item.iter_markers()}):
+        return (yield)

@@ -74,7 +74,11 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = -1  # headers and body in one piece
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        length = int(self.headers.get("Content-Length", 0))
+        body = self.rfile.read(length)
+        if len(body) < length:  # the client was killed between the headers and the end of the body
+            self.close_connection = True
+            return
         status = self.server.take(float(self.headers.get("Cost", 1)), json.loads(body or "null"))
         self._answer(status, b"")
 

@@ -21,6 +21,7 @@ TROUBLES = [
 """All but the death of a driver, for which there is test_spark_faults."""
 
 
+@pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_nothing_is_lost_nothing_comes_out_of_order_and_nothing_is_refused(tmp_path: Path) -> None:
     page = tmp_path / "soak.html"

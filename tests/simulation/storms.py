@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from limiters.testing import Backlog, Dear, Network, OnAndOff, SimulatedCluster, Work
-from limiters.verifier import Spent
+from limiters.verifier import Spent, Verdict, verify
 
 CAPACITY = 20_000.0
 
@@ -84,3 +85,23 @@ class Storm:
         else:
             cluster.instances[name].work = self.work()
         cluster.at(now + random.expovariate(1.2), self.strike)
+
+
+def every_fault(seed: int) -> Verdict:
+    """The usual terms, a minute of it."""
+    storm = Storm(seed)
+    lease = storm.cluster.terms.lease_ms / 1000
+    return verify(storm.run(), storm.cluster.limits, settling=lease)
+
+
+def long_periods(seed: int) -> Verdict:
+    """A period of ten seconds, and long leases."""
+    storm = Storm(seed, seconds=120.0, period=10.0, lease_time=8.0, interval=2.0)
+    return verify(storm.run(), storm.cluster.limits, period=10.0, settling=8.0)
+
+
+STORMS: dict[str, Callable[[int], Verdict]] = {
+    "every-fault": every_fault,
+    "long-periods": long_periods,
+}
+"""Each judges a cluster run from a seed: some seeds in `make test`, many in `make storms`."""

@@ -1,37 +1,36 @@
-"""C1, C2, C8 and C9 under every fault at once: more than 100,000 windows, none over."""
+"""C1, C2, C8 and C9 under every fault at once: at least 80,000 windows, none over."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from limiters.testing import Backlog, Network, SimulatedCluster
 from limiters.verifier import Verdict, verify
-from tests.simulation.storms import Storm
+from tests.simulation.storms import Storm, every_fault, long_periods
 
-SEEDS = range(40)
-
-
-def judge(storm: Storm) -> Verdict:
-    log = storm.run()
-    lease = storm.cluster.terms.lease_ms / 1000
-    return verify(log, storm.cluster.limits, settling=lease)
+EACH = 5
+"""Seeds in one test, so that it takes a few seconds and others run meanwhile."""
 
 
-def test_c1_c2_c8_c9_no_window_over_in_any_storm() -> None:
-    windows = 0
-    for seed in SEEDS:
-        verdict = judge(Storm(seed))
-        assert verdict.holds, f"seed {seed}: {verdict}"
-        windows += verdict.windows
-    assert windows >= 100_000
+@pytest.mark.parametrize("first", range(0, 40, EACH))
+def test_c1_c2_c8_c9_no_window_over_in_any_storm(first: int) -> None:
+    assert _windows(every_fault, range(first, first + EACH)) >= 10_000
 
 
 def test_c1_with_a_long_period_and_long_leases() -> None:
+    assert _windows(long_periods, range(6)) > 2_000
+
+
+def _windows(storm: Callable[[int], Verdict], seeds: range) -> int:
+    """How many windows there were, none of them over."""
     windows = 0
-    for seed in range(6):
-        storm = Storm(seed, seconds=120.0, period=10.0, lease_time=8.0, interval=2.0)
-        verdict = verify(storm.run(), storm.cluster.limits, period=10.0, settling=8.0)
+    for seed in seeds:
+        verdict = storm(seed)
         assert verdict.holds, f"seed {seed}: {verdict}"
         windows += verdict.windows
-    assert windows > 2_000
+    return windows
 
 
 def test_a_seed_gives_the_same_run_again() -> None:

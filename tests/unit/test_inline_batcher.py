@@ -25,7 +25,7 @@ from dispatcher import (
     Throttled,
     Watcher,
 )
-from dispatcher.testing import InlineBatcher, ManualClock, RaisedBatch, StuckError
+from dispatcher.testing import InlineBatcher, ManualClock, RaisedBatch, StuckError, inline
 from limiters import SharedResource
 from limiters.verifier import verify
 
@@ -289,7 +289,8 @@ def test_what_never_comes_is_said_instead_of_waiting_for_ever() -> None:
     assert len(batcher.stop(drain=False)) == 1
 
 
-def test_turning_on_the_spot_for_ever_is_said() -> None:
+def test_turning_on_the_spot_for_ever_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inline, "MOST_TURNS", 1_000)
     batcher = InlineBatcher()
     watcher = Watcher(lambda batch: enqueue(batcher, watcher, "more"), max_batch_size=1)
     batcher.start()

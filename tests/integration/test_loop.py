@@ -1,0 +1,147 @@
+"""The loop on small suites of its own: what passes, fails, crashes, hangs, and is interrupted."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.loop import record, suite
+from tests.loop.burners import burning
+from tests.servers import wait_until
+
+ROOT = Path(__file__).parents[2]
+
+TESTS = {
+    "passes": "def test_a(): pass",
+    "fails": "import pytest\n@pytest.mark.parametrize('n', ['x y'])\ndef test_b(n): assert 0",
+    "is_killed": "import os, signal\ndef test_c(): os.kill(os.getpid(), signal.SIGKILL)",
+    "hangs": "import time\ndef test_d(): assert 0\ndef test_e(): time.sleep(1000)",
+    "cannot_be_imported": "import nothing_of_this_name",
+    "has_a_bad_fixture": "import pytest\n@pytest.fixture\ndef f(): 1 / 0\ndef test_f(f): pass",
+}
+
+
+WHO = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+FAILING = "test_fails.py::test_b[x y]"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A repository with tests, and packages of our names."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:valkey -p no:cacheprovider\n")
+    for package in ("dispatcher", "limiters"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text("")
+    for name, program in TESTS.items():
+        (tmp_path / f"test_{name}.py").write_text(program + "\n")
+    for words in (["init"], ["add", "."], [*WHO, "commit", "--message", "all"]):
+        suite.git(*words, at=tmp_path)
+    return tmp_path
+
+
+def run(root: Path, name: str, limit: float = 60) -> suite.Outcome:
+    return suite.run(root, [f"test_{name}.py"], 1, limit, root / "log")
+
+
+def test_each_end_of_a_run_is_told_from_the_others(small: Path) -> None:
+    assert run(small, "passes") == suite.Outcome("passed", passed=1)
+    failed = suite.Outcome("failed", failing=(FAILING,))
+    assert run(small, "fails") == failed
+    assert run(small, "has_a_bad_fixture").failing == ("test_has_a_bad_fixture.py::test_f",)
+    assert run(small, "is_killed").result == "crashed (exit code -9)"
+    assert "test_cannot_be_imported" in run(small, "cannot_be_imported").failing[0]
+
+
+def test_a_run_that_takes_too_long_is_ended_and_what_had_failed_is_kept(small: Path) -> None:
+    done = run(small, "hangs", limit=5)
+    assert done.result == "not ended after 5 s"
+    assert "test_hangs.py::test_d" in done.failing
+
+
+def test_a_clone_holds_what_is_committed(
+    small: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (small / "test_passes.py").write_text("def test_a(): assert 0\n")
+    (small / "test_new.py").write_text("def test_new(): assert 0\n")
+    target = tmp_path_factory.mktemp("clone") / "clone"
+    commit = suite.clone(small, target)
+    assert suite.git("rev-parse", "HEAD", at=small).startswith(commit)
+    assert run(target, "passes").result == "passed"
+    assert not (target / "test_new.py").exists()
+
+
+def test_a_commit_that_only_adds_to_the_fileis_no_change(small: Path) -> None:
+    file = small / "tests" / "loop.tsv"
+    before = suite.last_change(small, ".", ":!tests/loop.tsv")
+    file.parent.mkdir()
+    file.touch()
+    suite.git("add", ".", at=small)
+    suite.git(*WHO, "commit", "--message", "record", at=small)
+    assert suite.last_change(small, ".", ":!tests/loop.tsv") == before
+    assert suite.last_change(small, ".") != before
+
+
+def test_packages_of_another_tree_are_never_tested_in_place_of_the_clone(tmp_path: Path) -> None:
+    with pytest.raises(suite.CloneError, match="would import"):
+        suite.environment(tmp_path, 1)
+
+
+def test_burners_end_with_the_block() -> None:
+    with burning(2) as pids:
+        wait_until(lambda: all(_processor_time(pid) > 0 for pid in pids))
+    assert not any(map(_runs, pids))
+
+
+def test_burners_end_with_their_owner_however_that_ends() -> None:
+    code = (
+        "import time\n"
+        "from tests.loop.burners import burning\n"
+        "with burning(1) as pids:\n"
+        "    print(*pids, flush=True)\n"
+        "    time.sleep(1000)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        pid = int(owner.stdout.readline())
+        assert _runs(pid)
+        owner.kill()
+    wait_until(lambda: not _runs(pid))
+
+
+def _stat(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _processor_time(pid: int) -> int:
+    return int(_stat(pid)[11])
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return _stat(pid)[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_ctrl_c_ends_it_and_keeps_what_was_run(small: Path) -> None:
+    file = small / "loop.tsv"
+    options = ["--root", str(small), "--file", str(file), "--runs", "1000", "--busy"]
+    command = [sys.executable, "-m", "tests.loop", *options, "--", "test_fails.py"]
+    (small / "not_committed").touch()
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as loop:
+        wait_until(lambda: len(record.read(file)) > 1, within=90)
+        loop.send_signal(signal.SIGINT)
+        said, _ = loop.communicate(timeout=90)
+    assert loop.returncode == 130
+    runs = record.read(file)
+    assert {(run.result, run.failing) for run in runs} == {("failed", (FAILING,))}
+    assert len({run.seed for run in runs}) == len(runs)
+    assert said.startswith("Not run: changes in 1 files that are not committed.")
+    assert said.endswith(
+        f"{runs[0].commit}: {len(runs)} runs ({len(runs)} on a busy machine): "
+        f"{len(runs)} failed\n  {len(runs)} x {FAILING}\n"
+    )

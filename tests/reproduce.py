@@ -1,0 +1,60 @@
+"""Run again what failed with a seed.
+
+python -m tests.reproduce storm every-fault 17
+    one simulated cluster, and its verdict
+python -m tests.reproduce seed 123 tests/unit/test_window.py::test_a ...
+    tests with the seed that `make loop` has noted, for Hypothesis and for hashes
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.simulation.storms import STORMS
+
+ROOT = Path(__file__).parents[1]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code: 1 if it failed again."""
+    parser = argparse.ArgumentParser(
+        "python -m tests.reproduce",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="storm|seed")
+    storm = commands.add_parser("storm", help="a simulated cluster")
+    storm.add_argument("name", choices=STORMS)
+    storm.add_argument("seed", type=int)
+    storm.set_defaults(run=run_storm)
+    tests = commands.add_parser("seed", help="tests, with the seed of a run of the loop")
+    tests.add_argument("seed", type=int)
+    tests.add_argument("tests", nargs="+", help="node ids, and options of pytest after --")
+    tests.set_defaults(run=run_tests)
+    options = parser.parse_args(arguments)
+    return int(options.run(options))
+
+
+def run_storm(options: argparse.Namespace) -> int:
+    """Run it, and say what it came to."""
+    verdict = STORMS[options.name](options.seed)
+    print(f"{options.name}, seed {options.seed}: {verdict}")
+    return int(not verdict.holds)
+
+
+def run_tests(options: argparse.Namespace) -> int:
+    """Run pytest as the loop did, but in one process, with all that is said."""
+    command = [sys.executable, "-m", "pytest", "-vv", f"--hypothesis-seed={options.seed}"]
+    environment = os.environ | {"PYTHONHASHSEED": str(options.seed)}
+    return subprocess.run(
+        [*command, *options.tests], cwd=ROOT, env=environment, check=False
+    ).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,70 @@
+"""The file of `make storms`: which seeds of which storm have run at which commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Block:
+    """Seeds that have run, the last one included."""
+
+    commit: str
+    storm: str
+    first: int
+    last: int
+    windows: int
+    failed: tuple[int, ...]
+
+    def line(self) -> str:
+        """The form in which it is written."""
+        *facts, failed = astuple(self)
+        return "\t".join([*map(str, facts), " ".join(map(str, failed))]) + "\n"
+
+    @classmethod
+    def parse(cls, line: str) -> Block:
+        """The inverse of `line`."""
+        commit, storm, first, last, windows, failed = line.rstrip("\n").split("\t")
+        seeds = tuple(map(int, failed.split()))
+        return cls(commit, storm, int(first), int(last), int(windows), seeds)
+
+
+HEADER = "\t".join(field.name for field in fields(Block)) + "\n"
+
+
+def append(path: Path, block: Block) -> None:
+    """Write a line."""
+    with path.open("a", encoding="utf-8") as file:
+        if file.tell() == 0:
+            file.write(HEADER)
+        file.write(block.line())
+
+
+def read(path: Path) -> list[Block]:
+    """All blocks so far."""
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [Block.parse(line) for line in lines if line + "\n" != HEADER]
+
+
+def next_seed(blocks: Iterable[Block], commit: str, storm: str) -> int:
+    """The first seed that has not run at this commit.
+
+    >>> next_seed([Block("abc", "gale", 0, 9, 5, ())], "abc", "gale"), next_seed([], "abc", "gale")
+    (10, 0)
+    """
+    done = [block.last for block in blocks if (block.commit, block.storm) == (commit, storm)]
+    return max(done, default=-1) + 1
+
+
+def summary(blocks: Iterable[Block], commit: str, storm: str) -> str:
+    """How many seeds of a storm have run at this commit, and which failed."""
+    of_storm = [one for one in blocks if (one.commit, one.storm) == (commit, storm)]
+    seeds = sum(one.last - one.first + 1 for one in of_storm)
+    failed = [seed for one in of_storm for seed in one.failed]
+    told = f"failed: {' '.join(map(str, failed))}" if failed else "none failed"
+    windows = sum(one.windows for one in of_storm)
+    return f"{storm} at {commit}: {seeds:,} seeds, {windows:,} windows, {told}"
