@@ -93,6 +93,14 @@ class Consumer:
             self._keep_membership()
             return list(self._buckets)
 
+    @property
+    def due(self) -> int:
+        """How many messages are due in its buckets, as far as it knows; it asks nobody."""
+        with self._lock:
+            if self._made_agenda is None:
+                return 0
+            return self._made_agenda.due(self._topic.server.clock.now_ms())
+
     def lease(self, limit: int, for_: Seconds) -> Leases:
         """At most `limit` messages that are due now, for `for_` seconds; its own buckets first.
 

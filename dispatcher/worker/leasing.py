@@ -60,7 +60,6 @@ class Leasing:
         self._comes_back = comes_back
         self._is_running = is_running
         self._failed = failed
-        self._more = False
         self._listener: Any = None
         self._thread = threading.Thread(target=self._run, name="worker-lease", daemon=True)
         self.beat = time.monotonic()
@@ -78,8 +77,7 @@ class Leasing:
     def close(self) -> None:
         """Leases no more, and demands nothing more of the limiter. Waits for nothing but for Redis
         to hear of it."""
-        if self._limiter is not None:
-            self._limiter.give_me(0, self)
+        self._demand(0)
         self._consumer.close()
 
     def await_ended(self, timeout: float) -> None:
@@ -97,6 +95,12 @@ class Leasing:
             self._consumer.subscribe(self._take, limit=self._room, for_=self._lease_time)
         except BaseException as error:
             self._failed(error)
+        finally:  # it may have demanded something while it was closed
+            self._demand(0)
+
+    def _demand(self, cost: float) -> None:
+        if self._limiter is not None:
+            self._limiter.give_me(cost, self)
 
     def _take_back(self) -> None:
         """What it had before it was restarted is due at once, as it was."""
@@ -132,9 +136,12 @@ class Leasing:
             self._keeper.give_back(self._holds.withdraw())
             return 0
         view = self._view()
-        if self._limiter is not None:
-            self._limiter.give_me(claim(view), self)
-        return to_lease(view)
+        room, demand = to_lease(view), claim(view)
+        self._demand(demand)
+        if demand and room:
+            # Others may have taken what was due: an empty answer ends the demand at once.
+            self._consumer.look_again()
+        return room
 
     def _view(self) -> View:
         limiter, slots = self._limiter, self._slots - self._holds.overdue
@@ -152,7 +159,7 @@ class Leasing:
             capacity=None if limiter is None else limiter.capacity,
             period=getattr(limiter, "period", 1.0),
             mean_cost=self._intake.mean_cost,
-            more=self._more,
+            due=self._consumer.due,
         )
 
     def _check_batcher(self) -> None:
@@ -167,7 +174,6 @@ class Leasing:
             self._failed(error)
 
     def _admit(self, leases: Leases) -> None:
-        self._more = leases.more
         self._totals.add(leased=len(leases))
         held = self._holds.admit(leases, time.monotonic())
         if not held:

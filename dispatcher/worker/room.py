@@ -33,8 +33,8 @@ class View:
     """What may be spent in a period; None if there is no limit."""
     period: float = 1.0
     mean_cost: float | None = 1.0
-    more: bool = False
-    """Whether more is due than was leased."""
+    due: int = 0
+    """How many messages are due and not leased, as far as is known."""
 
 
 def to_lease(view: View) -> int:
@@ -52,11 +52,11 @@ def to_lease(view: View) -> int:
 
 
 def claim(view: View) -> float:
-    """The cost that free slots could use beyond what is leased, while more is due: it is told to
-    the limiter, whose shares follow the demand (law C5)."""
-    if not view.more or view.capacity is None:
+    """The cost of what is due and not leased, as far as free slots could use it: the limiter's
+    shares follow the demand (law C5)."""
+    if view.capacity is None:
         return 0.0
-    messages = _slots_soon(view) * view.batch_size - view.waiting
+    messages = min(view.due, _slots_soon(view) * view.batch_size - view.waiting)
     return max(0.0, messages * (view.mean_cost or 0.0))
 
 
