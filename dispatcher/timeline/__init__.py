@@ -31,17 +31,21 @@ from dispatcher.timeline.outcomes import (
     VersionConflict,
 )
 from dispatcher.timeline.producer import Producer
+from dispatcher.timeline.settling import Bury, Delete, Ending, Release
 from dispatcher.timeline.timeline import Stats, Timeline
 
 __all__ = [
     "AlreadyGone",
     "BucketCountError",
     "Buried",
+    "Bury",
     "Consumer",
     "Created",
+    "Delete",
     "Deleted",
     "Duplicate",
     "Durability",
+    "Ending",
     "Extended",
     "Invalid",
     "Lease",
@@ -57,6 +61,7 @@ __all__ = [
     "Operator",
     "Outcome",
     "Producer",
+    "Release",
     "Released",
     "Snapshot",
     "Stats",

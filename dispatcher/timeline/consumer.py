@@ -21,7 +21,8 @@ from dispatcher.timeline.members import Membership
 from dispatcher.timeline.message import Lease, Leases
 from dispatcher.timeline.outcomes import Outcome
 from dispatcher.timeline.server import ACTIVE, LEASE
-from dispatcher.timeline.times import Moment, lease_ms, when
+from dispatcher.timeline.settling import Bury, Delete, Ending, Release
+from dispatcher.timeline.times import Moment, lease_ms
 from dispatcher.timeline.topic import AT_ONCE, Topic
 from dispatcher.timeline.wakeups import Wakeups
 from limiters.arguments import Seconds, count, function
@@ -134,19 +135,30 @@ class Consumer:
         were not `attempted`, the lease counts as an attempt.
 
         Released, TimeInPast, NotFound, LeaseLost or LeaseExpired for each."""
-        return self._holding.release(as_leases(leases), *when(at, delay), attempted=attempted)
+        return self._settle_alike(leases, Release(at, delay, attempted))
 
     def bury(self, leases: Iterable[Lease] | Lease, reason: str) -> list[Outcome]:
         """Gives messages up: they are dead, and `Timeline.dead` tells the first thousand bytes of
         the reason. Buried, NotFound, LeaseLost or LeaseExpired for each."""
-        if not isinstance(reason, str):
-            raise ValueError(f"reason must be a text, not {reason!r}")
-        return self._holding.bury(as_leases(leases), reason)
+        return self._settle_alike(leases, Bury(reason))
 
     def delete(self, leases: Iterable[Lease] | Lease) -> list[Outcome]:
         """Deletes messages: they are done. Deleted, AlreadyGone, LeaseLost or LeaseExpired for
         each."""
-        return self._holding.delete(as_leases(leases))
+        return self._settle_alike(leases, Delete())
+
+    def settle(self, endings: Iterable[tuple[Lease, Ending]]) -> list[Outcome]:
+        """Does to each lease what its Ending says, however they differ: `Delete()`,
+        `Release(delay=60)` or `Bury("malformed")`. As many calls as a delete of all makes.
+
+        The outcomes are those of `delete`, `release` and `bury`."""
+        pairs = list(endings)
+        leases = as_leases(lease for lease, _ in pairs)
+        return self._holding.settle(leases, [ending.deed() for _, ending in pairs])
+
+    def _settle_alike(self, leases: Iterable[Lease] | Lease, ending: Ending) -> list[Outcome]:
+        held, deed = as_leases(leases), ending.deed()
+        return self._holding.settle(held, [deed] * len(held))
 
     def active(self) -> list[Lease]:
         """The leases that it has and that live, with new tokens, so that those told before are

@@ -11,13 +11,13 @@ from dispatcher.handler import Handler
 from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure, Reject
 from dispatcher.retry import RetryPolicy
-from dispatcher.timeline import Lease
+from dispatcher.timeline import Bury, Delete, Lease, Release
 from dispatcher.watcher import Watcher
 from dispatcher.worker.call_log import CallLog
 from dispatcher.worker.context import WorkerContext
 from dispatcher.worker.fates import Fates, judge
 from dispatcher.worker.holds import Held, Holds, Run
-from dispatcher.worker.keeper import Keeper
+from dispatcher.worker.settler import Settler, Work
 from dispatcher.worker.totals import Totals
 
 _SMOOTHING = 0.2
@@ -37,7 +37,7 @@ class Calls:
         self,
         handler: Handler,
         holds: Holds,
-        keeper: Keeper,
+        settler: Settler,
         totals: Totals,
         policy: RetryPolicy,
         *,
@@ -49,7 +49,7 @@ class Calls:
     ) -> None:
         self._handler = handler
         self._holds = holds
-        self._keeper = keeper
+        self._settler = settler
         self._totals = totals
         self._policy = policy
         self._topic = topic
@@ -74,16 +74,13 @@ class Calls:
     def settle(self, held: Iterable[Held], fates: Fates) -> None:
         """Has done to messages what is to become of them."""
         by_lease = {id(one.lease): one for one in held}
-
-        def of(leases: Iterable[Lease]) -> list[Held]:
-            return [by_lease[id(it)] for it in leases]
-
-        self._keeper.delete(of(fates.done))
+        works: list[Work] = [(by_lease[id(it)], Delete()) for it in fates.done]
         for delay, leases in fates.again.items():
-            self._keeper.release(of(leases), delay)
+            works += [(by_lease[id(it)], Release(delay=delay)) for it in leases]
         for reason, leases in fates.dead.items():
             self._log.dead(len(leases), reason)
-            self._keeper.bury(of(leases), reason)
+            works += [(by_lease[id(it)], Bury(reason)) for it in leases]
+        self._settler.settle(works)
 
     def _call(self, operations: list[Operation]) -> None:
         run = self._begin(operations)
@@ -163,7 +160,7 @@ class Calls:
         if ended is None:
             return set(), fates
         self.settle(run.held, fates)
-        self._keeper.give_back(ended)
+        self._settler.give_back(ended)
         self._freed()
         return refused.difference(ended), fates
 
@@ -190,7 +187,7 @@ class Calls:
             unbegun = self._holds.abandon(held)
             if unbegun:
                 self._log.never_began(len(unbegun))
-            self._keeper.give_back(unbegun)
+            self._settler.give_back(unbegun)
             return
         dear = self._holds.leave(held)
         if dear:

@@ -15,8 +15,8 @@ from dispatcher.timeline import Consumer, Leases, TimelineUnavailableError
 from dispatcher.worker.calls import Calls
 from dispatcher.worker.holds import Held, Holds
 from dispatcher.worker.intake import Intake
-from dispatcher.worker.keeper import Keeper
 from dispatcher.worker.room import View, claim, to_lease
+from dispatcher.worker.settler import Settler
 from dispatcher.worker.totals import Totals
 from limiters.events import CAPACITY
 
@@ -32,7 +32,7 @@ class Leasing:
         consumer: Consumer,
         batcher: Batcher,
         holds: Holds,
-        keeper: Keeper,
+        settler: Settler,
         calls: Calls,
         intake: Intake,
         totals: Totals,
@@ -49,7 +49,7 @@ class Leasing:
         self._batcher = batcher
         self._limiter = batcher.rate_limiter
         self._holds = holds
-        self._keeper = keeper
+        self._settler = settler
         self._calls = calls
         self._intake = intake
         self._totals = totals
@@ -133,7 +133,7 @@ class Leasing:
     def _room(self) -> int:
         self.beat = time.monotonic()
         if self.shut_out:
-            self._keeper.give_back(self._holds.withdraw())
+            self._settler.give_back(self._holds.withdraw())
             return 0
         view = self._view()
         room, demand = to_lease(view), claim(view)
@@ -155,6 +155,7 @@ class Leasing:
             running=self._holds.running,
             batch_size=self._batch_size,
             waiting=self._holds.waiting,
+            settling=self._holds.settling,
             batch_time=self._calls.batch_time,
             capacity=None if limiter is None else limiter.capacity,
             period=getattr(limiter, "period", 1.0),
@@ -177,7 +178,7 @@ class Leasing:
         self._totals.add(leased=len(leases))
         held = self._holds.admit(leases, time.monotonic())
         if not held:
-            self._keeper.give_back([Held(lease) for lease in leases])
+            self._settler.give_back([Held(lease) for lease in leases])
             return
         operations, refused = self._intake.operations(held)
         for one, fates in refused:
@@ -193,4 +194,4 @@ class Leasing:
             # Stopping; or the limit was lowered in this very moment.
             if isinstance(error, BatcherStoppedError) and self._is_running():
                 raise
-            self._keeper.give_back(self._holds.leave([one.payload for one in operations]))
+            self._settler.give_back(self._holds.leave([one.payload for one in operations]))

@@ -27,6 +27,8 @@ class View:
     batch_size: int
     waiting: int
     """Messages that are leased and have not begun."""
+    settling: int = 0
+    """Messages that have ended and are not yet deleted or released."""
     batch_time: float | None = None
     """How long a batch takes, as far as is known."""
     capacity: float | None = None
@@ -47,7 +49,7 @@ def to_lease(view: View) -> int:
     >>> to_lease(View(slots=4, running=4, batch_size=100, waiting=0, batch_time=60))
     0
     """
-    room = min(_slots_soon(view) * view.batch_size, _budget_soon(view)) - view.waiting
+    room = min(_room_in_slots(view), _budget_soon(view) - view.waiting)
     return max(0, int(min(room, view.batch_size)))
 
 
@@ -56,8 +58,14 @@ def claim(view: View) -> float:
     shares follow the demand (law C5)."""
     if view.capacity is None:
         return 0.0
-    messages = min(view.due, _slots_soon(view) * view.batch_size - view.waiting)
+    messages = min(view.due, _room_in_slots(view))
     return max(0.0, messages * (view.mean_cost or 0.0))
+
+
+def _room_in_slots(view: View) -> int:
+    """How many more messages free slots could hold. What is being settled takes room as well: a
+    handler that is faster than its messages can be settled would otherwise pile them up."""
+    return _slots_soon(view) * view.batch_size - view.waiting - view.settling
 
 
 def _slots_soon(view: View) -> int:
