@@ -1,5 +1,6 @@
 """Work that is due at a time, on Redis: leased to one at a time, never doubled, never lost."""
 
+from dispatcher.timeline.bodies import UnreadableBody
 from dispatcher.timeline.consumer import Consumer
 from dispatcher.timeline.errors import (
     BucketCountError,
@@ -70,5 +71,6 @@ __all__ = [
     "Timeline",
     "TimelineError",
     "TimelineUnavailableError",
+    "UnreadableBody",
     "VersionConflict",
 ]

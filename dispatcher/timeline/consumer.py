@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import logging
@@ -14,6 +15,7 @@ from typing import Any
 
 from dispatcher.timeline import ids
 from dispatcher.timeline.agenda import Agenda
+from dispatcher.timeline.bodies import UnreadableBody
 from dispatcher.timeline.errors import TimelineError, TimelineUnavailableError
 from dispatcher.timeline.holding import Holding, as_leases, ends_at, leases_of
 from dispatcher.timeline.looking import look
@@ -179,7 +181,8 @@ class Consumer:
                     now_us, last, ends, blob = answer
                     untils = [int(until) for (until,) in _END.iter_unpack(ends)]
                     lasts_ms = [until - now_us / 1000 for until in untils]
-                    found += leases_of(blob, untils, [ends_at(asked, it) for it in lasts_ms])
+                    ends_here = [ends_at(asked, it) for it in lasts_ms]
+                    found += self._readable(list(leases_of(blob, untils, ends_here)))
                     if last:
                         further.append((bucket, last))
                 left = further
@@ -382,18 +385,28 @@ class Consumer:
             until, waiting, leased = _HEADS.unpack(heads)
             self._agenda.learn(bucket, waiting, leased, more)
             found = list(leases_of(blob, itertools.repeat(int(until)), itertools.repeat(ends)))
-            leases += found
+            leases += self._readable(found)
             if self._topic.watch_lateness and found:
                 self._topic.tell_lateness(now_us, (lease.due for lease in found))
             if given_up:
-                self._damped.log(
-                    logging.WARNING,
-                    "%s: %d messages were leased too often and are dead now",
-                    *(self._topic.name, given_up),
-                    extra={
-                        "happening": "messages-dead",
-                        "topic": self._topic.name,
-                        "messages": given_up,
-                    },
-                )
+                self._tell_dead(given_up, "they were leased too often")
         return refused
+
+    def _readable(self, leases: list[Lease]) -> list[Lease]:
+        """All but those whose bodies nobody can read, which are buried."""
+        unreadable = {it.id: it.body for it in leases if isinstance(it.body, UnreadableBody)}
+        if not unreadable:
+            return leases
+        bad = [it for it in leases if it.id in unreadable]
+        with contextlib.suppress(TimelineUnavailableError):  # it is tried when the leases end
+            self.settle((it, Bury(unreadable[it.id].reason)) for it in bad)
+            self._tell_dead(len(bad), next(iter(unreadable.values())).reason)
+        return [it for it in leases if it.id not in unreadable]
+
+    def _tell_dead(self, messages: int, why: str) -> None:
+        self._damped.log(
+            logging.WARNING,
+            "%s: %d messages are dead: %s",
+            *(self._topic.name, messages, why),
+            extra={"happening": "messages-dead", "topic": self._topic.name, "messages": messages},
+        )

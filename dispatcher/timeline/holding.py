@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Iterable, Iterator, Sequence
+
 from dispatcher.timeline import ids
 from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.message import Lease

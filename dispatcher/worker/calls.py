@@ -11,7 +11,7 @@ from dispatcher.handler import Handler
 from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure, Reject
 from dispatcher.retry import RetryPolicy
-from dispatcher.timeline import Bury, Delete, Lease, Release
+from dispatcher.timeline import Bury, Delete, Release
 from dispatcher.watcher import Watcher
 from dispatcher.worker.call_log import CallLog
 from dispatcher.worker.context import WorkerContext

@@ -172,7 +172,8 @@ def test_c5_at_light_load_no_more_is_demanded_than_is_due(timeline: Timeline, ru
     worker = run(Noted(), rate_limiter=limiter, max_batch_size=20)
     for number in range(20):
         create(timeline, *[Message(it) for it in range(30)])
-        until(lambda done=30 * (number + 1): worker.totals.done == done)
+        wanted = 30 * (number + 1)
+        until(lambda: worker.totals.done == wanted)  # noqa: B023
     # What is due and what is leased is told by two: both may count a message, for a moment.
     assert max(demands) <= 60
 
