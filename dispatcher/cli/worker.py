@@ -98,7 +98,7 @@ def _supervise(options: argparse.Namespace) -> None:
     from dispatcher.worker.supervisor import Supervisor
 
     if options.metrics_port == 0:
-        raise DispatcherError(
+        raise ValueError(
             "--metrics-port 0, a free one, is for one process; with --processes name the first of "
             "those that follow each other: the supervisor's, then one for each process"
         )

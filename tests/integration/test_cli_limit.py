@@ -175,7 +175,7 @@ def test_bad_values_are_refused_in_the_librarys_words_of_the_options(
     run: Run, url: str, arguments: list[str], message: str
 ) -> None:
     said = run("limit", "set", "orders", *arguments)
-    assert (said.code, said.out) == (1, "")
+    assert (said.code, said.out) == (2, "")
     assert said.err.startswith(f"dispatcher: {message}")
     assert run("limit", "show", "orders").code == 1
 
@@ -185,7 +185,7 @@ def test_more_than_10_000_partitions_are_refused_also_of_a_limit_that_exists(
 ) -> None:
     assert run("limit", "set", "orders", "--shared-capacity", "10000").code == 0
     said = run("limit", "set", "orders", "--shared-capacity", "20000")
-    assert said.code == 1
+    assert said.code == 2
     assert "--factor must be at least 2 for a capacity of 20000" in said.err
     assert run("limit", "set", "orders", "--shared-capacity", "20000", "--factor", "2").code == 0
 
