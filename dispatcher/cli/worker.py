@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from dispatcher.cli import worker_check, worker_metrics, worker_options
 from dispatcher.cli.options import without_passwords
-from limiters.errors import DispatcherError
 
 if TYPE_CHECKING:
     from dispatcher.worker import Worker

@@ -71,8 +71,13 @@ class Calls:
             retry_abandoned=True,  # not that there is a retry: but so they are handed over
         )
 
-    def settle(self, held: Iterable[Held], fates: Fates) -> None:
-        """Has done to messages what is to become of them."""
+    def refuse(self, held: Iterable[Held], error: BaseException) -> None:
+        """Messages that wait fail with `error`, as if the handler had raised it."""
+        refused = self._holds.leave(held)
+        if refused:
+            self._settle(refused, self._judged(refused, error, None))
+
+    def _settle(self, held: Iterable[Held], fates: Fates) -> None:
         by_lease = {id(one.lease): one for one in held}
         works: list[Work] = [(by_lease[id(it)], Delete()) for it in fates.done]
         for delay, leases in fates.again.items():
@@ -148,7 +153,7 @@ class Calls:
         took = time.monotonic() - run.began
         known = took if self.batch_time is None else self.batch_time
         self.batch_time = known + (took - known) * _SMOOTHING
-        fates = self._judged(run, error, returned)
+        fates = self._judged(run.held, error, returned)
         throttled = set(map(id, fates.throttled))
         refused = {one for one in run.held if id(one.lease) in throttled}
         ended = self._holds.end(run, refused)
@@ -159,16 +164,16 @@ class Calls:
             self._report(run, fates)
         if ended is None:
             return set(), fates
-        self.settle(run.held, fates)
+        self._settle(run.held, fates)
         self._settler.give_back(ended)
         self._freed()
         return refused.difference(ended), fates
 
-    def _judged(self, run: Run, error: BaseException | None, returned: object) -> Fates:
-        batch = [one.lease for one in run.held]
+    def _judged(self, held: Iterable[Held], error: BaseException | None, returned: object) -> Fates:
+        batch = [one.lease for one in held]
         try:
             return judge(batch, error, returned, self._policy)
-        except Exception as raised:  # it asks strategies of the user's
+        except BaseException as raised:  # it asks strategies of the user's
             self._log.retry_raised(raised)
             return Fates(again={1.0: batch}, error=error)
 
@@ -189,6 +194,4 @@ class Calls:
                 self._log.never_began(len(unbegun))
             self._settler.give_back(unbegun)
             return
-        dear = self._holds.leave(held)
-        if dear:
-            self.settle(dear, judge([one.lease for one in dear], error, None, self._policy))
+        self.refuse(held, error)

@@ -181,8 +181,8 @@ class Leasing:
             self._settler.give_back([Held(lease) for lease in leases])
             return
         operations, refused = self._intake.operations(held)
-        for one, fates in refused:
-            self._calls.settle(self._holds.leave([one]), fates)
+        for one, error in refused:
+            self._calls.refuse([one], error)
         self._enqueue(operations)
 
     def _enqueue(self, operations: list[Operation]) -> None:

@@ -95,9 +95,7 @@ def add_selection(parser: argparse.ArgumentParser, *, dead_only: bool = False) -
 def check_selection(options: argparse.Namespace, *, dead_only: bool) -> None:
     """ValueError if the options name no messages, or name them in two ways."""
     every = dead_only or options.all
-    filtered = any(
-        (options.of_group, options.start, options.end, not dead_only and options.state)
-    )
+    filtered = any((options.of_group, options.start, options.end, not dead_only and options.state))
     if options.ids and (filtered or (every and not dead_only)):
         raise ValueError("name messages, or say which kind of them, but not both")
     if not options.ids and not filtered and not every:
