@@ -105,7 +105,9 @@ def _supervise(options: argparse.Namespace) -> None:
     ports = []
     if options.metrics_port is not None:
         ports = [options.metrics_port + 1 + it for it in range(options.processes)]
-    command = [sys.executable, "-m", "dispatcher.cli.main", *options.arguments]
+    # -P: as for one process, the working directory is put onto the path for the handler alone, and
+    # a dispatcher.py that stands there does not take the place of this package.
+    command = [sys.executable, "-P", "-m", "dispatcher.cli.main", *options.arguments]
     code = Supervisor(command, options.processes, ports).run(
         signals,
         Notifier(),

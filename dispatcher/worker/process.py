@@ -25,25 +25,28 @@ STEP = 0.5
 
 class Signals:
     """The first SIGTERM or SIGINT asks to stop; a second one ends the process where it stands,
-    with 128 + its number. For the main thread."""
+    with 128 + its number. A supervisor asks otherwise, so that whoever signals it and its processes
+    together, as systemd does, asks for one drain. For the main thread."""
 
     def __init__(self) -> None:
         self.stop = threading.Event()
         self.at_once: Callable[[], None] = lambda: None
         """What is done before a second signal ends the process."""
+        self._signalled = False
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._caught)
 
     def ask(self) -> None:
-        """As if the first one had come. From any thread."""
+        """Asks to stop without a signal. From any thread."""
         self.stop.set()
 
     def _caught(self, number: int, frame: FrameType | None) -> None:
-        if self.stop.is_set():
+        if self._signalled:
             # Whatever the signal has interrupted may hold a lock: logging would wait for it.
             self.at_once()
             os.write(2, b"stopped at once; leases end by themselves\n")
             os._exit(128 + number)
+        self._signalled = True
         self.stop.set()
 
 
@@ -155,7 +158,7 @@ class _Life:
 
 
 def stop_with_parent(signals: Signals) -> None:
-    """Drains when standard input ends: whoever started this process is gone."""
+    """Drains when standard input ends: whoever started this process asks for it, or is gone."""
 
     def watch() -> None:
         with contextlib.suppress(OSError):
