@@ -208,6 +208,16 @@ def test_wrong_usage_ends_with_2(run: Run, arguments: list[str], message: str) -
     assert message in said.err
 
 
+def test_who_has_stopped_is_listed_nowhere(run: Run, url: str) -> None:
+    with resource(url) as limiter:
+        limiter.give_me(300)
+        wait_until(lambda: limiter.capacity)
+        assert run("limit", "show", "orders", "--json").json["members"] == 1
+    assert run("limit", "show", "orders", "--json").json["members"] == 0
+    assert run("leases", "orders", "--json").json["members"] == []
+    assert "no instance asks for any of it" in run("leases", "orders").out
+
+
 # limit delete
 
 
