@@ -29,6 +29,7 @@ from dispatcher.timeline.topic import AT_ONCE, Topic
 from dispatcher.timeline.wakeups import Wakeups
 from limiters.arguments import Seconds, count, function
 from limiters.damped_log import DampedLog
+from limiters.outages import OUTAGES
 
 logger = logging.getLogger(__name__)
 
@@ -211,6 +212,7 @@ class Consumer:
         wakeups = Wakeups(
             self._topic.server.connection,
             self._topic.layout.channel,
+            self._topic.name,
             lambda bucket, due: self._ring((bucket, due)),
             lambda: self._ring(None),
         )
@@ -241,7 +243,11 @@ class Consumer:
             try:
                 self._members.leave()
             except TimelineError as error:  # it is missed a moment later all the same
-                facts = {"happening": "leave-untold", "topic": self._topic.name}
+                facts = {
+                    "happening": "leave-untold",
+                    "topic": self._topic.name,
+                    "error": type(error).__name__,
+                }
                 logger.debug("%r could not say that it leaves: %s", self, error, extra=facts)
 
     def _loop(
@@ -257,21 +263,29 @@ class Consumer:
             if limit < 1:
                 looked = float("-inf") if self._sleep(patience) else looked
                 continue
+            asked, server = time.monotonic(), self._topic.server
+            where = server.connection.where
             try:
                 with self._lock:
-                    if time.monotonic() - looked >= patience:
+                    if asked - looked >= patience:
                         self._look()
                         looked = time.monotonic()
                     leases = self._lease(limit, length_ms)
                     leases.more = self._agenda.has_more(self._topic.server.clock.now_ms())
-                if self.reachable is False:
-                    facts = {"happening": "redis-back", "topic": self._topic.name}
-                    logger.warning("%r goes on", self, extra=facts)
-                self.reachable = True
+                if server.answered >= asked:  # nothing is asked where nothing is due
+                    self._reached(asked)
             except TimelineUnavailableError as error:
                 if self.reachable is not False:
-                    facts = {"happening": "redis-away", "topic": self._topic.name}
-                    logger.warning("%r has to wait: %s", self, error, extra=facts)
+                    logger.log(
+                        OUTAGES.began(where, asked),
+                        "%r has to wait: %s",
+                        *(self, error),
+                        extra={
+                            "happening": "redis-away",
+                            "topic": self._topic.name,
+                            "error": type(error).__name__,
+                        },
+                    )
                 self.reachable = False
                 self._sleep(patience)
                 continue
@@ -286,6 +300,13 @@ class Consumer:
             until_look = looked + patience - time.monotonic()
             if self._sleep(min(until_next, until_look)):
                 looked = float("-inf")
+
+    def _reached(self, asked: float) -> None:
+        back = OUTAGES.ended(self._topic.server.connection.where, asked)
+        if self.reachable is False or back == logging.WARNING:
+            facts = {"happening": "redis-back", "topic": self._topic.name}
+            logger.log(back, "%r goes on", self, extra=facts)
+        self.reachable = True
 
     def _complain(self, error: Exception, messages: int) -> None:
         self._damped.log(

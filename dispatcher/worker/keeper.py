@@ -7,8 +7,15 @@ import threading
 import time
 from collections.abc import Callable
 
-from dispatcher.timeline import Consumer, Extended, NoAnswer, TimelineUnavailableError
+from dispatcher.timeline import (
+    Consumer,
+    Extended,
+    NoAnswer,
+    Timeline,
+    TimelineUnavailableError,
+)
 from dispatcher.worker.holds import Holds
+from limiters.outages import OUTAGES
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +28,7 @@ class Keeper:
 
     def __init__(
         self,
+        timeline: Timeline,
         consumer: Consumer,
         holds: Holds,
         lease_time: float,
@@ -29,6 +37,8 @@ class Keeper:
         overran: Callable[[int], None],
     ) -> None:
         self._consumer = consumer
+        self._topic = timeline.topic
+        self._where = timeline.where
         self._holds = holds
         self._lease_time = lease_time
         self._failed = failed
@@ -69,10 +79,11 @@ class Keeper:
         held = self._holds.to_extend(now)
         if not held:
             return
+        asked = time.monotonic()
         try:
             outcomes = self._consumer.extend([one.lease for one in held], self._lease_time)
         except TimelineUnavailableError as error:
-            self._complain(error)
+            self._complain(error, asked)
             self._holds.extended(held, now, answered=False)
             return
         self._silent = False
@@ -83,8 +94,16 @@ class Keeper:
         gone = [it for it, said in pairs if not isinstance(said, (Extended, NoAnswer))]
         self._holds.lost(gone)
 
-    def _complain(self, error: TimelineUnavailableError) -> None:
+    def _complain(self, error: TimelineUnavailableError, asked: float) -> None:
         if not self._silent:
-            facts = {"happening": "redis-away"}
-            logger.warning("leases cannot be extended at present: %s", error, extra=facts)
+            logger.log(
+                OUTAGES.began(self._where, asked),
+                "leases cannot be extended at present: %s",
+                error,
+                extra={
+                    "happening": "redis-away",
+                    "topic": self._topic,
+                    "error": type(error).__name__,
+                },
+            )
         self._silent = True

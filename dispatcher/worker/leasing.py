@@ -19,6 +19,7 @@ from dispatcher.worker.room import View, claim, to_lease
 from dispatcher.worker.settler import Settler
 from dispatcher.worker.totals import Totals
 from limiters.events import CAPACITY
+from limiters.outages import OUTAGES
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ class Leasing:
         totals: Totals,
         *,
         topic: str,
+        where: str,
         slots: int,
         batch_size: int,
         lease_time: float,
@@ -54,6 +56,7 @@ class Leasing:
         self._intake = intake
         self._totals = totals
         self._topic = topic
+        self._where = where
         self._slots = slots
         self._batch_size = batch_size
         self._lease_time = lease_time
@@ -104,24 +107,30 @@ class Leasing:
 
     def _take_back(self) -> None:
         """What it had before it was restarted is due at once, as it was."""
+        asked = time.monotonic()
         try:
             mine = self._consumer.active()
             if mine:
                 self._consumer.release(mine, delay=0)
-                facts = {"happening": "worker-resumes", "messages": len(mine)}
                 logger.info(
                     "%r gives out again %d messages that it had before",
-                    self._consumer,
-                    len(mine),
-                    extra=facts,
+                    *(self._consumer, len(mine)),
+                    extra={
+                        "happening": "worker-resumes",
+                        "topic": self._topic,
+                        "messages": len(mine),
+                    },
                 )
         except TimelineUnavailableError as error:
-            facts = {"happening": "redis-away", "topic": self._topic}
-            logger.warning(
+            logger.log(
+                OUTAGES.began(self._where, asked),
                 "what %r had before comes when its leases end: %s",
-                self._consumer,
-                error,
-                extra=facts,
+                *(self._consumer, error),
+                extra={
+                    "happening": "redis-away",
+                    "topic": self._topic,
+                    "error": type(error).__name__,
+                },
             )
 
     @property

@@ -16,6 +16,7 @@ from dispatcher.worker.notify import READY, STOPPING, WATCHDOG, Notifier
 from dispatcher.worker.pages import Page, Pages, verdict
 from dispatcher.worker.worker import Life, Worker
 from limiters.errors import DispatcherError
+from limiters.outages import OUTAGES
 
 logger = logging.getLogger(__name__)
 
@@ -66,14 +67,14 @@ def run(
     WorkerFailedError, PortInUseError; NoTopicError where nobody has used the topic before and it
     is not to be created; with `fail_fast` TimelineUnavailableError where Redis does not answer.
     """
-    pages = None
+    pages, topic = None, worker.timeline.topic
     if port is not None:
         probes = {
             "/healthz": lambda: verdict(worker.trouble()),
             "/readyz": lambda: verdict(worker.unready()),
         }
         pages = Pages(probes | more_pages, host, port)
-        facts = {"happening": "serving", "url": pages.url}
+        facts = {"happening": "serving", "url": pages.url, "where": worker.timeline.where}
         logger.info("%s at %s", ", ".join(probes | more_pages), pages.url, extra=facts)
     try:
         life = _Life(worker, signals, notifier)
@@ -82,17 +83,19 @@ def run(
             # Before it may be told to: a message may end the process as soon as it is leased.
             notifier.send(READY, f"MAINPID={os.getpid()}")
             worker.start()
-            logger.info("%r has started", worker, extra={"happening": "worker-started"})
+            started = {"happening": "worker-started", "topic": topic}
+            logger.info("%r has started", worker, extra=started)
             life.watch()
         notifier.send(STOPPING)
         if worker.life is Life.RUNNING:
             calls = worker.in_flight
-            going = {"happening": "worker-stopping", "calls": calls}
+            going = {"happening": "worker-stopping", "topic": topic, "calls": calls}
             logger.info("stopping: %d calls of the handler run", calls, extra=going)
             worker.stop()
         if worker.life is not Life.NEW:
             worker.wait()  # one that has failed ends by itself, and only then says so
-        logger.info("stopped: %s", worker.totals, extra={"happening": "worker-stopped"})
+        stopped = {"happening": "worker-stopped", "topic": topic}
+        logger.info("stopped: %s", worker.totals, extra=stopped)
     finally:
         if pages is not None:
             pages.close()
@@ -125,6 +128,7 @@ class _Life:
         timeline, said = self._worker.timeline, False
         while not self._signals.stop.is_set():
             self._live()
+            asked = time.monotonic()
             try:
                 if create:
                     buckets = timeline.buckets  # to be told them it stores them if nobody has
@@ -137,8 +141,16 @@ class _Life:
                 if fail_fast:
                     raise
                 if not said:
-                    facts = {"happening": "redis-away", "topic": timeline.topic}
-                    logger.warning("waiting for Redis: %s", error, extra=facts)
+                    logger.log(
+                        OUTAGES.began(timeline.where, asked),
+                        "waiting for Redis: %s",
+                        error,
+                        extra={
+                            "happening": "redis-away",
+                            "topic": timeline.topic,
+                            "error": type(error).__name__,
+                        },
+                    )
                 said = True
                 self._signals.stop.wait(STEP)
 

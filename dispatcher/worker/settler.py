@@ -22,11 +22,13 @@ from dispatcher.timeline import (
     Ending,
     NoAnswer,
     Release,
+    Timeline,
     TimelineUnavailableError,
 )
 from dispatcher.worker.holds import Held, Holds
 from dispatcher.worker.totals import Totals
 from limiters.damped_log import DampedLog
+from limiters.outages import OUTAGES
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +52,7 @@ class Settler:
 
     def __init__(
         self,
+        timeline: Timeline,
         consumer: Consumer,
         holds: Holds,
         totals: Totals,
@@ -58,6 +61,8 @@ class Settler:
         failed: Callable[[BaseException], None],
     ) -> None:
         self._consumer = consumer
+        self._topic = timeline.topic
+        self._where = timeline.where
         self._holds = holds
         self._totals = totals
         self._freed = freed
@@ -125,11 +130,11 @@ class Settler:
 
     def _settle(self) -> bool:
         """Whether there was an answer."""
-        works = list(islice(self._left, MOST_AT_ONCE))
+        works, asked = list(islice(self._left, MOST_AT_ONCE)), time.monotonic()
         try:
             outcomes = self._consumer.settle((held.lease, ending) for held, ending in works)
         except TimelineUnavailableError as error:
-            self._complain(error)
+            self._complain(error, asked)
             self._give_up_ended()
             return False
         self._silent = False
@@ -167,13 +172,21 @@ class Settler:
                 "%d messages could not be %s: their leases had ended, and they are or will be "
                 "given out again; is lease_time too short, or was this process stopped?",
                 *(number, _PAST[total]),
-                extra={"happening": "leases-lost", "messages": number},
+                extra={"happening": "leases-lost", "topic": self._topic, "messages": number},
             )
 
-    def _complain(self, error: TimelineUnavailableError) -> None:
+    def _complain(self, error: TimelineUnavailableError, asked: float) -> None:
         if not self._silent:
-            facts = {"happening": "redis-away"}
-            logger.warning("what has ended waits to be settled: %s", error, extra=facts)
+            logger.log(
+                OUTAGES.began(self._where, asked),
+                "what has ended waits to be settled: %s",
+                error,
+                extra={
+                    "happening": "redis-away",
+                    "topic": self._topic,
+                    "error": type(error).__name__,
+                },
+            )
         self._silent = True
 
 

@@ -163,7 +163,7 @@ class Supervisor:
             return None
         fate = one.child.ended(now, any_was_ready=self._any_was_ready)
         if fate is Verdict.GIVE_UP:
-            facts = {"happening": "process-ended", "code": code}
+            facts = {"happening": "process-ended", "pid": one.running.pid, "code": code}
             logger.error(
                 "a process ended with %d before any was ready: giving up", code, extra=facts
             )

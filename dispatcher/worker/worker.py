@@ -128,6 +128,7 @@ class Worker:
         longest = seconds("max_operation_time", max_operation_time)
         self._holds = Holds(kept_for, longest)
         self._keeper = Keeper(
+            timeline,
             self.consumer,
             self._holds,
             kept_for,
@@ -135,6 +136,7 @@ class Worker:
             overran=self._overran,
         )
         self._settler = Settler(
+            timeline,
             self.consumer,
             self._holds,
             self.totals,
@@ -165,6 +167,7 @@ class Worker:
             self._intake,
             self.totals,
             topic=timeline.topic,
+            where=timeline.where,
             slots=self._concurrency,
             batch_size=batch_size,
             lease_time=kept_for,

@@ -185,9 +185,10 @@ def test_leases_that_are_always_too_short_are_no_flood_in_the_log(
     def lost(endings: Iterable[tuple[Lease, Ending]]) -> list[Outcome]:
         return [LeaseLost(one.id) for one, _ in endings]
 
-    consumer = Timeline("redis://127.0.0.1:1", "work").consumer("one")  # nobody asks it
+    timeline = Timeline("redis://127.0.0.1:1", "work")  # nobody asks it
+    consumer = timeline.consumer("one")
     monkeypatch.setattr(consumer, "settle", lost)
-    settler = Settler(consumer, holds, totals, freed=lambda: None, failed=print)
+    settler = Settler(timeline, consumer, holds, totals, freed=lambda: None, failed=print)
     for _ in range(1_000):
         settler._left += [(one, Delete()) for one in holds.admit(leases(3), 0.0)]
         settler._settle()
