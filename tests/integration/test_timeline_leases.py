@@ -16,6 +16,7 @@ from dispatcher.timeline import (
     Consumer,
     Delete,
     Deleted,
+    Ending,
     Extended,
     Lease,
     LeaseExpired,
@@ -61,7 +62,7 @@ def test_leases_end_in_ways_that_differ_in_one_call(
     producer.create([Message(name, id=name) for name in "abcdefg"])
     leases = {it.id: it for it in consumer.lease(10, for_=10)}
     consumer.delete(leases["g"])
-    endings = {
+    endings: dict[str, Ending] = {
         "a": Delete(),
         "b": Release(delay=5),
         "c": Release(at=START_MS + 7_000, attempted=False),
