@@ -99,7 +99,7 @@ class Consumer:
 
     @property
     def due(self) -> int:
-        """How many messages are due in its buckets, as far as it knows; it asks nobody."""
+        """How many messages are due in its buckets, as far as it knows. Makes no call."""
         with self._lock:
             if self._made_agenda is None:
                 return 0

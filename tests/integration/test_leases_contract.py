@@ -324,7 +324,7 @@ def shown(kept: Kept) -> list[str]:
     return [one.instance for one in view.members]
 
 
-def test_look_shows_nobody_who_has_said_goodbye(kept: Kept) -> None:
+def test_look_leaves_out_an_instance_that_has_said_goodbye(kept: Kept) -> None:
     kept.ready()
     kept.ask("a", 1, need=200.0)
     kept.ask("b", 1)
@@ -339,7 +339,7 @@ def test_look_shows_nobody_who_has_said_goodbye(kept: Kept) -> None:
     assert shown(kept) == ["a", "b"], "it holds something still: others cannot have it yet"
 
 
-def test_look_shows_nobody_who_was_idle_for_a_lease_and_a_period(kept: Kept) -> None:
+def test_look_leaves_out_an_instance_that_was_idle_for_a_lease_and_a_period(kept: Kept) -> None:
     kept.ready(QUICK)
     kept.ask("a", 1, need=200.0)
     kept.ask("b", 1)
