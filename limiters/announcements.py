@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 
 from limiters import events
 from limiters.events import Emitter
@@ -10,6 +11,7 @@ from limiters.holdings import News
 from limiters.leases import ranges
 from limiters.leases.messages import Reply, Terms, partitions_of
 from limiters.leases.ranges import Ranges
+from limiters.outages import OUTAGES
 
 _log = logging.getLogger(__name__)
 
@@ -20,10 +22,13 @@ MOST_TOLD = 5
 class Announcements:
     """One event when something changes, none while it stays. Used by one thread."""
 
-    def __init__(self, emitter: Emitter, terms: Terms, limit: str = "") -> None:
+    def __init__(
+        self, emitter: Emitter, terms: Terms, limit: str = "", where: str | None = None
+    ) -> None:
         self._emit = emitter.emit
         self._own = terms
         self._limit = limit
+        self._where = f"limit {limit}, {id(self)}" if where is None else where
         self._version = 0
         self._capacity: float | None = None
         self._connected: bool | None = None
@@ -50,15 +55,16 @@ class Announcements:
         for index in ranges.indexes(released):
             self._emit(events.RELEASED, index)
 
-    def lost(self, error: BaseException) -> None:
-        """The lease manager did not answer."""
+    def lost(self, error: BaseException, asked: float = math.inf) -> None:
+        """The lease manager did not answer a request of that time, by the monotonic clock."""
         message = str(error) or repr(error)
         if self._connected is not False:
             self._connected = False
             self._emit(events.DISCONNECTED, 0, message, error)
         if message not in self._troubles and len(self._troubles) < MOST_TOLD:
             self._troubles.add(message)
-            _log.warning(
+            _log.log(
+                OUTAGES.began(self._where, asked),
                 "no shared capacity but what is still held: %s",
                 message,
                 extra={
@@ -74,7 +80,8 @@ class Announcements:
         self._troubles.clear()
         if not self._connected:
             if self._connected is False:
-                _log.warning(
+                _log.log(
+                    OUTAGES.ended(self._where),
                     "the lease manager answers again: shared capacity is asked for",
                     extra={"happening": "leases-back", "limit": self._limit},
                 )

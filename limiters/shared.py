@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 import uuid
 from dataclasses import replace
 from functools import partial
@@ -90,7 +91,8 @@ class SharedResource(Resource):
 
     def _begin(self) -> None:
         super()._begin()
-        self._announce = Announcements(self._emitter, self._terms, self._name)
+        where = getattr(self._manager, "where", None)
+        self._announce = Announcements(self._emitter, self._terms, self._name, where)
         self._reserved_ledger = WindowLedger(self._reserved, self._terms.period_ms / 1000)
         self._spent_before = 0.0
         """Of the shared capacity, as somebody who was disowned."""
@@ -357,7 +359,7 @@ class SharedResource(Resource):
         return request, None if wait == float("inf") else max(0.0, wait)
 
     def _exchange(self, manager: LeaseManager, request: Request) -> bool:
-        sent_at = self._clock.now()
+        sent_at, asked = self._clock.now(), time.monotonic()
         try:
             reply = manager.sync(request)
             if not isinstance(reply, Reply):
@@ -366,7 +368,7 @@ class SharedResource(Resource):
             with self._lock:
                 self._sync_failures += 1
                 self._holdings.unanswered(self._clock.now())
-            self._announce.lost(error)
+            self._announce.lost(error, asked)
             return False
         self._sync_seconds.note(self._clock.now() - sent_at)
         self._receive(reply, sent_at)

@@ -29,7 +29,7 @@ def add_command(commands: Any) -> None:
         description="Shows which instance holds which partitions and for how long, what it wants "
         "and spends in a\nperiod, its fair share in partitions, and how long ago it was heard "
         "of. An instance that has\nnothing to do is forgotten after a lease and a period: "
-        "it shows again when it has.",
+        "it shows again when it has. One that stopped\nis gone at once.",
         epilog="examples:\n"
         "  dispatcher leases orders --watch 1\n"
         "  dispatcher leases orders --json | jq '.members[] | select(.spends > 0) | .label'\n"

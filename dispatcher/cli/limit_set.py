@@ -11,6 +11,7 @@ from dispatcher.cli.options import add_limit, add_option, lease_manager, no_limi
 from dispatcher.cli.tables import Page, Row, show
 from dispatcher.cli.wording import duration, partitions, terms_of
 from limiters.arguments import amount, seconds
+from limiters.errors import DispatcherError
 from limiters.leases import LimitView
 from limiters.leases.messages import Terms, check_partitions, lease_seconds, period_seconds
 
@@ -105,7 +106,7 @@ def _milliseconds(checked: Callable[[float], float], given: float | None) -> int
 
 def _check_fixed(name: str, wanted_ms: int | None, stored_ms: int) -> None:
     if wanted_ms not in (None, stored_ms):
-        raise ValueError(
+        raise DispatcherError(
             f"{name} of a limit that exists cannot be changed; it is {stored_ms / 1000:g} s. "
             "Stop its instances, delete it (dispatcher limit delete) and set it anew"
         )

@@ -1,6 +1,7 @@
 """`dispatcher`: reads the command line and says how it ended.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Whatever is wrong with the
+command line itself is a ValueError, here and in the library; what fails is a DispatcherError.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dispatcher.cli.timelines import command as timeline
 from dispatcher.cli.top import command as top
 from limiters.errors import DispatcherError
 
-DONE, FAILED, INTERRUPTED = 0, 1, 130
+DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (DispatcherError, ValueError) as error:
         said = options.parser.by_its_option(str(error))
         sys.stderr.write(f"dispatcher: {without_passwords(said)}\n")
-        return FAILED
+        return FAILED if isinstance(error, DispatcherError) else MISUSED
     return DONE
 
 

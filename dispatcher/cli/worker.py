@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from dispatcher.cli import worker_check, worker_metrics, worker_options
 from dispatcher.cli.options import without_passwords
-from limiters.errors import DispatcherError
 
 if TYPE_CHECKING:
     from dispatcher.worker import Worker
@@ -98,7 +97,7 @@ def _supervise(options: argparse.Namespace) -> None:
     from dispatcher.worker.supervisor import Supervisor
 
     if options.metrics_port == 0:
-        raise DispatcherError(
+        raise ValueError(
             "--metrics-port 0, a free one, is for one process; with --processes name the first of "
             "those that follow each other: the supervisor's, then one for each process"
         )
@@ -106,7 +105,9 @@ def _supervise(options: argparse.Namespace) -> None:
     ports = []
     if options.metrics_port is not None:
         ports = [options.metrics_port + 1 + it for it in range(options.processes)]
-    command = [sys.executable, "-m", "dispatcher.cli.main", *options.arguments]
+    # -P: as for one process, the working directory is put onto the path for the handler alone, and
+    # a dispatcher.py that stands there does not take the place of this package.
+    command = [sys.executable, "-P", "-m", "dispatcher.cli.main", *options.arguments]
     code = Supervisor(command, options.processes, ports).run(
         signals,
         Notifier(),

@@ -11,22 +11,24 @@ from dispatcher.cli.options import without_passwords
 from dispatcher.cli.tables import Page, Row, show
 from limiters.errors import DispatcherError
 
-Finding = tuple[str, str, bool]
-"""What was tried, what was found, whether it is well."""
+Finding = tuple[str, str, Exception | None]
+"""What was tried, what was found, what is not well."""
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints both. DispatcherError if something is not well."""
+    """Prints both. If something is not well, ValueError where the usage is wrong, whatever else
+    is, and DispatcherError where it could not work at present."""
     show(used_table.page(options.used))
     findings = list(_findings(options))
     rows = [
-        Row(("ok" if well else "NO", tried, without_passwords(said)), marked=not well)
-        for tried, said, well in findings
+        Row(("NO" if error else "ok", tried, without_passwords(said)), marked=error is not None)
+        for tried, said, error in findings
     ]
     show(Page(("", "tried", "found"), rows, head=("",)))
-    bad = [tried for tried, _, well in findings if not well]
+    bad = {tried: error for tried, _, error in findings if error is not None}
     if bad:
-        raise DispatcherError(f"not well: {', '.join(bad)}")
+        misused = any(isinstance(error, ValueError) for error in bad.values())
+        raise (ValueError if misused else DispatcherError)(f"not well: {', '.join(bad)}")
 
 
 def _findings(options: argparse.Namespace) -> Iterator[Finding]:
@@ -35,18 +37,19 @@ def _findings(options: argparse.Namespace) -> Iterator[Finding]:
         _tried("topic", lambda: _topic(options)),
         _tried("limit", lambda: _limit(options)),
     ]
-    if options.metrics_port is not None:
-        findings.append(_tried("port", lambda: _port(options)))
-    if all(well for _, _, well in findings):  # else it would say the same once more
-        findings.append(_tried("worker", lambda: _worker(options)))
     yield from findings
+    if options.metrics_port is not None:
+        yield _tried("port", lambda: _port(options))
+    worker = _tried("worker", lambda: _worker(options))
+    if str(worker[2]) not in {str(error) for _, _, error in findings}:  # it would say it once more
+        yield worker
 
 
 def _tried(name: str, find: Callable[[], str]) -> Finding:
     try:
-        return name, find(), True
+        return name, find(), None
     except (DispatcherError, ValueError, OSError) as error:
-        return name, str(error), False
+        return name, str(error), error
 
 
 def _handler(options: argparse.Namespace) -> str:
@@ -110,7 +113,9 @@ def _port(options: argparse.Namespace) -> str:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((options.metrics_host, port))
-            except (OSError, OverflowError) as error:
-                said = getattr(error, "strerror", None) or error
+            except OverflowError as error:
+                raise ValueError(f"{options.metrics_host}:{port}: {error}") from None
+            except OSError as error:
+                said = error.strerror or error
                 raise DispatcherError(f"{options.metrics_host}:{port}: {said}") from None
     return f"{options.metrics_host}:{options.metrics_port} is free"

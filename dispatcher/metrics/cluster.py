@@ -28,6 +28,7 @@ from limiters.leases.manager import LimitView, MemberView
 from limiters.leases.messages import partitions_of
 from limiters.leases.redis import RedisLeaseManager
 from limiters.leases.totals import COUNTERS
+from limiters.outages import OUTAGES
 
 _log = logging.getLogger(__name__)
 
@@ -71,6 +72,7 @@ class ClusterCollector(Collector):
         self._timelines: dict[str, Timeline] = {}
         self._lock = threading.Lock()
         self._up: bool | None = None
+        self._asked = 0.0
         self._failures = 0
         self._unreadable: set[str] = set()
 
@@ -90,7 +92,7 @@ class ClusterCollector(Collector):
     def read(self, *, budget: float | None = None) -> Readings:
         """Everything, now. `budget`: how long it may look for names, if not as long as usual."""
         with self._lock:
-            began = time.monotonic()
+            began = self._asked = time.monotonic()
             readings = Readings()
             try:
                 for reading in self._read(budget):
@@ -206,14 +208,23 @@ class ClusterCollector(Collector):
             said = str(error)
             if not isinstance(error, (LeaseManagerError, TimelineError)):
                 said = in_words(error, self.where, f"{self._prefix}:*", COMMANDS)
-            facts = {"happening": "redis-away", "error": type(error).__name__}
-            _log.warning("Redis cannot be read: %s", said, extra=facts)
+            _log.log(
+                OUTAGES.began(self.where, self._asked),
+                "Redis cannot be read: %s",
+                said,
+                extra={
+                    "happening": "redis-away",
+                    "where": self.where,
+                    "error": type(error).__name__,
+                },
+            )
         self._up = False
 
     def _back(self) -> None:
         if self._up is False:
             facts = {"happening": "redis-back", "where": self.where}
-            _log.warning("Redis at %s answers again", self.where, extra=facts)
+            level = OUTAGES.ended(self.where, self._asked)
+            _log.log(level, "Redis at %s answers again", self.where, extra=facts)
         self._up = True
 
 

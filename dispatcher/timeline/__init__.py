@@ -1,5 +1,6 @@
 """Work that is due at a time, on Redis: leased to one at a time, never doubled, never lost."""
 
+from dispatcher.timeline.bodies import UnreadableBody
 from dispatcher.timeline.consumer import Consumer
 from dispatcher.timeline.errors import (
     BucketCountError,
@@ -31,17 +32,21 @@ from dispatcher.timeline.outcomes import (
     VersionConflict,
 )
 from dispatcher.timeline.producer import Producer
+from dispatcher.timeline.settling import Bury, Delete, Ending, Release
 from dispatcher.timeline.timeline import Stats, Timeline
 
 __all__ = [
     "AlreadyGone",
     "BucketCountError",
     "Buried",
+    "Bury",
     "Consumer",
     "Created",
+    "Delete",
     "Deleted",
     "Duplicate",
     "Durability",
+    "Ending",
     "Extended",
     "Invalid",
     "Lease",
@@ -57,6 +62,7 @@ __all__ = [
     "Operator",
     "Outcome",
     "Producer",
+    "Release",
     "Released",
     "Snapshot",
     "Stats",
@@ -65,5 +71,6 @@ __all__ = [
     "Timeline",
     "TimelineError",
     "TimelineUnavailableError",
+    "UnreadableBody",
     "VersionConflict",
 ]

@@ -78,6 +78,14 @@ class Agenda:
                 self._turn = bucket + 1
         return chosen
 
+    def due(self, now: float) -> int:
+        """How many messages are due in its own buckets, as far as it knows."""
+        return sum(
+            max(1, self._due[it])
+            for it, own in enumerate(self._own)
+            if own and self.when(it) <= now
+        )
+
     def has_more(self, now: float) -> bool:
         """Whether more is due in its own buckets, as far as it knows."""
         return any(own and self.when(it) <= now for it, own in enumerate(self._own))

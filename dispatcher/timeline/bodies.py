@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 MOST_BYTES = 262_144
 """How long a body may be. A larger one belongs elsewhere, and its address here."""
 
+DEEPEST = 100
+"""How many lists and objects may be inside each other. Python reads JSON by recursion: how deep it
+can go depends on who reads, and whoever creates must not be able to go deeper."""
+
 BYTES, TEXT, JSON = b"b", b"s", b"j"
+
+_QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
+
+
+class UnreadableBody(bytes):
+    """A body as it is stored, which cannot be read; `reason` says why. Consumers are not given its
+    message, which becomes dead."""
+
+    reason: str = ""
 
 
 def encoded(body: Any) -> bytes:
@@ -31,6 +45,8 @@ def encoded(body: Any) -> bytes:
             raise ValueError(
                 f"body must be bytes, a str, or what JSON can say, not a {kind}: {error}"
             ) from None
+        if _too_deep(stored):
+            raise ValueError(f"body must be at most {DEEPEST} lists and objects deep")
     if len(stored) > MOST_BYTES + 1:
         raise ValueError(
             f"body must be at most {MOST_BYTES} bytes, not {len(stored) - 1}; keep it elsewhere, "
@@ -40,10 +56,32 @@ def encoded(body: Any) -> bytes:
 
 
 def decoded(stored: bytes) -> Any:
-    """The body as it was given; tuples come back as lists, and other keys as texts."""
+    """The body as it was given; tuples come back as lists, and other keys as texts. UnreadableBody
+    for what another program may have written, and this one cannot read."""
     kind, body = stored[:1], stored[1:]
-    if kind == TEXT:
-        return body.decode("utf-8", "surrogatepass")
-    if kind == JSON:
-        return json.loads(body)
+    try:
+        if kind == TEXT:
+            return body.decode("utf-8", "surrogatepass")
+        if kind == JSON:
+            return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        unreadable = UnreadableBody(body)
+        unreadable.reason = f"its body cannot be read: {type(error).__name__}: {error}"
+        return unreadable
     return body
+
+
+def _too_deep(text: bytes) -> bool:
+    """Whether more lists and objects of a JSON text are inside each other than may be.
+
+    >>> _too_deep(b"[" * 101 + b"]" * 101), _too_deep(b'["' + b"[" * 101 + b'"]')
+    (True, False)
+    """
+    if text.count(b"[") + text.count(b"{") <= DEEPEST:  # so it is for nearly all
+        return False
+    depth = 0
+    for letter in _QUOTED.sub(b"", text):
+        depth += (letter in b"[{") - (letter in b"]}")
+        if depth > DEEPEST:
+            return True
+    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import logging
@@ -14,6 +15,7 @@ from typing import Any
 
 from dispatcher.timeline import ids
 from dispatcher.timeline.agenda import Agenda
+from dispatcher.timeline.bodies import UnreadableBody
 from dispatcher.timeline.errors import TimelineError, TimelineUnavailableError
 from dispatcher.timeline.holding import Holding, as_leases, ends_at, leases_of
 from dispatcher.timeline.looking import look
@@ -21,11 +23,13 @@ from dispatcher.timeline.members import Membership
 from dispatcher.timeline.message import Lease, Leases
 from dispatcher.timeline.outcomes import Outcome
 from dispatcher.timeline.server import ACTIVE, LEASE
-from dispatcher.timeline.times import Moment, lease_ms, when
+from dispatcher.timeline.settling import Bury, Delete, Ending, Release
+from dispatcher.timeline.times import Moment, lease_ms
 from dispatcher.timeline.topic import AT_ONCE, Topic
 from dispatcher.timeline.wakeups import Wakeups
 from limiters.arguments import Seconds, count, function
 from limiters.damped_log import DampedLog
+from limiters.outages import OUTAGES
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +97,14 @@ class Consumer:
             self._keep_membership()
             return list(self._buckets)
 
+    @property
+    def due(self) -> int:
+        """How many messages are due in its buckets, as far as it knows. Makes no call."""
+        with self._lock:
+            if self._made_agenda is None:
+                return 0
+            return self._made_agenda.due(self._topic.server.clock.now_ms())
+
     def lease(self, limit: int, for_: Seconds) -> Leases:
         """At most `limit` messages that are due now, for `for_` seconds; its own buckets first.
 
@@ -126,19 +138,30 @@ class Consumer:
         were not `attempted`, the lease counts as an attempt.
 
         Released, TimeInPast, NotFound, LeaseLost or LeaseExpired for each."""
-        return self._holding.release(as_leases(leases), *when(at, delay), attempted=attempted)
+        return self._settle_alike(leases, Release(at, delay, attempted))
 
     def bury(self, leases: Iterable[Lease] | Lease, reason: str) -> list[Outcome]:
         """Gives messages up: they are dead, and `Timeline.dead` tells the first thousand bytes of
         the reason. Buried, NotFound, LeaseLost or LeaseExpired for each."""
-        if not isinstance(reason, str):
-            raise ValueError(f"reason must be a text, not {reason!r}")
-        return self._holding.bury(as_leases(leases), reason)
+        return self._settle_alike(leases, Bury(reason))
 
     def delete(self, leases: Iterable[Lease] | Lease) -> list[Outcome]:
         """Deletes messages: they are done. Deleted, AlreadyGone, LeaseLost or LeaseExpired for
         each."""
-        return self._holding.delete(as_leases(leases))
+        return self._settle_alike(leases, Delete())
+
+    def settle(self, endings: Iterable[tuple[Lease, Ending]]) -> list[Outcome]:
+        """Does to each lease what its Ending says, however they differ: `Delete()`,
+        `Release(delay=60)` or `Bury("malformed")`. As many calls as a delete of all makes.
+
+        The outcomes are those of `delete`, `release` and `bury`."""
+        pairs = list(endings)
+        leases = as_leases(lease for lease, _ in pairs)
+        return self._holding.settle(leases, [ending.deed() for _, ending in pairs])
+
+    def _settle_alike(self, leases: Iterable[Lease] | Lease, ending: Ending) -> list[Outcome]:
+        held, deed = as_leases(leases), ending.deed()
+        return self._holding.settle(held, [deed] * len(held))
 
     def active(self) -> list[Lease]:
         """The leases that it has and that live, with new tokens, so that those told before are
@@ -159,7 +182,8 @@ class Consumer:
                     now_us, last, ends, blob = answer
                     untils = [int(until) for (until,) in _END.iter_unpack(ends)]
                     lasts_ms = [until - now_us / 1000 for until in untils]
-                    found += leases_of(blob, untils, [ends_at(asked, it) for it in lasts_ms])
+                    ends_here = [ends_at(asked, it) for it in lasts_ms]
+                    found += self._readable(list(leases_of(blob, untils, ends_here)))
                     if last:
                         further.append((bucket, last))
                 left = further
@@ -188,6 +212,7 @@ class Consumer:
         wakeups = Wakeups(
             self._topic.server.connection,
             self._topic.layout.channel,
+            self._topic.name,
             lambda bucket, due: self._ring((bucket, due)),
             lambda: self._ring(None),
         )
@@ -218,7 +243,11 @@ class Consumer:
             try:
                 self._members.leave()
             except TimelineError as error:  # it is missed a moment later all the same
-                facts = {"happening": "leave-untold", "topic": self._topic.name}
+                facts = {
+                    "happening": "leave-untold",
+                    "topic": self._topic.name,
+                    "error": type(error).__name__,
+                }
                 logger.debug("%r could not say that it leaves: %s", self, error, extra=facts)
 
     def _loop(
@@ -234,21 +263,29 @@ class Consumer:
             if limit < 1:
                 looked = float("-inf") if self._sleep(patience) else looked
                 continue
+            asked, server = time.monotonic(), self._topic.server
+            where = server.connection.where
             try:
                 with self._lock:
-                    if time.monotonic() - looked >= patience:
+                    if asked - looked >= patience:
                         self._look()
                         looked = time.monotonic()
                     leases = self._lease(limit, length_ms)
                     leases.more = self._agenda.has_more(self._topic.server.clock.now_ms())
-                if self.reachable is False:
-                    facts = {"happening": "redis-back", "topic": self._topic.name}
-                    logger.warning("%r goes on", self, extra=facts)
-                self.reachable = True
+                if server.answered >= asked:  # nothing is asked where nothing is due
+                    self._reached(asked)
             except TimelineUnavailableError as error:
                 if self.reachable is not False:
-                    facts = {"happening": "redis-away", "topic": self._topic.name}
-                    logger.warning("%r has to wait: %s", self, error, extra=facts)
+                    logger.log(
+                        OUTAGES.began(where, asked),
+                        "%r has to wait: %s",
+                        *(self, error),
+                        extra={
+                            "happening": "redis-away",
+                            "topic": self._topic.name,
+                            "error": type(error).__name__,
+                        },
+                    )
                 self.reachable = False
                 self._sleep(patience)
                 continue
@@ -263,6 +300,13 @@ class Consumer:
             until_look = looked + patience - time.monotonic()
             if self._sleep(min(until_next, until_look)):
                 looked = float("-inf")
+
+    def _reached(self, asked: float) -> None:
+        back = OUTAGES.ended(self._topic.server.connection.where, asked)
+        if self.reachable is False or back == logging.WARNING:
+            facts = {"happening": "redis-back", "topic": self._topic.name}
+            logger.log(back, "%r goes on", self, extra=facts)
+        self.reachable = True
 
     def _complain(self, error: Exception, messages: int) -> None:
         self._damped.log(
@@ -362,18 +406,28 @@ class Consumer:
             until, waiting, leased = _HEADS.unpack(heads)
             self._agenda.learn(bucket, waiting, leased, more)
             found = list(leases_of(blob, itertools.repeat(int(until)), itertools.repeat(ends)))
-            leases += found
+            leases += self._readable(found)
             if self._topic.watch_lateness and found:
                 self._topic.tell_lateness(now_us, (lease.due for lease in found))
             if given_up:
-                self._damped.log(
-                    logging.WARNING,
-                    "%s: %d messages were leased too often and are dead now",
-                    *(self._topic.name, given_up),
-                    extra={
-                        "happening": "messages-dead",
-                        "topic": self._topic.name,
-                        "messages": given_up,
-                    },
-                )
+                self._tell_dead(given_up, "they were leased too often")
         return refused
+
+    def _readable(self, leases: list[Lease]) -> list[Lease]:
+        """All but those whose bodies nobody can read, which are buried."""
+        unreadable = {it.id: it.body for it in leases if isinstance(it.body, UnreadableBody)}
+        if not unreadable:
+            return leases
+        bad = [it for it in leases if it.id in unreadable]
+        with contextlib.suppress(TimelineUnavailableError):  # it is tried when the leases end
+            self.settle((it, Bury(unreadable[it.id].reason)) for it in bad)
+            self._tell_dead(len(bad), next(iter(unreadable.values())).reason)
+        return [it for it in leases if it.id not in unreadable]
+
+    def _tell_dead(self, messages: int, why: str) -> None:
+        self._damped.log(
+            logging.WARNING,
+            "%s: %d messages are dead: %s",
+            *(self._topic.name, messages, why),
+            extra={"happening": "messages-dead", "topic": self._topic.name, "messages": messages},
+        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from dispatcher.timeline import ids
 from dispatcher.timeline.errors import TimelineError
@@ -22,18 +21,15 @@ from dispatcher.timeline.outcomes import (
     Released,
     TimeInPast,
 )
-from dispatcher.timeline.server import HOLD
+from dispatcher.timeline.server import HOLD, Call
+from dispatcher.timeline.settling import BURY, DELETE, EXTEND, Deed
 from dispatcher.timeline.topic import Answer, Items, Topic, answers_of, body_of
 
 _LEASE = struct.Struct("<ddIIHI")
-_HELD = struct.Struct("<dH")
+_HELD = struct.Struct("<dBBdHH")
 
 SAFETY = 0.001
 """By which part of its length a lease counts as shorter here: clocks do not run alike."""
-
-
-LONGEST_REASON = 1_000
-"""Bytes that are kept of why a message is dead."""
 
 
 def ends_at(asked: float, length_ms: float) -> float:
@@ -72,48 +68,31 @@ class Holding:
     def extend(self, leases: Sequence[Lease], length_ms: int) -> list[Outcome]:
         """Until so long from now, or as it was if that is longer."""
         asked = time.monotonic()
-        outcomes = self._do(b"extend", leases, True, length_ms)
+        outcomes = self._do(leases, [Deed(EXTEND, True, length_ms)] * len(leases))
         for lease, outcome in zip(leases, outcomes, strict=True):
             if isinstance(outcome, Extended):
                 lease._ends = max(lease._ends, ends_at(asked, length_ms))
                 lease.until, lease.version = outcome.until, outcome.version
         return outcomes
 
-    def release(
-        self, leases: Sequence[Lease], relative: bool, due: int, *, attempted: bool
-    ) -> list[Outcome]:
-        """To another time."""
-        return self._do(b"release" if attempted else b"untouched", leases, relative, due)
+    def settle(self, leases: Sequence[Lease], deeds: Sequence[Deed]) -> list[Outcome]:
+        """Each is released, buried or deleted."""
+        return self._do(leases, deeds)
 
-    def bury(self, leases: Sequence[Lease], reason: str) -> list[Outcome]:
-        """Among the dead."""
-        why = ids.as_bytes(reason)[:LONGEST_REASON].decode("utf-8", "ignore")
-        return self._do(b"bury", leases, True, 0, why.encode())
-
-    def delete(self, leases: Sequence[Lease]) -> list[Outcome]:
-        """For good."""
-        return self._do(b"delete", leases, True, 0)
-
-    def _do(
-        self,
-        action: bytes,
-        leases: Sequence[Lease],
-        relative: bool,
-        time_ms: int,
-        why: bytes = b"",
-    ) -> list[Outcome]:
+    def _do(self, leases: Sequence[Lease], deeds: Sequence[Deed]) -> list[Outcome]:
         items = Items(len(leases))
-        for place, lease in enumerate(leases):
+        for place, (lease, deed) in enumerate(zip(leases, deeds, strict=True)):
             written = ids.as_bytes(lease.id)
             bucket = ids.bucket_of(lease.id, self._topic.buckets)
-            items.add(place, bucket, _HELD.pack(lease.token, len(written)) + written)
+            numbers = (lease.token, deed.action, deed.relative, deed.time_ms)
+            text = _HELD.pack(*numbers, len(written), len(deed.why)) + written + deed.why
+            items.add(place, bucket, text)
         remember_ms = self._topic.settings.remember_ms
         portions = list(items.portions())
-        calls = []
+        calls: list[Call] = []
         for bucket, _, texts in portions:
-            told: list[Any] = [self._topic.layout.channel, bucket, action, int(relative), time_ms]
-            keys = self._topic.layout.keys(bucket)
-            calls.append((keys, [*told, remember_ms, b"".join(texts), why]))
+            told = [self._topic.layout.channel, bucket, remember_ms, b"".join(texts)]
+            calls.append((self._topic.layout.keys(bucket), told))
         failed: list[tuple[int, TimelineError]] = []
         for (_, places, _), answer in zip(
             portions, self._topic.server.run_each(HOLD, calls), strict=True
@@ -122,19 +101,19 @@ class Holding:
                 failed += [(place, answer) for place in places]
                 continue
             for place, said in zip(places, answers_of(answer[1]), strict=True):
-                items.outcomes[place] = _outcome(leases[place].id, action, said)
+                items.outcomes[place] = _outcome(leases[place].id, deeds[place].action, said)
         items.unanswered([lease.id for lease in leases], failed)
         return items.done()
 
 
-def _outcome(name: str, action: bytes, said: Answer) -> Outcome:
+def _outcome(name: str, action: int, said: Answer) -> Outcome:
     code, _, time_ms, version, _ = said
     if code == 1:
-        if action == b"delete":
+        if action == DELETE:
             return Deleted(name)
-        if action == b"bury":
+        if action == BURY:
             return Buried(name, version)
-        done = Extended if action == b"extend" else Released
+        done = Extended if action == EXTEND else Released
         return done(name, int(time_ms), version)
     if code == 8:
         return LeaseExpired(name, int(time_ms))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,6 +57,8 @@ class Server:
     def __init__(self, connection: Connection, prefix: str) -> None:
         self.connection = connection
         self.clock = ServerClock(connection.where)
+        self.answered = -math.inf
+        """When the last request that was answered was sent, by the monotonic clock."""
         self._commands = COMMANDS.replace("{prefix}", prefix)
 
     @property
@@ -78,6 +81,13 @@ class Server:
         With a command `then`, that is sent on each connection after its calls, and the answers
         to them are pairs: what the script says, and what that command does.
         """
+        asked = time.monotonic()
+        answers = self._run_each(script, calls, then)
+        if not all(isinstance(answer, TimelineError) for answer in answers):
+            self.answered = max(self.answered, asked)
+        return answers
+
+    def _run_each(self, script: Script, calls: Sequence[Call], then: Sequence[Any]) -> list[Any]:
         client = self.connection.client()
         if self.is_cluster:
             if then:

@@ -23,11 +23,13 @@ class Wakeups:
         self,
         connection: Connection,
         channel: bytes,
+        topic: str,
         hear: Callable[[int, float], None],
         miss: Callable[[], None],
     ) -> None:
         self._connection = connection
         self._channel = channel
+        self._topic = topic
         self._hear = hear
         self._miss = miss
         self._stopped = threading.Event()
@@ -51,7 +53,11 @@ class Wakeups:
             except Exception as error:  # Redis is away; the sleeper says so
                 if not self._complained:
                     self._complained = True
-                    facts = {"happening": "no-wake-ups", "error": type(error).__name__}
+                    facts = {
+                        "happening": "no-wake-ups",
+                        "topic": self._topic,
+                        "error": type(error).__name__,
+                    }
                     logger.debug("no wake-ups for now: %s", error, extra=facts)
                 self._stopped.wait(_AGAIN)
 

@@ -11,13 +11,13 @@ from dispatcher.handler import Handler
 from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure, Reject
 from dispatcher.retry import RetryPolicy
-from dispatcher.timeline import Lease
+from dispatcher.timeline import Bury, Delete, Release
 from dispatcher.watcher import Watcher
 from dispatcher.worker.call_log import CallLog
 from dispatcher.worker.context import WorkerContext
 from dispatcher.worker.fates import Fates, judge
 from dispatcher.worker.holds import Held, Holds, Run
-from dispatcher.worker.keeper import Keeper
+from dispatcher.worker.settler import Settler, Work
 from dispatcher.worker.totals import Totals
 
 _SMOOTHING = 0.2
@@ -37,7 +37,7 @@ class Calls:
         self,
         handler: Handler,
         holds: Holds,
-        keeper: Keeper,
+        settler: Settler,
         totals: Totals,
         policy: RetryPolicy,
         *,
@@ -49,7 +49,7 @@ class Calls:
     ) -> None:
         self._handler = handler
         self._holds = holds
-        self._keeper = keeper
+        self._settler = settler
         self._totals = totals
         self._policy = policy
         self._topic = topic
@@ -71,19 +71,21 @@ class Calls:
             retry_abandoned=True,  # not that there is a retry: but so they are handed over
         )
 
-    def settle(self, held: Iterable[Held], fates: Fates) -> None:
-        """Has done to messages what is to become of them."""
+    def refuse(self, held: Iterable[Held], error: BaseException) -> None:
+        """Messages that wait fail with `error`, as if the handler had raised it."""
+        refused = self._holds.leave(held)
+        if refused:
+            self._settle(refused, self._judged(refused, error, None))
+
+    def _settle(self, held: Iterable[Held], fates: Fates) -> None:
         by_lease = {id(one.lease): one for one in held}
-
-        def of(leases: Iterable[Lease]) -> list[Held]:
-            return [by_lease[id(it)] for it in leases]
-
-        self._keeper.delete(of(fates.done))
+        works: list[Work] = [(by_lease[id(it)], Delete()) for it in fates.done]
         for delay, leases in fates.again.items():
-            self._keeper.release(of(leases), delay)
+            works += [(by_lease[id(it)], Release(delay=delay)) for it in leases]
         for reason, leases in fates.dead.items():
             self._log.dead(len(leases), reason)
-            self._keeper.bury(of(leases), reason)
+            works += [(by_lease[id(it)], Bury(reason)) for it in leases]
+        self._settler.settle(works)
 
     def _call(self, operations: list[Operation]) -> None:
         run = self._begin(operations)
@@ -151,7 +153,7 @@ class Calls:
         took = time.monotonic() - run.began
         known = took if self.batch_time is None else self.batch_time
         self.batch_time = known + (took - known) * _SMOOTHING
-        fates = self._judged(run, error, returned)
+        fates = self._judged(run.held, error, returned)
         throttled = set(map(id, fates.throttled))
         refused = {one for one in run.held if id(one.lease) in throttled}
         ended = self._holds.end(run, refused)
@@ -162,16 +164,16 @@ class Calls:
             self._report(run, fates)
         if ended is None:
             return set(), fates
-        self.settle(run.held, fates)
-        self._keeper.give_back(ended)
+        self._settle(run.held, fates)
+        self._settler.give_back(ended)
         self._freed()
         return refused.difference(ended), fates
 
-    def _judged(self, run: Run, error: BaseException | None, returned: object) -> Fates:
-        batch = [one.lease for one in run.held]
+    def _judged(self, held: Iterable[Held], error: BaseException | None, returned: object) -> Fates:
+        batch = [one.lease for one in held]
         try:
             return judge(batch, error, returned, self._policy)
-        except Exception as raised:  # it asks strategies of the user's
+        except BaseException as raised:  # it asks strategies of the user's
             self._log.retry_raised(raised)
             return Fates(again={1.0: batch}, error=error)
 
@@ -190,8 +192,6 @@ class Calls:
             unbegun = self._holds.abandon(held)
             if unbegun:
                 self._log.never_began(len(unbegun))
-            self._keeper.give_back(unbegun)
+            self._settler.give_back(unbegun)
             return
-        dear = self._holds.leave(held)
-        if dear:
-            self.settle(dear, judge([one.lease for one in dear], error, None, self._policy))
+        self.refuse(held, error)

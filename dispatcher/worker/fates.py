@@ -69,7 +69,7 @@ def reason_of(message: Lease, error: BaseException) -> str:
     """Why it is dead, in words."""
     try:
         said = str(error)
-    except Exception:  # a user's error may be unable to say what it is
+    except BaseException:  # a user's error may be unable to say what it is
         said = ""
     kind = type(error).__name__
     return f"attempt {message.attempt}, the last one: {f'{kind}: {said}' if said else kind}"

@@ -2,7 +2,8 @@
 
     WAITING --begin--> RUNNING --end--> SETTLING --settled--> GONE
     WAITING <--refused-- RUNNING --overdue--> OVERDUE --end--> SETTLING
-    WAITING --close, lost, expired, abandoned--> GONE
+    WAITING --closed, abandoned, refused--> SETTLING
+    WAITING --lost, expired--> GONE
 
 All but OVERDUE and GONE have their leases extended, so that a handler that never ends does not
 hold its messages for ever. It reads no clock and talks to nobody. Thread-safe.
@@ -91,7 +92,7 @@ class Holds:
 
     @property
     def settling(self) -> int:
-        """How many messages have ended and are not yet deleted or released."""
+        """How many messages are to be deleted, buried or given back, and are not yet."""
         return self._settling
 
     @property
@@ -136,34 +137,30 @@ class Holds:
 
     def end(self, run: Run, refused: Iterable[Held] = ()) -> list[Held] | None:
         """The handler returned. Those that were `refused` wait again, or are told if they may
-        not, since it is closed or they are abandoned; all others are being settled. None: all
-        were given back meanwhile, and are nothing of ours."""
+        not, since it is closed or they are abandoned: those are to be given back. All but those
+        that wait are being settled. None: all were given back meanwhile, and are nothing of
+        ours."""
         with self._change:
             if run not in self._runs:
                 return None
             self._runs.remove(run)
             self._overdue -= run.overdue
             again = list(refused)
-            for one in run.held:
-                one.state = State.SETTLING
-            self._settling += len(run.held) - len(again)
             barred = [one for one in again if self._closed or one.abandoned]
-            for one in again:
+            wait = set(again).difference(barred)
+            for one in wait:
                 one.state = State.WAITING
-            for one in barred:
-                self._go(one)
-            self._waiting.update(again)
-            self._waiting.difference_update(barred)
+            self._waiting |= wait
+            self._to_settle(one for one in run.held if one not in wait)
             self._change.notify_all()
             return barred
 
     def leave(self, held: Iterable[Held]) -> list[Held]:
-        """Those of `held` that waited, taken out: they do not begin any more."""
+        """Those of `held` that waited, taken out, to be settled: they do not begin any more."""
         with self._change:
             mine = [one for one in held if one.state is State.WAITING]
             self._waiting.difference_update(mine)
-            for one in mine:
-                self._go(one)
+            self._to_settle(mine)
             return mine
 
     def abandon(self, held: Sequence[Held]) -> list[Held]:
@@ -248,9 +245,13 @@ class Holds:
             left = [one for run in self._runs for one in run.held]
             self._runs.clear()
             self._overdue = 0
-            for one in left:
-                self._go(one)
+            self._to_settle(left)
             return left
+
+    def _to_settle(self, held: Iterable[Held]) -> None:
+        for one in held:
+            one.state = State.SETTLING
+            self._settling += 1
 
     def _put(self, held: list[Held], at: float) -> None:
         if held:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dispatcher.errors import DispatcherError, TooExpensiveError
+from dispatcher.errors import TooExpensiveError
 from dispatcher.operation import Operation
+from dispatcher.outcomes import Reject
 from dispatcher.retry import RetryPolicy
 from dispatcher.timeline import Timeline
 from dispatcher.watcher import Watcher
 from dispatcher.worker.costs import Costs
-from dispatcher.worker.fates import Fates, judge
 from dispatcher.worker.holds import Held
 from limiters.limiter import RateLimiter
 
-Refused = list[tuple[Held, Fates]]
+Refused = list[tuple[Held, BaseException]]
 
 
 class Intake:
@@ -41,7 +41,7 @@ class Intake:
         return self._costs.mean
 
     def operations(self, held: Sequence[Held]) -> tuple[list[Operation], Refused]:
-        """Those that may go to the Batcher, and what becomes of the others."""
+        """Those that may go to the Batcher, and what is wrong with each of the others."""
         self._bound_attempts()
         operations: list[Operation] = []
         refused: Refused = []
@@ -49,8 +49,8 @@ class Intake:
         for one in held:
             try:
                 operations.append(self._operation(one, most))
-            except Exception as error:  # the user's function may raise anything
-                refused.append((one, self._fate(one, error)))
+            except BaseException as error:  # the user's function may raise anything
+                refused.append((one, error))
         return operations, refused
 
     def _bound_attempts(self) -> None:
@@ -61,23 +61,11 @@ class Intake:
     def _operation(self, one: Held, most: float | None) -> Operation:
         lease, allowed = one.lease, self._policy.max_attempts
         if allowed is not None and lease.attempt > allowed:
-            raise UnendingError(lease.attempt - 1)
+            raise Reject(
+                f"leased {lease.attempt - 1} times, and the last attempt did not end: its process "
+                "was killed or its handler hung"
+            )
         cost = self._costs.of(lease)
         if most is not None and cost > most:
             raise TooExpensiveError(cost, most)
         return Operation(self._watcher, cost, one, batchable=True)
-
-    def _fate(self, one: Held, error: Exception) -> Fates:
-        if isinstance(error, UnendingError):
-            return Fates(dead={str(error): [one.lease]})
-        return judge([one.lease], error, None, self._policy)
-
-
-class UnendingError(DispatcherError):
-    """The message was leased as often as it may, and no attempt has said how it ended."""
-
-    def __init__(self, attempts: int) -> None:
-        super().__init__(
-            f"leased {attempts} times, and the last attempt did not end: its process was killed "
-            "or its handler hung"
-        )

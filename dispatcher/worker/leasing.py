@@ -15,10 +15,11 @@ from dispatcher.timeline import Consumer, Leases, TimelineUnavailableError
 from dispatcher.worker.calls import Calls
 from dispatcher.worker.holds import Held, Holds
 from dispatcher.worker.intake import Intake
-from dispatcher.worker.keeper import Keeper
 from dispatcher.worker.room import View, claim, to_lease
+from dispatcher.worker.settler import Settler
 from dispatcher.worker.totals import Totals
 from limiters.events import CAPACITY
+from limiters.outages import OUTAGES
 
 logger = logging.getLogger(__name__)
 
@@ -32,12 +33,13 @@ class Leasing:
         consumer: Consumer,
         batcher: Batcher,
         holds: Holds,
-        keeper: Keeper,
+        settler: Settler,
         calls: Calls,
         intake: Intake,
         totals: Totals,
         *,
         topic: str,
+        where: str,
         slots: int,
         batch_size: int,
         lease_time: float,
@@ -49,18 +51,18 @@ class Leasing:
         self._batcher = batcher
         self._limiter = batcher.rate_limiter
         self._holds = holds
-        self._keeper = keeper
+        self._settler = settler
         self._calls = calls
         self._intake = intake
         self._totals = totals
         self._topic = topic
+        self._where = where
         self._slots = slots
         self._batch_size = batch_size
         self._lease_time = lease_time
         self._comes_back = comes_back
         self._is_running = is_running
         self._failed = failed
-        self._more = False
         self._listener: Any = None
         self._thread = threading.Thread(target=self._run, name="worker-lease", daemon=True)
         self.beat = time.monotonic()
@@ -78,8 +80,7 @@ class Leasing:
     def close(self) -> None:
         """Leases no more, and demands nothing more of the limiter. Waits for nothing but for Redis
         to hear of it."""
-        if self._limiter is not None:
-            self._limiter.give_me(0, self)
+        self._demand(0)
         self._consumer.close()
 
     def await_ended(self, timeout: float) -> None:
@@ -97,27 +98,39 @@ class Leasing:
             self._consumer.subscribe(self._take, limit=self._room, for_=self._lease_time)
         except BaseException as error:
             self._failed(error)
+        finally:  # it may have demanded something while it was closed
+            self._demand(0)
+
+    def _demand(self, cost: float) -> None:
+        if self._limiter is not None:
+            self._limiter.give_me(cost, self)
 
     def _take_back(self) -> None:
         """What it had before it was restarted is due at once, as it was."""
+        asked = time.monotonic()
         try:
             mine = self._consumer.active()
             if mine:
                 self._consumer.release(mine, delay=0)
-                facts = {"happening": "worker-resumes", "messages": len(mine)}
                 logger.info(
                     "%r gives out again %d messages that it had before",
-                    self._consumer,
-                    len(mine),
-                    extra=facts,
+                    *(self._consumer, len(mine)),
+                    extra={
+                        "happening": "worker-resumes",
+                        "topic": self._topic,
+                        "messages": len(mine),
+                    },
                 )
         except TimelineUnavailableError as error:
-            facts = {"happening": "redis-away", "topic": self._topic}
-            logger.warning(
+            logger.log(
+                OUTAGES.began(self._where, asked),
                 "what %r had before comes when its leases end: %s",
-                self._consumer,
-                error,
-                extra=facts,
+                *(self._consumer, error),
+                extra={
+                    "happening": "redis-away",
+                    "topic": self._topic,
+                    "error": type(error).__name__,
+                },
             )
 
     @property
@@ -129,12 +142,15 @@ class Leasing:
     def _room(self) -> int:
         self.beat = time.monotonic()
         if self.shut_out:
-            self._keeper.give_back(self._holds.withdraw())
+            self._settler.give_back(self._holds.withdraw())
             return 0
         view = self._view()
-        if self._limiter is not None:
-            self._limiter.give_me(claim(view), self)
-        return to_lease(view)
+        room, demand = to_lease(view), claim(view)
+        self._demand(demand)
+        if demand and room:
+            # Others may have taken what was due: an empty answer ends the demand at once.
+            self._consumer.look_again()
+        return room
 
     def _view(self) -> View:
         limiter, slots = self._limiter, self._slots - self._holds.overdue
@@ -148,11 +164,12 @@ class Leasing:
             running=self._holds.running,
             batch_size=self._batch_size,
             waiting=self._holds.waiting,
+            settling=self._holds.settling,
             batch_time=self._calls.batch_time,
             capacity=None if limiter is None else limiter.capacity,
             period=getattr(limiter, "period", 1.0),
             mean_cost=self._intake.mean_cost,
-            more=self._more,
+            due=self._consumer.due,
         )
 
     def _check_batcher(self) -> None:
@@ -167,15 +184,14 @@ class Leasing:
             self._failed(error)
 
     def _admit(self, leases: Leases) -> None:
-        self._more = leases.more
         self._totals.add(leased=len(leases))
         held = self._holds.admit(leases, time.monotonic())
         if not held:
-            self._keeper.give_back([Held(lease) for lease in leases])
+            self._settler.give_back([Held(lease) for lease in leases])
             return
         operations, refused = self._intake.operations(held)
-        for one, fates in refused:
-            self._calls.settle(self._holds.leave([one]), fates)
+        for one, error in refused:
+            self._calls.refuse([one], error)
         self._enqueue(operations)
 
     def _enqueue(self, operations: list[Operation]) -> None:
@@ -187,4 +203,4 @@ class Leasing:
             # Stopping; or the limit was lowered in this very moment.
             if isinstance(error, BatcherStoppedError) and self._is_running():
                 raise
-            self._keeper.give_back(self._holds.leave([one.payload for one in operations]))
+            self._settler.give_back(self._holds.leave([one.payload for one in operations]))

@@ -16,6 +16,7 @@ from dispatcher.worker.notify import READY, STOPPING, WATCHDOG, Notifier
 from dispatcher.worker.pages import Page, Pages, verdict
 from dispatcher.worker.worker import Life, Worker
 from limiters.errors import DispatcherError
+from limiters.outages import OUTAGES
 
 logger = logging.getLogger(__name__)
 
@@ -25,25 +26,28 @@ STEP = 0.5
 
 class Signals:
     """The first SIGTERM or SIGINT asks to stop; a second one ends the process where it stands,
-    with 128 + its number. For the main thread."""
+    with 128 + its number. A supervisor asks otherwise, so that whoever signals it and its processes
+    together, as systemd does, asks for one drain. For the main thread."""
 
     def __init__(self) -> None:
         self.stop = threading.Event()
         self.at_once: Callable[[], None] = lambda: None
         """What is done before a second signal ends the process."""
+        self._signalled = False
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._caught)
 
     def ask(self) -> None:
-        """As if the first one had come. From any thread."""
+        """Asks to stop without a signal. From any thread."""
         self.stop.set()
 
     def _caught(self, number: int, frame: FrameType | None) -> None:
-        if self.stop.is_set():
+        if self._signalled:
             # Whatever the signal has interrupted may hold a lock: logging would wait for it.
             self.at_once()
             os.write(2, b"stopped at once; leases end by themselves\n")
             os._exit(128 + number)
+        self._signalled = True
         self.stop.set()
 
 
@@ -63,14 +67,14 @@ def run(
     WorkerFailedError, PortInUseError; NoTopicError where nobody has used the topic before and it
     is not to be created; with `fail_fast` TimelineUnavailableError where Redis does not answer.
     """
-    pages = None
+    pages, topic = None, worker.timeline.topic
     if port is not None:
         probes = {
             "/healthz": lambda: verdict(worker.trouble()),
             "/readyz": lambda: verdict(worker.unready()),
         }
         pages = Pages(probes | more_pages, host, port)
-        facts = {"happening": "serving", "url": pages.url}
+        facts = {"happening": "serving", "url": pages.url, "where": worker.timeline.where}
         logger.info("%s at %s", ", ".join(probes | more_pages), pages.url, extra=facts)
     try:
         life = _Life(worker, signals, notifier)
@@ -79,17 +83,19 @@ def run(
             # Before it may be told to: a message may end the process as soon as it is leased.
             notifier.send(READY, f"MAINPID={os.getpid()}")
             worker.start()
-            logger.info("%r has started", worker, extra={"happening": "worker-started"})
+            started = {"happening": "worker-started", "topic": topic}
+            logger.info("%r has started", worker, extra=started)
             life.watch()
         notifier.send(STOPPING)
         if worker.life is Life.RUNNING:
             calls = worker.in_flight
-            going = {"happening": "worker-stopping", "calls": calls}
+            going = {"happening": "worker-stopping", "topic": topic, "calls": calls}
             logger.info("stopping: %d calls of the handler run", calls, extra=going)
             worker.stop()
         if worker.life is not Life.NEW:
             worker.wait()  # one that has failed ends by itself, and only then says so
-        logger.info("stopped: %s", worker.totals, extra={"happening": "worker-stopped"})
+        stopped = {"happening": "worker-stopped", "topic": topic}
+        logger.info("stopped: %s", worker.totals, extra=stopped)
     finally:
         if pages is not None:
             pages.close()
@@ -122,6 +128,7 @@ class _Life:
         timeline, said = self._worker.timeline, False
         while not self._signals.stop.is_set():
             self._live()
+            asked = time.monotonic()
             try:
                 if create:
                     buckets = timeline.buckets  # to be told them it stores them if nobody has
@@ -134,8 +141,16 @@ class _Life:
                 if fail_fast:
                     raise
                 if not said:
-                    facts = {"happening": "redis-away", "topic": timeline.topic}
-                    logger.warning("waiting for Redis: %s", error, extra=facts)
+                    logger.log(
+                        OUTAGES.began(timeline.where, asked),
+                        "waiting for Redis: %s",
+                        error,
+                        extra={
+                            "happening": "redis-away",
+                            "topic": timeline.topic,
+                            "error": type(error).__name__,
+                        },
+                    )
                 said = True
                 self._signals.stop.wait(STEP)
 
@@ -155,7 +170,7 @@ class _Life:
 
 
 def stop_with_parent(signals: Signals) -> None:
-    """Drains when standard input ends: whoever started this process is gone."""
+    """Drains when standard input ends: whoever started this process asks for it, or is gone."""
 
     def watch() -> None:
         with contextlib.suppress(OSError):

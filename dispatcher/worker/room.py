@@ -27,14 +27,16 @@ class View:
     batch_size: int
     waiting: int
     """Messages that are leased and have not begun."""
+    settling: int = 0
+    """Messages that have ended and are not yet deleted or released."""
     batch_time: float | None = None
     """How long a batch takes, as far as is known."""
     capacity: float | None = None
     """What may be spent in a period; None if there is no limit."""
     period: float = 1.0
     mean_cost: float | None = 1.0
-    more: bool = False
-    """Whether more is due than was leased."""
+    due: float = 0
+    """How many messages are due and not leased, as far as is known."""
 
 
 def to_lease(view: View) -> int:
@@ -47,17 +49,23 @@ def to_lease(view: View) -> int:
     >>> to_lease(View(slots=4, running=4, batch_size=100, waiting=0, batch_time=60))
     0
     """
-    room = min(_slots_soon(view) * view.batch_size, _budget_soon(view)) - view.waiting
+    room = min(_room_in_slots(view), _budget_soon(view) - view.waiting)
     return max(0, int(min(room, view.batch_size)))
 
 
 def claim(view: View) -> float:
-    """The cost that free slots could use beyond what is leased, while more is due: it is told to
-    the limiter, whose shares follow the demand (law C5)."""
-    if not view.more or view.capacity is None:
+    """The cost of what is due and not leased, as far as free slots could use it: the limiter's
+    shares follow the demand (law C5)."""
+    if view.capacity is None:
         return 0.0
-    messages = _slots_soon(view) * view.batch_size - view.waiting
+    messages = min(view.due, _room_in_slots(view))
     return max(0.0, messages * (view.mean_cost or 0.0))
+
+
+def _room_in_slots(view: View) -> int:
+    """How many more messages free slots could hold. What is being settled takes room as well: a
+    handler that is faster than its messages can be settled would otherwise pile them up."""
+    return _slots_soon(view) * view.batch_size - view.waiting - view.settling
 
 
 def _slots_soon(view: View) -> int:

@@ -43,8 +43,8 @@ class _Process:
         }
         for ours in ("NOTIFY_SOCKET", "WATCHDOG_PID"):
             environment.pop(ours, None)
-        # In a session of its own: Ctrl-C is for the supervisor, which passes it on, once. Its
-        # standard input ends with the supervisor, however that ends.
+        # In a session of its own: Ctrl-C is for the supervisor alone. Its standard input ends when
+        # it is to drain, and with the supervisor, however that ends.
         self.running = subprocess.Popen(
             command,
             env=environment,
@@ -64,19 +64,29 @@ class _Process:
             if STOPPING in words:  # somebody has told it alone to
                 self.child.drains(drain_time)
 
+    def ask_to_stop(self) -> None:
+        """Not by a signal: it may have been sent one already, and a second one ends it where it
+        stands. What was never ready has nothing to drain, and may not listen yet."""
+        self.close_its_input()
+        if self.running is not None and not self.child.ready:
+            self.running.send_signal(signal.SIGTERM)
+
+    def close_its_input(self) -> None:
+        if self.running is not None and self.running.stdin is not None:
+            self.running.stdin.close()
+
     def close(self) -> None:
         if self.running is not None:
             if self.running.poll() is None:
                 self.running.kill()
             self.running.wait()
-            if self.running.stdin is not None:
-                self.running.stdin.close()
+            self.close_its_input()
         self._line.close()
         self._its_end.close()
 
 
 class Supervisor:
-    """Runs `command` in `number` processes until a signal comes, which it passes on. A second one
+    """Runs `command` in `number` processes until a signal comes, and has them drain. A second one
     ends all at once. `ports` are where the processes serve their pages, if they do."""
 
     def __init__(self, command: Sequence[str], number: int, ports: Sequence[int] = ()) -> None:
@@ -153,7 +163,7 @@ class Supervisor:
             return None
         fate = one.child.ended(now, any_was_ready=self._any_was_ready)
         if fate is Verdict.GIVE_UP:
-            facts = {"happening": "process-ended", "code": code}
+            facts = {"happening": "process-ended", "pid": one.running.pid, "code": code}
             logger.error(
                 "a process ended with %d before any was ready: giving up", code, extra=facts
             )
@@ -162,14 +172,14 @@ class Supervisor:
         pid = one.running.pid
         facts = {"happening": "process-ended", "pid": pid, "code": code}
         logger.error("process %d ended with %d; again in %g s", pid, code, wait, extra=facts)
-        if one.running.stdin is not None:
-            one.running.stdin.close()
+        one.close_its_input()
         one.running = None
         return None
 
     def _stop(self) -> int:
-        """Passes the signal on; who has not ended long after its drain time is killed."""
-        self._each(lambda running: running.send_signal(signal.SIGTERM))
+        """Asks all to drain; who has not ended long after its drain time is killed."""
+        for one in self._processes:
+            one.ask_to_stop()
         deadline = time.monotonic() + self._drain_time + SILENCE
         worst = 0
         for one in self._processes:

@@ -17,7 +17,7 @@ from dispatcher.batcher import Batcher
 from dispatcher.errors import ImproperOrderError
 from dispatcher.handler import Target, load
 from dispatcher.retry import RetryPolicy, Stop, Wait
-from dispatcher.timeline import Timeline
+from dispatcher.timeline import Release, Timeline
 from dispatcher.timeline.times import milliseconds
 from dispatcher.worker.calls import Calls
 from dispatcher.worker.costs import Cost, Costs
@@ -26,6 +26,7 @@ from dispatcher.worker.holds import Holds
 from dispatcher.worker.intake import Intake
 from dispatcher.worker.keeper import Keeper
 from dispatcher.worker.leasing import Leasing
+from dispatcher.worker.settler import Settler
 from dispatcher.worker.totals import Totals
 from limiters.arguments import Seconds, count, optional_seconds, seconds
 from limiters.limiter import RateLimiter
@@ -127,18 +128,26 @@ class Worker:
         longest = seconds("max_operation_time", max_operation_time)
         self._holds = Holds(kept_for, longest)
         self._keeper = Keeper(
+            timeline,
             self.consumer,
             self._holds,
-            self.totals,
             kept_for,
             failed=self._fail,
             overran=self._overran,
+        )
+        self._settler = Settler(
+            timeline,
+            self.consumer,
+            self._holds,
+            self.totals,
+            freed=self.consumer.look_again,
+            failed=self._fail,
         )
         policy = RetryPolicy.of(retry, count("max_attempts", max_attempts))
         self._calls = Calls(
             self.handler,
             self._holds,
-            self._keeper,
+            self._settler,
             self.totals,
             policy,
             topic=timeline.topic,
@@ -153,11 +162,12 @@ class Worker:
             self.consumer,
             self.batcher,
             self._holds,
-            self._keeper,
+            self._settler,
             self._calls,
             self._intake,
             self.totals,
             topic=timeline.topic,
+            where=timeline.where,
             slots=self._concurrency,
             batch_size=batch_size,
             lease_time=kept_for,
@@ -188,6 +198,7 @@ class Worker:
             self._life = Life.NEW  # nothing has begun, so that nothing can be stopped
             raise
         self._keeper.start()
+        self._settler.start()
         self._leasing.start()
 
     def run(self) -> None:
@@ -281,7 +292,11 @@ class Worker:
             return "calls of the handler do not begin: does a coroutine block the event loop?"
         if (error := getattr(self.batcher.rate_limiter, "broken", None)) is not None:
             return f"its limiter asks for no capacity any more: {error!r}"
-        for name, beat in (("leasing", self._leasing.beat), ("keeping", self._keeper.beat)):
+        for name, beat in (
+            ("leasing", self._leasing.beat),
+            ("extending of leases", self._keeper.beat),
+            ("settling", self._settler.beat),
+        ):
             if now - beat > LONGEST_SILENCE:
                 return f"the thread that does the {name} has not been seen for {now - beat:.0f} s"
         return ""
@@ -314,14 +329,19 @@ class Worker:
                 patience,
                 extra={"happening": "drain-time-over", "messages": len(left)},
             )
-            self._keeper.release(left, 0.0)
+            self._settler.settle([(one, Release(delay=0)) for one in left])
         self._leasing.await_ended(SETTLE_TIME)
-        self._keeper.stop(SETTLE_TIME)
+        self._stop_keeping()
         self._stop_batcher(waits=not left)
+
+    def _stop_keeping(self) -> None:
+        """Leases are extended until all is settled."""
+        self._settler.stop(SETTLE_TIME)
+        self._keeper.stop(1.0)
 
     def _begin_no_more(self) -> None:
         # First, for leasing may wait for a Redis that hangs, and meanwhile work would begin.
-        self._keeper.give_back(self._holds.close())
+        self._settler.give_back(self._holds.close())
         self._leasing.close()
 
     def _stop_batcher(self, *, waits: bool) -> None:
@@ -360,7 +380,7 @@ class Worker:
         try:
             self._begin_no_more()
             self._leasing.await_ended(SETTLE_TIME)
-            self._keeper.stop(SETTLE_TIME)
+            self._stop_keeping()
             self._stop_batcher(waits=False)
         except Exception:
             facts = {"happening": "worker-left-behind"}

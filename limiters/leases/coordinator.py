@@ -189,7 +189,11 @@ class Coordinator:
             partitions=self.pool.partitions,
             free=self.pool.free,
             quarantine_ms=max(0, self.quarantine_ms - now_ms),
-            members=tuple(one.view(name, now_ms) for name, one in sorted(self.members.items())),
+            members=tuple(
+                one.view(name, now_ms)
+                for name, one in sorted(self.members.items())
+                if not one.has_left(now_ms, self.terms.lease_ms)
+            ),
             totals=self.totals.counts,
         )
 

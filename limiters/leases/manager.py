@@ -33,6 +33,17 @@ class MemberView:
     evicted: bool
 
 
+def has_left(
+    held: Ranges, *, until_ms: int, seen_ms: int, gone_ms: int, lease_ms: int, now_ms: int
+) -> bool:
+    """Whether an instance that is still stored takes part no more, and is not to be shown.
+
+    It holds nothing, and either its last request said goodbye, which is the only one that renews no
+    lease; or the next request, of anybody, will forget it, as it was silent for too long.
+    """
+    return not held and (gone_ms <= now_ms or until_ms < seen_ms + lease_ms)
+
+
 @dataclass(frozen=True, slots=True)
 class LimitView:
     """What is known of a limit."""
@@ -46,6 +57,7 @@ class LimitView:
     free: Ranges
     quarantine_ms: int
     members: tuple[MemberView, ...]
+    """Those that take part."""
     totals: tuple[float, ...] = ()
     """What all instances there ever were have done, by totals.COUNTERS; () for nothing yet."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from limiters.leases.manager import MemberView
+from limiters.leases.manager import MemberView, has_left
 from limiters.leases.ranges import EMPTY, Ranges
 
 
@@ -52,6 +52,17 @@ class Member:
     spent: float = 0.0
     reserved: float = 0.0
     label: str = ""
+
+    def has_left(self, now_ms: int, lease_ms: int) -> bool:
+        """Whether it takes part no more."""
+        return has_left(
+            self.held,
+            until_ms=self.until_ms,
+            seen_ms=self.seen_ms,
+            gone_ms=self.gone_ms,
+            lease_ms=lease_ms,
+            now_ms=now_ms,
+        )
 
     def view(self, name: str, now_ms: int) -> MemberView:
         """The same, for people."""

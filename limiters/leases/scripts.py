@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from limiters.leases import ranges
-from limiters.leases.manager import LimitView, MemberView
+from limiters.leases.manager import LimitView, MemberView, has_left
 from limiters.leases.messages import History, Reply, Request, Terms
 from limiters.leases.script import Script, from_files
 
@@ -145,7 +145,8 @@ def view_of(answer: Sequence[Any]) -> LimitView | None:
     )
     risen = start + per_ms * max(0, now_ms - int(limit["ramp_start_ms"]))
     in_force = min(capacity, risen) if per_ms > 0 else capacity
-    members = sorted(_pairs(answer[2]).items())
+    stored = sorted(_pairs(answer[2]).items())
+    members = (_member_of(name, one, now_ms, terms.lease_ms) for name, one in stored)
     return LimitView(
         terms=terms,
         capacity=in_force,
@@ -153,21 +154,32 @@ def view_of(answer: Sequence[Any]) -> LimitView | None:
         partitions=int(limit["partitions"]),
         free=ranges.parse(limit["free"]),
         quarantine_ms=max(0, int(limit["quarantine_ms"]) - now_ms),
-        members=tuple(_member_of(name, stored, now_ms) for name, stored in members),
+        members=tuple(one for one in members if one is not None),
         totals=_totals(answer[3]),
     )
 
 
-def _member_of(name: str, stored: str, now_ms: int) -> MemberView:
+def _member_of(name: str, stored: str, now_ms: int, lease_ms: int) -> MemberView | None:
     # In the order in which members.lua writes them.
-    evicted, _, until_ms, _, seen_ms, *numbers, held, _, label = stored.split("|", 17)
+    evicted, _, until, gone, seen, *numbers, partitions, _, label = stored.split("|", 17)
+    until_ms, gone_ms, seen_ms = map(int, (until, gone, seen))
     need, gathering, _, weight, _, share, _, spent, reserved, _ = map(float, numbers)
+    held = ranges.parse(partitions)
+    if has_left(
+        held,
+        until_ms=until_ms,
+        seen_ms=seen_ms,
+        gone_ms=gone_ms,
+        lease_ms=lease_ms,
+        now_ms=now_ms,
+    ):
+        return None
     return MemberView(
         instance=name,
         label=label,
-        held=ranges.parse(held),
-        lease_ms=int(until_ms) - now_ms,
-        seen_ms=now_ms - int(seen_ms),
+        held=held,
+        lease_ms=until_ms - now_ms,
+        seen_ms=now_ms - seen_ms,
         need=need,
         gathering=gathering,
         spent=spent,

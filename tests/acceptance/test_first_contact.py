@@ -123,7 +123,7 @@ def test_the_command_line_says_what_is_wrong() -> None:
     assert "usage: dispatcher" in run("-m", "dispatcher.cli.main").stderr
     wrong = run("-m", "dispatcher.cli.main", "demo", "--capacity", "5")
     assert (wrong.returncode, wrong.stderr) == (
-        1,
+        2,
         "dispatcher: --capacity must be at least 1000, the cost of two batches\n",
     )
 

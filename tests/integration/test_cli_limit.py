@@ -174,7 +174,7 @@ def test_bad_values_are_refused_in_the_librarys_words_of_the_options(
     run: Run, url: str, arguments: list[str], message: str
 ) -> None:
     said = run("limit", "set", "orders", *arguments)
-    assert (said.code, said.out) == (1, "")
+    assert (said.code, said.out) == (2, "")
     assert said.err.startswith(f"dispatcher: {message}")
     assert run("limit", "show", "orders").code == 1
 
@@ -184,7 +184,7 @@ def test_more_than_10_000_partitions_are_refused_also_of_a_limit_that_exists(
 ) -> None:
     assert run("limit", "set", "orders", "--shared-capacity", "10000").code == 0
     said = run("limit", "set", "orders", "--shared-capacity", "20000")
-    assert said.code == 1
+    assert said.code == 2
     assert "--factor must be at least 2 for a capacity of 20000" in said.err
     assert run("limit", "set", "orders", "--shared-capacity", "20000", "--factor", "2").code == 0
 
@@ -205,6 +205,16 @@ def test_wrong_usage_ends_with_2(run: Run, arguments: list[str], message: str) -
     said = run(*arguments)
     assert said.code == 2
     assert message in said.err
+
+
+def test_who_has_stopped_is_listed_nowhere(run: Run, url: str) -> None:
+    with resource(url) as limiter:
+        limiter.give_me(300)
+        wait_until(lambda: limiter.capacity)
+        assert run("limit", "show", "orders", "--json").json["members"] == 1
+    assert run("limit", "show", "orders", "--json").json["members"] == 0
+    assert run("leases", "orders", "--json").json["members"] == []
+    assert "no instance asks for any of it" in run("leases", "orders").out
 
 
 # limit delete

@@ -98,9 +98,9 @@ def test_create_makes_a_topic_only_if_it_is_told_to(run: Run, url: str) -> None:
     ("arguments", "code", "message"),
     [
         (["hello"], 2, "arguments are required: --group"),
-        (["--group", "us", "--body-json", "{"], 1, "BODY must be JSON, not '{'"),
-        (["--group", "us", "--id", "a", "b", "c"], 1, "--id is for one BODY"),
-        (["--group", "us", "a", "--at=-1h"], 1, "at must not be before now"),
+        (["--group", "us", "--body-json", "{"], 2, "BODY must be JSON, not '{'"),
+        (["--group", "us", "--id", "a", "b", "c"], 2, "--id is for one BODY"),
+        (["--group", "us", "a", "--at=-1h"], 2, "at must not be before now"),
         (["--group", "us", "a", "--at", "now", "--delay", "1"], 2, "not allowed with argument"),
         (["--group", "us", "--uri", "x"], 2, "unrecognized arguments: --uri"),
     ],

@@ -59,10 +59,10 @@ def test_once_for_scripts(run: Run, manager: RedisLeaseManager, mails: Timeline)
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ([], 1, "name a limit (dispatcher top NAME) or a topic (--topic TOPIC)"),
+        ([], 2, "name a limit (dispatcher top NAME) or a topic (--topic TOPIC)"),
         (["nothing", "--once"], 1, "there is no limit 'nothing' in redis://127.0.0.1:"),
         (["--topic", "nothing", "--once"], 1, "there is no topic 'nothing'"),
-        (["orders", "--interval", "0"], 1, "interval must be more than zero"),
+        (["orders", "--interval", "0"], 2, "interval must be more than zero"),
         (["orders", "--interval", "often"], 2, "--interval: 'often': not a number"),
     ],
 )

@@ -318,3 +318,32 @@ def test_look_tells_what_is_known(kept: Kept) -> None:
     assert (member.share, member.gathering) == (2.0, 0.0)
     assert member.seen_ms >= 0
     assert member.lease_ms <= 50_000
+
+
+def shown(kept: Kept) -> list[str]:
+    view = kept.manager.look()
+    assert view is not None
+    return [one.instance for one in view.members]
+
+
+def test_look_leaves_out_an_instance_that_has_said_goodbye(kept: Kept) -> None:
+    kept.ready()
+    kept.ask("a", 1, need=200.0)
+    kept.ask("b", 1)
+    assert shown(kept) == ["a", "b"], "b is idle, and there"
+    kept.turn(0.01)
+    kept.ask("a", 2, released=((0, 1),), leaving=True)
+    assert shown(kept) == ["b"]
+    kept.ask("a", 3, need=100.0)
+    assert shown(kept) == ["a", "b"], "it has come back"
+    kept.turn(0.01)
+    kept.ask("a", 4, leaving=True)
+    assert shown(kept) == ["a", "b"], "it holds something still: others cannot have it yet"
+
+
+def test_look_leaves_out_an_instance_that_was_idle_for_a_lease_and_a_period(kept: Kept) -> None:
+    kept.ready(QUICK)
+    kept.ask("a", 1, need=200.0)
+    kept.ask("b", 1)
+    kept.turn(1.0)
+    assert shown(kept) == ["a"], "nobody has asked since; what a holds, another has to be given"

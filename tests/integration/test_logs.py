@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from contextlib import closing
@@ -9,7 +10,8 @@ from contextlib import closing
 import pytest
 
 from dispatcher.metrics.cluster import ClusterCollector
-from dispatcher.timeline import Timeline
+from dispatcher.timeline import Message, Timeline
+from dispatcher.worker import Worker
 from limiters import RedisLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis
 from tests.servers import wait_until
@@ -50,13 +52,57 @@ def test_c7_redis_away_is_a_line_and_redis_back_another(
             collector.read()
             consumer.close()
             working.join()
-    told = Counter(
-        (it.name, vars(it)["happening"]) for it in caplog.records if it.name in TALKATIVE
-    )
-    assert told["limiters.announcements", "leases-back"] == 1
-    assert told["dispatcher.metrics.cluster", "redis-away"] == 1
-    assert told["dispatcher.metrics.cluster", "redis-back"] == 1
-    assert told["dispatcher.timeline.consumer", "redis-away"] <= 1
-    # A connection that is cut says something else than one that is refused.
-    assert 1 <= told["limiters.announcements", "leases-away"] <= 3
-    assert sum(told.values()) <= 9, told
+    told = Counter(vars(it)["happening"] for it in caplog.records)
+    assert told["redis-away"] + told["leases-away"] == 1, told
+    assert told["redis-back"] + told["leases-back"] == 1, told
+    assert told.total() <= 4, told
+
+
+def test_c7_a_worker_with_a_limit_says_once_that_redis_is_away(
+    shared_redis: EmbeddedRedis, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    with Proxy(shared_redis) as network:
+        timeline = Timeline(network.url, "work", timeout=LONG)
+        manager = RedisLeaseManager(network.url, name="work", lease_time=2, timeout=LONG)
+        limiter = SharedResource(
+            shared_capacity=1_000,
+            factor=10,
+            lease_manager=manager,
+            max_interval=0.1,
+            period=0.1,
+        )
+        go_on = threading.Event()
+        worker = Worker(
+            timeline,
+            lambda messages: go_on.wait(LONG) and None,
+            rate_limiter=limiter,
+            max_batch_size=1,
+            lease_time=30,
+        )
+        producer = timeline.producer("us")
+        with worker:
+            producer.create([Message(number) for number in range(4)])
+            wait_until(lambda: worker.in_flight == 4)
+            network.refuse()
+            limiter.give_me(500)  # so that it asks
+            go_on.set()  # so that there is something to settle
+            wait_until(lambda: len(who_said(caplog, "away")) >= 3)
+            network.accept()
+            wait_until(lambda: worker.totals.done == 4 and worker.unready() == "")
+            wait_until(lambda: limiter.standing().connected)
+            limiter.give_me(0)
+        timeline.close()
+        manager.close()
+    loud = [it for it in caplog.records if it.levelno >= logging.WARNING]
+    told = Counter(vars(it)["happening"] for it in loud)
+    assert told["redis-away"] + told["leases-away"] == 1, told
+    assert told["redis-back"] + told["leases-back"] == 1, told
+    assert {"limiters.announcements", "dispatcher.worker.settler"} <= who_said(caplog, "away")
+
+
+def who_said(caplog: pytest.LogCaptureFixture, what: str) -> set[str]:
+    """The loggers that have said, at any level, that Redis is away, or back."""
+    return {
+        it.name for it in caplog.records if str(vars(it).get("happening", "")).endswith(f"-{what}")
+    }

@@ -11,16 +11,22 @@ import pytest
 from dispatcher.timeline import (
     AlreadyGone,
     BucketCountError,
+    Buried,
+    Bury,
     Consumer,
+    Delete,
     Deleted,
+    Ending,
     Extended,
     Lease,
     LeaseExpired,
     LeaseLost,
     Message,
     NotFound,
+    Release,
     Released,
     Status,
+    TimeInPast,
     Timeline,
 )
 from dispatcher.timeline.consumer import MOST_UNHEARD
@@ -47,6 +53,37 @@ def insist(consumer: Consumer) -> None:
     """Makes it ask the server, although it knows that nothing is due."""
     for bucket in range(consumer._topic.buckets):
         consumer._agenda.learn(bucket, 0, 0, 5)
+
+
+def test_leases_end_in_ways_that_differ_in_one_call(
+    shared_redis: EmbeddedRedis, hands: Hands
+) -> None:
+    timeline = timed(shared_redis.url, buckets=1)
+    producer, consumer = timeline.producer("us"), timeline.consumer("c")
+    producer.create([Message(name, id=name) for name in "abcdefg"])
+    leases = {it.id: it for it in consumer.lease(10, for_=10)}
+    consumer.delete(leases["g"])
+    endings: dict[str, Ending] = {
+        "a": Delete(),
+        "b": Release(delay=5),
+        "c": Release(at=START_MS + 7_000, attempted=False),
+        "d": Bury("no such user"),
+        "e": Bury("malformed"),
+        "f": Release(at=START_MS - 1_000),
+        "g": Bury("too late"),
+    }
+    outcomes = consumer.settle([(leases[name], ending) for name, ending in endings.items()])
+    assert [type(it) for it in outcomes] == [
+        *(Deleted, Released, Released, Buried, Buried, TimeInPast, NotFound)
+    ]
+    assert [it.id for it in outcomes] == list(endings)
+    dead, _ = timeline.dead(10)
+    assert {it.id: it.reason for it in dead} == {"d": "no such user", "e": "malformed"}
+    hands.turn(8_000)
+    again = {it.id: it.attempt for it in consumer.lease(10, for_=10)}
+    assert again == {"b": 2, "c": 1}
+    [twice, other] = consumer.settle([(leases["f"], Release()), (leases["f"], Delete())])
+    assert (type(twice), type(other)) == (Released, LeaseLost), "the first one counts"
 
 
 def test_t2_never_early_by_the_servers_clock(shared_redis: EmbeddedRedis, hands: Hands) -> None:

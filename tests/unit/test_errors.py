@@ -31,7 +31,6 @@ from dispatcher.outcomes import PartialFailure, Reject, Retry, Throttled
 from dispatcher.registration import AutoRegistrationConflictError, RegistrationCycleError
 from dispatcher.timeline import BucketCountError
 from dispatcher.worker.errors import WorkerFailedError
-from dispatcher.worker.intake import UnendingError
 from dispatcher.worker.pages import PortInUseError
 from dispatcher.worker.process import NoTopicError
 from limiters.errors import ServerStartError
@@ -62,7 +61,6 @@ MADE: dict[type[BaseException], Callable[[], BaseException]] = {
     TooExpensiveError: lambda: TooExpensiveError(7, 5),
     TooExpensiveForALimiterError: lambda: TooExpensiveForALimiterError(7, 5),
     TooManyAttemptsError: lambda: TooManyAttemptsError(4, 3),
-    UnendingError: lambda: UnendingError(5),
     WorkerFailedError: lambda: WorkerFailedError(KeyError("what")),
 }
 

@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -52,8 +53,40 @@ def facts_of(call: ast.Call, module: ast.Module) -> ast.Dict:
     return given
 
 
-def lines() -> Iterator[tuple[str, str, list[str]]]:
-    """Where, what has happened, and the names of its facts, of each line there can be."""
+class Line(NamedTuple):
+    """One line that there can be."""
+
+    where: str
+    happening: str
+    level: str
+    facts: frozenset[str]
+    more: bool
+    """Whether it has facts beside those, whose names stand elsewhere."""
+
+
+def happenings_of(value: ast.expr, call: ast.Call, module: ast.Module) -> list[str]:
+    """What a line says has happened; of a parameter, all that its function is called with."""
+    if isinstance(value, ast.Constant):
+        return [str(value.value)]
+    functions = [
+        node
+        for node in ast.walk(module)
+        if isinstance(node, ast.FunctionDef) and call in ast.walk(node)
+    ]
+    inner = max(functions, key=lambda it: it.lineno)
+    names = [one.arg for one in inner.args.args if one.arg != "self"]
+    place = names.index(ast.unparse(value))
+    calls = [
+        node
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == f"self.{inner.name}"
+    ]
+    assert calls
+    return [str(ast.literal_eval(one.args[place])) for one in calls]
+
+
+def lines() -> Iterator[Line]:
+    """Each line there can be."""
     for path, module in modules():
         for node in ast.walk(module):
             if (
@@ -65,9 +98,33 @@ def lines() -> Iterator[tuple[str, str, list[str]]]:
                 where = f"{path.name}:{node.lineno}"
                 assert any(one.arg == "extra" for one in node.keywords), where
                 facts = facts_of(node, module)
-                names = [one.value for one in facts.keys if isinstance(one, ast.Constant)]
+                names = [str(one.value) for one in facts.keys if isinstance(one, ast.Constant)]
                 assert names[0] == "happening", where
-                yield where, ast.unparse(facts.values[0]).strip("'"), [str(it) for it in names]
+                for happening in happenings_of(facts.values[0], node, module):
+                    more = None in facts.keys
+                    yield Line(where, happening, node.func.attr, frozenset(names[1:]), more)
+
+
+class Promised(NamedTuple):
+    """A row of the table."""
+
+    level: str
+    facts: frozenset[str]
+    either: frozenset[str]
+    """Of these at least one is there."""
+
+
+def table() -> dict[str, Promised]:
+    _, *rows = re.findall(r"^\| (`[a-z-]+`.*?) \| (.*?) \| (.*?) ?\|", DOCUMENT, re.MULTILINE)
+    promised: dict[str, Promised] = {}
+    for names, level, text in rows:
+        either = re.findall(r"`(\w+)` or `(\w+)`", text)
+        one_of = frozenset(either[0]) if either else frozenset[str]()
+        facts = frozenset(re.findall(r"`([a-z_]+)`", re.sub(r"\([^)]*\)", "", text))) - one_of
+        for name in re.findall(r"`([a-z-]+)`", names):
+            assert name not in promised, name
+            promised[name] = Promised(level, facts, one_of)
+    return promised
 
 
 def test_each_module_logs_under_its_own_name() -> None:
@@ -80,22 +137,32 @@ def test_each_module_logs_under_its_own_name() -> None:
                 assert ast.unparse(node) == "logging.getLogger(__name__)", path
 
 
-def test_each_line_has_a_name_and_all_its_facts_are_documented() -> None:
-    found = list(lines())
-    assert len(found) > 35
-    documented = set(re.findall(r"`([a-z_-]+)`", DOCUMENT))
+def test_each_line_has_exactly_the_facts_that_the_table_promises() -> None:
+    found, promised = list(lines()), table()
+    assert len(found) > 60
     usual = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
-    for where, happening, names in found:
-        assert happening == "happening" or happening in documented, (where, happening)
-        assert set(names) <= documented, where
-        assert not set(names) & usual, f"{where}: logging refuses these names"
+    for line in found:
+        assert line.happening in promised, line
+        row = promised[line.happening]
+        assert not line.facts & usual, f"{line}: logging refuses these names"
+        assert line.facts >= row.facts, f"{line} lacks {row.facts - line.facts}"
+        if row.either:
+            assert line.facts & row.either, f"{line} has none of {row.either}"
+        if not line.more:
+            assert line.facts <= row.facts | row.either, f"{line} has more than the table"
+
+
+def test_each_line_has_a_level_that_the_table_names() -> None:
+    promised = table()
+    for line in lines():
+        level = {"exception": "error", "log": ""}.get(line.level, line.level)
+        assert level in promised[line.happening].level, line
 
 
 def test_each_documented_happening_is_one_that_there_is() -> None:
-    table = re.findall(r"^\| `([a-z-]+)` \|", DOCUMENT, re.MULTILINE)
-    source = "".join(path.read_text() for path, _ in modules())
-    assert len(table) > 25
-    assert [one for one in table if f'"{one}"' not in source] == []
+    promised = table()
+    assert len(promised) > 50
+    assert promised.keys() == {line.happening for line in lines()}
 
 
 def test_a_failed_batch_tells_its_numbers(caplog: pytest.LogCaptureFixture) -> None:

@@ -158,6 +158,20 @@ def test_t13_when_to_turn_to_a_bucket() -> None:
     assert agenda.has_more(9_000)
 
 
+def test_what_is_due_in_its_own_buckets_is_counted_as_far_as_it_is_known() -> None:
+    agenda = Agenda(3)
+    agenda.assign([0, 1])
+    assert agenda.due(9_000) == 0
+    agenda.learn(0, 5_000, math.inf, 7)
+    agenda.learn(2, 5_000, math.inf, 100)
+    assert agenda.due(4_999) == 0
+    assert agenda.due(5_000) == 7, "and not what others are to demand"
+    agenda.hear(1, 5_000)
+    assert agenda.due(5_000) == 8, "one at least"
+    agenda.learn(0, 6_000, math.inf, 0)
+    assert agenda.due(5_000) == 1
+
+
 def test_t12_drift_is_measured_and_warned_about_once(caplog: pytest.LogCaptureFixture) -> None:
     now, wall = [100.0], [1_000_005.0]
     clock = ServerClock("redis://here", lambda: now[0], lambda: wall[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import socket
+from collections.abc import Iterable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,14 @@ from urllib.request import urlopen
 
 import pytest
 
-from dispatcher.timeline import Lease, LeaseLost, Timeline
+from dispatcher.timeline import Delete, Ending, Lease, LeaseLost, Timeline
 from dispatcher.timeline.outcomes import Outcome
 from dispatcher.worker.children import LONGEST, SILENCE, STEADY, Child, Verdict
 from dispatcher.worker.costs import Costs
 from dispatcher.worker.holds import Holds
-from dispatcher.worker.keeper import Keeper, Work
 from dispatcher.worker.notify import LINE, READY, WATCHDOG, Notifier
 from dispatcher.worker.pages import Page, Pages, PortInUseError, asked, verdict
+from dispatcher.worker.settler import Settler
 from dispatcher.worker.totals import Totals
 from tests.logged import told_of
 from tests.worker_leases import lease, leases
@@ -178,17 +179,20 @@ def test_pages_are_served_at_addresses_of_either_kind(host: str, there: str) -> 
 
 
 def test_leases_that_are_always_too_short_are_no_flood_in_the_log(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     holds, totals = Holds(1.0, 60.0), Totals()
 
-    def delete(taken: list[Lease]) -> list[Outcome]:
-        return [LeaseLost(one.id) for one in taken]
+    def lost(endings: Iterable[tuple[Lease, Ending]]) -> list[Outcome]:
+        return [LeaseLost(one.id) for one, _ in endings]
 
-    consumer = Timeline("redis://127.0.0.1:1", "work").consumer("one")  # nobody asks it
-    keeper = Keeper(consumer, holds, totals, 1.0, failed=print, overran=print)
+    timeline = Timeline("redis://127.0.0.1:1", "work")  # nobody asks it
+    consumer = timeline.consumer("one")
+    monkeypatch.setattr(consumer, "settle", lost)
+    settler = Settler(timeline, consumer, holds, totals, freed=lambda: None, failed=print)
     for _ in range(1_000):
-        keeper._do(Work(delete, "done", holds.admit(leases(3), 0.0)))
+        settler._left += [(one, Delete()) for one in holds.admit(leases(3), 0.0)]
+        settler._settle()
     told = told_of("leases-lost", caplog)
     assert totals.lost == 3_000
     assert 10 <= len(told) <= 10 * (2 + (told[-1]["created"] - told[0]["created"]) // 10)

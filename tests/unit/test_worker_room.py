@@ -18,7 +18,7 @@ views = st.builds(
     capacity=st.none() | st.just(0.0) | st.floats(0.001, 1e6),
     period=st.sampled_from([0.1, 1.0, 60.0]),
     mean_cost=st.none() | st.floats(0, 1e4),
-    more=st.booleans(),
+    due=st.integers(0, 20_000),
 )
 
 
@@ -36,22 +36,19 @@ def test_no_more_than_slots_and_budget_can_use_soon(view: View) -> None:
 
 
 @given(views)
-def test_c5_it_claims_only_what_free_slots_could_use_and_only_while_more_is_due(view: View) -> None:
+def test_c5_it_claims_only_what_is_due_and_free_slots_could_use(view: View) -> None:
     cost = claim(view)
     assert cost >= 0
-    if not view.more or view.capacity is None or not view.slots:
+    if view.capacity is None or not view.slots:
         assert cost == 0
-    assert cost <= view.slots * view.batch_size * (view.mean_cost or 0)
+    usable = min(view.due, view.slots * view.batch_size)
+    assert cost <= usable * (view.mean_cost or 0)
 
 
-def test_c5_the_claim_is_all_that_free_slots_could_use() -> None:
-    view = View(
-        *(4, 1, 50, 30),
-        capacity=10,
-        mean_cost=2.0,
-        more=True,
-    )
-    assert claim(view) == (3 * 50 - 30) * 2
+@pytest.mark.parametrize(("due", "claimed"), [(0, 0), (7, 7), (120, 120), (5_000, 120)])
+def test_c5_the_claim_is_all_that_is_due_and_free_slots_could_use(due: int, claimed: int) -> None:
+    view = View(*(4, 1, 50, 30), capacity=10, mean_cost=2.0, due=due)
+    assert claim(view) == claimed * 2
 
 
 def test_an_idle_worker_takes_a_batch() -> None:

@@ -16,7 +16,12 @@ from dispatcher.cli.options import printable
 from dispatcher.cli.progress import Progress
 from dispatcher.cli.tables import Page, Row, show
 from dispatcher.cli.timelines.opening import add_json, add_topic, opened
-from dispatcher.cli.timelines.selecting import Selection, add_selection, selected
+from dispatcher.cli.timelines.selecting import (
+    Selection,
+    add_selection,
+    check_selection,
+    selected,
+)
 from dispatcher.cli.timelines.wording import interrupted, messages, summed_up, tally
 from dispatcher.timeline import Outcome, Snapshot, Status, Timeline, TimelineUnavailableError
 from dispatcher.timeline.errors import TimelineError
@@ -95,6 +100,7 @@ def _finish(parser: argparse.ArgumentParser, change: Change) -> None:
 
 
 def _run(change: Change, options: argparse.Namespace) -> None:
+    _check(change, options)
     with opened(options) as timeline:
         chosen = selected(options, timeline, dead_only=change is REQUEUE)
         if options.dry_run:
@@ -169,11 +175,20 @@ def _action(change: Change, options: argparse.Namespace, timeline: Timeline) -> 
         return operator.delete
     when: When | None = options.at
     if when is None or when.relative:
-        ahead = (options.delay or 0.0) if when is None else when.ms / 1000
-        if ahead < 0:
-            raise ValueError("--at must not be in the past: nothing can be due before now")
-        return partial(operator.move, delay=ahead)
+        return partial(operator.move, delay=_ahead(options))
     return partial(operator.move, at=when.ms)
+
+
+def _ahead(options: argparse.Namespace) -> float:
+    when: When | None = options.at
+    return (options.delay or 0.0) if when is None else when.ms / 1000
+
+
+def _check(change: Change, options: argparse.Namespace) -> None:
+    """ValueError for what no topic could change."""
+    check_selection(options, dead_only=change is REQUEUE)
+    if change is not DELETE and (options.at is None or options.at.relative) and _ahead(options) < 0:
+        raise ValueError("--at must not be in the past: nothing can be due before now")
 
 
 def _done(change: Change, chosen: Selection, act: Act, page: list[Snapshot]) -> Counter[str]:

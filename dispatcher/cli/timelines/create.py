@@ -96,7 +96,7 @@ def _given(options: argparse.Namespace) -> Iterable[Numbered]:
 def _json(body: str) -> Any:
     try:
         return json.loads(body)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"BODY must be JSON, not {body!r}: {error}") from None
 
 

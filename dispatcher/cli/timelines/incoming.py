@@ -44,6 +44,8 @@ def _from_line(line: str, at: When | None, delay: float | None) -> Message:
         given = json.loads(line.strip())
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("not JSON that can be read: it is nested too deep") from None
     if not isinstance(given, dict):
         raise ValueError(f'each line must be like {{"body": ...}}, not {_short(given)}')
     unknown = [key for key in given if key not in KEYS]

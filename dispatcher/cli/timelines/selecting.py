@@ -13,6 +13,7 @@ from dispatcher.cli.progress import Progress
 from dispatcher.cli.timelines.opening import now_ms
 from dispatcher.cli.timelines.wording import WORDS
 from dispatcher.timeline import Invalid, NotFound, Snapshot, Status, Timeline
+from dispatcher.timeline.errors import TimelineError
 
 AT_ONCE = 500
 
@@ -91,17 +92,21 @@ def add_selection(parser: argparse.ArgumentParser, *, dead_only: bool = False) -
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
-def selected(options: argparse.Namespace, timeline: Timeline, *, dead_only: bool) -> Selection:
-    """What the options say."""
-    start: When | None = options.start
+def check_selection(options: argparse.Namespace, *, dead_only: bool) -> None:
+    """ValueError if the options name no messages, or name them in two ways."""
     every = dead_only or options.all
-    filtered = any((options.of_group, start, options.end, not dead_only and options.state))
+    filtered = any((options.of_group, options.start, options.end, not dead_only and options.state))
     if options.ids and (filtered or (every and not dead_only)):
         raise ValueError("name messages, or say which kind of them, but not both")
     if not options.ids and not filtered and not every:
         raise ValueError(
             "say which messages: their ids, or --state, --of-group, --from, --to, --all"
         )
+
+
+def selected(options: argparse.Namespace, timeline: Timeline, *, dead_only: bool) -> Selection:
+    """What the options say, which were checked."""
+    start: When | None = options.start
     now = now_ms(timeline)
     states = [Status.DEAD] if dead_only else list(map(Status, options.state or FREE))
     return Selection(
@@ -121,5 +126,5 @@ def _names(given: Sequence[str]) -> list[str]:
         else:
             names.append(name)
     if given and not names:
-        raise ValueError("there are no ids on stdin")
+        raise TimelineError("there are no ids on stdin")
     return list(dict.fromkeys(names))

@@ -1,24 +1,23 @@
 -- What a consumer may do with what it has leased. It comes after bucket.lua.
 --
--- ARGV   channel, bucket, action ("extend", "release", "untouched", "delete" or "bury"), relative
---        (0 or 1), time, remember_ms, leases: one after the other (token, length of the id; id),
---        "<dI2"; why they are buried
+-- ARGV   channel, bucket, remember_ms, leases: one after the other (token, action, relative (0 or
+--        1), time, length of the id, length of the reason; id; why it is buried), "<dBBdI2I2"
 -- Reply  the server's time in microseconds, an answer for each
 --
 -- Only the right token, and only before the lease ends.
 
-local channel, bucket, action = ARGV[1], ARGV[2], ARGV[3]
-local time = ARGV[4] == '1' and FROM_NOW + tonumber(ARGV[5]) or tonumber(ARGV[5])
-local remember_ms, leases, why = tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local EXTEND, RELEASE, UNTOUCHED, DELETE, BURY = 1, 2, 3, 4, 5
+
+local channel, bucket, remember_ms, leases = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local before = head_of(WAITING)
-local answers, ids, tokens, states, at = {}, {}, {}, {}, 1
+local answers, ids, deeds, states, at = {}, {}, {}, {}, 1
 local places, texts = {}, {} -- of those that are extended, written together
 
 redis.call('HDEL', STATES, '') -- see bucket.lua: whoever is full can be emptied
 
 local actions = {}
 
-function actions.extend(id, state)
+actions[EXTEND] = function(id, state, time)
   state.ends = math.max(state.ends, time)
   state.version = state.version + 1
   places[#places + 1], places[#places + 2] = state.ends, id
@@ -26,7 +25,7 @@ function actions.extend(id, state)
   return answer(DONE, 0, state.ends, state)
 end
 
-function actions.release(id, state)
+actions[RELEASE] = function(id, state, time)
   if time < NOW then
     return answer(IN_PAST, 0, NOW, state)
   end
@@ -35,46 +34,53 @@ function actions.release(id, state)
 end
 
 -- Released, and as if it had not been leased: whoever had it has not begun.
-function actions.untouched(id, state)
+actions[UNTOUCHED] = function(id, state, time)
   if time >= NOW then
     state.attempts = math.max(0, state.attempts - 1)
   end
-  return actions.release(id, state)
+  return actions[RELEASE](id, state, time)
 end
 
-function actions.bury(id, state)
+actions[BURY] = function(id, state, _, why)
   give_up(id, state, why)
   return answer(DONE, 0, NOW, state)
 end
 
-function actions.delete(id, state)
+actions[DELETE] = function(id, state)
   remove(id, state)
   return answer(DONE, 0, 0, state)
 end
 
-local function act(id, token)
+local function act(id, deed)
   local state = states[id]
   if not state or state.removed then
     if not state and redis.call('HEXISTS', MESSAGES, id) == 1 then
       return answer(LOST_IT)
     end
-    return answer(action == 'delete' and GONE or NOT_FOUND)
+    return answer(deed.action == DELETE and GONE or NOT_FOUND)
   end
-  if state.token ~= token then
+  if state.token ~= deed.token then
     return answer(LOST_IT, 0, 0, state)
   end
   if state.ends <= NOW then
     return answer(EXPIRED, 0, state.ends, state)
   end
-  return actions[action](id, state)
+  return actions[deed.action](id, state, deed.time, deed.why)
 end
 
 while at <= #leases do
-  local token, id_length
-  token, id_length, at = struct.unpack('<dI2', leases, at)
-  tokens[#tokens + 1] = token
+  local token, action, relative, time, id_length, why_length
+  token, action, relative, time, id_length, why_length, at =
+    struct.unpack('<dBBdI2I2', leases, at)
   ids[#ids + 1] = string.sub(leases, at, at + id_length - 1)
   at = at + id_length
+  deeds[#deeds + 1] = {
+    token = token,
+    action = action,
+    time = relative == 1 and FROM_NOW + time or time,
+    why = string.sub(leases, at, at + why_length - 1),
+  }
+  at = at + why_length
 end
 local stored = redis.call('HMGET', STATES, unpack(ids))
 local ends = redis.call('ZMSCORE', LEASED, unpack(ids))
@@ -85,7 +91,7 @@ for i, id in ipairs(ids) do
   end
 end
 for i, id in ipairs(ids) do
-  answers[i] = act(id, tokens[i])
+  answers[i] = act(id, deeds[i])
 end
 if #places > 0 then
   redis.call('ZADD', LEASED, unpack(places))

@@ -64,7 +64,7 @@ def test_check_finds_what_would_only_fail_at_the_start(
     start: Start, timeline: Timeline, options: tuple[str, ...], said: str
 ) -> None:
     worker = start("quick", "--check", *options)
-    assert worker.ended() == 1
+    assert worker.ended() == 2
     assert "not well: " in worker.text
     assert said in worker.text
 
@@ -89,15 +89,15 @@ def test_a_handler_that_does_not_import_says_why(
         (["--topic", "wrok"], 1, "there is no topic 'wrok'"),
         (["--batch", "3"], 2, "unrecognized arguments: --batch 3"),
         (["--concurrency", "0"], 2, "it must be at least 1"),
-        (["--shared-capacity", "5"], 1, "--shared-capacity needs --limit"),
-        (["--limit", "x"], 1, "--limit needs --shared-capacity"),
+        (["--shared-capacity", "5"], 2, "--shared-capacity needs --limit"),
+        (["--limit", "x"], 2, "--limit needs --shared-capacity"),
         (
             ["--limit", "x", "--shared-capacity", "5", "--limit-lease-time", "1"],
-            1,
+            2,
             "--max-interval=0.5 is too long for --limit-lease-time=1",
         ),
-        (["--redis", "http://x"], 1, "--redis must"),
-        (["--processes", "2", "--metrics-port", "0"], 1, "name the first of"),
+        (["--redis", "http://x"], 2, "--redis must"),
+        (["--processes", "2", "--metrics-port", "0"], 2, "name the first of"),
     ],
 )
 def test_bad_input_is_said(

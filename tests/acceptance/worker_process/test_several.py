@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from dispatcher.timeline import Timeline
+from limiters.embedded import EmbeddedRedis
 from tests.acceptance.worker_process.started import Start, create, page
-from tests.processes.workers import notes
+from tests.processes.workers import handled, notes
 from tests.servers import wait_until
 from tests.servers.ports import own_port
 
@@ -69,6 +72,55 @@ def test_a_second_signal_ends_all_processes(timeline: Timeline, start: Start, lo
     supervisor.signal(signal.SIGTERM)
     assert supervisor.ended() == 143
     wait_until(lambda: not any(map(exists, pids(log))))
+
+
+@pytest.mark.parametrize("first", ["processes", "supervisor"])
+def test_a_signal_to_the_whole_group_is_one_drain(
+    timeline: Timeline, start: Start, log: Path, go_on: Path, first: str
+) -> None:
+    create(timeline, 4)
+    one_each = ("--max-batch-size", "1", "--concurrency", "1")
+    supervisor = start("slow", "--processes", "2", *one_each)
+    wait_until(lambda: len(pids(log)) == 2)
+    if first == "supervisor":
+        supervisor.signal(signal.SIGTERM)
+        supervisor.await_word("stopping: ", times=2)
+    for pid in pids(log):
+        os.kill(pid, signal.SIGTERM)
+    if first == "processes":
+        supervisor.await_word("stopping: ", times=2)
+        supervisor.signal(signal.SIGTERM)
+    assert all(map(exists, pids(log)))
+    go_on.touch()
+    assert supervisor.ended() == 0
+    assert len(handled(log)) == 2
+    assert "stopped at once" not in supervisor.text
+    stats = timeline.stats()
+    assert (stats.deleted, stats.new, stats.processing) == (2, 2, 0)
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_the_working_directory_is_on_the_path_for_the_handler_and_not_before_this_package(
+    timeline: Timeline, server: EmbeddedRedis, tmp_path: Path, processes: str
+) -> None:
+    (tmp_path / "dispatcher.py").write_text("raise RuntimeError('not this one')\n")
+    (tmp_path / "shop.py").write_text("def send(messages):\n    print('sent', flush=True)\n")
+    create(timeline, 1)
+    command = [str(Path(sys.executable).with_name("dispatcher")), "worker", "shop:send"]
+    with subprocess.Popen(
+        [*command, "--topic", "work", "--processes", processes, "--redis", server.url],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as worker:
+        assert worker.stdout is not None
+        try:
+            assert worker.stdout.readline() == "sent\n"
+        finally:
+            worker.send_signal(signal.SIGTERM)
+        assert worker.wait(30) == 0
 
 
 def exists(pid: int) -> bool:

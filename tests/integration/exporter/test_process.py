@@ -102,7 +102,7 @@ def test_a_port_that_is_taken_is_said_so(shared_redis: EmbeddedRedis) -> None:
     [
         (("--port", "x"), 2, "'x': not a whole number"),
         (("--port", "70000"), 2, "a port is from 0 to 65535"),
-        (("--redis", "http://x"), 1, "--redis must be"),
+        (("--redis", "http://x"), 2, "--redis must be"),
         (("--once", "--redis", "redis://:secret@localhost:1"), 1, "did not answer; see above"),
     ],
 )

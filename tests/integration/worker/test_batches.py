@@ -134,14 +134,35 @@ def test_what_a_handler_returns_is_not_ignored(timeline: Timeline, run: Made) ->
     assert "a handler returns None, or a mapping" in dead(timeline)["x"]
 
 
-def test_a_retry_strategy_that_raises_is_not_its_end(timeline: Timeline, run: Made) -> None:
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("cost", [1, "units"], ids=["handler", "cost"])
+def test_a_retry_strategy_that_raises_is_not_its_end(
+    timeline: Timeline, run: Made, error: type[BaseException], cost: Any
+) -> None:
     create(timeline, Message("x"))
 
     def broken(state: Any) -> float:
-        raise RuntimeError
+        raise error
 
-    worker = run(Noted(lambda messages: 1 / 0), retry=broken)
+    worker = run(Noted(lambda messages: 1 / 0), retry=broken, cost=cost)
     until(lambda: worker.totals.retried == 1)
+    assert worker.life is Life.RUNNING
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
+def test_a_cost_that_raises_anything_fails_its_message_alone(
+    timeline: Timeline, run: Made, error: BaseException
+) -> None:
+    create(timeline, *many(3))
+
+    def cost(message: Lease) -> float:
+        if message.id == "m1":
+            raise error
+        return 1
+
+    worker = run(Noted(), cost=cost, max_attempts=1)
+    until(lambda: worker.totals.done == 2 and worker.totals.dead == 1)
+    assert type(error).__name__ in dead(timeline)["m1"]
     assert worker.life is Life.RUNNING
 
 

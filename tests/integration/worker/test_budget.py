@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from dispatcher import ProvisionedResource
 from dispatcher.timeline import Lease, Message, Timeline
+from dispatcher.worker import leasing
+from dispatcher.worker.room import View, claim
 from limiters import MemoryLeaseManager, SharedResource
-from limiters.leases.messages import Reply
+from limiters.leases.messages import Reply, Request
 from limiters.verifier import Spent, verify
 from tests.integration.worker.handled import Made, Noted, create, dead, many
 from tests.starts import began
@@ -95,6 +98,86 @@ def test_c5_the_backlog_is_demanded_so_that_a_share_grows_at_once(
         # were twice as much, five changes would be needed.
         until(lambda: changes and changes[-1] == 4_000)
         assert len(changes) < 5
+
+
+class Counted(MemoryLeaseManager):
+    """Knows how often each instance has asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: Counter[str] = Counter()
+
+    def sync(self, request: Request) -> Reply:
+        self.asked[request.instance] += 1
+        return super().sync(request)
+
+
+def share_of(manager: MemoryLeaseManager) -> SharedResource:
+    return SharedResource(
+        shared_capacity=2_000, factor=100, lease_manager=manager, max_interval=0.05, period=0.2
+    )
+
+
+def test_c5_c6_a_worker_whose_work_others_have_done_holds_nothing_and_asks_for_nothing(
+    timeline: Timeline, run: Made
+) -> None:
+    manager, go_on = Counted(), threading.Event()
+    limiter = share_of(manager)
+    create(timeline, *many(500))
+    worker = run(
+        Noted(lambda messages: go_on.wait(30) and None),
+        rate_limiter=limiter,
+        max_batch_size=20,
+        concurrency=1,
+    )
+    until(lambda: worker.in_flight)
+    other = timeline.consumer("other")
+    until(lambda: other.delete(other.lease(1_000, 30)) == [] and timeline.stats().new == 0)
+    go_on.set()
+    until(lambda: timeline.stats().deleted == 500)
+    with share_of(manager) as busy:
+        busy.give_me(1e6)
+        until(lambda: len(busy.partitions) == 20, within=10)
+        until(lambda: not limiter.standing().partitions_wanted)
+        idle, asked = manager.asked[limiter.instance], manager.asked[busy.instance]
+        until(lambda: manager.asked[busy.instance] > asked + 40)
+        assert manager.asked[limiter.instance] == idle
+    assert limiter.standing().demand == 0
+
+
+def test_c5_a_worker_that_was_stopped_leaves_no_demand_on_a_limiter_that_goes_on(
+    timeline: Timeline, run: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = threading.Event()
+
+    def slow(view: View) -> float:
+        """Between the look at what is due and the word to the limiter the worker is stopped."""
+        cost = claim(view)
+        if cost:
+            claims.set()
+            until(lambda: worker.consumer._closed)
+        return cost
+
+    monkeypatch.setattr(leasing, "claim", slow)
+    create(timeline, *many(900))
+    with share_of(MemoryLeaseManager()) as limiter:
+        worker = run(Noted(), rate_limiter=limiter, max_batch_size=20)
+        assert claims.wait(30)
+        worker.stop(5)
+        assert limiter.standing().demand == 0
+
+
+def test_c5_at_light_load_no_more_is_demanded_than_is_due(timeline: Timeline, run: Made) -> None:
+    limiter = share_of(MemoryLeaseManager())
+    demands: list[float] = []
+    limiter.add_listener(lambda event: demands.append(event.value), "target")
+    worker = run(Noted(), rate_limiter=limiter, max_batch_size=20)
+    for number in range(20):
+        create(timeline, *[Message(it) for it in range(30)])
+        wanted = 30 * (number + 1)
+        until(lambda: worker.totals.done == wanted)  # noqa: B023
+    # What is due and what is leased is told by two: both may count a message, for a moment.
+    assert max(demands) <= 60
 
 
 def test_one_whose_limiter_asks_for_nothing_any_more_wants_to_be_restarted(

@@ -21,12 +21,17 @@ SOON = 0.5
 """In place of the seconds after which one that says nothing, or does not end, is killed."""
 
 CHILD = """
-import signal, sys, time
+import os, sys, threading, time
 from pathlib import Path
 from dispatcher.worker.notify import READY, WATCHDOG, Notifier
 
 log = Path(sys.argv[1])
-signal.signal(signal.SIGTERM, signal.SIG_IGN if "deaf" in sys.argv else lambda *said: sys.exit(0))
+def await_end():
+    sys.stdin.buffer.raw.read()
+    if "deaf" not in sys.argv:
+        os._exit(0)
+
+threading.Thread(target=await_end, daemon=True).start()
 with log.open("a") as file:
     file.write("started\\n")
 notifier = Notifier()

@@ -81,14 +81,16 @@ def test_an_error_of_its_own_ends_it(timeline: Timeline, run: Made) -> None:
     assert timeline.stats().new == 1, "what has not begun is given back"
 
 
-@pytest.mark.parametrize("part", ["_extend", "_settle"])
-def test_an_error_of_its_keeper_ends_it_too(timeline: Timeline, run: Made, part: str) -> None:
+@pytest.mark.parametrize(("thread", "part"), [("_keeper", "_extend"), ("_settler", "_gather")])
+def test_an_error_of_its_other_threads_ends_it_too(
+    timeline: Timeline, run: Made, thread: str, part: str
+) -> None:
     worker = run(Noted())
 
     def broken(*given: object) -> None:
         raise RuntimeError("a defect")
 
-    setattr(worker._keeper, part, broken)
+    setattr(getattr(worker, thread), part, broken)
     with pytest.raises(WorkerFailedError, match="a defect"):
         worker.wait(20)
 

@@ -1,0 +1,108 @@
+"""One rule for exit codes: 2 for what is wrong with the command line, 1 for what failed."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from limiters.embedded import EmbeddedRedis, free_port
+from tests.commands import Run, outside
+
+WRONG = [
+    ("demo --capacity 1", "--capacity must be at least"),
+    ("demo --seconds x", "not a number"),
+    ("limit", "ACTION"),
+    ("limit show", "NAME"),
+    ("limit show a --prefix a{b}", "prefix must be without braces"),
+    ("limit show a --redis http://x", "--redis must"),
+    ("limit set a --shared-capacity 0", "--shared-capacity must be more than zero"),
+    ("limit set a --shared-capacity 5 --ramp 5/0", "--ramp must be more than zero"),
+    ("leases a --watch 0", "--watch must be more than zero"),
+    ("leases a --redis x", "--redis must"),
+    ("top", "name a limit"),
+    ("top a --interval 0", "--interval must be more than zero"),
+    ("timeline stats a{b}", "topic must be without braces"),
+    ("timeline delete a", "say which messages"),
+    ("timeline delete a b --all", "but not both"),
+    ("timeline move a --delay 1s", "say which messages"),
+    ("timeline move a b --at=-1h", "--at must not be in the past"),
+    ("timeline requeue a b --of-group c", "but not both"),
+    ("timeline create a --group g --id a y z", "--id is for one BODY"),
+    ("timeline create a --group g --id a", "are for a BODY"),
+    ("timeline create a --group g --body-json {", "BODY must be JSON"),
+    ("timeline create a --group g b --at=-1h", "at must not be before now"),
+    ("exporter --redis http://x --once", "--redis must"),
+    ("completion csh", "invalid choice"),
+    ("nothing", "invalid choice"),
+]
+
+WRONG_OF_A_WORKER = [
+    ("--shared-capacity 5", "--shared-capacity needs --limit"),
+    ("--limit x", "--limit needs --shared-capacity"),
+    ("--limit x --shared-capacity 5 --limit-lease-time 1", "is too long for --limit-lease-time=1"),
+    ("--cost nan", "--cost must be finite"),
+    ("--redis http://x", "--redis must"),
+    ("--topic a{b}", "topic must be without braces"),
+    ("--processes 2 --metrics-port 0", "name the first of"),
+    ("--check --limit x", "--limit needs --shared-capacity"),
+    ("--check --cost nan", "cost must be finite"),
+    ("--check --processes 3 --metrics-port 65534", "port must be 0-65535"),
+]
+
+FAILS = [
+    ("limit show a", "refuses connections"),
+    ("limit delete a --yes", "refuses connections"),
+    ("leases a", "refuses connections"),
+    ("top a --once", "refuses connections"),
+    ("timeline stats a", "refuses connections"),
+    ("timeline delete a b", "refuses connections"),
+    ("timeline create a --group g b", "refuses connections"),
+]
+
+
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where no Redis is: what is wrong by itself is said all the same."""
+    url = f"redis://127.0.0.1:{free_port()}/0"
+    monkeypatch.setenv("DISPATCHER_REDIS", url)
+    return url
+
+
+@pytest.mark.parametrize(("line", "message"), WRONG, ids=[line for line, _ in WRONG])
+def test_wrong_usage_ends_with_2(run: Run, nowhere: str, line: str, message: str) -> None:
+    said = run(*shlex.split(line))
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+
+
+@pytest.mark.parametrize(("line", "message"), FAILS, ids=[line for line, _ in FAILS])
+def test_what_fails_ends_with_1(run: Run, nowhere: str, line: str, message: str) -> None:
+    said = run(*shlex.split(line))
+    assert (said.code, said.out) == (1, "")
+    assert message in said.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), WRONG_OF_A_WORKER, ids=[options for options, _ in WRONG_OF_A_WORKER]
+)
+def test_wrong_usage_of_a_worker_ends_with_2(nowhere: str, options: str, message: str) -> None:
+    said = outside("worker", "math:fsum", "--topic", "t", *shlex.split(options))
+    assert said.code == 2
+    assert message in said.err + said.out
+    assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize("option", [["--check"], ["--fail-fast"]])
+def test_a_worker_whose_redis_is_away_ends_with_1(nowhere: str, option: list[str]) -> None:
+    said = outside("worker", "math:fsum", "--topic", "t", *option)
+    assert said.code == 1
+    assert "refuses connections" in said.err + said.out
+
+
+def test_what_cannot_be_changed_where_it_is_fails(run: Run, shared_redis: EmbeddedRedis) -> None:
+    place = ("--redis", shared_redis.url)
+    assert run("limit", "set", "a", "--shared-capacity", "5", *place).code == 0
+    said = run("limit", "set", "a", "--shared-capacity", "5", "--period", "2", *place)
+    assert said.code == 1
+    assert "period of a limit that exists cannot be changed" in said.err
