@@ -5,10 +5,11 @@
 --        "<dI2"; why they are buried
 -- Reply  the server's time in microseconds, an answer for each
 --
--- Only the right token, and only before the lease ends.
+-- Only the right token, and only before the lease ends. What a lease was ended by may be repeated,
+-- as its reply may have been lost: as long as nothing has changed since, the answer is the same.
 
 local channel, bucket, action = ARGV[1], ARGV[2], ARGV[3]
-local time = ARGV[4] == '1' and FROM_NOW + tonumber(ARGV[5]) or tonumber(ARGV[5])
+local time = ARGV[4] == '1' and due_in(tonumber(ARGV[5])) or tonumber(ARGV[5])
 local remember_ms, leases, why = tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local before = head_of(WAITING)
 local answers, ids, tokens, states, at = {}, {}, {}, {}, 1
@@ -30,7 +31,7 @@ function actions.release(id, state)
   if time < NOW then
     return answer(IN_PAST, 0, NOW, state)
   end
-  put_back(id, state, time)
+  put_back(id, state, time, state.token)
   return answer(DONE, 0, time, state)
 end
 
@@ -43,13 +44,22 @@ function actions.untouched(id, state)
 end
 
 function actions.bury(id, state)
-  give_up(id, state, why)
+  give_up(id, state, why, state.token)
   return answer(DONE, 0, NOW, state)
 end
 
 function actions.delete(id, state)
   remove(id, state)
   return answer(DONE, 0, 0, state)
+end
+
+local repeatable = { release = WAITING, untouched = WAITING, bury = DEAD }
+
+-- The answer to an action that the same lease was ended by before.
+local function answer_again(id, token, state)
+  local time = state.token == -token and repeatable[action]
+    and redis.call('ZSCORE', repeatable[action], id)
+  return time and answer(DONE, 0, tonumber(time), state)
 end
 
 local function act(id, token)
@@ -61,7 +71,7 @@ local function act(id, token)
     return answer(action == 'delete' and GONE or NOT_FOUND)
   end
   if state.token ~= token then
-    return answer(LOST_IT, 0, 0, state)
+    return answer_again(id, token, state) or answer(LOST_IT, 0, 0, state)
   end
   if state.ends <= NOW then
     return answer(EXPIRED, 0, state.ends, state)
