@@ -20,6 +20,8 @@ GROUPS = {
     "sharing": "sharing",
     "simulation": "simulation",
     "timeline": "timeline",
+    "timeline-order": "timeline_order",
+    "timeline-looks": "timeline_looks",
     "worker": "worker",
     "metrics": "metrics",
     "spark": "spark_sinks",

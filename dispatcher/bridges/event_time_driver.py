@@ -97,15 +97,17 @@ class EventTimeDriver(Generic[M]):
     def add(self, message: M) -> None:
         """Takes a message that arrives now. Waits while too many closed batches wait.
 
-        Raises MeasurementError if it cannot be used, and BatcherStoppedError when the Batcher
-        takes nothing any more."""
+        Raises MeasurementError if it cannot be used, also if it is in milliseconds where the
+        clock's seconds count, and BatcherStoppedError when the Batcher takes nothing any more."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._closed) < self._max_waiting or self._over)
             if self._batcher_stopped:
                 raise BatcherStoppedError
             if self._stopping or not self._started:
                 raise ImproperOrderError("add() belongs between start() and stop()")
-            self._closed += self._builder.add(message, self._clock.now())
+            now = self._clock.now()
+            self._builder.check_unit(message, now)
+            self._closed += self._builder.add(message, now)
             if self._closed or self._builder.deadline != self._wake:
                 self._changed.notify_all()
 

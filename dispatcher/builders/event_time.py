@@ -21,6 +21,12 @@ M = TypeVar("M")
 _NUMBER = Kind.NUMBER
 _NONE = object()
 
+_SINCE_1970 = 10**8
+"""What a clock in seconds since 1970 says in 1973."""
+
+_OTHER_UNIT = 50
+"""A time that is so often the present is none in seconds: it would be after the year 4000."""
+
 
 @dataclass(slots=True)
 class Batch(Generic[M]):
@@ -182,6 +188,20 @@ class EventTimeBuilder(Generic[M]):
         windows = sorted(self._windows, key=lambda window: (window.due, window.start))
         self._queue.clear()
         return [self._close(window, self._now) for window in windows]
+
+    def check_unit(self, message: M, now: Instant) -> None:
+        """MeasurementError if the event time of a message looks like milliseconds, or less, where
+        `now` is in seconds since 1970. It is asked only where both are compared, and so all
+        such messages would be dropped."""
+        if not (self._strict and isinstance(now, (int, float)) and now >= _SINCE_1970):
+            return
+        time, kind = self._read_time(message, self._time.value(message))
+        if kind is _NUMBER and time > now * _OTHER_UNIT:
+            raise MeasurementError(
+                message,
+                f"its event_time {time!r} looks like milliseconds or less, but the clock is in "
+                f"seconds, now {now!r}; hand in seconds since 1970",
+            )
 
     @property
     def deadline(self) -> Instant | None:

@@ -6,11 +6,14 @@ what JSON has no word for.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from typing import Any
+
+from dispatcher.builders.times import plain
 
 FORMAT = "dispatcher.builders/2"
 FORMATS = ("dispatcher.builders/1", FORMAT)
@@ -38,7 +41,8 @@ def unpack(data: bytes) -> tuple[str, Any]:
 
 
 def encode(value: Any) -> Any:
-    """`value` as JSON has it. By its very type: of a subclass too much would be lost."""
+    """`value` as JSON has it. By its very type: of a subclass too much would be lost, but for
+    datetimes such as pandas' Timestamps, which come back as datetimes."""
     kind = type(value)
     if value is None or kind in (bool, str):
         return value
@@ -58,6 +62,9 @@ def encode(value: Any) -> Any:
         return {"bytes": value.hex()}
     if kind is datetime:
         return {"datetime": [value.isoformat(), value.fold]}
+    if isinstance(value, datetime) and value == value:  # NaT is none
+        with contextlib.suppress(ValueError):
+            return encode(plain(value))
     if kind is date:
         return {"date": value.isoformat()}
     if kind is timedelta:

@@ -144,9 +144,21 @@ def _as_delta(seconds: float) -> timedelta:
         return timedelta.max
 
 
+def plain(value: datetime) -> datetime:
+    """A datetime of a subclass, such as pandas' Timestamp, as a datetime. ValueError if it is
+    finer than datetimes are."""
+    if getattr(value, "nanosecond", 0):
+        raise ValueError(f"must be a whole number of microseconds, not {value!r}; round it")
+    day = (value.year, value.month, value.day)
+    time = (value.hour, value.minute, value.second, value.microsecond)
+    return datetime(*day, *time, value.tzinfo, fold=value.fold)
+
+
 def _read_datetime(value: datetime) -> tuple[Instant, Kind]:
     if value != value:  # pandas' NaT is a datetime that is not even itself
         raise ValueError(f"must be a time, not {value!r}")
+    if value.__class__ is not datetime:
+        value = plain(value)
     if value.tzinfo is None or value.utcoffset() is None:
         return value, Kind.NAIVE
     if value.tzinfo is UTC:

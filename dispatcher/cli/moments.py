@@ -65,8 +65,15 @@ def when_of(text: str) -> When:
 
 
 def shown(at_ms: float) -> str:
-    """A time, of this machine's time zone."""
-    at = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
+    """A time, of this machine's time zone. One that no calendar of Python has is shown as such.
+
+    >>> shown(253_402_400_000_000)
+    '253402400000000 ms'
+    """
+    try:
+        at = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
+    except (ValueError, OverflowError):
+        return f"{at_ms:.0f} ms"
     return at.strftime("%Y-%m-%d %H:%M:%S")
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import itertools
 import logging
-import queue
 import struct
 import threading
 import time
@@ -14,36 +11,23 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dispatcher.timeline import ids
-from dispatcher.timeline.agenda import Agenda
-from dispatcher.timeline.bodies import UnreadableBody
-from dispatcher.timeline.errors import TimelineError, TimelineUnavailableError
+from dispatcher.timeline.bell import Bell
+from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.holding import Holding, as_leases, ends_at, leases_of
-from dispatcher.timeline.looking import look
-from dispatcher.timeline.members import Membership
 from dispatcher.timeline.message import Lease, Leases
 from dispatcher.timeline.outcomes import Outcome
-from dispatcher.timeline.server import ACTIVE, LEASE
+from dispatcher.timeline.server import ACTIVE
+from dispatcher.timeline.serving import Serving
 from dispatcher.timeline.settling import Bury, Delete, Ending, Release
+from dispatcher.timeline.subscription import Subscription
 from dispatcher.timeline.times import Moment, lease_ms
 from dispatcher.timeline.topic import AT_ONCE, Topic
-from dispatcher.timeline.wakeups import Wakeups
 from limiters.arguments import Seconds, count, function
-from limiters.damped_log import DampedLog
-from limiters.outages import OUTAGES
+from limiters.errors import ImproperOrderError
 
 logger = logging.getLogger(__name__)
 
-LOOK_AGAIN = 1.0
-"""Seconds after which a sleeper looks by itself, however well it was told."""
-
-MOST_UNHEARD = 1_000
-"""How many wake-ups are kept for one who is busy; it looks by itself if there were more."""
-
-_HEADS = struct.Struct("<ddd")
 _END = struct.Struct("<d")
-
-_LIMIT_CHANGED = (-1, 0.0)
-"""Heard of no bucket at all."""
 
 
 class Consumer:
@@ -71,13 +55,12 @@ class Consumer:
         self.id = consumer_id
         self._written = ids.as_bytes(consumer_id)
         self._holding = Holding(topic)
-        self._members = Membership(topic, consumer_id)
+        self._serving = Serving(topic, consumer_id, self._holding)
         self._lock = threading.Lock()
-        self._made_agenda: Agenda | None = None
-        self._bell: queue.SimpleQueue[tuple[int, float] | None] = queue.SimpleQueue()
-        self._closed = False
-        self._damped = DampedLog(logger)
-        self._buckets: list[int] = []
+        self._bell = Bell()
+        self._subscribed = threading.Lock()
+        self.closed = False
+        """Whether it was closed."""
         self.reachable: bool | None = None
         """Whether Redis answered `subscribe` when it was asked last; None before."""
 
@@ -94,31 +77,27 @@ class Consumer:
     def buckets(self) -> list[int]:
         """The buckets that are its own at present."""
         with self._lock:
-            self._keep_membership()
-            return list(self._buckets)
+            self._serving.keep_membership()
+            return list(self._serving.buckets)
 
     @property
-    def due(self) -> int:
-        """How many messages are due in its buckets, as far as it knows. Makes no call."""
+    def due(self) -> float:
+        """How many messages are due in its buckets, as far as it knows; infinite where there may be
+        more than it knows of. Makes no call."""
         with self._lock:
-            if self._made_agenda is None:
-                return 0
-            return self._made_agenda.due(self._topic.server.clock.now_ms())
+            return self._serving.due
 
     def lease(self, limit: int, for_: Seconds) -> Leases:
-        """At most `limit` messages that are due now, for `for_` seconds; its own buckets first.
+        """At most `limit` messages that are due now, for `for_` seconds, in order of time; those
+        of its own buckets first, and of others if they have been left there for a moment.
 
-        Never waits. A message that was leased `max_attempts` times and is due again is dead
+        Never waits, and returns no lease that has ended: it stops at fewer than `limit` before the
+        first ones would. A message that was leased `max_attempts` times and is due again is dead
         instead. What was leased by a call whose answer was lost is due again when that ends, or
         `active()` brings it."""
         limit, length_ms = count("limit", limit), lease_ms(for_)
         with self._lock:
-            leases = self._lease(limit, length_ms)
-            if len(leases) < limit:
-                self._look()
-                leases += self._lease(limit - len(leases), length_ms)
-            leases.more = self._agenda.has_more(self._topic.server.clock.now_ms())
-            return leases
+            return self._serving.lease(limit, length_ms)
 
     def extend(self, leases: Iterable[Lease] | Lease, for_: Seconds) -> list[Outcome]:
         """Lets leases last until `for_` seconds from now, and never shorter than before.
@@ -183,7 +162,7 @@ class Consumer:
                     untils = [int(until) for (until,) in _END.iter_unpack(ends)]
                     lasts_ms = [until - now_us / 1000 for until in untils]
                     ends_here = [ends_at(asked, it) for it in lasts_ms]
-                    found += self._readable(list(leases_of(blob, untils, ends_here)))
+                    found += self._serving.readable(list(leases_of(blob, untils, ends_here)))
                     if last:
                         further.append((bucket, last))
                 left = further
@@ -204,230 +183,44 @@ class Consumer:
         changes. While Redis is away it tries again, without a flood.
 
         `limit` may be a function that is asked each time. After it said 0 it is asked again when
-        `look_again` is called, and once a second."""
+        `look_again` is called, and once a second. While it says 0, or `fn` runs, other consumers
+        serve its buckets. ImproperOrderError while it is subscribed already."""
         function("fn", fn)
         length_ms = lease_ms(for_)
         most = limit if callable(limit) else functools.partial(int, count("limit", limit))
-        patience = min(LOOK_AGAIN, length_ms / 2000)
-        wakeups = Wakeups(
-            self._topic.server.connection,
-            self._topic.layout.channel,
-            self._topic.name,
-            lambda bucket, due: self._ring((bucket, due)),
-            lambda: self._ring(None),
-        )
-        wakeups.start()
+        if not self._subscribed.acquire(blocking=False):
+            raise ImproperOrderError(
+                f"the consumer {self.id!r} is subscribed already; make another one, with another id"
+            )
         try:
-            self._loop(fn, most, length_ms, patience)
+            Subscription(self._topic, self, self._serving, self._lock, self._bell, length_ms).run(
+                fn, most
+            )
         finally:
-            wakeups.stop()
-            if self._closed:  # and shows itself no more: it may have done so meanwhile
+            self._subscribed.release()
+            if self.closed:  # and shows itself no more: it may have done so meanwhile
                 self._leave()
 
     def look_again(self) -> None:
         """Lets `subscribe` ask for its limit now. From any thread."""
-        if self._bell.empty():  # else it will, in a moment
-            self._bell.put(_LIMIT_CHANGED)
+        self._bell.wake()
 
     def close(self) -> None:
         """Ends `subscribe`, wherever that runs, and leaves the others its buckets. Leases that it
         has last until they end. May be called again, and from a signal handler's thread."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
-        self._bell.put(None)
+        self.closed = True
+        self._bell.ring(None)
         self._leave()
 
     def _leave(self) -> None:
-        if self._members.members:
-            try:
-                self._members.leave()
-            except TimelineError as error:  # it is missed a moment later all the same
-                facts = {
-                    "happening": "leave-untold",
-                    "topic": self._topic.name,
-                    "error": type(error).__name__,
-                }
-                logger.debug("%r could not say that it leaves: %s", self, error, extra=facts)
-
-    def _loop(
-        self,
-        fn: Callable[[Leases], Any],
-        most: Callable[[], int],
-        length_ms: int,
-        patience: float,
-    ) -> None:
-        looked = float("-inf")
-        while not self._closed:
-            limit = most()
-            if limit < 1:
-                looked = float("-inf") if self._sleep(patience) else looked
-                continue
-            asked, server = time.monotonic(), self._topic.server
-            where = server.connection.where
-            try:
-                with self._lock:
-                    if asked - looked >= patience:
-                        self._look()
-                        looked = time.monotonic()
-                    leases = self._lease(limit, length_ms)
-                    leases.more = self._agenda.has_more(self._topic.server.clock.now_ms())
-                if server.answered >= asked:  # nothing is asked where nothing is due
-                    self._reached(asked)
-            except TimelineUnavailableError as error:
-                if self.reachable is not False:
-                    logger.log(
-                        OUTAGES.began(where, asked),
-                        "%r has to wait: %s",
-                        *(self, error),
-                        extra={
-                            "happening": "redis-away",
-                            "topic": self._topic.name,
-                            "error": type(error).__name__,
-                        },
-                    )
-                self.reachable = False
-                self._sleep(patience)
-                continue
-            if leases:
-                try:
-                    fn(leases)
-                except Exception as error:
-                    self._complain(error, len(leases))
-                continue
-            clock = self._topic.server.clock
-            until_next = (self._agenda.next() - clock.now_ms()) / 1000
-            until_look = looked + patience - time.monotonic()
-            if self._sleep(min(until_next, until_look)):
-                looked = float("-inf")
-
-    def _reached(self, asked: float) -> None:
-        back = OUTAGES.ended(self._topic.server.connection.where, asked)
-        if self.reachable is False or back == logging.WARNING:
-            facts = {"happening": "redis-back", "topic": self._topic.name}
-            logger.log(back, "%r goes on", self, extra=facts)
-        self.reachable = True
-
-    def _complain(self, error: Exception, messages: int) -> None:
-        self._damped.log(
-            logging.ERROR,
-            "%r: %d messages are left to be leased again",
-            *(self, messages),
-            exc_info=error,
-            extra={
-                "happening": "subscriber-raised",
-                "topic": self._topic.name,
-                "messages": messages,
-                "error": type(error).__name__,
-            },
-        )
-
-    def _ring(self, heard: tuple[int, float] | None) -> None:
-        """Keeps what was heard of, for one who sleeps or is busy. None: it has to look."""
-        waiting = self._bell.qsize()
-        if waiting < MOST_UNHEARD:
-            self._bell.put(heard)
-        elif waiting == MOST_UNHEARD:
-            self._bell.put(None)
-
-    def _sleep(self, seconds: float) -> bool:
-        """Until then, or something is heard of; whether it has to look by itself."""
-        look_again = False
         try:
-            heard = self._bell.get(timeout=seconds) if seconds > 0 else self._bell.get_nowait()
-            while True:
-                if heard is None:
-                    look_again = True
-                elif self._made_agenda is not None:  # nor is it made here: that asks the server
-                    with self._lock:
-                        self._made_agenda.hear(*heard)
-                heard = self._bell.get_nowait()
-        except queue.Empty:
-            return look_again
-
-    @property
-    def _agenda(self) -> Agenda:
-        if self._made_agenda is None:
-            self._made_agenda = Agenda(self._topic.buckets)
-        return self._made_agenda
-
-    def _keep_membership(self) -> None:
-        if not self._closed and self._topic.server.clock.now_ms() >= self._members.next_ms:
-            own = self._members.refresh()
-            if own != self._buckets:
-                self._buckets = own
-                self._agenda.assign(own)
-
-    def _look(self) -> None:
-        for bucket, seen in look(self._topic):
-            if seen is None:
-                self._put_off(bucket)
-            else:
-                self._agenda.learn(bucket, *seen)
-
-    def _put_off(self, bucket: int) -> None:
-        now_ms = self._topic.server.clock.now_ms()
-        self._agenda.put_off(bucket, now_ms + LOOK_AGAIN * 1000)
-
-    def _lease(self, limit: int, length_ms: int) -> Leases:
-        """What is due in the buckets whose turn it is, as far as is known."""
-        self._keep_membership()
-        server, layout, leases = self._topic.server, self._topic.layout, Leases()
-        most_attempts = self._topic.settings.most_attempts
-        while len(leases) < limit:
-            wave = self._agenda.choose(server.clock.now_ms(), limit - len(leases))
-            if not wave:
-                break
-            calls = [
-                (
-                    layout.keys(bucket),
-                    [self._written, min(portion, AT_ONCE), length_ms, most_attempts],
-                )
-                for bucket, portion in wave
-            ]
-            asked = time.monotonic()
-            answers = server.run_each(LEASE, calls)
-            refused = self._take(leases, wave, answers, ends_at(asked, length_ms))
-            if refused is not None and not leases:
-                raise refused
-        return leases
-
-    def _take(
-        self, leases: Leases, wave: list[tuple[int, int]], answers: list[Any], ends: float
-    ) -> TimelineError | None:
-        """Takes in what was leased; the error, if there was none but errors."""
-        refused = None
-        for (bucket, _), answer in zip(wave, answers, strict=True):
-            if isinstance(answer, TimelineError):
-                refused = answer
-                self._put_off(bucket)
-                continue
-            now_us, heads, more, blob, given_up = answer
-            until, waiting, leased = _HEADS.unpack(heads)
-            self._agenda.learn(bucket, waiting, leased, more)
-            found = list(leases_of(blob, itertools.repeat(int(until)), itertools.repeat(ends)))
-            leases += self._readable(found)
-            if self._topic.watch_lateness and found:
-                self._topic.tell_lateness(now_us, (lease.due for lease in found))
-            if given_up:
-                self._tell_dead(given_up, "they were leased too often")
-        return refused
-
-    def _readable(self, leases: list[Lease]) -> list[Lease]:
-        """All but those whose bodies nobody can read, which are buried."""
-        unreadable = {it.id: it.body for it in leases if isinstance(it.body, UnreadableBody)}
-        if not unreadable:
-            return leases
-        bad = [it for it in leases if it.id in unreadable]
-        with contextlib.suppress(TimelineUnavailableError):  # it is tried when the leases end
-            self.settle((it, Bury(unreadable[it.id].reason)) for it in bad)
-            self._tell_dead(len(bad), next(iter(unreadable.values())).reason)
-        return [it for it in leases if it.id not in unreadable]
-
-    def _tell_dead(self, messages: int, why: str) -> None:
-        self._damped.log(
-            logging.WARNING,
-            "%s: %d messages are dead: %s",
-            *(self._topic.name, messages, why),
-            extra={"happening": "messages-dead", "topic": self._topic.name, "messages": messages},
-        )
+            self._serving.leave()
+        except TimelineError as error:  # it is missed a moment later all the same
+            facts = {
+                "happening": "leave-untold",
+                "topic": self._topic.name,
+                "error": type(error).__name__,
+            }
+            logger.debug("%r could not say that it leaves: %s", self, error, extra=facts)

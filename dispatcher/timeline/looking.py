@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
-import math
+import operator
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dispatcher.timeline.errors import TimelineError
-from dispatcher.timeline.server import COUNT, LOOK, TOTALS
-from dispatcher.timeline.topic import Topic
+from dispatcher.timeline.server import COUNT, LOOK, STATS
+from dispatcher.timeline.topic import KNOWN, Topic
 from limiters.leases.script import Script
 
 AT_ONCE = 32
 """How many buckets one script looks at."""
 
-COUNTS_AT_ONCE = 400
-"""How many ranges times buckets one script counts."""
+COUNTS_AT_ONCE = 500
+"""How many edges of ranges, in each set of each bucket, one script counts at."""
 
-STATES = ("new", "lost", "waiting", "processing", "dead")
-"""In the order in which count.lua counts them."""
+EDGES_AT_ONCE = 60
+"""How many of them are of one bucket: so many that one script counts in several."""
 
-_SEEN = struct.Struct("<ddI")
+STATES = {
+    "waiting": ("new", "waiting"),
+    "leased": ("lost", "processing"),
+    "dead": ("dead", "dead"),
+}
+"""The states of what is in a set: up to now, and later."""
+
+NUMBERS = (
+    *("new", "lost", "waiting", "processing", "dead"),
+    *("created", "deleted", "given_up", "remembered"),
+)
+"""In the order in which stats.lua tells them."""
+
+_HEADS = struct.Struct("<dd")
 
 
 class Seen(NamedTuple):
-    """When the first of waiting and of leased is due, and how many are due now."""
+    """The first times of waiting and of leased, at most KNOWN of each."""
 
-    waiting: float
-    leased: float
-    due: int
+    waiting: list[float]
+    leased: list[float]
+
+
+def times_of(blob: bytes) -> list[float]:
+    """The times that times.lua tells."""
+    return list(struct.unpack(f"<{len(blob) // 8}d", blob))
 
 
 def look(topic: Topic) -> Iterator[tuple[int, Seen | None]]:
@@ -37,7 +54,7 @@ def look(topic: Topic) -> Iterator[tuple[int, Seen | None]]:
     is none at all: a node that is gone must not hide what is due on the others."""
     groups = groups_of(topic, AT_ONCE)
     answers = topic.server.run_each(
-        LOOK, [(topic.layout.some(buckets, "waiting", "leased"), ()) for buckets in groups]
+        LOOK, [(topic.layout.some(buckets, "waiting", "leased"), (KNOWN,)) for buckets in groups]
     )
     if all(isinstance(answer, TimelineError) for answer in answers):
         raise answers[0]
@@ -45,43 +62,57 @@ def look(topic: Topic) -> Iterator[tuple[int, Seen | None]]:
         if isinstance(answer, TimelineError):
             yield from ((bucket, None) for bucket in buckets)
             continue
-        for bucket, seen in zip(buckets, _SEEN.iter_unpack(answer[1]), strict=True):
-            yield bucket, Seen(*seen)
+        times = map(times_of, answer[1])
+        yield from zip(buckets, map(Seen, times, times), strict=True)
 
 
-def heads(topic: Topic) -> tuple[float, float]:
-    """When the first of all that wait, and of all that are leased, is due."""
-    groups = groups_of(topic, AT_ONCE)
-    waiting = leased = math.inf
-    for answer in _asked(topic, LOOK, groups, "waiting", "leased"):
-        for seen in map(Seen._make, _SEEN.iter_unpack(answer[1])):
-            waiting, leased = min(waiting, seen.waiting), min(leased, seen.leased)
-    return waiting, leased
-
-
-def counts(topic: Topic, edges: Sequence[float], *, relative: bool) -> list[dict[str, int]]:
-    """How many there are in each range between two edges, by state."""
-    bins = len(edges) - 1
-    totals = [dict.fromkeys(STATES, 0) for _ in range(bins)]
-    step = min(bins, COUNTS_AT_ONCE)
-    for start in range(0, bins, step):
-        part = [repr(float(edge)) for edge in edges[start : start + step + 1]]
-        groups = groups_of(topic, max(1, COUNTS_AT_ONCE // (len(part) - 1)))
-        arguments = [*part, int(relative)]
-        for answer in _asked(
-            topic, COUNT, groups, "waiting", "leased", "dead", arguments=arguments
-        ):
-            for at, number in enumerate(answer[1]):
-                totals[start + at // len(STATES)][STATES[at % len(STATES)]] += number
+def counts(
+    topic: Topic, edges: Sequence[float], states: Collection[str], *, relative: bool
+) -> list[int]:
+    """How many there are in each range between two edges, in one of the `states`."""
+    sets = [part for part, its in STATES.items() if not set(its).isdisjoint(states)]
+    counted = [(part, state) for part in sets for state in STATES[part]]
+    ranges = len(edges) - 1
+    totals: list[int] = []
+    for start in range(0, ranges, EDGES_AT_ONCE):
+        part = edges[start : start + EDGES_AT_ONCE + 1]
+        groups = groups_of(topic, COUNTS_AT_ONCE // (len(part) * len(sets)))
+        told = [len(sets), struct.pack(f"<{len(part)}d", *part), int(relative)]
+        found = [0] * (len(part) - 1)
+        for answer in _asked(topic, COUNT, groups, *sets, arguments=told):
+            numbers = struct.unpack(f"<{len(answer[1]) // 4}I", answer[1])
+            for place, (_, state) in enumerate(counted):
+                if state in states:
+                    of_state = numbers[place * len(found) : (place + 1) * len(found)]
+                    found = list(map(operator.add, found, of_state))
+        totals += found
     return totals
 
 
-def totals(topic: Topic) -> tuple[int, int, int, int]:
-    """How many were created, deleted and given up, and how many deleted ones are remembered."""
-    groups = groups_of(topic, AT_ONCE)
-    answers = [answer[1:] for answer in _asked(topic, TOTALS, groups, "deleted", "meta")]
-    created, deleted, given_up, remembered = map(sum, zip(*answers, strict=True))
-    return created, deleted, given_up, remembered
+class Totals(NamedTuple):
+    """What there is in a topic, and what there was."""
+
+    now_us: int
+    """The server's time at the last look."""
+    waiting: float
+    """When the first of all that wait is due."""
+    leased: float
+    """When the first lease of all ends."""
+    numbers: dict[str, int]
+
+
+def totals(topic: Topic) -> Totals:
+    """The sum over all buckets, each at one moment: so what is true of each is true of the sum."""
+    parts = ("waiting", "leased", "dead", "deleted", "meta")
+    answers = _asked(topic, STATS, groups_of(topic, AT_ONCE), *parts)
+    heads = [_HEADS.unpack(answer[1]) for answer in answers]
+    sums = map(sum, zip(*(answer[2] for answer in answers), strict=True))
+    return Totals(
+        max(answer[0] for answer in answers),
+        min(waiting for waiting, _ in heads),
+        min(leased for _, leased in heads),
+        dict(zip(NUMBERS, sums, strict=True)),
+    )
 
 
 def groups_of(topic: Topic, at_once: int) -> list[list[int]]:

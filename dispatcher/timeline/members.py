@@ -1,9 +1,10 @@
-"""Who consumes a topic, and whose the buckets are: without a broker, by what all of them see."""
+"""Which consumers a topic has, and who serves which bucket: without a broker, by what all see."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
 
 from dispatcher.timeline import ids
 from dispatcher.timeline.server import JOIN
@@ -26,42 +27,88 @@ def share(members: Sequence[str], consumer: str, buckets: int) -> list[int]:
     return list(range(everybody.index(consumer), buckets, len(everybody)))
 
 
+def stand_in(
+    members: Sequence[str], busy: Collection[str], consumer: str, buckets: int
+) -> list[int]:
+    """The buckets of busy consumers that `consumer` serves as well: those with room divide them
+    evenly. Pure.
+
+    >>> stand_in(["a", "b", "c"], {"a"}, "b", 7), stand_in(["a", "b", "c"], {"a"}, "c", 7)
+    ([0, 6], [3])
+    """
+    everybody = sorted(set(members) | {consumer})
+    free = [one for one in everybody if one not in busy]
+    if consumer not in free:
+        return []
+    left = sorted(
+        bucket for one in everybody if one in busy for bucket in share(everybody, one, buckets)
+    )
+    return left[free.index(consumer) :: len(free)]
+
+
 class Membership:
     """One consumer's membership. Between two heartbeats others may come and go unseen; meanwhile
-    a bucket may have two consumers or none, which the leases and the agenda make harmless.
-    Not thread-safe."""
+    a bucket may have two consumers or none, which the leases and the agenda make harmless. So may
+    one that is busy or has room again before the others hear of it. Not thread-safe.
+
+    Heartbeats go by the monotonic clock: that of Redis may be set.
+    """
 
     def __init__(self, topic: Topic, consumer: str) -> None:
         self._topic = topic
         self._consumer = consumer
-        self._next_ms = -math.inf
+        self._next = -math.inf
+        self._busy: dict[str, float] = {}
+        """Until when each of the busy ones counts as such."""
         self.members: list[str] = []
 
     @property
-    def next_ms(self) -> float:
-        """When it wants to be refreshed: for its own heartbeat, or when another is missed."""
-        return self._next_ms
+    def is_due(self) -> bool:
+        """Whether it wants to be refreshed: for its own heartbeat, or when another is missed."""
+        return time.monotonic() >= self._next
 
-    def refresh(self) -> list[int]:
-        """Shows itself, sees the others; the buckets that are its own."""
-        buckets, seen = self._say(b"%d" % COUNTS_FOR_MS)
-        self._topic.see(buckets)
-        self._next_ms = self._topic.server.clock.now_ms() + HEARTBEAT_MS
+    @property
+    def own(self) -> list[int]:
+        """Its share of the buckets."""
+        return share(self.members, self._consumer, self._topic.buckets)
+
+    @property
+    def served(self) -> list[int]:
+        """Its share, and those it serves for the busy ones."""
+        now = time.monotonic()
+        busy = [one for one, until in self._busy.items() if until > now]
+        return self.own + stand_in(self.members, busy, self._consumer, self._topic.buckets)
+
+    def hear(self, consumer: str, is_busy: bool) -> None:
+        """Another consumer is busy, or has room again. What is said of itself does not count: it
+        serves others only when it has room."""
+        self._busy.pop(consumer, None)
+        if is_busy and consumer != self._consumer:
+            self._busy[consumer] = time.monotonic() + COUNTS_FOR_MS / 1000
+
+    def refresh(self) -> None:
+        """Shows itself, and sees the others."""
+        now_us, seen = self._say(b"%d" % COUNTS_FOR_MS)
+        now, now_ms = time.monotonic(), now_us / 1000
+        self._next = now + HEARTBEAT_MS / 1000
         for member, until_ms in seen.items():
             if member != self._consumer:
-                self._next_ms = min(self._next_ms, until_ms + 1)
+                self._next = min(self._next, now + (until_ms + 1 - now_ms) / 1000)
         self.members = sorted(seen)
-        return share(self.members, self._consumer, self._topic.buckets)
+        self._busy = {one: until for one, until in self._busy.items() if one in seen}
 
     def leave(self) -> None:
         """The others see at their next heartbeat that it is gone."""
         self._say(b"0")
-        self._next_ms = -math.inf
+        self._next = -math.inf
 
     def _say(self, counts_for_ms: bytes) -> tuple[int, dict[str, float]]:
-        """How many buckets the topic has, and who counts until when."""
+        """The server's time, and who counts until when."""
         told, layout = [ids.as_bytes(self._consumer), counts_for_ms], self._topic.layout
-        _, buckets, seen = self._topic.server.run(JOIN, [layout.members, layout.settings], told)
-        return buckets, {
+        answer = self._topic.server.run(JOIN, [layout.members, layout.settings], told)
+        now_us, settings, seen = answer
+        if counts_for_ms != b"0":
+            self._topic.see(settings)
+        return now_us, {
             ids.as_text(name): float(until) for name, until in zip(*[iter(seen)] * 2, strict=True)
         }

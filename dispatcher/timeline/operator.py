@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dispatcher.timeline import ids, peeking
 from dispatcher.timeline.message import Snapshot
 from dispatcher.timeline.outcomes import Outcome, Status
-from dispatcher.timeline.producer import Producer
+from dispatcher.timeline.producer import Producer, is_pair
 from dispatcher.timeline.scanning import scan
 from dispatcher.timeline.times import Moment, epoch_ms
 from dispatcher.timeline.topic import Topic
@@ -63,7 +63,10 @@ class Operator:
 
     def get(self, names: Sequence[str]) -> list[Outcome]:
         """The messages with these ids. Snapshot, NotFound or Invalid for each."""
-        return peeking.read(self._topic, [names] if isinstance(names, str) else list(names))
+        given = [names] if isinstance(names, str) else list(names)
+        if is_pair(tuple(given)) or any(map(is_pair, given)):
+            raise ValueError(f"ids must be ids alone, without versions, not {names!r}")
+        return peeking.read(self._topic, given)
 
     def list(
         self,
@@ -79,7 +82,8 @@ class Operator:
         """Some messages, about `limit`, and a cursor for the next call with the same choice; ""
         when that was all. In no order; what comes, goes or changes meanwhile may be there or not.
 
-        Without `states` it goes through all messages of the topic. Without `bodies`, those of the
+        It goes through all messages of the topic, or those in `states`, some thousands a page:
+        where few are of the choice a page may be short, or empty. Without `bodies`, those of the
         snapshots are None."""
         owner = b"" if group is None else ids.as_bytes(group)
         first, last = _between(start, end)
@@ -96,7 +100,7 @@ class Operator:
 
     def move(
         self,
-        seen: Iterable[Snapshot],
+        seen: Iterable[Snapshot] | Snapshot,
         *,
         at: Moment | None = None,
         delay: Seconds | None = None,
@@ -104,17 +108,21 @@ class Operator:
         """Moves them, as a Producer of their group does; the dead live again, with all attempts."""
         return self._for_owners(seen, lambda owner, its: owner.move(its, at=at, delay=delay))
 
-    def delete(self, seen: Iterable[Snapshot]) -> Outcomes:
+    def delete(self, seen: Iterable[Snapshot] | Snapshot) -> Outcomes:
         """Deletes them, as a Producer of their group does."""
         return self._for_owners(seen, lambda owner, its: owner.delete(its))
 
     def _for_owners(
         self,
-        seen: Iterable[Snapshot],
+        seen: Iterable[Snapshot] | Snapshot,
         act: Callable[[Producer, Snapshots], Sequence[Outcome]],
     ) -> Outcomes:
         by_group: dict[str, _Placed] = {}
-        for place, snapshot in enumerate(seen):
+        given = [seen] if isinstance(seen, Snapshot) else list(seen)
+        for snapshot in given:
+            if not isinstance(snapshot, Snapshot):
+                raise ValueError(f"seen must be Snapshots, not {snapshot!r}; get(ids) returns them")
+        for place, snapshot in enumerate(given):
             by_group.setdefault(snapshot.group, []).append((place, snapshot))
         outcomes: dict[int, Outcome] = {}
         for group, placed in by_group.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from dispatcher.timeline import bodies, ids
 from dispatcher.timeline.durability import Confirmed, Durably
@@ -41,8 +42,6 @@ TOGETHER = 100
 Reference = str | tuple[str, int] | Created | Moved | Snapshot
 """A message: its id; with the version that it must still have, if it is not the id alone."""
 
-Single = str | Created | Moved | Snapshot
-"""One that may stand alone where many are expected. Two ids look like one with its version."""
 
 Outcomes = list[Outcome]
 Page = tuple[list[Snapshot], str]
@@ -119,7 +118,7 @@ class Producer:
 
     def move(
         self,
-        messages: Iterable[Reference] | Single,
+        messages: Iterable[Reference] | Reference,
         *,
         at: Moment | None = None,
         delay: Seconds | None = None,
@@ -129,19 +128,20 @@ class Producer:
         relative, due = when(at, delay)
         return self._change(b"move", messages, relative, due)
 
-    def delete(self, messages: Iterable[Reference] | Single) -> Outcomes:
+    def delete(self, messages: Iterable[Reference] | Reference) -> Outcomes:
         """Deletes them, dead ones too. Deleted, AlreadyGone (if that is remembered), NotFound,
         NotOwner, Leased or VersionConflict for each."""
         return self._change(b"delete", messages)
 
-    def get(self, messages: Iterable[Reference] | Single) -> Outcomes:
+    def get(self, messages: Iterable[Reference] | Reference) -> Outcomes:
         """Reads them. Snapshot, NotFound, NotOwner, Leased or VersionConflict for each."""
         return self._change(b"get", messages)
 
     def list(self, limit: int = 100, cursor: str = "") -> Page:
         """Some of the group's messages, about `limit`, and a cursor for the next call; "" when
         that was all. In no order. What is there all the time is listed, what comes or goes
-        meanwhile may be; one may be listed twice. It goes through all messages of the topic."""
+        meanwhile may be; one may be listed twice. It goes through all messages of the topic, some
+        thousands a page: among many of other groups a page may be short, or empty."""
         return scan(self._topic, self._owner, count("limit", limit), cursor)
 
     def _placed(self, messages: Sequence[Message]) -> Iterator[tuple[Message, int | Invalid]]:
@@ -182,22 +182,20 @@ class Producer:
     def _change(
         self,
         action: bytes,
-        messages: Iterable[Reference] | Single,
+        messages: Iterable[Reference] | Reference,
         relative: bool = True,
         due: int = 0,
     ) -> Outcomes:
-        given = [messages] if isinstance(messages, Single) else messages
-        references = [_reference(message) for message in given]
+        references = references_in(messages)
         names = [name if isinstance(name, str) else repr(name) for name, _ in references]
         items = Items(len(references))
         for place, (name, version) in enumerate(references):
             try:
                 bucket = ids.bucket_of(name, self._topic.buckets)
                 written = ids.as_bytes(name)
-                items.add(
-                    place, bucket, _OWNED.pack(version, relative, due, len(written)) + written
-                )
-            except (ValueError, struct.error) as error:
+                head = _OWNED.pack(_checked(version), relative, due, len(written))
+                items.add(place, bucket, head + written)
+            except ValueError as error:
                 items.outcomes[place] = Invalid(names[place], str(error))
         remember_ms = self._topic.settings.remember_ms
         failed: list[tuple[int, TimelineError]] = []
@@ -271,13 +269,51 @@ def _messages(messages: Iterable[Message] | Message) -> list[Message]:
     return given
 
 
-def _reference(message: object) -> tuple[str, int]:
-    """The id, and the version that it must have; 0 for any."""
+def references_in(messages: object) -> list[tuple[Any, Any]]:
+    """The id of each, and the version that it must have; None for any. Pure.
+
+    A pair of an id and a number is one message at that version. What could be that or two ids is
+    refused.
+
+    >>> references_in(("a", 1)), references_in(["a", ("b", 2)]), references_in(("a", "b"))
+    ([('a', 1)], [('a', None), ('b', 2)], [('a', None), ('b', None)])
+    """
+    if isinstance(messages, (str, Created, Moved, Snapshot)) or is_pair(messages):
+        return [_reference(messages)]
+    given = list(messages)  # type: ignore[call-overload]
+    if is_pair(tuple(given)):
+        raise ValueError(
+            f"{given!r} is a list of an id and a number; one message at a version is "
+            f"{tuple(given)!r}, or [{tuple(given)!r}]"
+        )
+    return [_reference(message) for message in given]
+
+
+def is_pair(message: object) -> bool:
+    """Whether it is an id and a number."""
+    return (
+        isinstance(message, tuple)
+        and len(message) == 2
+        and isinstance(message[0], str)
+        and isinstance(message[1], (int, float))
+    )
+
+
+def _reference(message: object) -> tuple[Any, Any]:
     if isinstance(message, tuple) and len(message) == 2:
         return message
     if isinstance(message, (Created, Moved, Snapshot)):
         return message.id, message.version
-    return message, 0  # type: ignore[return-value]  # what is no id is found out like a bad one
+    return message, None  # what is no id is found out like a bad one
+
+
+def _checked(version: object) -> int:
+    """A version as its script reads it; 0 for any."""
+    if version is None:
+        return 0
+    if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version < 2**32:
+        raise ValueError(f"version must be a whole number, 0 for any, not {version!r}")
+    return version
 
 
 def _name(message: Message) -> str:

@@ -15,6 +15,14 @@ from dispatcher.timeline.topic import STATUSES, Topic, answers_of, body_of
 _LENGTHS = struct.Struct("<HIH")
 
 STEP = 32
+"""How many messages one script looks at, to begin with."""
+
+MOST_IN_A_STEP = 512
+BYTES_IN_A_STEP = 131_072
+"""How much it looks at, once little of what it sees is wanted."""
+
+MOST_ON_A_PAGE = 16_384
+"""How many messages one page looks at. There may be few that are wanted, among millions."""
 
 PARTS = {
     "waiting": (Status.NEW, Status.WAITING),
@@ -36,7 +44,8 @@ def scan(
     end: float = math.inf,
     bodies: bool = True,
 ) -> tuple[list[Snapshot], str]:
-    """About `limit` messages, of one owner or of all (b""), and where to go on.
+    """About `limit` messages, of one owner or of all (b""), and where to go on. It looks at so
+    many messages at most, however few of them are wanted: then the page is shorter, or empty.
 
     Without `states` it is all of them. From `start` up to `end`, which is left out.
     """
@@ -45,17 +54,31 @@ def scan(
     codes = [STATUSES.index(state) for state in states]
     bounds = [repr(float(start)), repr(float(end)), "1" if bodies else ""]
     found: dict[str, Snapshot] = {}
-    while part < len(parts) and len(found) < limit:
+    step, looked = STEP, 0
+    while part < len(parts) and len(found) < limit and looked < MOST_ON_A_PAGE:
         if bucket >= topic.buckets:
             part, bucket, at = part + 1, 0, "0"
             continue
-        words = [parts[part], at, STEP, owner, *bounds, *codes]
-        _, following, answers, texts = topic.server.run(SCAN, topic.layout.keys(bucket), words)
-        found.update((it.id, it) for it in told(answers, texts, bodies))
+        words = [parts[part], at, step, owner, *bounds, *codes]
+        answer = topic.server.run(SCAN, topic.layout.keys(bucket), words)
+        _, following, seen, size, answers, texts = answer
+        wanted = list(told(answers, texts, bodies))
+        found.update((it.id, it) for it in wanted)
+        looked += max(seen, STEP)  # a script that finds nothing takes its time too
+        step = _next_step(step, seen, len(wanted), size)
         at = following.decode()
         if at == "0":
             bucket += 1
     return list(found.values()), f"{part}:{bucket}:{at}" if part < len(parts) else ""
+
+
+def _next_step(step: int, seen: int, wanted: int, size: int) -> int:
+    """How many to look at next, after so many of so many bytes were seen."""
+    if size > BYTES_IN_A_STEP:
+        return max(STEP, step // 2)
+    if wanted * 4 <= seen and size * 2 <= BYTES_IN_A_STEP:
+        return min(2 * step, MOST_IN_A_STEP)
+    return step
 
 
 def told(answers: bytes, texts: bytes, bodies: bool = True) -> Iterator[Snapshot]:

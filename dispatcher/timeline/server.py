@@ -33,19 +33,19 @@ def script(*files: str) -> Script:
 
 CREATE = script("bucket", "create")
 OWNER = script("bucket", "owner")
-LEASE = script("bucket", "give", "lease")
+LEASE = script("bucket", "times", "give", "lease")
 ACTIVE = script("bucket", "give", "active")
 HOLD = script("bucket", "hold")
 SCAN = script("bucket", "told", "scan")
 READ = script("bucket", "told", "read")
 SWEEP = script("bucket", "sweep")
-LOOK = script("look")
+LOOK = script("times", "look")
 FIRST = script("first")
-EXISTS = script("exists")
+EXISTS = script("stored", "exists")
 COUNT = script("count")
-TOTALS = script("totals")
+STATS = script("stats")
 SETTINGS = script("settings")
-JOIN = script("join")
+JOIN = script("stored", "join")
 
 Call = tuple[Sequence[bytes], Sequence[Any]]
 """The keys and the arguments of a script."""

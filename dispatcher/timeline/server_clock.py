@@ -35,6 +35,7 @@ class ServerClock:
         self._monotonic = monotonic
         self._wall = wall
         self._best: tuple[float, float, float] | None = None
+        self._least = -math.inf
         self._warned = False
         self.drift: float | None = None
         self.doubt: float | None = None
@@ -43,6 +44,7 @@ class ServerClock:
         """The server said that it is `now_us`, between two readings of the monotonic clock."""
         way = (answered - asked) / 2
         offset = now_us / 1e6 - (asked + way)
+        self._least = now_us / 1e6 - answered
         if self._best is not None:
             known, doubt, at = self._best
             doubt += (answered - at) * _FORGET
@@ -55,9 +57,15 @@ class ServerClock:
         self._report(self.drift, way)
 
     def now_ms(self) -> float:
-        """The server's time in milliseconds, as far as is known."""
-        offset = self._best[0] if self._best is not None else self._wall() - self._monotonic()
-        return (self._monotonic() + offset) * 1000
+        """The server's time in milliseconds, as far as is known; never before that of its last
+        answer: what was due then is due now."""
+        now = self.monotonic()
+        offset = self._best[0] if self._best is not None else self._wall() - now
+        return (now + max(offset, self._least)) * 1000
+
+    def monotonic(self) -> float:
+        """This machine's clock that is never set, in seconds."""
+        return self._monotonic()
 
     def _report(self, drift: float, doubt: float) -> None:
         notable = abs(drift) > NOTABLE + doubt

@@ -13,9 +13,9 @@ from dispatcher.timeline.consumer import Consumer
 from dispatcher.timeline.durability import Durably
 from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.layout import Layout
-from dispatcher.timeline.looking import counts, heads, totals
+from dispatcher.timeline.looking import counts, totals
 from dispatcher.timeline.message import Snapshot
-from dispatcher.timeline.operator import Operator
+from dispatcher.timeline.operator import LIVING, Operator
 from dispatcher.timeline.outcomes import Status
 from dispatcher.timeline.producer import Producer
 from dispatcher.timeline.scanning import scan
@@ -40,11 +40,14 @@ MOST_BINS = 10_000
 
 SWEPT_AT_ONCE = 200
 
+AVAILABLE = (Status.NEW, Status.LOST)
+"""What is due and nobody has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """A topic at one moment of the server's clock. Exact on a single server; in a cluster each
-    bucket is, at a moment of its own."""
+    """A topic, each bucket at one moment: so `created` is always `deleted + dead + remaining`,
+    whatever goes on meanwhile."""
 
     new: int
     lost: int
@@ -161,14 +164,14 @@ class Timeline:
 
     def exists(self) -> bool:
         """Whether anybody has used the topic; asking does not make it."""
-        return bool(self._server.run(EXISTS, [self._topic.layout.settings], ())[1])
+        return bool(self._server.run(EXISTS, [self._topic.layout.settings], ())[1][0])
 
     def count(self, start: Moment, end: Moment, state: Status | str | None = None) -> int:
         """How many messages are from `start` up to `end`, which is left out: due, or with a lease
         that ends, or dead since then; all that are not dead, or those in one `state`."""
         edges = [epoch_ms("start", start), epoch_ms("end", end)]
-        [found] = counts(self._topic, edges, relative=False)
-        return _total(found, state)
+        [found] = counts(self._topic, edges, _counted(state), relative=False)
+        return found
 
     def histogram(
         self, start: Moment, end: Moment, step: Seconds, state: Status | str | None = None
@@ -182,16 +185,15 @@ class Timeline:
         if not bins:
             return []
         edges = [*range(first, last, width), last]
-        found = counts(self._topic, edges, relative=False)
-        return [(at, _total(one, state)) for at, one in zip(edges, found, strict=False)]
+        found = counts(self._topic, edges, _counted(state), relative=False)
+        return list(zip(edges, found, strict=False))
 
     def late(self, ages: Sequence[Seconds]) -> list[int]:
         """For each of the ascending `ages`: how many messages that nobody has were due longer
         ago than that."""
         edges = [-milliseconds("ages", age) for age in reversed(ages)]
-        found = counts(self._topic, [-math.inf, *edges], relative=True)
-        late = itertools.accumulate(one["new"] + one["lost"] for one in found)
-        return list(late)[::-1]
+        found = counts(self._topic, [-math.inf, *edges], AVAILABLE, relative=True)
+        return list(itertools.accumulate(found))[::-1]
 
     def watch_lateness(self, fn: Callable[[list[float]], object]) -> None:
         """Calls `fn` with how late messages were, in seconds, whenever a consumer made from
@@ -209,20 +211,13 @@ class Timeline:
 
     def stats(self) -> Stats:
         """What there is, what there was, and how late it is."""
-        [found] = counts(self._topic, [-math.inf, math.inf], relative=False)
-        waiting, leased = heads(self._topic)
-        now_ms = self._server.clock.now_ms()
-        created, deleted, given_up, remembered = totals(self._topic)
-        layout = self._topic.layout
+        found, layout = totals(self._topic), self._topic.layout
         _, _, members = self._server.run(JOIN, [layout.members, layout.settings], [b"", b""])
+        late_ms = found.now_us / 1000 - min(found.waiting, found.leased)
         return Stats(
-            **found,
-            created=created,
-            deleted=deleted,
-            given_up=given_up,
-            remembered=remembered,
-            backlog_age=max(0.0, (now_ms - min(waiting, leased)) / 1000),
-            next_due=None if waiting == math.inf else int(waiting),
+            **found.numbers,
+            backlog_age=max(0.0, late_ms / 1000),
+            next_due=None if found.waiting == math.inf else int(found.waiting),
             consumers=len(members) // 2,
             drift=self.drift,
         )
@@ -256,16 +251,18 @@ class Timeline:
         self._server.connection.close()
 
     def _due_within(self, duration_ms: int) -> int:
-        [found] = counts(self._topic, [-math.inf, duration_ms + 1], relative=True)
-        return found["new"] + found["waiting"]
+        edges = [-math.inf, duration_ms + 1]
+        [found] = counts(self._topic, edges, (*AVAILABLE, Status.WAITING), relative=True)
+        return found
 
 
-def _total(found: dict[str, int], state: Status | str | None) -> int:
+def _counted(state: Status | str | None) -> tuple[str, ...]:
     if state is None:
-        return sum(found.values()) - found["dead"]
-    if state not in found:
-        raise ValueError(f"state must be one of {', '.join(found)}, not {state!r}")
-    return found[Status(state).value]
+        return LIVING
+    if state not in (*LIVING, Status.DEAD):
+        known = ", ".join((*LIVING, Status.DEAD))
+        raise ValueError(f"state must be one of {known}, not {state!r}")
+    return (state,)
 
 
 def _short_name(parameter: str, value: object) -> str:

@@ -29,8 +29,11 @@ AT_ONCE = 100
 
 BYTES_AT_ONCE = 1_048_576
 
+KNOWN = 16
+"""How many times of each set of a bucket its consumers know; fewer, if those are all."""
+
 SEEN_FOR = 3.0
-"""Seconds after which whoever uses a topic sees whether it still has the buckets it had."""
+"""Seconds after which whoever uses a topic sees whether it still has the settings it had."""
 
 STATUSES = (None, *Status)
 
@@ -77,9 +80,9 @@ class Topic:
 
     @property
     def settings(self) -> StoredSettings:
-        """What is stored; stored, if it is not yet. BucketCountError if the topic was made anew
-        with another number of buckets: whoever goes on would look for messages where they are
-        not."""
+        """What is stored, as it was some seconds ago at most; stored, if it is not yet.
+        BucketCountError if the topic was made anew with another number of buckets: whoever goes on
+        would look for messages where they are not."""
         if self._settings is None:
             self._settings = self._store(*self._asked)
             self._seen = time.monotonic()
@@ -89,17 +92,19 @@ class Topic:
                 self.see(self.server.run(EXISTS, [self.layout.settings], ())[1])
         return self._settings
 
-    def see(self, buckets: int) -> None:
-        """The server says that it has so many, 0 if it has forgotten the topic: then it is stored
-        as it was, before somebody makes another one of it."""
-        self._seen, had = time.monotonic(), self._settings
+    def see(self, stored: Sequence[int]) -> None:
+        """These settings are stored now; with 0 buckets, if Redis has forgotten the topic: then
+        it is stored as it was, before another one is made of it."""
+        self._seen, had, found = time.monotonic(), self._settings, StoredSettings(*stored)
         if had is None:
             return
         try:
-            if not buckets:
+            if not found.buckets:
                 self._store(*had)
-            elif buckets != had.buckets:
-                raise BucketCountError(self.name, had.buckets, buckets)
+            elif found.buckets != had.buckets:
+                raise BucketCountError(self.name, had.buckets, found.buckets)
+            else:
+                self._settings = found
         except BucketCountError:
             self._seen = -math.inf  # whoever comes next is refused too
             raise

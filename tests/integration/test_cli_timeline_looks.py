@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -77,6 +78,15 @@ def test_dead_shows_what_was_given_up(run: Run, url: str) -> None:
     assert " dead  " in run("timeline", "dead", "mails").out
     told = run("timeline", "dead", "mails", "--json").json
     assert (told["id"], told["state"], told["attempts"], told["body"]) == ("bad", "dead", 1, "bad")
+
+
+def test_peek_shows_times_that_no_calendar_has(run: Run, mails: Timeline) -> None:
+    """A time is rounded up to a millisecond: so the last microsecond of 9999 is in 10000."""
+    last = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+    mails.producer("us").create([Message("far", id="far", at=last)])
+    shown = run("timeline", "peek", "mails", "--id", "far").out
+    assert "253402300800000 ms" in shown
+    assert run("timeline", "peek", "mails", "--id", "far", "--json").json["time"] == 253402300800000
 
 
 def make_dead(timeline: Timeline) -> None:

@@ -304,3 +304,17 @@ def test_e7_in_real_time_with_datetimes(batcher: Batcher) -> None:
     [[message], *_] = raised(seen)
     assert message in added
     assert clock.now() - message[1] >= timedelta(seconds=0.06)
+
+
+def test_e7_event_times_in_milliseconds_are_refused_and_not_dropped(batcher: Batcher) -> None:
+    builder = EventTimeBuilder[Any].by_event_time(
+        5, 5, 60, key=itemgetter(0), event_time=itemgetter(1)
+    )
+    clock = EpochClock()
+    with EventTimeDriver(builder, batcher, Watcher(Seen()), clock=clock) as driver:
+        for unit in (1e3, 1e6, 1e9):
+            with pytest.raises(MeasurementError, match="looks like milliseconds or less, but the"):
+                driver.add(("a", clock.now() * unit))
+        assert builder.dropped == 0
+        driver.add(("a", clock.now() + 3_600))
+        assert builder.dropped == 1, "too far ahead, in seconds"

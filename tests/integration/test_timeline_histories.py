@@ -41,6 +41,9 @@ class Known:
     token: int = 0
     holder: str = ""
     reason: str = ""
+    ended_by: tuple[int, str] = (0, "")
+    """The token of the lease that was ended last, and by which outcome, while nothing has changed
+    since."""
 
 
 class Histories(RuleBasedStateMachine):
@@ -159,6 +162,7 @@ class Histories(RuleBasedStateMachine):
                     version=one.version + 1,
                     token=0,
                     reason="",
+                    ended_by=(0, ""),
                 )
                 expected = ("Moved", (self.now + delay, one.version + 1))
             assert shown(outcome) == expected
@@ -207,7 +211,7 @@ class Histories(RuleBasedStateMachine):
         consumer = self.consumers[name]
         if insists:  # and asks the server, although it knows that nothing is due
             for bucket in range(BUCKETS):
-                consumer._agenda.learn(bucket, 0, 0, 9)
+                consumer._serving.agenda.learn(bucket, [0] * 9, [0] * 9)
         due = {
             key: one
             for key, one in self.known.items()
@@ -234,6 +238,7 @@ class Histories(RuleBasedStateMachine):
                 attempts=lease.attempt,
                 token=lease.token,
                 holder=name,
+                ended_by=(0, ""),
             )
             self.leases.append((replace(lease), name))
         for key, one in due.items():
@@ -254,7 +259,8 @@ class Histories(RuleBasedStateMachine):
     def is_own(self, consumer: Consumer, name: str) -> bool:
         keys = self.timeline._topic.layout
         return any(
-            self.hands._client.hexists(keys.keys(bucket)[2], name) for bucket in consumer._buckets
+            self.hands._client.hexists(keys.keys(bucket)[2], name)
+            for bucket in consumer._serving.buckets
         )
 
     @rule(
@@ -288,7 +294,7 @@ class Histories(RuleBasedStateMachine):
         if one is None:
             return ("AlreadyGone" if action == "delete" else "NotFound", ())
         if one.token != lease.token or one.place != "leased":
-            return ("LeaseLost", ())
+            return self.repeated(action, lease.token, one)
         if one.time <= self.now:
             return ("LeaseExpired", (one.time,))
         if action == "delete":
@@ -300,15 +306,23 @@ class Histories(RuleBasedStateMachine):
             return ("Extended", (one.time, one.version))
         if action == "bury":
             self.known[lease.id] = self.dead(one, "in vain \N{SNOWMAN}")
+            self.known[lease.id].ended_by = lease.token, "Buried"
             return ("Buried", (one.version + 1,))
         if delay < 0:
             return ("TimeInPast", (self.now,))
         self.known[lease.id] = replace(
             one, place="waiting", time=self.now + delay, version=one.version + 1, token=0
         )
+        self.known[lease.id].ended_by = lease.token, "Released"
         if action == "untouched":
             self.known[lease.id].attempts -= 1
         return ("Released", (self.now + delay, one.version + 1))
+
+    def repeated(self, action: str, token: int, one: Known) -> tuple[Any, ...]:
+        outcome = {"release": "Released", "untouched": "Released", "bury": "Buried"}.get(action)
+        if one.ended_by != (token, outcome):
+            return ("LeaseLost", ())
+        return (outcome, (one.version,) if outcome == "Buried" else (one.time, one.version))
 
     @rule(name=st.sampled_from(CONSUMERS))
     def come_back(self, name: str) -> None:

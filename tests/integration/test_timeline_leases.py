@@ -29,7 +29,7 @@ from dispatcher.timeline import (
     TimeInPast,
     Timeline,
 )
-from dispatcher.timeline.consumer import MOST_UNHEARD
+from dispatcher.timeline.bell import MOST_UNHEARD, Bell
 from dispatcher.timeline.outcomes import Outcome
 from limiters.embedded import EmbeddedRedis
 from tests.logged import told_of
@@ -52,7 +52,7 @@ def names(outcomes: list[Outcome]) -> set[str]:
 def insist(consumer: Consumer) -> None:
     """Makes it ask the server, although it knows that nothing is due."""
     for bucket in range(consumer._topic.buckets):
-        consumer._agenda.learn(bucket, 0, 0, 5)
+        consumer._serving.agenda.learn(bucket, [0] * 5, [0] * 5)
 
 
 def test_leases_end_in_ways_that_differ_in_one_call(
@@ -194,7 +194,7 @@ def test_t4_release_to_any_time_from_now_on(shared_redis: EmbeddedRedis, hands: 
     consumer = timeline.consumer("c")
     [lease] = consumer.lease(1, for_=60)
     assert consumer.release(lease, delay=3) == [Released("x", START_MS + 3_000, 3)]
-    assert consumer.release(lease, delay=3) == [LeaseLost("x")]
+    assert consumer.extend(lease, 3) == [LeaseLost("x")]
     hands.turn(2_999)
     assert consumer.lease(1, for_=1) == []
     hands.turn(1)
@@ -334,7 +334,7 @@ def test_t8_each_lease_of_a_call_is_answered_for(shared_redis: EmbeddedRedis, ha
 def test_t13_a_sleeper_is_woken_by_an_earlier_create(
     shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dispatcher.timeline.consumer.LOOK_AGAIN", 3 * LONG)
+    monkeypatch.setattr("dispatcher.timeline.subscription.LOOK_AGAIN", 3 * LONG)
     timeline = Timeline(shared_redis.url, "topic")
     producer = timeline.producer("us")
     producer.create([Message("far", delay=3_600)])
@@ -364,20 +364,21 @@ def test_t13_who_subscribes_before_redis_is_there_may_be_told_to_look_again(prox
         until(lambda: consumer.reachable is False)
         for _ in range(3):
             consumer.look_again()
-            until(lambda: consumer._bell.empty())
+            until(lambda: consumer._bell._heard.empty())
         proxy.accept()
         timeline.producer("us").create([Message("x")])
         until(lambda: [lease.body for lease in seen.leases] == ["x"])
 
 
 def test_t13_wake_ups_that_nobody_hears_are_bounded_and_not_missed() -> None:
-    consumer = Timeline("redis://localhost:1", "topic").consumer("c")
+    bell = Bell()
     for number in range(3 * MOST_UNHEARD):
-        consumer._ring((0, number))
-        consumer.look_again()
-    assert consumer._bell.qsize() == MOST_UNHEARD + 1
-    assert consumer._sleep(0), "it has to look by itself"
-    assert not consumer._sleep(0)
+        bell.ring((0, number))
+        bell.wake()
+    heard, has_missed = bell.listen(0)
+    assert len(heard) == MOST_UNHEARD
+    assert has_missed, "it has to look by itself"
+    assert bell.listen(0) == ([], False)
 
 
 def test_t13_it_does_not_poll(proxy: Proxy) -> None:
@@ -481,4 +482,4 @@ class Subscription:
         """Whether it has looked and is asleep."""
         client = self._timeline._server.connection.client()
         channel = self._timeline._topic.layout.channel
-        return bool(client.pubsub_numsub(channel)[0][1]) and bool(self._consumer._buckets)
+        return bool(client.pubsub_numsub(channel)[0][1]) and bool(self._consumer._serving.buckets)

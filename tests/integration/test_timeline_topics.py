@@ -124,7 +124,7 @@ def test_t11_what_is_in_anothers_bucket_is_not_left_for_ever(
     timeline.producer("us").create([Message(n, id=str(n)) for n in range(100)])
     assert one.buckets
     assert len(two.buckets) == 32
-    one._keep_membership()
+    one._serving.keep_membership()
     hands.turn(1_100)
     assert one.buckets
     mine = one.lease(1_000, for_=60)

@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any
 
+import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.builders import EventTimeBuilder
+from dispatcher.builders import EventTimeBuilder, MeasurementError
 from dispatcher.builders.saved import FORMAT, pack, unpack
 
 plain = (
@@ -131,3 +132,36 @@ def test_e8_a_state_of_the_first_format_is_read() -> None:
     assert builder.add({"k": "a", "t": 100}, 240) == []
     assert builder.duplicates == 2
     assert [batch.messages for batch in builder.flush()] == [[{"k": "b", "t": 155}]]
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+def test_e8_times_of_pandas_are_taken_and_saved(zone: str | None) -> None:
+    def at(second: int) -> Any:
+        return pandas.Timestamp(f"2026-05-01T08:00:{second:02}.123456", tz=zone)
+
+    def built() -> EventTimeBuilder[Any]:
+        return EventTimeBuilder(20, 30, key="type", event_time="at")
+
+    builder, plain = built(), built()
+    for second in (1, 9, 40, 5):
+        message = {"type": f"t{second}", "at": at(second)}
+        assert builder.add(message, at(second)) == plain.add(
+            {**message, "at": message["at"].to_pydatetime()}, at(second).to_pydatetime()
+        )
+    saved = builder.dump()
+    assert saved == plain.dump()
+    loaded = EventTimeBuilder[Any].load(saved, key="type", event_time="at")
+    assert loaded.dump() == saved
+    assert loaded.flush() == builder.flush() == plain.flush()
+
+
+def test_e8_a_time_finer_than_datetimes_is_refused_by_name() -> None:
+    builder = EventTimeBuilder[Any](20, 30, key="type", event_time="at")
+    fine = pandas.Timestamp("2026-05-01T08:00:00.123456789")
+    for message, now in (({"type": "a", "at": fine}, 0), ({"type": "a", "at": pandas.NaT}, 0)):
+        with pytest.raises(MeasurementError, match=r"its event_time must be a .*(Timestamp|NaT)"):
+            builder.add(message, now)
+    with pytest.raises(TypeError, match="is a Timestamp, which cannot be saved as it is"):
+        pack([fine])
+    with pytest.raises(TypeError, match="is a NaTType"):
+        pack([pandas.NaT])

@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.timeline import Message, bodies, ids, times
-from dispatcher.timeline.agenda import GRACE_MS, PATIENCE_MS, Agenda
 from dispatcher.timeline.layout import PARTS, Layout
-from dispatcher.timeline.members import share
 from dispatcher.timeline.server_clock import ServerClock
 
 JSON = st.recursive(
@@ -115,63 +113,6 @@ def test_t11_all_keys_of_a_bucket_share_a_hash_tag() -> None:
     assert layout.some([1, 2], "dead") == [layout.keys(1)[5], layout.keys(2)[5]]
 
 
-@given(st.sets(st.text(min_size=1), min_size=1, max_size=9), st.integers(1, 200))
-def test_t11_shares_are_even_whole_and_apart(members: set[str], buckets: int) -> None:
-    shares = [share(sorted(members), one, buckets) for one in members]
-    assert sorted(bucket for one in shares for bucket in one) == list(range(buckets))
-    sizes = {len(one) for one in shares}
-    assert max(sizes) - min(sizes) <= 1
-
-
-def test_t11_no_bucket_is_starved_by_another() -> None:
-    agenda = Agenda(4)
-    for bucket in range(4):
-        agenda.learn(bucket, 0, math.inf, 1_000)
-    asked = [agenda.choose(1, 10) for _ in range(8)]
-    assert asked == [[(bucket, 10)] for bucket in (0, 1, 2, 3, 0, 1, 2, 3)]
-
-
-def test_thin_buckets_are_asked_together() -> None:
-    agenda = Agenda(4)
-    for bucket, due in enumerate((3, 1, 0, 200)):
-        agenda.learn(bucket, 0 if due else math.inf, math.inf, due)
-    assert agenda.choose(1, 100) == [(0, 3), (1, 1), (3, 96)]
-
-
-def test_t13_when_to_turn_to_a_bucket() -> None:
-    agenda = Agenda(2)
-    assert agenda.next() == math.inf
-    agenda.assign([0])
-    agenda.learn(0, 5_000, 3_000, 0)
-    assert agenda.next() == 3_000
-    agenda.hear(0, 2_000)
-    agenda.hear(0, 9_000)
-    agenda.hear(77, 1)  # of a topic that was made anew, with more
-    assert agenda.next() == 2_000
-    agenda.learn(0, math.inf, math.inf, 0)
-    agenda.learn(1, 5_000, 5_000, 0)
-    assert agenda.next() == 5_000 + GRACE_MS, "a lease that ran out is everybody's"
-    agenda.learn(1, 5_000, math.inf, 0)
-    assert agenda.next() == 5_000 + PATIENCE_MS, "and so is what is overdue"
-    assert not agenda.has_more(9_000)
-    agenda.assign([0, 1])
-    assert agenda.has_more(9_000)
-
-
-def test_what_is_due_in_its_own_buckets_is_counted_as_far_as_it_is_known() -> None:
-    agenda = Agenda(3)
-    agenda.assign([0, 1])
-    assert agenda.due(9_000) == 0
-    agenda.learn(0, 5_000, math.inf, 7)
-    agenda.learn(2, 5_000, math.inf, 100)
-    assert agenda.due(4_999) == 0
-    assert agenda.due(5_000) == 7, "and not what others are to demand"
-    agenda.hear(1, 5_000)
-    assert agenda.due(5_000) == 8, "one at least"
-    agenda.learn(0, 6_000, math.inf, 0)
-    assert agenda.due(5_000) == 1
-
-
 def test_t12_drift_is_measured_and_warned_about_once(caplog: pytest.LogCaptureFixture) -> None:
     now, wall = [100.0], [1_000_005.0]
     clock = ServerClock("redis://here", lambda: now[0], lambda: wall[0])
@@ -189,6 +130,17 @@ def test_t12_drift_is_measured_and_warned_about_once(caplog: pytest.LogCaptureFi
     wall[0] = 999_990.0
     clock.learn(100.0, 100.0, 1_000_000_000_000)
     assert [record.getMessage()[29:44] for record in caplog.records[1:]] == ["10.000 s behind"]
+
+
+def test_t12_it_is_never_before_the_servers_last_answer() -> None:
+    now, wall = [50.0], [0.0]
+    clock = ServerClock("", lambda: now[0], lambda: wall[0])
+    clock.learn(50.0, 50.002, 1_000_000)
+    now[0] = 60.1
+    clock.learn(60.0, 60.1, 11_100_000)  # as it was sent back at once, its time is now
+    assert clock.now_ms() >= 11_100
+    clock.learn(60.0, 60.1, 5_000_000)  # the server's clock was set back
+    assert clock.now_ms() == pytest.approx(5_050, abs=51)
 
 
 def test_t12_the_answer_that_took_least_time_counts() -> None:

@@ -4,7 +4,7 @@
 --   leased    sorted set: id -> when its lease ends or has ended
 --   messages  hash: id -> owner's length, owner, kind of body, body; written once
 --   states    hash: id -> version, attempts, due, token, consumer, or why it is dead; only once
---             something changed
+--             something changed. A negative token is that of the lease that put it where it is
 --   held      sorted set, all scores 0: consumer NUL id, of every lease, ended or not
 --   dead      sorted set: id -> when it was given up
 --   deleted   sorted set: id -> until when it is remembered
@@ -34,6 +34,11 @@ end
 local NOW_US = server_time_us()
 local NOW = math.floor(NOW_US / 1000)
 local FROM_NOW = math.ceil(NOW_US / 1000) -- for what lasts: never too short
+
+-- What is due now is not due in the next millisecond, and what is due later is never early.
+local function due_in(delay_ms)
+  return delay_ms > 0 and FROM_NOW + delay_ms or NOW
+end
 
 local function state_of(stored)
   if not stored then
@@ -88,17 +93,18 @@ local function tell_if_earlier(before, channel, bucket)
   end
 end
 
-local function forget_lease(id, state)
+-- `by` is the token of the lease whose holder ended it, so that it may say so twice; or 0.
+local function forget_lease(id, state, by)
   if state.token > 0 then
     redis.call('ZREM', HELD, held_as(state.consumer, id))
   end
-  state.token, state.consumer = 0, ''
+  state.token, state.consumer = -by, ''
 end
 
 -- Nobody is given it any more. `why` stands where the consumer did, for whom it is no one's.
-local function give_up(id, state, why)
+local function give_up(id, state, why, by)
   redis.call('ZREM', LEASED, id)
-  forget_lease(id, state)
+  forget_lease(id, state, by)
   state.version, state.consumer = state.version + 1, why
   redis.call('HSET', STATES, id, text_of(state))
   redis.call('ZADD', DEAD, NOW, id)
@@ -106,10 +112,10 @@ local function give_up(id, state, why)
 end
 
 -- Puts a message onto the timeline at another time, where nobody has it.
-local function put_back(id, state, due)
+local function put_back(id, state, due, by)
   redis.call('ZREM', LEASED, id)
   redis.call('ZREM', DEAD, id)
-  forget_lease(id, state)
+  forget_lease(id, state, by)
   state.version, state.due = state.version + 1, due
   redis.call('HSET', STATES, id, text_of(state))
   redis.call('ZADD', WAITING, due, id)

@@ -20,7 +20,7 @@ while at <= #messages do
   local body = string.sub(messages, at, at + body_length - 1)
   at = at + body_length
   if relative == 1 then
-    due = FROM_NOW + due
+    due = due_in(due)
   end
   if remembers and is_remembered(id) then
     answers[#answers + 1] = answer(DUPLICATE, IS_DELETED)

@@ -1,7 +1,7 @@
--- Whether a topic was ever used, without making it.
+-- What is stored of a topic, without making it. It comes after stored.lua.
 --
 -- KEYS   settings
--- Reply  the server's time in microseconds, its buckets, 0 if it was not
+-- Reply  the server's time in microseconds, the settings
 
 local time = redis.call('TIME')
-return { time[1] * 1000000 + time[2], tonumber(redis.call('HMGET', KEYS[1], 'buckets')[1] or 0) }
+return { time[1] * 1000000 + time[2], stored_settings(KEYS[1]) }

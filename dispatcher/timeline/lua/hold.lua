@@ -4,7 +4,8 @@
 --        1), time, length of the id, length of the reason; id; why it is buried), "<dBBdI2I2"
 -- Reply  the server's time in microseconds, an answer for each
 --
--- Only the right token, and only before the lease ends.
+-- Only the right token, and only before the lease ends. What a lease was ended by may be repeated,
+-- as its reply may have been lost: as long as nothing has changed since, the answer is the same.
 
 local EXTEND, RELEASE, UNTOUCHED, DELETE, BURY = 1, 2, 3, 4, 5
 
@@ -29,7 +30,7 @@ actions[RELEASE] = function(id, state, time)
   if time < NOW then
     return answer(IN_PAST, 0, NOW, state)
   end
-  put_back(id, state, time)
+  put_back(id, state, time, state.token)
   return answer(DONE, 0, time, state)
 end
 
@@ -42,13 +43,22 @@ actions[UNTOUCHED] = function(id, state, time)
 end
 
 actions[BURY] = function(id, state, _, why)
-  give_up(id, state, why)
+  give_up(id, state, why, state.token)
   return answer(DONE, 0, NOW, state)
 end
 
 actions[DELETE] = function(id, state)
   remove(id, state)
   return answer(DONE, 0, 0, state)
+end
+
+local repeatable = { [RELEASE] = WAITING, [UNTOUCHED] = WAITING, [BURY] = DEAD }
+
+-- The answer to a deed by which the same lease was ended before.
+local function answer_again(id, deed, state)
+  local set = state.token == -deed.token and repeatable[deed.action]
+  local time = set and redis.call('ZSCORE', set, id)
+  return time and answer(DONE, 0, tonumber(time), state)
 end
 
 local function act(id, deed)
@@ -60,7 +70,7 @@ local function act(id, deed)
     return answer(deed.action == DELETE and GONE or NOT_FOUND)
   end
   if state.token ~= deed.token then
-    return answer(LOST_IT, 0, 0, state)
+    return answer_again(id, deed, state) or answer(LOST_IT, 0, 0, state)
   end
   if state.ends <= NOW then
     return answer(EXPIRED, 0, state.ends, state)
@@ -77,7 +87,7 @@ while at <= #leases do
   deeds[#deeds + 1] = {
     token = token,
     action = action,
-    time = relative == 1 and FROM_NOW + time or time,
+    time = relative == 1 and due_in(time) or time,
     why = string.sub(leases, at, at + why_length - 1),
   }
   at = at + why_length

@@ -1,9 +1,9 @@
--- Who consumes a topic at present.
+-- Who consumes a topic at present. It comes after stored.lua.
 --
 -- KEYS   members, a sorted set: consumer -> until when it counts, unless it comes again; settings
 -- ARGV   consumer, for how many ms it counts from now on (0: it leaves; "": it only looks)
--- Reply  the server's time in microseconds; the topic's buckets, 0 if it was forgotten; consumer,
---        until, consumer, until ...
+-- Reply  the server's time in microseconds; the topic's settings; consumer, until, consumer,
+--        until ...
 
 local function server_time_us()
   local time = redis.call('TIME')
@@ -16,7 +16,9 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 if ARGV[2] == '0' then
   redis.call('ZREM', KEYS[1], ARGV[1])
 elseif ARGV[2] ~= '' then
-  redis.call('ZADD', KEYS[1], now + tonumber(ARGV[2]), ARGV[1])
+  local ends = now + tonumber(ARGV[2])
+  -- The clock was set back since: those that are still there come again.
+  redis.call('ZREMRANGEBYSCORE', KEYS[1], string.format('(%.0f', ends), '+inf')
+  redis.call('ZADD', KEYS[1], ends, ARGV[1])
 end
-local buckets = tonumber(redis.call('HMGET', KEYS[2], 'buckets')[1] or 0)
-return { now_us, buckets, redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES') }
+return { now_us, stored_settings(KEYS[2]), redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES') }

@@ -1,20 +1,23 @@
 -- Gives a consumer messages that are due: new ones, and those whose lease has ended, in the order
--- in which they became so. It comes after bucket.lua and give.lua.
+-- in which they became so. It comes after bucket.lua, times.lua and give.lua.
 --
--- ARGV   consumer, limit, lease_ms, most_attempts (0: any number)
--- Reply  the server's time in microseconds, the end of the leases, when the first of waiting and
---        of leased is due, how many more are due now, the leases, how many were given up
+-- ARGV   consumer, limit, lease_ms, most_attempts (0: any number), how late
+--        a time may be that is given, how many times of each set the consumer wants to know
+-- Reply  the server's time in microseconds; the end of the leases; the first times in waiting and
+--        in leased that there are then; the leases; how many were given up
 --
 -- What was given too often is dead, and counts towards the limit: so the work is bounded. Nothing
 -- is written that needs memory before something was removed: whoever is full can be emptied.
 
 local consumer, limit = ARGV[1], tonumber(ARGV[2])
 local ends, most_attempts = FROM_NOW + tonumber(ARGV[3]), tonumber(ARGV[4])
+local latest, known = math.min(NOW, tonumber(ARGV[5])), tonumber(ARGV[6])
 
 -- The first ones of both sets together, by time.
 local function due_messages()
-  local lost = redis.call('ZRANGEBYSCORE', LEASED, '-inf', NOW, 'WITHSCORES', 'LIMIT', 0, limit)
-  local new = redis.call('ZRANGEBYSCORE', WAITING, '-inf', NOW, 'WITHSCORES', 'LIMIT', 0, limit)
+  local range = { '-inf', latest, 'WITHSCORES', 'LIMIT', 0, limit }
+  local lost = redis.call('ZRANGEBYSCORE', LEASED, unpack(range))
+  local new = redis.call('ZRANGEBYSCORE', WAITING, unpack(range))
   local ids, dues, i, j = {}, {}, 1, 1
   while #ids < limit and (i <= #lost or j <= #new) do
     if j > #new or (i <= #lost and tonumber(lost[i + 1]) <= tonumber(new[j + 1])) then
@@ -86,6 +89,7 @@ if #ids > 0 then
   end
   redis.call('HSET', STATES, unpack(states))
 end
-local more = redis.call('ZCOUNT', WAITING, '-inf', NOW) + redis.call('ZCOUNT', LEASED, '-inf', NOW)
-local heads = struct.pack('<ddd', ends, head_of(WAITING), head_of(LEASED))
-return { NOW_US, heads, more, table.concat(leases), given_up }
+return {
+  NOW_US, string.format('%.0f', ends), times_in(WAITING, known), times_in(LEASED, known),
+  table.concat(leases), given_up,
+}

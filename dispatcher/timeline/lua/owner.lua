@@ -30,7 +30,7 @@ function actions.move(id, stored, state, status, time, due)
   if status == IS_DEAD then
     state.attempts = 0
   end
-  put_back(id, state, due)
+  put_back(id, state, due, 0)
   return answer(DONE, 0, due, state)
 end
 
@@ -69,7 +69,7 @@ while at <= #messages and bytes < MOST_BYTES do
   local id = string.sub(messages, at, at + id_length - 1)
   at = at + id_length
   if relative == 1 then
-    due = FROM_NOW + due
+    due = due_in(due)
   end
   answers[#answers + 1] = act(id, version, due)
 end

@@ -155,7 +155,7 @@ def test_c5_a_worker_that_was_stopped_leaves_no_demand_on_a_limiter_that_goes_on
         cost = claim(view)
         if cost:
             claims.set()
-            until(lambda: worker.consumer._closed)
+            until(lambda: worker.consumer.closed)
         return cost
 
     monkeypatch.setattr(leasing, "claim", slow)

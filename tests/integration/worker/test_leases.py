@@ -68,7 +68,7 @@ def test_a_worker_that_comes_back_under_its_id_gets_its_messages_at_once(
 def test_a_message_whose_attempts_never_end_is_dead(timeline: Timeline, run: Made) -> None:
     create(timeline, Message("poison", id="poison"))
     for _ in range(2):  # two workers that were killed by it
-        lease = leased(timeline.consumer("killed"), 0.001)
+        lease = leased(timeline.consumer("killed"), 0.5)
         until(lease.is_expired)
     handler = Noted()
     worker = run(handler, max_attempts=2)
