@@ -25,7 +25,7 @@ from dispatcher.errors import (
 )
 from dispatcher.operation import Operation, cost_of, ticket_of
 from dispatcher.watcher import Watcher
-from limiters.arguments import Seconds, optional_seconds, seconds
+from limiters._support.validation import ArgumentError, Seconds, optional_seconds, seconds
 
 
 class Entrance:
@@ -104,9 +104,11 @@ class Entrance:
         try:
             given = list(operations)
         except TypeError:
-            raise ValueError(
-                f"operations must be an iterable of operations, not {operations!r}; "
-                "enqueue() takes a single one"
+            raise ArgumentError(
+                "operations",
+                operations,
+                "be an iterable of operations",
+                "enqueue() takes a single one",
             ) from None
         arrivals = self._check_all(given)
         fresh = arrivals.fresh

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from dispatcher.retry import Wait, call_state
-from limiters.arguments import seconds
+from limiters._support.validation import seconds
 from limiters.damped_log import DampedLog
 
 FALLBACK = 0.5

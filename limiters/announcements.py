@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from limiters import events
+from limiters._support.plain_numbers import plain
 from limiters.events import Emitter
 from limiters.holdings import News
 from limiters.leases import ranges
@@ -90,8 +91,8 @@ class Announcements:
             self._compare(reply.terms)
         elif reply.terms.version != self._version:
             _log.info(
-                "the shared capacity was changed to %g",
-                reply.terms.capacity,
+                "the shared capacity was changed to %s",
+                plain(reply.terms.capacity),
                 extra={
                     "happening": "capacity-changed",
                     "limit": self._limit,
@@ -141,7 +142,7 @@ class Announcements:
 
     def _compare(self, terms: Terms) -> None:
         different = [
-            f"{name} {theirs:g} (this instance was made with {own:g})"
+            f"{name} {plain(theirs)} (this instance was made with {plain(own)})"
             for name, theirs, own in (
                 ("shared capacity", terms.capacity, self._own.capacity),
                 ("factor", terms.factor, self._own.factor),

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from limiters.arguments import Seconds, amount, optional_seconds
+from limiters._support.validation import Seconds, amount, optional_seconds
 from limiters.clock import Clock
 from limiters.errors import ImproperOrderError, LimiterStoppedError, TooExpensiveError
 from limiters.limiter import Grant

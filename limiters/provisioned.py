@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from limiters import events
-from limiters.arguments import Seconds, amount, seconds
+from limiters._support.plain_numbers import plain
+from limiters._support.validation import Seconds, amount, seconds
 from limiters.clock import Clock
 from limiters.resource import Resource
 from limiters.standing import Standing
@@ -35,7 +36,9 @@ class ProvisionedResource(Resource):
         self._ledger = WindowLedger(self._max_capacity, self._period)
 
     def __repr__(self) -> str:
-        return f"ProvisionedResource({self._max_capacity:g}, period={self._ledger.period:g})"
+        return (
+            f"ProvisionedResource({plain(self._max_capacity)}, period={plain(self._ledger.period)})"
+        )
 
     @property
     def max_capacity(self) -> float:

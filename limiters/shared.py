@@ -10,8 +10,9 @@ from dataclasses import replace
 from functools import partial
 
 from limiters import events
+from limiters._support.plain_numbers import plain
+from limiters._support.validation import Seconds, amount, seconds
 from limiters.announcements import Announcements
-from limiters.arguments import Seconds, amount, seconds
 from limiters.asking import Asking
 from limiters.clock import Clock
 from limiters.distribution import SECONDS, Distribution
@@ -116,9 +117,10 @@ class SharedResource(Resource):
         self._purse = Purse(self._reserved_ledger, self._holdings.ledger)
 
     def __repr__(self) -> str:
+        terms = self._holdings.terms
         return (
-            f"SharedResource(shared_capacity={self._holdings.terms.capacity:g}, "
-            f"reserved_capacity={self._reserved:g}, factor={self._holdings.terms.factor:g}, "
+            f"SharedResource(shared_capacity={plain(terms.capacity)}, "
+            f"reserved_capacity={plain(self._reserved)}, factor={plain(terms.factor)}, "
             f"lease_manager={self._manager!r})"
         )
 

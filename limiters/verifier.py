@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from limiters.arguments import Seconds, amount, seconds
+from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, amount, seconds
 
 ROUNDING = 1e-9
 """The share of the capacity by which sums of fractions may be off."""
@@ -136,7 +136,7 @@ def _steps(capacity: Capacity) -> list[tuple[float, float]]:
         return [(-math.inf, amount("capacity", capacity))]
     steps = sorted((at, amount("capacity", one, zero=True)) for at, one in capacity)
     if not steps:
-        raise ValueError("capacity must name at least one capacity, not an empty list")
+        raise ArgumentError("capacity", UNSHOWN, "name at least one capacity, not an empty list")
     return [(-math.inf, steps[0][1]), *steps[1:]]
 
 

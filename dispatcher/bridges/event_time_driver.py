@@ -17,7 +17,7 @@ from dispatcher.builders.times import seconds_between
 from dispatcher.errors import BatcherStoppedError, ImproperOrderError
 from dispatcher.operation import Operation
 from dispatcher.watcher import Watcher
-from limiters.arguments import Seconds, count, function, optional_seconds
+from limiters._support.validation import Seconds, count, function, optional_seconds
 
 M = TypeVar("M")
 _log = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from dispatcher.timeline.server import ACTIVE, LEASE
 from dispatcher.timeline.times import Moment, lease_ms, when
 from dispatcher.timeline.topic import AT_ONCE, Topic
 from dispatcher.timeline.wakeups import Wakeups
-from limiters.arguments import Seconds, count, function
+from limiters._support.validation import ArgumentError, Seconds, count, function
 from limiters.damped_log import DampedLog
 
 logger = logging.getLogger(__name__)
@@ -132,7 +132,7 @@ class Consumer:
         """Gives messages up: they are dead, and `Timeline.dead` tells the first thousand bytes of
         the reason. Buried, NotFound, LeaseLost or LeaseExpired for each."""
         if not isinstance(reason, str):
-            raise ValueError(f"reason must be a text, not {reason!r}")
+            raise ArgumentError("reason", reason, "be a text")
         return self._holding.bury(as_leases(leases), reason)
 
     def delete(self, leases: Iterable[Lease] | Lease) -> list[Outcome]:

@@ -24,6 +24,7 @@ from dispatcher.timeline.outcomes import (
 )
 from dispatcher.timeline.server import HOLD
 from dispatcher.timeline.topic import Answer, Items, Topic, answers_of, body_of
+from limiters._support.validation import ArgumentError
 
 _LEASE = struct.Struct("<ddIIHI")
 _HELD = struct.Struct("<dH")
@@ -148,5 +149,5 @@ def as_leases(leases: Iterable[Lease] | Lease) -> list[Lease]:
     given = [leases] if isinstance(leases, Lease) else list(leases)
     for lease in given:
         if not isinstance(lease, Lease):
-            raise ValueError(f"leases must be what lease() returns, not {lease!r}")
+            raise ArgumentError("leases", lease, "be what lease() returns")
     return given

@@ -71,7 +71,10 @@ def in_thread(do: Callable[[], object]) -> tuple[threading.Thread, list[object]]
         ({"factor": float("nan")}, "factor must be finite, not nan"),
         ({"factor": 0.01}, "factor must be at least 0.1 for a capacity of 1000, not 0.01"),
         ({"max_interval": 0}, "max_interval must be more than zero seconds, not 0"),
-        ({"max_interval": 0.3}, "max_interval=0.3 is too long .* lease_time=1"),
+        (
+            {"max_interval": 0.3},
+            "max_interval must be at most 0.25 seconds, not 0.3; a lease",
+        ),
         ({"max_interval": "1"}, "max_interval must be a duration .*, not '1'"),
         ({"period": 0}, "period must be more than zero seconds, not 0"),
         ({"period": timedelta(seconds=-1)}, "period must be more than zero seconds, not"),
@@ -81,12 +84,12 @@ def in_thread(do: Callable[[], object]) -> tuple[threading.Thread, list[object]]
         ({"ramp": (5,)}, r"ramp must be .*, not \(5,\)"),
         ({"ramp": (0, 1)}, "ramp must be more than zero, not 0"),
         ({"ramp": (1, 0)}, "ramp must be more than zero seconds, not 0"),
-        ({"lease_manager": None}, "shared_capacity=1000 needs a lease_manager"),
+        ({"lease_manager": None}, "lease_manager must be given to share .* of 1000, not None"),
         ({"lease_manager": MemoryLeaseManager}, "lease_manager must be .*, not <class"),
         ({"lease_manager": "redis://"}, "lease_manager must be .*, not 'redis://'"),
-        ({"lease_manager": None, "shared_capacity": 0}, "reserved_capacity and .* both 0"),
-        ({"shared_capacity": 0}, "shared_capacity=0 leaves nothing to share"),
-        ({"shared_capacity": 0, "reserved_capacity": 5}, "shared_capacity=0 leaves nothing"),
+        ({"lease_manager": None, "shared_capacity": 0}, "reserved_capacity must be more than zero"),
+        ({"shared_capacity": 0}, "shared_capacity must be more than zero where there is a lease"),
+        ({"shared_capacity": 0, "reserved_capacity": 5}, "shared_capacity must be more than"),
     ],
 )
 def test_a_bad_value_is_named(settings: dict[str, Any], message: str) -> None:
