@@ -60,11 +60,9 @@ class Operation:
         # An int is a float to the type checker, which so takes the second test for dead.
         if cost.__class__ is not int or not 0 <= cost < _TOO_LARGE:  # type: ignore[unreachable]
             cost = _checked(cost)
-        if batchable.__class__ is not bool:
-            flag("batchable", batchable)
         self.watcher = watcher
         self.payload = payload
-        self.batchable = batchable
+        self.batchable = batchable if batchable.__class__ is bool else flag("batchable", batchable)
         self._cost = cost
         self._attempts = 0
         self._where = None
