@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from limiters.float_error import FLOAT_ERROR
 from limiters.leases import ranges
 from limiters.leases.messages import History, Reply, Request, Terms, partitions_of
 from limiters.leases.ranges import EMPTY, Ranges
@@ -133,7 +134,7 @@ class Holdings:
         self.capacity = capacity
         """The shared capacity in force, as far as is known."""
         self._partitions = partitions_of(capacity, self.terms.factor)
-        self._full = math.floor(capacity / self.terms.factor + 1e-9)
+        self._full = math.floor(capacity / self.terms.factor + FLOAT_ERROR)
 
     @property
     def _last(self) -> Ranges:

@@ -6,6 +6,7 @@ from limiters import events
 from limiters._support.plain_numbers import plain
 from limiters._support.validation import Seconds, amount, seconds
 from limiters.clock import Clock
+from limiters.float_error import covers
 from limiters.resource import Resource
 from limiters.standing import Standing
 from limiters.turns import GRACE
@@ -104,7 +105,7 @@ class ProvisionedResource(Resource):
             free = 0.0
             if self._turns.is_for(claimant, now):
                 free = min(up_to, self._ledger.available(now, at_least))
-            if free >= at_least or claimant is None:
+            if covers(free, at_least) or claimant is None:
                 self._turns.end(claimant)
             else:
                 until = self._ledger.ready_at(at_least, now) + GRACE

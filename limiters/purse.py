@@ -53,6 +53,10 @@ class Purse:
         """What both are worth."""
         return self.reserved.capacity + self.shared.capacity
 
+    def burst(self, now: float) -> float:
+        """What may go at once after a rest."""
+        return self.reserved.burst(now) + self.shared.burst(now)
+
     def available(self, now: float, at_least: float = 0.0) -> tuple[float, float]:
         """What may be charged now, to each of them."""
         reserved = self.reserved.available(now, at_least)

@@ -17,6 +17,7 @@ from limiters.asking import Asking
 from limiters.clock import Clock
 from limiters.distribution import SECONDS, Distribution
 from limiters.errors import LeaseManagerError, SharedCapacityNotProvisionedError
+from limiters.float_error import covers
 from limiters.holdings import Holdings
 from limiters.leases import ranges
 from limiters.leases.manager import LeaseManager
@@ -28,7 +29,7 @@ from limiters.shared_grant import SharedGrant
 from limiters.standing import Standing
 from limiters.tally import Publication, Source, Tally
 from limiters.turns import GRACE
-from limiters.window import ROUNDING, WindowLedger
+from limiters.window import WindowLedger
 
 _log = logging.getLogger(__name__)
 
@@ -166,10 +167,11 @@ class SharedResource(Resource):
 
     @property
     def burst(self) -> float:
-        """What may go at once after a rest; of one partition, if none is held."""
+        """What may go at once after a rest; of one partition, if there is nothing to spend yet."""
         with self._lock:
             now = self._clock.now()
-            return self._purse.reserved.burst(now) + self._holdings.burst(now)
+            self._holdings.settle(now)
+            return self._purse.burst(now) or self._holdings.burst(now)
 
     def standing(self) -> Standing:
         """What it holds, wants and has spent."""
@@ -215,7 +217,7 @@ class SharedResource(Resource):
                 reserved, shared = self._purse.available(now, at_least)
                 reserved = min(reserved, up_to)
                 shared = min(shared, up_to - reserved)
-            if reserved + shared >= at_least or claimant is None:
+            if covers(reserved + shared, at_least) or claimant is None:
                 if self._turns.end(claimant):
                     self._want(now)  # it gathers no longer, or for something else
             else:
@@ -243,7 +245,7 @@ class SharedResource(Resource):
 
     def _lacks(self, cost: float) -> bool:
         """Whether less is held than that: until more comes, nobody is in its way."""
-        return cost > self._purse.capacity * (1 + ROUNDING)
+        return not covers(self._purse.capacity, cost)
 
     def _ready_at(self, cost: float, now: float) -> float:
         if self._lacks(cost):

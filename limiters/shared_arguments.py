@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from limiters._support.plain_numbers import plain
 from limiters._support.validation import ArgumentError, Seconds, amount, seconds
+from limiters.float_error import covers
 from limiters.leases.manager import LeaseManager
 from limiters.leases.messages import Terms, check_partitions, period_seconds
 
@@ -68,7 +69,7 @@ def check_manager(
             "be more than zero where there is a lease_manager",
             "say how much all instances may spend together, or leave lease_manager out",
         )
-    if manager.lease_time < FEWEST_INTERVALS * interval * (1 - 1e-9):
+    if not covers(manager.lease_time, FEWEST_INTERVALS * interval):
         raise ArgumentError(
             "max_interval",
             interval,

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, amount, seconds
-
-ROUNDING = 1e-9
-"""The share of the capacity by which sums of fractions may be off."""
+from limiters.float_error import covers
 
 
 class Spent(NamedTuple):
@@ -92,7 +90,7 @@ def verify(
         limit = _largest(steps, since, at)
         spent = sums[bisect.bisect_right(times, at)] - sums[bisect.bisect_right(times, at - period)]
         full = spent / limit if limit else math.inf
-        over += full > 1 + ROUNDING
+        over += not covers(limit, spent)
         if full > worst:
             worst, worst_at = full, at
     total = sums[-1]

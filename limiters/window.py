@@ -16,6 +16,7 @@ from __future__ import annotations
 import heapq
 import math
 
+from limiters.float_error import ALL_BUT_ERROR, FLOAT_ERROR
 from limiters.portion import portion
 
 BURST = 0.1
@@ -33,9 +34,6 @@ interval is 5 ms). benchmarks/capacity.py shows the worst window with it."""
 SLICES = 1000
 """Entries that began in the same slice of a period are one entry, so that the ledger's size
 depends on time, not on the number of batches. It costs at most 1/SLICES of the capacity."""
-
-ROUNDING = 1e-9
-"""The share of the capacity by which sums of fractions may be off."""
 
 
 class Tenure:
@@ -121,10 +119,11 @@ class WindowLedger:
         """What may be charged now; amounts dearer than a burst say so in `at_least`."""
         if not self.capacity:
             return 0.0
-        room = self.capacity - self._held - self.spent(now)
-        paced = min((now - self._paid_until) * self._rate, max(self.burst(now), at_least))
-        free = min(room, paced - self._held)
-        return max(0.0, free)
+        return self._free(self.capacity - self._held - self.spent(now), now, at_least)
+
+    def _free(self, room: float, at: float, at_least: float) -> float:
+        paced = min((at - self._paid_until) * self._rate, max(self.burst(at), at_least))
+        return max(0.0, min(room, paced - self._held))
 
     def hold(self, amount: float) -> None:
         """Sets `amount` aside for charges to come; nobody else is offered it meanwhile."""
@@ -143,7 +142,7 @@ class WindowLedger:
     def release(self, amount: float) -> None:
         """Gives back what was held and not charged."""
         self._held -= amount
-        if abs(self._held) < self._slack:
+        if abs(self._held) < self.capacity * FLOAT_ERROR:
             self._held = 0.0
 
     def ready_at(self, cost: float, now: float) -> float:
@@ -151,7 +150,7 @@ class WindowLedger:
         if not self.capacity:
             return now + self.period
         ready = max(now, self._paid_until + (cost + self._held) / self._rate)
-        excess = self.spent(now) + self._held + cost - self.capacity - self._slack
+        excess = self.spent(now) + self._held + cost * ALL_BUT_ERROR - self.capacity
         if excess <= 0:
             return ready
         for expires, freed in self._coming_free(now):
@@ -217,10 +216,6 @@ class WindowLedger:
     @property
     def _rate(self) -> float:
         return self.capacity / self.period
-
-    @property
-    def _slack(self) -> float:
-        return self.capacity * ROUNDING
 
     def _note_starts(self) -> None:
         still_starting = []

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from limiters._support.plain_numbers import plain
 from limiters._support.validation import ArgumentError, seconds
+from limiters.float_error import FLOAT_ERROR
 from limiters.leases.ranges import EMPTY, Ranges
 
 History = tuple[tuple[int, float], ...]
@@ -27,7 +28,7 @@ SHORTEST_LEASE, LONGEST_LEASE = 0.2, 86_400.0
 
 def partitions_of(capacity: float, factor: float) -> int:
     """How many partitions there are; the last one is worth only the remainder (law C10)."""
-    return math.ceil(capacity / factor - 1e-9)
+    return math.ceil(capacity / factor - FLOAT_ERROR)
 
 
 def check_partitions(terms: Terms) -> None:
