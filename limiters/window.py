@@ -15,6 +15,9 @@ from __future__ import annotations
 
 import heapq
 import math
+from bisect import bisect_right
+from collections.abc import Callable
+from itertools import accumulate
 
 from limiters.float_error import ALL_BUT_ERROR, FLOAT_ERROR
 from limiters.portion import portion
@@ -125,6 +128,18 @@ class WindowLedger:
         paced = min((at - self._paid_until) * self._rate, max(self.burst(at), at_least))
         return max(0.0, min(room, paced - self._held))
 
+    def outlook(self, now: float) -> Callable[[float, float], float]:
+        """`available` for any time from `now` on, if nothing is spent until then."""
+        room = self.capacity - self._held - self.spent(now)
+        coming = self._coming_free(now)
+        times = [at for at, _ in coming]
+        rooms = list(accumulate((freed for _, freed in coming), initial=room))
+
+        def available(at: float, at_least: float) -> float:
+            return self._free(rooms[bisect_right(times, at)], at, at_least)
+
+        return available
+
     def hold(self, amount: float) -> None:
         """Sets `amount` aside for charges to come; nobody else is offered it meanwhile."""
         self._held += amount
@@ -148,7 +163,7 @@ class WindowLedger:
     def ready_at(self, cost: float, now: float) -> float:
         """The earliest time at which `cost` may be available, as far as is known now."""
         if not self.capacity:
-            return now + self.period
+            return now + self.period if cost else now
         ready = max(now, self._paid_until + (cost + self._held) / self._rate)
         excess = self.spent(now) + self._held + cost * ALL_BUT_ERROR - self.capacity
         if excess <= 0:
@@ -231,7 +246,10 @@ class WindowLedger:
         return slice_ * self._slice + self._life
 
     def _coming_free(self, now: float) -> list[tuple[float, float]]:
-        started = [(self._expires(slice_), cost) for slice_, cost in self._started.items()]
+        width, life = self._slice, self._life
+        started = [(slice_ * width + life, cost) for slice_, cost in sorted(self._started.items())]
+        if not self._starting:
+            return started
         # One that has not begun yet lives at least this long; whoever waits looks again then.
         soonest = now + self._slice
         starting = [
