@@ -26,6 +26,7 @@ from dispatcher.errors import (
 from dispatcher.operation import Operation, cost_of, ticket_of
 from dispatcher.watcher import Watcher
 from limiters._support.validation import ArgumentError, Seconds, optional_seconds, seconds
+from limiters.float_error import covers
 
 
 class Entrance:
@@ -56,7 +57,7 @@ class Entrance:
             dear = operation._cost > self._buffer.ceiling
         except AttributeError:
             raise self._explain(operation) from None
-        if dear:
+        if dear and not covers(self._buffer.ceiling, operation._cost):
             raise TooExpensiveError(operation._cost, self._buffer.ceiling)
         ticket = next(self._tickets)
         # Nothing is called between this test and the claim below, so that CPython switches
@@ -139,7 +140,7 @@ class Entrance:
     def _check(self, operation: Operation) -> None:
         if not isinstance(operation, Operation) or not isinstance(operation.watcher, Watcher):
             raise self._explain(operation)
-        if operation._cost > self._buffer.ceiling:
+        if not covers(self._buffer.ceiling, operation._cost):
             raise TooExpensiveError(operation._cost, self._buffer.ceiling)
 
     def _explain(self, given: object) -> EnqueueError:
