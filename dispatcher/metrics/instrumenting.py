@@ -56,7 +56,7 @@ def instrument(
 
     * `registry`: where; prometheus-client's own if not said.
     * `name`: the label `batcher`, `gate` or `builder`, and `limit` of a limiter that has no name
-      of its own. What has the same labels is added up.
+      of its own and of its Batcher. What has the same labels is added up.
     * `exemplar`: called with the operations of each batch that ends; what it returns, such as
       {"trace_id": ...}, is shown beside `callback_seconds`. It is called on the Batcher's thread.
     * `cost_buckets`: the bounds of `batch_cost`, if what your operations cost needs others.
