@@ -322,11 +322,13 @@ class Batcher(Entrance):
             while not engine.finished:
                 wake = engine.turn(clock.now())
                 bell.wait(max(0.0, min(wake - clock.now(), threading.TIMEOUT_MAX)))
-        except BaseException:
+        except BaseException as error:
             # Nothing in there should raise, but a limiter or a clock of the user's may. Half
             # alive is worse than stopped: whoever waits is told.
             facts = {"happening": "batcher-broke"}
-            _log.critical("the Batcher has failed and is stopped", exc_info=True, extra=facts)
+            message = "the Batcher has failed and is stopped"
+            _log.critical(message, exc_info=True, extra=facts)
+            self._emitter.emit(events.ERROR, 0, f"{message}: {error!r}", error)
             self._buffer.close()
         with contextlib.suppress(Exception):
             engine.give_back()

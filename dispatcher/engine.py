@@ -164,8 +164,9 @@ class Engine:
 
     def end_pause(self, now: float) -> None:
         """Goes on, if there was a pause."""
-        if self.pause.end(now):
-            self.emit(events.RESUME)
+        lasted = self.pause.end(now)
+        if lasted is not None:
+            self.emit(events.RESUME, lasted)
 
     def await_drained(self, now: float, waiter: Waiter) -> None:
         """Tells `waiter` when nothing is left. Until then nothing waits for company."""

@@ -21,8 +21,9 @@ MOST_TOLD = 5
 class Announcements:
     """One event when something changes, none while it stays. Used by one thread."""
 
-    def __init__(self, emitter: Emitter, terms: Terms, limit: str = "") -> None:
+    def __init__(self, emitter: Emitter, terms: Terms, limit: str = "", kept_by: str = "") -> None:
         self._emit = emitter.emit
+        self._kept_by = kept_by
         self._own = terms
         self._limit = limit
         self._version = 0
@@ -117,13 +118,15 @@ class Announcements:
         limit, partition = events.VERIFIED_LIMIT, events.VERIFIED_PARTITION
         if reply.created:
             limit, partition = events.CREATED_LIMIT, events.CREATED_PARTITION
-        self._emit(limit, reply.terms.capacity)
+        self._emit(limit, reply.terms.capacity, self._kept_by)
         for index in range(partitions_of(reply.terms.capacity, reply.terms.factor)):
-            self._emit(partition, index)
+            self._emit(partition, index, self._kept_by)
         self._emit(events.PROVISION_DONE, reply.quarantine_ms / 1000)
 
     def _quarantine(self, reply: Reply) -> None:
         certain = not reply.quarantine_ms
+        if not certain and self._certain and self._provisioned:
+            self._emit(events.PROVISION_DONE, reply.quarantine_ms / 1000)
         if not certain and self._certain:
             why = "the limit is new" if reply.created else "its state is new, or may be old"
             _log.log(

@@ -16,12 +16,13 @@ from limiters.announcements import Announcements
 from limiters.asking import Asking
 from limiters.clock import Clock
 from limiters.distribution import SECONDS, Distribution
-from limiters.errors import LeaseManagerError, SharedCapacityNotProvisionedError
+from limiters.errors import ImproperOrderError, LeaseManagerError, SharedCapacityNotProvisionedError
 from limiters.float_error import covers
 from limiters.holdings import Holdings
 from limiters.leases import ranges
 from limiters.leases.manager import LeaseManager
 from limiters.leases.messages import Reply, Request, Terms, check_partitions
+from limiters.provisioning import Provisioning
 from limiters.purse import Purse
 from limiters.resource import Resource
 from limiters.shared_arguments import ramp_of, terms_of
@@ -92,13 +93,14 @@ class SharedResource(Resource):
 
     def _begin(self) -> None:
         super()._begin()
-        self._announce = Announcements(self._emitter, self._terms, self._name)
+        self._announce = Announcements(self._emitter, self._terms, self._name, repr(self._manager))
         self._reserved_ledger = WindowLedger(self._reserved, self._terms.period_ms / 1000)
         self._spent_before = 0.0
         """Of the shared capacity, as somebody who was disowned."""
         self._sync_seconds = Distribution(SECONDS)
         self._sync_failures = 0
         self._begin_holdings(self._terms)
+        self._provisioning = Provisioning()
         self._tally = Tally()
         self._wakes_at = -1.0
         self._asking: Asking | None = None
@@ -323,9 +325,22 @@ class SharedResource(Resource):
 
     # Its life.
 
+    def wait_until_provisioned(self, timeout: Seconds = 5.0) -> float:
+        """Waits until the lease manager has answered, as `start()` does not. Thread-safe.
+
+        Returns the seconds until something can be granted, 0 as a rule. If there is no answer
+        within `timeout`, raises LeaseManagerError with what was wrong with the last request; the
+        limiter goes on asking all the same. LimiterStoppedError if it is stopped meanwhile.
+        """
+        timeout = seconds("timeout", timeout, zero=True)
+        if not self._started:
+            raise ImproperOrderError("this limiter is not started; call start() first")
+        return self._provisioning.wait(timeout)
+
     def _provision(self) -> None:
         self._announce.capacity(self._reserved)
         if self._manager is None:
+            self._provisioning.answered(0.0)
             self._emitter.emit(events.PROVISION_DONE)
             return
         self._asking = Asking(
@@ -337,6 +352,7 @@ class SharedResource(Resource):
         self._asking.start()
 
     def _leave(self) -> None:
+        self._provisioning.end()
         # Whoever keeps the leases may not answer at all: they run out by themselves.
         if self._asking is not None and not self._asking.end(self._terms.lease_ms / 1000):
             facts = {"happening": "stopped-without-leases", "limit": self._name}
@@ -370,6 +386,7 @@ class SharedResource(Resource):
             with self._lock:
                 self._sync_failures += 1
                 self._holdings.unanswered(self._clock.now())
+            self._provisioning.failed(error)
             self._announce.lost(error)
             return False
         self._sync_seconds.note(self._clock.now() - sent_at)
@@ -389,6 +406,8 @@ class SharedResource(Resource):
                 self._begin_holdings(self._holdings.terms)
             worth = self._holdings.settle(now)
         self._announce.reply(reply, news)
+        if not news.disowned:
+            self._provisioning.answered(reply.quarantine_ms / 1000)
         self._tell_capacity(worth)
 
     def _tell_capacity(self, worth: float) -> None:
@@ -409,6 +428,8 @@ class SharedResource(Resource):
 
     def _failed(self, error: Exception) -> None:
         self._broken = error
+        self._provisioning.failed(error)
+        self._provisioning.end()
         message = "no shared capacity is asked for any more"
         facts = {"happening": "asking-broke", "limit": self._name}
         _log.critical(message, exc_info=error, extra=facts)

@@ -185,6 +185,8 @@ def test_the_events_of_the_seed_with_partitions_in_place_of_blobs() -> None:
         "created-partition",
     ]
     assert heard.of("created-limit") == [250]
+    created = [event.message for event in heard.events if event.name.startswith("created-")]
+    assert created == [repr(leases)] * 4
     assert heard.of("created-partition") == [0, 1, 2]
     assert heard.of("target") == [260, 0]
     assert sorted(heard.of("allocated")) == sorted(heard.of("released")) == [0, 1, 2]
