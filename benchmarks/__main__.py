@@ -10,6 +10,7 @@ from benchmarks.figures import Figure
 GROUPS = {
     "throughput": "throughput",
     "capacity": "capacity",
+    "reserved": "reserved",
     "footprint": "footprint",
     "builders": "builders",
     "registration": "registration",

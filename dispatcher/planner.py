@@ -195,7 +195,7 @@ class _Planning:
         full = lane.full
         if lane.missing <= 0 and 0 < gathered < self.budget.burst:
             full = even(lane.full, gathered, self.budget.limit)
-            gathered *= full / lane.full
+            gathered = max(head._cost, gathered * full / lane.full)
         if not self.budget.covers(gathered):
             self.plan.wanted = gathered
             return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 from limiters.float_error import covers
 from limiters.window import Spend, Tenure, WindowLedger
 
-GRAIN = 1e-5
+GRAIN = 1e-4
 """The share of a period to which it is known when an amount will be there."""
 
 
@@ -99,9 +99,14 @@ class Purse:
 
         if there(now):
             return now
-        # Both only grow while nothing is spent, and after a period all has come that will.
-        early, late = now, now + self.shared.period
-        while late - early > self.shared.period * GRAIN:
+        # Both only grow while nothing is spent, and after a period all has come that will. As a
+        # rule it is soon: the step is doubled until it is too long.
+        grain = self.shared.period * GRAIN
+        early, step = now, grain
+        while step < self.shared.period and not there(now + step):
+            early, step = now + step, 2 * step
+        late = now + min(step, self.shared.period)
+        while late - early > grain:
             middle = (early + late) / 2
             early, late = (early, middle) if there(middle) else (middle, late)
         return late

@@ -16,8 +16,7 @@ from __future__ import annotations
 import heapq
 import math
 from bisect import bisect_right
-from collections.abc import Callable
-from itertools import accumulate
+from collections.abc import Callable, Iterator
 
 from limiters.float_error import ALL_BUT_ERROR, FLOAT_ERROR
 from limiters.portion import portion
@@ -130,12 +129,15 @@ class WindowLedger:
 
     def outlook(self, now: float) -> Callable[[float, float], float]:
         """`available` for any time from `now` on, if nothing is spent until then."""
-        room = self.capacity - self._held - self.spent(now)
+        rooms = [self.capacity - self._held - self.spent(now)]
+        times: list[float] = []
         coming = self._coming_free(now)
-        times = [at for at, _ in coming]
-        rooms = list(accumulate((freed for _, freed in coming), initial=room))
 
         def available(at: float, at_least: float) -> float:
+            while not times or times[-1] <= at:  # as far as somebody looks, and no further
+                expires, freed = next(coming, (math.inf, 0.0))
+                times.append(expires)
+                rooms.append(rooms[-1] + freed)
             return self._free(rooms[bisect_right(times, at)], at, at_least)
 
         return available
@@ -245,14 +247,12 @@ class WindowLedger:
     def _expires(self, slice_: int) -> float:
         return slice_ * self._slice + self._life
 
-    def _coming_free(self, now: float) -> list[tuple[float, float]]:
-        width, life = self._slice, self._life
-        started = [(slice_ * width + life, cost) for slice_, cost in sorted(self._started.items())]
-        if not self._starting:
-            return started
+    def _coming_free(self, now: float) -> Iterator[tuple[float, float]]:
+        slices = sorted(self._started.items())
+        started = ((self._expires(slice_), cost) for slice_, cost in slices)
         # One that has not begun yet lives at least this long; whoever waits looks again then.
         soonest = now + self._slice
-        starting = [
+        starting = sorted(
             (max(soonest, spend.charged_at + self._life), spend.cost) for spend in self._starting
-        ]
-        return sorted(started + starting)
+        )
+        return heapq.merge(started, starting) if starting else started

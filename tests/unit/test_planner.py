@@ -179,6 +179,7 @@ operations = st.lists(
 @given(
     operations,
     st.integers(0, 60),
+    st.one_of(st.just(FOREVER), st.integers(1, 80)),
     st.one_of(st.none(), st.integers(1, 4)),
     st.booleans(),
     st.one_of(st.just(FOREVER), st.integers(-1, 40)),
@@ -186,6 +187,7 @@ operations = st.lists(
 def test_every_plan_keeps_the_rules(
     given_operations: list[tuple[int, str | None, int, bool, int]],
     money: int,
+    limit: float,
     slots: int | None,
     limited: bool,
     due: float,
@@ -197,7 +199,7 @@ def test_every_plan_keeps_the_rules(
         for n, (w, key, priority, batchable, cost) in enumerate(given_operations)
     ]
     room.put(*made)
-    budget = Allowance(money, burst=8) if limited else Unlimited()
+    budget = Allowance(money, burst=8, limit=limit) if limited else Unlimited()
     planned = room.plan(budget, Slots(slots or math.inf), due)
     taken = [o for batch in planned.batches for o in batch.operations]
     assert len(set(taken)) == len(taken)
@@ -301,3 +303,10 @@ def test_batches_that_do_not_have_to_wait_are_full() -> None:
     room.put(*(Operation(watcher, 10, "x", batchable=True) for _ in range(390)))
     planned = room.plan(Allowance(3_900, burst=2_100))
     assert [len(batch.operations) for batch in planned.batches] == [200, 190]
+
+
+def test_a_smaller_batch_has_room_for_its_first_operation() -> None:
+    room, watcher = Room(), Watcher(ignore, max_batch_size=2)
+    room.put(*(Operation(watcher, cost, "x", batchable=True) for cost in (1_000, 10, 10, 10)))
+    planned = room.plan(Allowance(700, burst=2_000, limit=3_600))
+    assert (planned.batches, planned.wanted) == ([], 1_000)
