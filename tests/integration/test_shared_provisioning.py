@@ -52,9 +52,12 @@ def test_c7_who_waits_for_the_start_is_told_what_redis_refused(shared_redis: Emb
         client.execute_command("ACL", "SETUSER", "nobody", "on", ">secret", "+ping", "+hello")
     url = shared_redis.url.replace("redis://", "redis://nobody:secret@")
     manager = RedisLeaseManager(url, name="limit")
-    with shared(manager) as limiter:
+    limiter = shared(manager)
+    heard = Heard(limiter)
+    with limiter:
+        heard.wait_for("disconnected")
         with pytest.raises(LeaseManagerError, match="ACL SETUSER") as caught:
-            limiter.wait_until_provisioned(timeout=1)
+            limiter.wait_until_provisioned(timeout=0)
         assert "secret" not in str(caught.value)
     manager.close()
 
