@@ -21,6 +21,7 @@ from limiters._support.validation import (
     UNSHOWN,
     ArgumentError,
     Seconds,
+    flag,
     function,
     named,
     optional_count,
@@ -74,7 +75,7 @@ class Sink:
         self._query = query
         self._checkpoint = checkpoint
         self._url = redis or (sending.limiter.url if sending.limiter is not None else None)
-        self._ledger = ledger
+        self._ledger = flag("ledger", ledger)
         if ledger and self._url is None:
             raise ArgumentError(
                 "redis",

@@ -114,7 +114,7 @@ def test_c8_a_running_instance_says_when_something_can_be_granted_after_redis_fo
     with EmbeddedRedis() as server:
         manager = RedisLeaseManager(server.url, name="limit", lease_time=1)
         limiter = SharedResource(
-            shared_capacity=100, factor=10, lease_manager=manager, max_interval=0.1
+            shared_capacity=100, factor=10, lease_manager=manager, max_interval=0.1, period=0.3
         )
         heard = Heard(limiter)
         with limiter:
