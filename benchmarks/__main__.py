@@ -12,6 +12,7 @@ from dataclasses import asdict
 GROUPS = {
     "throughput": "throughput",
     "capacity": "capacity",
+    "reserved": "reserved",
     "footprint": "footprint",
     "builders": "builders",
     "registration": "registration",

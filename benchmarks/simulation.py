@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from random import Random
 
 from benchmarks.figures import Figure
+from limiters.float_error import FLOAT_ERROR
 from limiters.testing import Backlog, Network, OnAndOff, SimulatedCluster, Work
 from limiters.verifier import verify
 
@@ -62,7 +63,7 @@ def run() -> Iterator[Figure]:
         if LONG and sys.stderr.isatty():
             sys.stderr.write(f"\r{cluster.now:,.0f} of {SECONDS:,.0f} s, {windows:,} windows")
     name = f"{INSTANCES:,} instances, {PARTITIONS:,} partitions, {SECONDS:,.0f} s"
-    yield Figure(f"{name}: worst window", worst, "of the limit", at_most=1 + 1e-9)
+    yield Figure(f"{name}: worst window", worst, "of the limit", at_most=1 + FLOAT_ERROR)
     yield Figure(f"{name}: over, of {windows:,}", over, "windows", at_most=0)
     yield Figure(f"{name}: used", spent / (PARTITIONS * 100.0 * SECONDS), "of the limit")
     yield Figure("virtual seconds a second", SECONDS / (time.monotonic() - at), "")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dispatcher.events import AUDIT_FAIL, AUDIT_PASS, AUDIT_SKIP
+from limiters._support.plain_numbers import plain
+from limiters.float_error import FLOAT_ERROR
 
 
 class Finding(NamedTuple):
@@ -22,6 +24,6 @@ def audit(recorded: float, counted: float, *, busy: bool) -> Finding:
     """
     if busy:
         return Finding(AUDIT_SKIP)
-    if abs(recorded - counted) <= 1e-9 * max(1.0, counted):
+    if abs(recorded - counted) <= FLOAT_ERROR * max(1.0, counted):
         return Finding(AUDIT_PASS)
-    return Finding(AUDIT_FAIL, f"the target was {recorded:g} and is set to {counted:g}")
+    return Finding(AUDIT_FAIL, f"the target was {plain(recorded)} and is set to {plain(counted)}")

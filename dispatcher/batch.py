@@ -30,6 +30,7 @@ class Batch:
     __slots__ = (
         "cost",
         "deadline",
+        "full",
         "keys",
         "lane",
         "operations",
@@ -41,8 +42,10 @@ class Batch:
         "state",
     )
 
-    def __init__(self, lane: Lane, sequence: int) -> None:
+    def __init__(self, lane: Lane, sequence: int, full: float = 1) -> None:
         self.lane = lane
+        self.full = full
+        """How many operations it holds at most."""
         self.sequence = sequence
         """The ticket of its oldest operation: what is retried goes back to that place."""
         self.operations: list[Operation] = []

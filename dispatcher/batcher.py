@@ -33,7 +33,14 @@ from dispatcher.settings import Settings
 from dispatcher.state import State
 from dispatcher.waiters import Waiter, told_in_time
 from dispatcher.watcher import Watcher
-from limiters.arguments import Seconds, count, optional_count, optional_seconds, seconds
+from limiters._support.validation import (
+    Seconds,
+    count,
+    flag,
+    optional_count,
+    optional_seconds,
+    seconds,
+)
 from limiters.clock import Clock, MonotonicClock
 from limiters.events import Emitter
 from limiters.limiter import RateLimiter
@@ -103,13 +110,14 @@ class Batcher(Entrance):
             audit_interval=seconds("audit_interval", audit_interval),
             max_operation_time=seconds("max_operation_time", max_operation_time),
             max_concurrent_batches=optional_count("max_concurrent_batches", max_concurrent_batches),
-            emit_batch=emit_batch,
-            emit_flush=emit_flush,
-            emit_request=emit_request,
+            emit_batch=flag("emit_batch", emit_batch),
+            emit_flush=flag("emit_flush", emit_flush),
+            emit_request=flag("emit_request", emit_request),
         )
+        fail_on_full = flag("error_on_full_buffer", error_on_full_buffer)
         bell = Bell()
         buffer = self._buffer_type(count("max_buffer_size", max_buffer_size), bell.ring)
-        super().__init__(buffer, error_on_full_buffer=error_on_full_buffer)
+        super().__init__(buffer, error_on_full_buffer=fail_on_full)
         self._limiting = limiting
         if rate_limiter is not None:
             buffer.ceiling = rate_limiter.max_capacity
@@ -159,6 +167,7 @@ class Batcher(Entrance):
         that the Batcher started is stopped. Again is no error and gives the same list; with
         `drain=False` it cuts short a stop that drains.
         """
+        drain = flag("drain", drain)
         limit = optional_seconds("timeout", timeout, zero=True)
         self._check_callable("stop()")
         with self._state_lock:
@@ -313,11 +322,13 @@ class Batcher(Entrance):
             while not engine.finished:
                 wake = engine.turn(clock.now())
                 bell.wait(max(0.0, min(wake - clock.now(), threading.TIMEOUT_MAX)))
-        except BaseException:
+        except BaseException as error:
             # Nothing in there should raise, but a limiter or a clock of the user's may. Half
             # alive is worse than stopped: whoever waits is told.
             facts = {"happening": "batcher-broke"}
-            _log.critical("the Batcher has failed and is stopped", exc_info=True, extra=facts)
+            message = "the Batcher has failed and is stopped"
+            _log.critical(message, exc_info=True, extra=facts)
+            self._emitter.emit(events.ERROR, 0, f"{message}: {error!r}", error)
             self._buffer.close()
         with contextlib.suppress(Exception):
             engine.give_back()

@@ -32,12 +32,10 @@ from dispatcher.runners import Runners
 from dispatcher.settings import Settings
 from dispatcher.waiters import Waiter, Waiters
 from dispatcher.watcher import Watcher
+from limiters.float_error import ALL_BUT_ERROR, covers
 from limiters.limiter import RateLimiter
 
 _log = logging.getLogger(__name__)
-
-CRUMBS = 1e-6
-"""The share of the capacity by which a sum of fractions may fall short of its last part."""
 
 SHORTEST_WAIT = 0.001
 """The soonest to look again for budget."""
@@ -166,8 +164,9 @@ class Engine:
 
     def end_pause(self, now: float) -> None:
         """Goes on, if there was a pause."""
-        if self.pause.end(now):
-            self.emit(events.RESUME)
+        lasted = self.pause.end(now)
+        if lasted is not None:
+            self.emit(events.RESUME, lasted)
 
     def await_drained(self, now: float, waiter: Waiter) -> None:
         """Tells `waiter` when nothing is left. Until then nothing waits for company."""
@@ -288,15 +287,18 @@ class Engine:
     def _plan_within(
         self, limiter: RateLimiter, queue: LaneQueue, slots: Slots, gathering: float, now: float
     ) -> Plan:
-        crumbs = CRUMBS * limiter.max_capacity
-        grant = limiter.grant(self.lanes.ready_cost + crumbs, gathering, self)
+        # What it waited for is asked for in full: the sum of all costs may be off by a little.
+        ready = max(self.lanes.ready_cost, gathering)
+        grant = limiter.grant(ready, gathering, self)
+        limit = math.inf if covers(grant.amount, ready) else limiter.capacity
         try:
-            planned = plan(queue, Allowance(grant.amount, limiter.burst), slots, self._due)
+            budget = Allowance(grant.amount, limiter.burst, limit)
+            planned = plan(queue, budget, slots, self._due)
             self.raising.carry_out(now, planned, grant)
         finally:
             grant.close()
         self._wanted = planned.wanted
-        if self._wanted is not None and self._wanted > self.buffer.ceiling:
+        if self._wanted is not None and not covers(self.buffer.ceiling, self._wanted):
             self._refuse_too_dear(now)
         return planned
 
@@ -311,7 +313,7 @@ class Engine:
         """What could never go out any more fails, rather than block what is behind it."""
         ceiling = self.buffer.ceiling
         for lane in self.lanes:
-            dear = self.lanes.withdraw(lane, ceiling)
+            dear = self.lanes.withdraw(lane, ceiling / ALL_BUT_ERROR)
             if dear:
                 error = TooExpensiveError(max(map(one_cost, dear)), ceiling)
                 self.endings.fail(now, lane, dear, error)

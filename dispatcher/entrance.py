@@ -25,7 +25,8 @@ from dispatcher.errors import (
 )
 from dispatcher.operation import Operation, cost_of, ticket_of
 from dispatcher.watcher import Watcher
-from limiters.arguments import Seconds, optional_seconds, seconds
+from limiters._support.validation import ArgumentError, Seconds, optional_seconds, seconds
+from limiters.float_error import covers
 
 
 class Entrance:
@@ -56,7 +57,7 @@ class Entrance:
             dear = operation._cost > self._buffer.ceiling
         except AttributeError:
             raise self._explain(operation) from None
-        if dear:
+        if dear and not covers(self._buffer.ceiling, operation._cost):
             raise TooExpensiveError(operation._cost, self._buffer.ceiling)
         ticket = next(self._tickets)
         # Nothing is called between this test and the claim below, so that CPython switches
@@ -104,9 +105,11 @@ class Entrance:
         try:
             given = list(operations)
         except TypeError:
-            raise ValueError(
-                f"operations must be an iterable of operations, not {operations!r}; "
-                "enqueue() takes a single one"
+            raise ArgumentError(
+                "operations",
+                operations,
+                "be an iterable of operations",
+                "enqueue() takes a single one",
             ) from None
         arrivals = self._check_all(given)
         fresh = arrivals.fresh
@@ -137,7 +140,7 @@ class Entrance:
     def _check(self, operation: Operation) -> None:
         if not isinstance(operation, Operation) or not isinstance(operation.watcher, Watcher):
             raise self._explain(operation)
-        if operation._cost > self._buffer.ceiling:
+        if not covers(self._buffer.ceiling, operation._cost):
             raise TooExpensiveError(operation._cost, self._buffer.ceiling)
 
     def _explain(self, given: object) -> EnqueueError:

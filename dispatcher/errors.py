@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from limiters import errors
+from limiters._support.plain_numbers import plain
 from limiters.errors import DispatcherError, ImproperOrderError
 
 __all__ = [
@@ -111,7 +112,7 @@ class BatchAbandonedError(DispatcherError, TimeoutError):
     def __init__(self, max_operation_time: float) -> None:
         self.max_operation_time = max_operation_time
         super().__init__(
-            f"the batch was not done within max_operation_time ({max_operation_time:g} s)"
+            f"the batch was not done within max_operation_time ({plain(max_operation_time)} s)"
         )
 
 

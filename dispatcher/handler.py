@@ -14,6 +14,7 @@ from typing import Any
 
 from dispatcher.errors import HandlerError
 from dispatcher.watcher import is_async
+from limiters._support.validation import ArgumentError
 
 Target = Callable[..., Any] | str
 """A callable, or "module:function"."""
@@ -45,12 +46,13 @@ def check(target: object) -> None:
     if isinstance(target, str):
         module, separator, path = target.partition(":")
         if not (separator and _dotted(module) and _dotted(path)):
-            raise ValueError(
-                f"handler must be a callable or 'module:function', such as "
-                f"'shop.handlers:send', not {target!r}"
+            raise ArgumentError(
+                "handler",
+                target,
+                "be a callable or 'module:function', such as 'shop.handlers:send'",
             )
     elif not callable(target):
-        raise ValueError(f"handler must be a callable or 'module:function', not {target!r}")
+        raise ArgumentError("handler", target, "be a callable or 'module:function'")
 
 
 def load(target: Target) -> Handler:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from limiters._support.validation import ArgumentError
 from limiters.events import CAPACITY, Event
 from limiters.limiter import Publisher, RateLimiter
 from limiters.tally import Source
@@ -20,9 +21,11 @@ class Limiting:
         if limiter is not None and (
             isinstance(limiter, type) or not isinstance(limiter, RateLimiter)
         ):
-            raise ValueError(
-                f"rate_limiter must be a RateLimiter, not {limiter!r}; for one process "
-                "ProvisionedResource(capacity), for many SharedResource(...)"
+            raise ArgumentError(
+                "rate_limiter",
+                limiter,
+                "be a RateLimiter",
+                "for one process ProvisionedResource(capacity), for many SharedResource(...)",
             )
         self.limiter = limiter
         self._undo: list[Callable[[], object]] = []

@@ -6,6 +6,9 @@ from collections.abc import Hashable, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from limiters._support.plain_numbers import plain
+from limiters._support.validation import ArgumentError, flag
+
 if TYPE_CHECKING:
     from dispatcher.batch import Batch
     from dispatcher.watcher import Watcher
@@ -59,7 +62,7 @@ class Operation:
             cost = _checked(cost)
         self.watcher = watcher
         self.payload = payload
-        self.batchable = batchable
+        self.batchable = batchable if batchable.__class__ is bool else flag("batchable", batchable)
         self._cost = cost
         self._attempts = 0
         self._where = None
@@ -93,7 +96,7 @@ class Operation:
         return self._attempts + 1
 
     def __repr__(self) -> str:
-        return f"Operation(cost={self._cost:g}, key={self.key!r}, attempt={self.attempt})"
+        return f"Operation(cost={plain(self._cost)}, key={self.key!r}, attempt={self.attempt})"
 
 
 one_cost = attrgetter("_cost")
@@ -113,13 +116,13 @@ def ticket_of(operation: Operation) -> int:
 
 def _checked(cost: object) -> float:
     if isinstance(cost, (str, bytes, bool)):
-        raise ValueError(f"cost must be a number, not {cost!r}")
+        raise ArgumentError("cost", cost, "be a number")
     try:
         number = float(cost)  # type: ignore[arg-type]  # Decimal, numpy: what can be a float
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"cost must be a number, not {cost!r}") from None
+        raise ArgumentError("cost", cost, "be a number") from None
     if not 0 <= number < _TOO_LARGE:
-        raise ValueError(f"cost must be zero or more and finite, not {cost!r}")
+        raise ArgumentError("cost", cost, "be zero or more and finite")
     return number
 
 
@@ -127,7 +130,7 @@ def _order(key: Hashable, priority: object) -> tuple[Hashable, int]:
     try:
         hash(key)
     except TypeError:
-        raise ValueError(f"key must be hashable, not {key!r}") from None
+        raise ArgumentError("key", key, "be hashable") from None
     if isinstance(priority, bool) or not isinstance(priority, int):
-        raise ValueError(f"priority must be a whole number, not {priority!r}")
+        raise ArgumentError("priority", priority, "be a whole number")
     return key, priority

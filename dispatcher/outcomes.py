@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from limiters.arguments import Seconds, optional_seconds, seconds
+from limiters._support.plain_numbers import plain
+from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, optional_seconds, seconds
 from limiters.errors import Sendable
 
 
@@ -22,7 +23,7 @@ class Retry(Outcome):
 
     def __init__(self, after: Seconds = 0.0) -> None:
         self.after = seconds("after", after, zero=True)
-        super().__init__(f"retry after {self.after:g} s")
+        super().__init__(f"retry after {plain(self.after)} s")
 
 
 class Reject(Outcome):
@@ -56,13 +57,15 @@ class PartialFailure(Outcome):
 
     def __init__(self, failed: Iterable[Any], cause: BaseException | None = None) -> None:
         if not isinstance(failed, Iterable):
-            raise ValueError(f"failed must hold operations of the batch, not be {failed!r}")
+            raise ArgumentError(
+                "failed", UNSHOWN, f"hold operations of the batch, not be {failed!r}"
+            )
         self.failed = list(failed)
         for one in self.failed:
             if isinstance(one, (str, bytes, int, float)):
-                raise ValueError(f"failed must hold operations of the batch, not {one!r}")
+                raise ArgumentError("failed", one, "hold operations of the batch")
         if cause is not None and not isinstance(cause, BaseException):
-            raise ValueError(f"cause must be an exception, such as Reject('why'), not {cause!r}")
+            raise ArgumentError("cause", cause, "be an exception, such as Reject('why')")
         self.cause = cause
         super().__init__(f"{len(self.failed)} operations failed: {cause or 'no cause given'}")
 

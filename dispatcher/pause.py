@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from dispatcher.retry import Wait, call_state
-from limiters.arguments import seconds
+from limiters._support.validation import seconds
 from limiters.damped_log import DampedLog
 
 FALLBACK = 0.5
@@ -24,6 +24,8 @@ class Pause:
         self._damped = DampedLog(logging.getLogger(__name__))
         self._in_a_row = 0
         self._began = 0.0
+        """When the first of the pauses in a row began."""
+        self._paused_at = 0.0
         self._ended = 0.0
         self.until: float | None = None
         """When the present pause ends; None when there is none."""
@@ -39,17 +41,20 @@ class Pause:
         until = now + length
         if self.until is not None and until <= self.until:
             return None
-        if self._in_a_row <= 1 and self.until is None:
-            self._began = now
+        if self.until is None:
+            self._paused_at = now
+            if self._in_a_row <= 1:
+                self._began = now
         self.until = until
         return length
 
-    def end(self, now: float) -> bool:
-        """Resumes. Whether there was a pause to end."""
-        was, self.until = self.until is not None, None
-        if was:
-            self._ended = now
-        return was
+    def end(self, now: float) -> float | None:
+        """Resumes. How long the pause has lasted; None if there was none to end."""
+        if self.until is None:
+            return None
+        self.until = None
+        self._ended = now
+        return now - self._paused_at
 
     def over(self, now: float) -> bool:
         """Whether the present pause has lasted long enough."""

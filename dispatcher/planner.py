@@ -6,7 +6,7 @@
 * The first ripe operation that the budget does not cover ends the plan: nothing younger
   overtakes it on budget, so it gets what it needs however dear it is (law C4).
 * A batch is opened only when the budget covers what it will gather, or a burst's worth:
-  scarce budget makes fewer batches, not smaller ones.
+  scarce budget makes fewer batches, not smaller ones, but as `even_batches` says.
 * When the last slot is taken, the batches that are open are still filled.
 """
 
@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dispatcher.batch import Batch
+from dispatcher.even_batches import even
 from dispatcher.lane import Lane, Rank, rank_of
 from dispatcher.lanes import LaneQueue
 from dispatcher.operation import Operation, cost_of, ticket_of
-
-_ROUNDING = 1 - 1e-9
+from limiters.float_error import ALL_BUT_ERROR
 
 
 class Budget(Protocol):
@@ -30,6 +30,8 @@ class Budget(Protocol):
 
     scarce: bool
     burst: float
+    limit: float
+    """What batches may cost in a period, if they have to wait for it."""
 
     def covers(self, cost: float) -> bool:
         """Whether `cost` is left."""
@@ -49,6 +51,7 @@ class Unlimited:
 
     scarce = False
     burst = math.inf
+    limit = math.inf
 
     def covers(self, cost: float) -> bool:
         """Always."""
@@ -71,13 +74,14 @@ class Allowance:
 
     scarce = True
 
-    def __init__(self, amount: float, burst: float) -> None:
+    def __init__(self, amount: float, burst: float, limit: float = math.inf) -> None:
         self.left = amount
         self.burst = burst
+        self.limit = limit
 
     def covers(self, cost: float) -> bool:
-        """Whether `cost` is left; sums of fractions may be off by a billionth."""
-        return cost * _ROUNDING <= self.left
+        """Whether `cost` is left."""
+        return self.left >= cost * ALL_BUT_ERROR  # as `float_error.covers`, a call less
 
     def take(self, cost: float) -> bool:
         """Spends `cost` if it is left."""
@@ -188,11 +192,15 @@ class _Planning:
             self.plan.crowded = True
             return False
         gathered = lane.gather(self.budget.burst) if self.budget.scarce else 0
+        full = lane.full
+        if lane.missing <= 0 and 0 < gathered < self.budget.burst:
+            full = even(lane.full, gathered, self.budget.limit)
+            gathered = max(head._cost, gathered * full / lane.full)
         if not self.budget.covers(gathered):
             self.plan.wanted = gathered
             return False
         self.slots.take(lane)
-        lane.open = Batch(lane, ticket_of(head))
+        lane.open = Batch(lane, ticket_of(head), full)
         self.plan.batches.append(lane.open)
         return True
 
@@ -200,10 +208,10 @@ class _Planning:
         batch = lane.open
         assert batch is not None
         if rival is None and lane.only_plain:
-            room = lane.full - len(batch.operations)
+            room = batch.full - len(batch.operations)
             batch.sequence = min(batch.sequence, ticket_of(head))
             self.budget.draw(lane.plain, int(min(room, len(lane.plain))), batch)
-            if lane.plain and len(batch.operations) < lane.full:
+            if lane.plain and len(batch.operations) < batch.full:
                 self.plan.wanted = lane.plain[0]._cost
                 return False
         elif self.budget.take(head._cost):
@@ -211,7 +219,7 @@ class _Planning:
         else:
             self.plan.wanted = head._cost
             return False
-        if len(batch.operations) >= lane.full:
+        if len(batch.operations) >= batch.full:
             lane.close()
         return True
 

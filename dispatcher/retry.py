@@ -7,6 +7,8 @@ from collections.abc import Callable
 from tenacity import Future, RetryCallState, Retrying
 from tenacity.stop import stop_never
 
+from limiters._support.validation import ArgumentError
+
 Wait = Callable[[RetryCallState], float]
 Stop = Callable[[RetryCallState], bool]
 
@@ -41,9 +43,10 @@ class RetryPolicy:
             return cls(None, stop_never, max_attempts)
         wait, stop = retry if isinstance(retry, tuple) and len(retry) == 2 else (retry, stop_never)
         if not callable(wait) or not callable(stop):
-            raise ValueError(
-                "retry must be a tenacity wait strategy, or a pair of a wait and a stop "
-                f"strategy, not {retry!r}"
+            raise ArgumentError(
+                "retry",
+                retry,
+                "be a tenacity wait strategy, or a pair of a wait and a stop strategy",
             )
         return cls(wait, stop, max_attempts)
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from dispatcher.operation import Operation
 from dispatcher.retry import RetryPolicy, Stop, Wait
-from limiters.arguments import (
+from limiters._support.validation import (
     Seconds,
+    flag,
     function,
     optional_count,
     optional_seconds,
@@ -72,7 +73,7 @@ class Watcher:
         self.max_operation_time = optional_seconds("max_operation_time", max_operation_time)
         self.runs_on_loop = is_async(on_batch)
         self.policy = RetryPolicy.of(retry, optional_count("max_attempts", max_attempts))
-        self.retry_abandoned = retry_abandoned
+        self.retry_abandoned = flag("retry_abandoned", retry_abandoned)
         self._batchers: weakref.WeakSet[Batcher] = weakref.WeakSet()
         self._home: Batcher | None = None
 

@@ -49,8 +49,8 @@ def failed(window: str) -> str:
         return f"sum without (instance, pod, job, outcome) ({one})"
 
     shared = f"""{cluster('{outcome!="done"}')} / ({cluster("")} > 0)"""
-    others = f"""{alone('{limit="", outcome!="done"}')} / ({alone('{limit=""}')} > 0)"""
-    return f"{shared}\nor\n{others}"
+    others = f"""{alone('{outcome!="done"}')} / ({alone("")} > 0)"""
+    return f"{shared}\nor\n({others} unless on (limit) {cluster('')})"
 
 
 def due(by: str, where: str = "") -> str:
@@ -62,10 +62,9 @@ def due(by: str, where: str = "") -> str:
 
 def refused(window: str) -> str:
     """429s a second: of a shared limit, and of Batchers without one."""
-    return (
-        f"max {RULES} (rate(dispatcher_cluster_throttled_total[{window}]))\nor\n"
-        f'sum without (instance, pod, job) (rate(dispatcher_throttled_total{{limit=""}}[{window}]))'
-    )
+    shared = f"max {RULES} (rate(dispatcher_cluster_throttled_total[{window}]))"
+    others = f"sum without (instance, pod, job) (rate(dispatcher_throttled_total[{window}]))"
+    return f"{shared}\nor\n({others} unless on (limit) {shared})"
 
 
 def unanswered(window: str, most: float) -> str:

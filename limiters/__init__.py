@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from limiters._support.validation import ArgumentError
 from limiters.config import LimiterConfig
 from limiters.errors import (
     DispatcherError,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from limiters.leases.redis import RedisLeaseManager
 
 __all__ = [
+    "ArgumentError",
     "DispatcherError",
     "Event",
     "Grant",

@@ -6,6 +6,7 @@ import logging
 import math
 
 from limiters import events
+from limiters._support.plain_numbers import plain
 from limiters.events import Emitter
 from limiters.holdings import News
 from limiters.leases import ranges
@@ -23,9 +24,15 @@ class Announcements:
     """One event when something changes, none while it stays. Used by one thread."""
 
     def __init__(
-        self, emitter: Emitter, terms: Terms, limit: str = "", where: str | None = None
+        self,
+        emitter: Emitter,
+        terms: Terms,
+        limit: str = "",
+        where: str | None = None,
+        kept_by: str = "",
     ) -> None:
         self._emit = emitter.emit
+        self._kept_by = kept_by
         self._own = terms
         self._limit = limit
         self._where = f"limit {limit}, {id(self)}" if where is None else where
@@ -97,8 +104,8 @@ class Announcements:
             self._compare(reply.terms)
         elif reply.terms.version != self._version:
             _log.info(
-                "the shared capacity was changed to %g",
-                reply.terms.capacity,
+                "the shared capacity was changed to %s",
+                plain(reply.terms.capacity),
                 extra={
                     "happening": "capacity-changed",
                     "limit": self._limit,
@@ -123,13 +130,15 @@ class Announcements:
         limit, partition = events.VERIFIED_LIMIT, events.VERIFIED_PARTITION
         if reply.created:
             limit, partition = events.CREATED_LIMIT, events.CREATED_PARTITION
-        self._emit(limit, reply.terms.capacity)
+        self._emit(limit, reply.terms.capacity, self._kept_by)
         for index in range(partitions_of(reply.terms.capacity, reply.terms.factor)):
-            self._emit(partition, index)
+            self._emit(partition, index, self._kept_by)
         self._emit(events.PROVISION_DONE, reply.quarantine_ms / 1000)
 
     def _quarantine(self, reply: Reply) -> None:
         certain = not reply.quarantine_ms
+        if not certain and self._certain and self._provisioned:
+            self._emit(events.PROVISION_DONE, reply.quarantine_ms / 1000)
         if not certain and self._certain:
             why = "the limit is new" if reply.created else "its state is new, or may be old"
             _log.log(
@@ -148,7 +157,7 @@ class Announcements:
 
     def _compare(self, terms: Terms) -> None:
         different = [
-            f"{name} {theirs:g} (this instance was made with {own:g})"
+            f"{name} {plain(theirs)} (this instance was made with {plain(own)})"
             for name, theirs, own in (
                 ("shared capacity", terms.capacity, self._own.capacity),
                 ("factor", terms.factor, self._own.factor),

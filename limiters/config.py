@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from limiters._support.validation import UNSHOWN, ArgumentError, named
 from limiters.leases.address import checked, without_secrets
 from limiters.shared import SharedResource
 
@@ -40,16 +41,16 @@ class LimiterConfig:
 
     def __post_init__(self) -> None:
         if self.url is not None and not isinstance(self.url, str):
-            raise ValueError(f"url must be a str, not a {type(self.url).__qualname__}")
+            raise ArgumentError("url", UNSHOWN, f"be a str, not a {type(self.url).__qualname__}")
         if self.url is None and (self.name or self.shared_capacity):
-            raise ValueError(
-                "url must say in which Redis the limit is shared, such as redis://host:6379/0; "
-                "leave name and shared_capacity out to share nothing"
+            raise ArgumentError(
+                "url",
+                UNSHOWN,
+                "say in which Redis the limit is shared, such as redis://host:6379/0",
+                "leave name and shared_capacity out to share nothing",
             )
-        try:
+        with named({"url_or_client": "url"}):
             self.build()  # it sends nothing, and refuses what is wrong
-        except ValueError as error:
-            raise ValueError(str(error).replace("url_or_client", "url")) from None
 
     def build(self) -> SharedResource:
         """A new limiter, not started."""

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
+from limiters._support.validation import flag
 from limiters.errors import (
     ImproperOrderError,
     LimiterError,
@@ -86,7 +87,7 @@ class EmbeddedRedis:
     ) -> None:
         self._port = port
         self._password = password
-        self._appendonly = appendonly
+        self._appendonly = flag("appendonly", appendonly)
         self._config = tuple(config)
         self._binary = binary
         self._directory: Path | None = None

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from limiters._support.plain_numbers import plain
+
 
 class Sendable(Exception):  # noqa: N818 - it says what errors can do, and is none itself
     """An exception that other processes can be sent, whatever it is made of.
@@ -40,8 +42,8 @@ class TooExpensiveError(LimiterError):
         self.cost = cost
         self.max_capacity = max_capacity
         super().__init__(
-            f"the operation costs {cost:g}, more than the limiter's max_capacity of "
-            f"{max_capacity:g}; split it, or raise the capacity"
+            f"the operation costs {plain(cost)}, more than the limiter's max_capacity of "
+            f"{plain(max_capacity)}; split it, or raise the capacity"
         )
 
 

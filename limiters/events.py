@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from limiters.arguments import function
+from limiters._support.validation import function
 from limiters.damped_log import DampedLog, Damper
 
 _log = logging.getLogger(__name__)

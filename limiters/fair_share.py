@@ -10,10 +10,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from limiters.float_error import FLOAT_ERROR
+
 MEMORY = 20.0
 """Seconds after which what was owed is as good as forgotten."""
-
-ROUNDING = 1e-9
 
 
 class Ask(NamedTuple):
@@ -53,9 +53,9 @@ def share_out(asks: Sequence[Ask], full: int, remainder: float) -> Shares:
     owed, soon = [], []
     for ask in asks:
         share = min(ask.wanted, ask.weight * level)
-        floor = math.floor(share + ROUNDING)
+        floor = math.floor(share + FLOAT_ERROR)
         given += floor
-        if share < ask.wanted and share > floor + ROUNDING:
+        if share < ask.wanted and share > floor + FLOAT_ERROR:
             owed.append(ask.credit)
             soon.append(ask.soon)
     owed.sort(reverse=True)
@@ -102,10 +102,10 @@ def entitled(shares: Shares, ask: Ask, held: float = 0.0) -> Entitled:
     (2, 1)
     """
     share = min(ask.wanted, ask.weight * shares.level)
-    floor = math.floor(share + ROUNDING)
-    if share >= ask.wanted - ROUNDING:
+    floor = math.floor(share + FLOAT_ERROR)
+    if share >= ask.wanted - FLOAT_ERROR:
         return Entitled(share, ask.wanted, True)
-    if share <= floor + ROUNDING:
+    if share <= floor + FLOAT_ERROR:
         return Entitled(share, floor, False)
     has_one = held >= floor + 1
     extra = ask.soon >= shares.keep if has_one else ask.credit >= shares.extra

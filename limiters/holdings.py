@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from limiters.float_error import FLOAT_ERROR, covers
 from limiters.leases import ranges
 from limiters.leases.messages import History, Reply, Request, Terms, partitions_of
 from limiters.leases.ranges import EMPTY, Ranges
@@ -133,7 +134,7 @@ class Holdings:
         self.capacity = capacity
         """The shared capacity in force, as far as is known."""
         self._partitions = partitions_of(capacity, self.terms.factor)
-        self._full = math.floor(capacity / self.terms.factor + 1e-9)
+        self._full = math.floor(capacity / self.terms.factor + FLOAT_ERROR)
 
     @property
     def _last(self) -> Ranges:
@@ -205,7 +206,7 @@ class Holdings:
         waiting = self._waiting or self._missed
         if waiting and wanted > self._asked and (not self.held or wanted >= 2 * self._asked):
             return True
-        if self._gathering > max(self._asked_gathering, self._worth(self.held)):
+        if not covers(max(self._asked_gathering, self._worth(self.held)), self._gathering):
             return True
         return self.told is not None and self.told.at_once and bool(self._surplus(now))
 
@@ -285,7 +286,7 @@ class Holdings:
     def _spare(self, surplus: Ranges) -> Ranges:
         """As much of `surplus` as can go while what may begin at any moment is covered."""
         pledged = self.ledger.pledged
-        while surplus and self._worth(ranges.without(self.held, surplus)) < pledged:
+        while surplus and not covers(self._worth(ranges.without(self.held, surplus)), pledged):
             surplus = ranges.without(surplus, ranges.lowest(surplus, 1))
         return surplus
 

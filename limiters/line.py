@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from limiters.arguments import Seconds, amount, optional_seconds
+from limiters._support.validation import Seconds, amount, optional_seconds
 from limiters.clock import Clock
 from limiters.errors import ImproperOrderError, LimiterStoppedError, TooExpensiveError
+from limiters.float_error import covers
 from limiters.limiter import Grant
 
 SOONEST = 0.001
@@ -117,7 +118,7 @@ class Line:
         most = optional_seconds("timeout", timeout, zero=True)
         if not self._limiter.started:
             raise ImproperOrderError("this limiter is not started; call start() first")
-        if cost > self._limiter.max_capacity:
+        if not covers(self._limiter.max_capacity, cost):
             raise TooExpensiveError(cost, self._limiter.max_capacity)
         return cost, math.inf if most is None else self._clock.now() + most
 
@@ -132,11 +133,11 @@ class Line:
     def _granted(self, waiter: Waiter) -> bool:
         if self._line[0] is not waiter:
             return False
-        if waiter.cost > self._limiter.max_capacity:  # which has changed meanwhile
+        if not covers(self._limiter.max_capacity, waiter.cost):  # which has changed meanwhile
             raise TooExpensiveError(waiter.cost, self._limiter.max_capacity)
         grant = self._limiter.grant(waiter.cost, waiter.cost, self)
         try:
-            if grant.amount < waiter.cost * (1 - 1e-9):
+            if not covers(grant.amount, waiter.cost):
                 return False
             return grant.spend(min(waiter.cost, grant.amount)).started(self._clock.now())
         finally:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from limiters.float_error import FLOAT_ERROR, covers
+
 Key = TypeVar("Key", int, float)
 
 
@@ -31,14 +33,14 @@ def portion(
     owed = 0.0
     for at, cost in entries:
         owed += cost * share
-        if owed >= cost * (1 - 1e-9):
+        if covers(owed, cost):
             taken.append((at, cost))
             owed = max(0.0, owed - cost)
         else:
             left.append((at, cost))
     # What is still owed is less than an entry or so: the newest ones are cut.
     at_entry = len(left) - 1
-    while owed > total * 1e-12 and at_entry >= 0:
+    while owed > total * FLOAT_ERROR and at_entry >= 0:
         at, cost = left[at_entry]
         cut = min(cost, owed)
         taken.append((at, cut))

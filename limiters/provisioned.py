@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from limiters import events
-from limiters.arguments import Seconds, amount, seconds
+from limiters._support.plain_numbers import plain
+from limiters._support.validation import Seconds, amount, seconds
 from limiters.clock import Clock
+from limiters.float_error import covers
 from limiters.resource import Resource
 from limiters.standing import Standing
 from limiters.turns import GRACE
@@ -35,7 +37,9 @@ class ProvisionedResource(Resource):
         self._ledger = WindowLedger(self._max_capacity, self._period)
 
     def __repr__(self) -> str:
-        return f"ProvisionedResource({self._max_capacity:g}, period={self._ledger.period:g})"
+        return (
+            f"ProvisionedResource({plain(self._max_capacity)}, period={plain(self._ledger.period)})"
+        )
 
     @property
     def max_capacity(self) -> float:
@@ -101,7 +105,7 @@ class ProvisionedResource(Resource):
             free = 0.0
             if self._turns.is_for(claimant, now):
                 free = min(up_to, self._ledger.available(now, at_least))
-            if free >= at_least or claimant is None:
+            if covers(free, at_least) or claimant is None:
                 self._turns.end(claimant)
             else:
                 until = self._ledger.ready_at(at_least, now) + GRACE

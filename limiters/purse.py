@@ -5,7 +5,11 @@ What is reserved goes first: it is there in any case, and what is shared may be 
 
 from __future__ import annotations
 
+from limiters.float_error import covers
 from limiters.window import Spend, Tenure, WindowLedger
+
+GRAIN = 1e-4
+"""The share of a period to which it is known when an amount will be there."""
 
 
 class SpendOfBoth(Spend):
@@ -54,6 +58,10 @@ class Purse:
         """What both are worth."""
         return self.reserved.capacity + self.shared.capacity
 
+    def burst(self, now: float) -> float:
+        """What may go at once after a rest."""
+        return self.reserved.burst(now) + self.shared.burst(now)
+
     def available(self, now: float, at_least: float = 0.0) -> tuple[float, float]:
         """What may be charged now, to each of them."""
         reserved = self.reserved.available(now, at_least)
@@ -79,18 +87,27 @@ class Purse:
         return SpendOfBoth(self.reserved.charge(reserved, now), of_shared)
 
     def ready_at(self, cost: float, now: float) -> float:
-        """About when `cost` may be available: both refill at their own rates."""
-        reserved, shared = self.available(now, cost)
-        missing = cost - reserved - shared
-        if missing <= 0 or not self.capacity:
-            return now if missing <= 0 else now + self.reserved.period
-        from_reserved = reserved + missing * self.reserved.capacity / self.capacity
-        # Neither gives more than it has: what it cannot, the other one does.
-        from_reserved = min(from_reserved, self.reserved.capacity)
-        from_reserved = max(from_reserved, cost - self.shared.capacity)
-        ready = now
-        if from_reserved > 0 and self.reserved.capacity:
-            ready = self.reserved.ready_at(from_reserved, now)
-        if self.shared.capacity:
-            ready = max(ready, self.shared.ready_at(cost - from_reserved, now))
-        return ready
+        """The earliest time at which `cost` may be available, as far as is known now."""
+        if not self.shared.capacity:
+            return self.reserved.ready_at(cost, now)
+        if not self.reserved.capacity:
+            return self.shared.ready_at(cost, now)
+        reserved, shared = self.reserved.outlook(now), self.shared.outlook(now)
+
+        def there(at: float) -> bool:
+            first = reserved(at, cost)
+            return covers(first + shared(at, max(0.0, cost - first)), cost)
+
+        if there(now):
+            return now
+        # Both only grow while nothing is spent, and after a period all has come that will. As a
+        # rule it is soon: the step is doubled until it is too long.
+        grain = self.shared.period * GRAIN
+        early, step = now, grain
+        while step < self.shared.period and not there(now + step):
+            early, step = now + step, 2 * step
+        late = now + min(step, self.shared.period)
+        while late - early > grain:
+            middle = (early + late) / 2
+            early, late = (early, middle) if there(middle) else (middle, late)
+        return late

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import ClassVar, Self
 
 from limiters import events
-from limiters.arguments import Seconds
+from limiters._support.validation import Seconds
 from limiters.clock import Clock, MonotonicClock
 from limiters.errors import ImproperOrderError
 from limiters.events import Emitter, Event, Listener

@@ -11,16 +11,19 @@ from dataclasses import replace
 from functools import partial
 
 from limiters import events
+from limiters._support.plain_numbers import plain
+from limiters._support.validation import Seconds, amount, seconds
 from limiters.announcements import Announcements
-from limiters.arguments import Seconds, amount, seconds
 from limiters.asking import Asking
 from limiters.clock import Clock
 from limiters.distribution import SECONDS, Distribution
-from limiters.errors import LeaseManagerError, SharedCapacityNotProvisionedError
+from limiters.errors import ImproperOrderError, LeaseManagerError, SharedCapacityNotProvisionedError
+from limiters.float_error import covers
 from limiters.holdings import Holdings
 from limiters.leases import ranges
 from limiters.leases.manager import LeaseManager
 from limiters.leases.messages import Reply, Request, Terms, check_partitions
+from limiters.provisioning import Provisioning
 from limiters.purse import Purse
 from limiters.resource import Resource
 from limiters.shared_arguments import ramp_of, terms_of
@@ -28,7 +31,7 @@ from limiters.shared_grant import SharedGrant
 from limiters.standing import Standing
 from limiters.tally import Publication, Source, Tally
 from limiters.turns import GRACE
-from limiters.window import ROUNDING, WindowLedger
+from limiters.window import WindowLedger
 
 _log = logging.getLogger(__name__)
 
@@ -92,13 +95,15 @@ class SharedResource(Resource):
     def _begin(self) -> None:
         super()._begin()
         where = getattr(self._manager, "where", None)
-        self._announce = Announcements(self._emitter, self._terms, self._name, where)
+        kept_by = repr(self._manager)
+        self._announce = Announcements(self._emitter, self._terms, self._name, where, kept_by)
         self._reserved_ledger = WindowLedger(self._reserved, self._terms.period_ms / 1000)
         self._spent_before = 0.0
         """Of the shared capacity, as somebody who was disowned."""
         self._sync_seconds = Distribution(SECONDS)
         self._sync_failures = 0
         self._begin_holdings(self._terms)
+        self._provisioning = Provisioning()
         self._tally = Tally()
         self._wakes_at = -1.0
         self._asking: Asking | None = None
@@ -118,9 +123,10 @@ class SharedResource(Resource):
         self._purse = Purse(self._reserved_ledger, self._holdings.ledger)
 
     def __repr__(self) -> str:
+        terms = self._holdings.terms
         return (
-            f"SharedResource(shared_capacity={self._holdings.terms.capacity:g}, "
-            f"reserved_capacity={self._reserved:g}, factor={self._holdings.terms.factor:g}, "
+            f"SharedResource(shared_capacity={plain(terms.capacity)}, "
+            f"reserved_capacity={plain(self._reserved)}, factor={plain(terms.factor)}, "
             f"lease_manager={self._manager!r})"
         )
 
@@ -166,10 +172,11 @@ class SharedResource(Resource):
 
     @property
     def burst(self) -> float:
-        """What may go at once after a rest; of one partition, if none is held."""
+        """What may go at once after a rest; of one partition, if there is nothing to spend yet."""
         with self._lock:
             now = self._clock.now()
-            return self._purse.reserved.burst(now) + self._holdings.burst(now)
+            self._holdings.settle(now)
+            return self._purse.burst(now) or self._holdings.burst(now)
 
     def standing(self) -> Standing:
         """What it holds, wants and has spent."""
@@ -215,7 +222,7 @@ class SharedResource(Resource):
                 reserved, shared = self._purse.available(now, at_least)
                 reserved = min(reserved, up_to)
                 shared = min(shared, up_to - reserved)
-            if reserved + shared >= at_least or claimant is None:
+            if covers(reserved + shared, at_least) or claimant is None:
                 if self._turns.end(claimant):
                     self._want(now)  # it gathers no longer, or for something else
             else:
@@ -243,7 +250,7 @@ class SharedResource(Resource):
 
     def _lacks(self, cost: float) -> bool:
         """Whether less is held than that: until more comes, nobody is in its way."""
-        return cost > self._purse.capacity * (1 + ROUNDING)
+        return not covers(self._purse.capacity, cost)
 
     def _ready_at(self, cost: float, now: float) -> float:
         if self._lacks(cost):
@@ -321,9 +328,22 @@ class SharedResource(Resource):
 
     # Its life.
 
+    def wait_until_provisioned(self, timeout: Seconds = 5.0) -> float:
+        """Waits until the lease manager has answered, as `start()` does not. Thread-safe.
+
+        Returns the seconds until something can be granted, 0 as a rule. If there is no answer
+        within `timeout`, raises LeaseManagerError with what was wrong with the last request; the
+        limiter goes on asking all the same. LimiterStoppedError if it is stopped meanwhile.
+        """
+        timeout = seconds("timeout", timeout, zero=True)
+        if not self._started:
+            raise ImproperOrderError("this limiter is not started; call start() first")
+        return self._provisioning.wait(timeout)
+
     def _provision(self) -> None:
         self._announce.capacity(self._reserved)
         if self._manager is None:
+            self._provisioning.answered(0.0)
             self._emitter.emit(events.PROVISION_DONE)
             return
         self._asking = Asking(
@@ -335,6 +355,7 @@ class SharedResource(Resource):
         self._asking.start()
 
     def _leave(self) -> None:
+        self._provisioning.end()
         # Whoever keeps the leases may not answer at all: they run out by themselves.
         if self._asking is not None and not self._asking.end(self._terms.lease_ms / 1000):
             facts = {"happening": "stopped-without-leases", "limit": self._name}
@@ -368,6 +389,7 @@ class SharedResource(Resource):
             with self._lock:
                 self._sync_failures += 1
                 self._holdings.unanswered(self._clock.now())
+            self._provisioning.failed(error)
             self._announce.lost(error, asked)
             return False
         self._sync_seconds.note(self._clock.now() - sent_at)
@@ -387,6 +409,8 @@ class SharedResource(Resource):
                 self._begin_holdings(self._holdings.terms)
             worth = self._holdings.settle(now)
         self._announce.reply(reply, news)
+        if not news.disowned:
+            self._provisioning.answered(reply.quarantine_ms / 1000)
         self._tell_capacity(worth)
 
     def _tell_capacity(self, worth: float) -> None:
@@ -407,6 +431,8 @@ class SharedResource(Resource):
 
     def _failed(self, error: Exception) -> None:
         self._broken = error
+        self._provisioning.failed(error)
+        self._provisioning.end()
         message = "no shared capacity is asked for any more"
         facts = {"happening": "asking-broke", "limit": self._name}
         _log.critical(message, exc_info=error, extra=facts)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from limiters.arguments import Seconds, amount, seconds
+from limiters._support.plain_numbers import plain
+from limiters._support.validation import ArgumentError, Seconds, amount, seconds
+from limiters.float_error import covers
 from limiters.leases.manager import LeaseManager
 from limiters.leases.messages import Terms, check_partitions, period_seconds
 
@@ -15,7 +17,7 @@ def ramp_of(value: tuple[float, Seconds] | None) -> float | None:
     if value is None:
         return None
     if not isinstance(value, tuple) or len(value) != 2:
-        raise ValueError(f"ramp must be (how much, over how many seconds), not {value!r}")
+        raise ArgumentError("ramp", value, "be (how much, over how many seconds)")
     return amount("ramp", value[0]) / seconds("ramp", value[1])
 
 
@@ -43,26 +45,35 @@ def check_manager(
     """Refuses what cannot be shared, and what leaves nothing to spend."""
     if manager is None:
         if shared:
-            raise ValueError(
-                f"shared_capacity={shared:g} needs a lease_manager, through which it is shared; "
-                "RedisLeaseManager(url, name=...) for many processes, MemoryLeaseManager() for one"
+            raise ArgumentError(
+                "lease_manager",
+                None,
+                f"be given to share a shared_capacity of {plain(shared)}",
+                "RedisLeaseManager(url, name=...) for many processes, MemoryLeaseManager() for one",
             )
         if not reserved:
-            raise ValueError(
-                "reserved_capacity and shared_capacity are both 0: there is nothing to spend"
+            raise ArgumentError(
+                "reserved_capacity",
+                reserved,
+                "be more than zero where shared_capacity is 0",
+                "there is nothing to spend",
             )
         return
     if isinstance(manager, type) or not isinstance(manager, LeaseManager):
-        raise ValueError(f"lease_manager must be a LeaseManager, not {manager!r}")
+        raise ArgumentError("lease_manager", manager, "be a LeaseManager")
     if not shared:
         # The first one that comes makes the limit, and those that follow would share nothing.
-        raise ValueError(
-            "shared_capacity=0 leaves nothing to share through a lease_manager; say how much all "
-            "instances may spend together, or leave lease_manager out"
+        raise ArgumentError(
+            "shared_capacity",
+            shared,
+            "be more than zero where there is a lease_manager",
+            "say how much all instances may spend together, or leave lease_manager out",
         )
-    if manager.lease_time < FEWEST_INTERVALS * interval * (1 - 1e-9):
-        raise ValueError(
-            f"max_interval={interval:g} is too long for the lease manager's "
-            f"lease_time={manager.lease_time:g}: a lease has to last at least "
-            f"{FEWEST_INTERVALS} intervals; take {manager.lease_time / FEWEST_INTERVALS:g} or less"
+    if not covers(manager.lease_time, FEWEST_INTERVALS * interval):
+        raise ArgumentError(
+            "max_interval",
+            interval,
+            f"be at most {plain(manager.lease_time / FEWEST_INTERVALS)} seconds",
+            f"a lease lasts {plain(manager.lease_time)} s here, and has to last at least "
+            f"{FEWEST_INTERVALS} intervals",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from limiters.clock import Clock
+from limiters.float_error import covers
 from limiters.purse import Purse
 from limiters.window import Spend, Tenure
 
@@ -35,8 +36,13 @@ class SharedGrant:
         self._shared = shared
 
     def spend(self, cost: float) -> Spend:
-        """Charges `cost` of it for a batch that is about to start; what is reserved first."""
-        reserved = min(cost, self._reserved)
+        """Charges `cost` of it for a batch that is about to start; what is reserved first.
+
+        A lease may end before the batch starts. So nothing is charged to what is shared, not
+        even the error of a sum, where what is reserved covers it, or nothing else was granted.
+        """
+        alone = not self._shared or covers(self._reserved, cost)
+        reserved = cost if alone else self._reserved
         shared = cost - reserved
         self._reserved -= reserved
         self._shared -= shared

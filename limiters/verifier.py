@@ -13,10 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from limiters.arguments import Seconds, amount, seconds
-
-ROUNDING = 1e-9
-"""The share of the capacity by which sums of fractions may be off."""
+from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, amount, seconds
+from limiters.float_error import covers
 
 
 class Spent(NamedTuple):
@@ -103,7 +101,7 @@ def verify(
         limit = _largest(steps, since, at)
         spent = sums[bisect.bisect_right(times, at)] - sums[bisect.bisect_right(times, at - span)]
         full = spent / limit if limit else math.inf
-        over += full > 1 + ROUNDING
+        over += not covers(limit, spent)
         if full > worst:
             worst, worst_at = full, at
     total = sums[-1]
@@ -147,7 +145,7 @@ def _steps(capacity: Capacity) -> list[tuple[float, float]]:
         return [(-math.inf, amount("capacity", capacity))]
     steps = sorted((at, amount("capacity", one, zero=True)) for at, one in capacity)
     if not steps:
-        raise ValueError("capacity must name at least one capacity, not an empty list")
+        raise ArgumentError("capacity", UNSHOWN, "name at least one capacity, not an empty list")
     return [(-math.inf, steps[0][1]), *steps[1:]]
 
 

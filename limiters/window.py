@@ -15,7 +15,10 @@ from __future__ import annotations
 
 import heapq
 import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 
+from limiters.float_error import ALL_BUT_ERROR, FLOAT_ERROR
 from limiters.portion import portion
 
 BURST = 0.1
@@ -33,9 +36,6 @@ interval is 5 ms). benchmarks/capacity.py shows the worst window with it."""
 SLICES = 1000
 """Entries that began in the same slice of a period are one entry, so that the ledger's size
 depends on time, not on the number of batches. It costs at most 1/SLICES of the capacity."""
-
-ROUNDING = 1e-9
-"""The share of the capacity by which sums of fractions may be off."""
 
 
 class Tenure:
@@ -121,10 +121,26 @@ class WindowLedger:
         """What may be charged now; amounts dearer than a burst say so in `at_least`."""
         if not self.capacity:
             return 0.0
-        room = self.capacity - self._held - self.spent(now)
-        paced = min((now - self._paid_until) * self._rate, max(self.burst(now), at_least))
-        free = min(room, paced - self._held)
-        return max(0.0, free)
+        return self._free(self.capacity - self._held - self.spent(now), now, at_least)
+
+    def _free(self, room: float, at: float, at_least: float) -> float:
+        paced = min((at - self._paid_until) * self._rate, max(self.burst(at), at_least))
+        return max(0.0, min(room, paced - self._held))
+
+    def outlook(self, now: float) -> Callable[[float, float], float]:
+        """`available` for any time from `now` on, if nothing is spent until then."""
+        rooms = [self.capacity - self._held - self.spent(now)]
+        times: list[float] = []
+        coming = self._coming_free(now)
+
+        def available(at: float, at_least: float) -> float:
+            while not times or times[-1] <= at:  # as far as somebody looks, and no further
+                expires, freed = next(coming, (math.inf, 0.0))
+                times.append(expires)
+                rooms.append(rooms[-1] + freed)
+            return self._free(rooms[bisect_right(times, at)], at, at_least)
+
+        return available
 
     def hold(self, amount: float) -> None:
         """Sets `amount` aside for charges to come; nobody else is offered it meanwhile."""
@@ -143,15 +159,15 @@ class WindowLedger:
     def release(self, amount: float) -> None:
         """Gives back what was held and not charged."""
         self._held -= amount
-        if abs(self._held) < self._slack:
+        if abs(self._held) < self.capacity * FLOAT_ERROR:
             self._held = 0.0
 
     def ready_at(self, cost: float, now: float) -> float:
         """The earliest time at which `cost` may be available, as far as is known now."""
         if not self.capacity:
-            return now + self.period
+            return now + self.period if cost else now
         ready = max(now, self._paid_until + (cost + self._held) / self._rate)
-        excess = self.spent(now) + self._held + cost - self.capacity - self._slack
+        excess = self.spent(now) + self._held + cost * ALL_BUT_ERROR - self.capacity
         if excess <= 0:
             return ready
         for expires, freed in self._coming_free(now):
@@ -218,10 +234,6 @@ class WindowLedger:
     def _rate(self) -> float:
         return self.capacity / self.period
 
-    @property
-    def _slack(self) -> float:
-        return self.capacity * ROUNDING
-
     def _note_starts(self) -> None:
         still_starting = []
         for spend in self._starting:
@@ -235,11 +247,12 @@ class WindowLedger:
     def _expires(self, slice_: int) -> float:
         return slice_ * self._slice + self._life
 
-    def _coming_free(self, now: float) -> list[tuple[float, float]]:
-        started = [(self._expires(slice_), cost) for slice_, cost in self._started.items()]
+    def _coming_free(self, now: float) -> Iterator[tuple[float, float]]:
+        slices = sorted(self._started.items())
+        started = ((self._expires(slice_), cost) for slice_, cost in slices)
         # One that has not begun yet lives at least this long; whoever waits looks again then.
         soonest = now + self._slice
-        starting = [
+        starting = sorted(
             (max(soonest, spend.charged_at + self._life), spend.cost) for spend in self._starting
-        ]
-        return sorted(started + starting)
+        )
+        return heapq.merge(started, starting) if starting else started

@@ -17,7 +17,7 @@ from dispatcher.builders.times import seconds_between
 from dispatcher.errors import BatcherStoppedError, ImproperOrderError
 from dispatcher.operation import Operation
 from dispatcher.watcher import Watcher
-from limiters.arguments import Seconds, count, function, optional_seconds
+from limiters._support.validation import Seconds, count, flag, function, optional_seconds
 
 M = TypeVar("M")
 _log = logging.getLogger(__name__)
@@ -115,6 +115,7 @@ class EventTimeDriver(Generic[M]):
         """Takes no more messages. With `flush` it closes and sends all batches; without, open
         ones stay in the builder, to be saved by its `dump`. Returns the closed batches that
         the Batcher did not take, at most within `timeout`; again gives the same."""
+        flush = flag("flush", flush)
         limit = optional_seconds("timeout", timeout, zero=True)
         with self._changed:
             if not self._started:

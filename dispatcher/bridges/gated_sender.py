@@ -16,7 +16,7 @@ from dispatcher.errors import BatcherStoppedError, ImproperOrderError
 from dispatcher.operation import Operation
 from dispatcher.registration import RegistrationError, RegistrationGate, Release
 from dispatcher.watcher import Watcher
-from limiters.arguments import Seconds, function, seconds
+from limiters._support.validation import ArgumentError, Seconds, function, seconds
 from limiters.damped_log import DampedLog
 
 
@@ -64,7 +64,7 @@ class GatedSender:
         evict_interval: Seconds = 1.0,
     ) -> None:
         if not isinstance(gate, RegistrationGate):
-            raise ValueError(f"gate must be a RegistrationGate, not {gate!r}")
+            raise ArgumentError("gate", gate, "be a RegistrationGate")
         if cost is not None:
             function("cost", cost)
         self._gate = gate

@@ -12,7 +12,7 @@ from dispatcher.bridges.by_subject import SentBySubject
 from dispatcher.builders import SubjectBatch
 from dispatcher.operation import Operation
 from dispatcher.watcher import Watcher
-from limiters.arguments import Seconds, count, optional_seconds
+from limiters._support.validation import ArgumentError, Seconds, count, optional_seconds
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class SubjectSender:
         elif order == "subject":
             self._sending = SentBySubject(batcher, watcher, max_waiting)
         else:
-            raise ValueError(f"order must be 'global' or 'subject', not {order!r}")
+            raise ArgumentError("order", order, "be 'global' or 'subject'")
 
     def send(self, batches: Iterable[SubjectBatch[Any]], timeout: Seconds | None = None) -> None:
         """Takes `batches`, to be raised in their order. While there is no place it waits, for at

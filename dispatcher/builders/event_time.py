@@ -15,7 +15,7 @@ from dispatcher.builders.errors import MeasurementError
 from dispatcher.builders.fields import Field, Where, check_hashable
 from dispatcher.builders.times import LARGEST, Instant, Kind, Span, mixed, read
 from dispatcher.builders.windows import Window, Windows
-from limiters.arguments import Seconds, seconds
+from limiters._support.validation import Seconds, seconds
 
 M = TypeVar("M")
 _NUMBER = Kind.NUMBER

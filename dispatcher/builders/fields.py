@@ -7,6 +7,7 @@ from operator import attrgetter, itemgetter, methodcaller
 from typing import Any
 
 from dispatcher.builders.errors import MeasurementError
+from limiters._support.validation import ArgumentError
 
 Where = str | Callable[[Any], Any]
 """A callable that takes the measurement, or the name of an item or attribute of it."""
@@ -26,9 +27,8 @@ class Field:
 
     def __init__(self, parameter: str, where: object, *, default: bool = False) -> None:
         if not callable(where) and not (isinstance(where, str) and where):
-            raise ValueError(
-                f"{parameter} must be a callable, or the name of an item or attribute, "
-                f"not {where!r}"
+            raise ArgumentError(
+                parameter, where, "be a callable, or the name of an item or attribute"
             )
         self.parameter = parameter
         self._where = where

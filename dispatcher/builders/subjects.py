@@ -15,7 +15,7 @@ from dispatcher.builders.cutting import ByCost, ByCount, Cutter, Positions
 from dispatcher.builders.errors import MeasurementError
 from dispatcher.builders.fields import Field, Where, check_hashable
 from dispatcher.builders.times import Instant, Kind, Span, mixed, read, read_all
-from limiters.arguments import amount, count, seconds
+from limiters._support.validation import amount, count, seconds
 
 M = TypeVar("M")
 

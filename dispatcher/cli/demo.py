@@ -27,6 +27,7 @@ from dispatcher.cli.demo_watcher import LeaseWatcher
 from dispatcher.cli.signals import Endings
 from dispatcher.report import ReportFile, Run
 from limiters import RedisLeaseManager
+from limiters._support.validation import UNSHOWN, ArgumentError
 from limiters.embedded import EmbeddedRedis
 from limiters.errors import LimiterError
 from limiters.leases.messages import Terms
@@ -40,7 +41,8 @@ WIDE = 60
 def run(*, capacity: float, seconds: float, report: str | None = None) -> None:
     """Runs both halves, with progress, and draws the comparison; and a page, into `report`."""
     if capacity < 2 * BATCH * COST:
-        raise ValueError(f"capacity must be at least {2 * BATCH * COST}, the cost of two batches")
+        least = f"be at least {2 * BATCH * COST}, the cost of two batches"
+        raise ArgumentError("capacity", UNSHOWN, least)
     file = None if report is None else ReportFile(report)
     console = Console()
     with Endings("everything was stopped") as endings:

@@ -10,8 +10,9 @@ import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from dispatcher.cli.options import add_option, add_redis
+from dispatcher.cli.options import URL_OPTION, add_option, add_redis
 from dispatcher.errors import DispatcherError
+from limiters._support.validation import named
 
 if TYPE_CHECKING:
     from dispatcher.metrics.cluster import ClusterCollector
@@ -74,7 +75,7 @@ def _run(options: argparse.Namespace) -> None:
     from dispatcher.metrics.cluster import ClusterCollector
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    try:
+    with named(URL_OPTION):
         collector = ClusterCollector(
             options.redis,
             prefix=options.prefix,
@@ -82,8 +83,6 @@ def _run(options: argparse.Namespace) -> None:
             topics=options.topics or (),
             members=not options.sums_only,
         )
-    except ValueError as error:
-        raise ValueError(str(error).replace("url_or_client", "--redis")) from None
     with closing(collector):
         if options.once:
             _print(collector)

@@ -13,7 +13,7 @@ from dispatcher.cli.eviction import evict
 from dispatcher.cli.lease_table import as_json, page
 from dispatcher.cli.options import add_limit, add_option, lease_manager, no_limit
 from dispatcher.cli.tables import Show, redrawn, show
-from limiters.arguments import seconds
+from limiters._support.validation import seconds
 from limiters.errors import LeaseManagerError
 from limiters.leases import LimitView
 

@@ -10,7 +10,8 @@ from typing import Any
 from dispatcher.cli.options import add_limit, add_option, lease_manager, no_limit, printable
 from dispatcher.cli.tables import Page, Row, show
 from dispatcher.cli.wording import duration, partitions, terms_of
-from limiters.arguments import amount, seconds
+from limiters._support.plain_numbers import plain
+from limiters._support.validation import amount, seconds
 from limiters.errors import DispatcherError
 from limiters.leases import LimitView
 from limiters.leases.messages import Terms, check_partitions, lease_seconds, period_seconds
@@ -107,7 +108,7 @@ def _milliseconds(checked: Callable[[float], float], given: float | None) -> int
 def _check_fixed(name: str, wanted_ms: int | None, stored_ms: int) -> None:
     if wanted_ms not in (None, stored_ms):
         raise DispatcherError(
-            f"{name} of a limit that exists cannot be changed; it is {stored_ms / 1000:g} s. "
+            f"{name} of a limit that exists cannot be changed; it is {plain(stored_ms / 1000)} s. "
             "Stop its instances, delete it (dispatcher limit delete) and set it anew"
         )
 

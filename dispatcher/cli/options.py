@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dispatcher.cli.configuration import Commands, ConfigurationError, read
 from dispatcher.cli.fallback import Setting, boolean, used
+from limiters._support.validation import ArgumentError, named
 from limiters.errors import DispatcherError, LeaseManagerError
 
 if TYPE_CHECKING:
     from limiters.leases.redis import RedisLeaseManager
 
 REDIS = "redis://localhost:6379/0"
+
+URL_OPTION = {"url_or_client": "--redis"}
+"""The option that gives the parameter."""
 PREFIX = "dispatcher"
 CONFIG = "DISPATCHER_CONFIG"
 
@@ -76,19 +80,18 @@ class Parser(argparse.ArgumentParser):
             for name, parser in action.choices.items()
         }
 
-    def by_its_option(self, said: str) -> str:
-        """What is said of a parameter, said of the option that gave it.
+    def by_its_option(self, error: Exception) -> Exception:
+        """`error`, of the option that gave the value, if it is about a parameter of that name.
 
         >>> parser = Parser()
         >>> _ = parser.add_argument("--lease-time")
-        >>> parser.by_its_option("lease_time must be more than zero, not 0.0")
-        '--lease-time must be more than zero, not 0.0'
+        >>> parser.by_its_option(ArgumentError("lease_time", 0.0, "be more than zero"))
+        ArgumentError('--lease-time must be more than zero, not 0.0')
         """
-        parameter = re.match(r"\w+(?= must | is )", said)
-        option = f"--{parameter[0].replace('_', '-')}" if parameter else ""
-        if not parameter or option not in self._option_string_actions:
-            return said
-        return option + said[parameter.end() :]
+        if not isinstance(error, ArgumentError):
+            return error
+        option = f"--{error.parameter.replace('_', '-')}"
+        return error.of(option) if option in self._option_string_actions else error
 
     def commands(self) -> Commands:
         """What the configuration file may speak of."""
@@ -240,12 +243,10 @@ def lease_manager(options: argparse.Namespace) -> Iterator[RedisLeaseManager]:
     # Here, not above: `dispatcher --help` needs no Redis.
     from limiters.leases.redis import RedisLeaseManager
 
-    try:
+    with named(URL_OPTION):
         manager = RedisLeaseManager(
             options.redis, name=options.name, prefix=options.prefix, timeout=PATIENCE
         )
-    except ValueError as error:
-        raise ValueError(str(error).replace("url_or_client", "--redis")) from None
     try:
         yield manager
     except LeaseManagerError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from limiters._support.plain_numbers import plain
 from limiters.leases import ranges
 from limiters.leases.manager import LimitView, MemberView
 from limiters.leases.messages import Terms, partitions_of
@@ -57,7 +58,7 @@ def per_period(terms: Terms) -> str:
     >>> per_period(Terms(100, 1, 1_000, 5_000)), per_period(Terms(100, 1, 60_000, 5_000))
     ('a second', 'in 60 s')
     """
-    return "a second" if terms.period_ms == 1000 else f"in {terms.period_ms / 1000:g} s"
+    return "a second" if terms.period_ms == 1000 else f"in {plain(terms.period_ms / 1000)} s"
 
 
 def percent(part: float, whole: float) -> str:
@@ -145,6 +146,6 @@ def terms_of(view: LimitView) -> list[tuple[str, str]]:
     return [
         ("capacity", capacity(view)),
         ("partitions", worth),
-        ("period", f"{terms.period_ms / 1000:g} s"),
-        ("lease time", f"{terms.lease_ms / 1000:g} s"),
+        ("period", f"{plain(terms.period_ms / 1000)} s"),
+        ("lease time", f"{plain(terms.lease_ms / 1000)} s"),
     ]

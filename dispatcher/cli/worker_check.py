@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dispatcher.cli import used_table, worker_options
 from dispatcher.cli.options import without_passwords
 from dispatcher.cli.tables import Page, Row, show
+from limiters._support.plain_numbers import plain
 from limiters.errors import DispatcherError
 
 Finding = tuple[str, str, Exception | None]
@@ -84,17 +85,17 @@ def _limit(options: argparse.Namespace) -> str:
 
     worker_options.limiter(options)  # it refuses what is wrong, and sends nothing
     if options.limit is None:
-        return f"{options.reserved:g} for each process" if options.reserved else "none"
+        return f"{plain(options.reserved)} for each process" if options.reserved else "none"
     manager = RedisLeaseManager(options.redis, name=options.limit, prefix=options.prefix)
     try:
         view = manager.look()
     finally:
         manager.close()
     if view is None:
-        return f"{options.limit}: not there yet, to be made with {options.shared_capacity:g}"
+        return f"{options.limit}: not there yet, to be made with {plain(options.shared_capacity)}"
     stored, asked = view.terms.capacity, options.shared_capacity
-    other = "" if stored == asked else f" (and not {asked:g}: what is stored counts)"
-    return f"{options.limit}: {stored:g} in {view.terms.period_ms / 1000:g} s{other}"
+    other = "" if stored == asked else f" (and not {plain(asked)}: what is stored counts)"
+    return f"{options.limit}: {plain(stored)} in {plain(view.terms.period_ms / 1000)} s{other}"
 
 
 def _worker(options: argparse.Namespace) -> str:

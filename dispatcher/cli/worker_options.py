@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dispatcher.cli.options import add_flag, add_option, add_redis
+from dispatcher.cli.options import URL_OPTION, add_flag, add_option, add_redis
+from limiters._support.validation import named
 
 if TYPE_CHECKING:
     from dispatcher.timeline import Timeline
@@ -135,10 +135,8 @@ def timeline(options: argparse.Namespace) -> Timeline:
     """The topic, and where it is."""
     from dispatcher.timeline import Timeline
 
-    try:
+    with named(URL_OPTION):
         return Timeline(options.redis, options.topic, prefix=options.prefix)
-    except ValueError as error:
-        raise ValueError(str(error).replace("url_or_client", "--redis")) from None
 
 
 def limiter(options: argparse.Namespace) -> SharedResource | None:
@@ -162,7 +160,7 @@ def limiter(options: argparse.Namespace) -> SharedResource | None:
             "prefix": options.prefix,
             "shared_capacity": options.shared_capacity,
         }
-    try:
+    with named(OPTION_OF):
         return LimiterConfig(
             **shared,
             reserved_capacity=options.reserved,
@@ -172,19 +170,6 @@ def limiter(options: argparse.Namespace) -> SharedResource | None:
             lease_time=options.limit_lease_time,
             weight=options.weight,
         ).build()
-    except ValueError as error:
-        raise ValueError(_by_its_option(str(error))) from None
-
-
-def _by_its_option(said: str) -> str:
-    """What the limiter says of a parameter, said of the option that gave it.
-
-    >>> _by_its_option("max_interval=2 is too long for the lease manager's lease_time=5")
-    '--max-interval=2 is too long for --limit-lease-time=5'
-    """
-    said = said.replace("the lease manager's lease_time", "--limit-lease-time")
-    first = re.split(r"\W", said, maxsplit=1)[0]
-    return OPTION_OF.get(first, first) + said[len(first) :]
 
 
 def find_handlers_here() -> None:

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator
 
 from dispatcher.batcher import Batcher
 from dispatcher.metrics import names
-from dispatcher.metrics.limits import ForeignLimiterPart
+from dispatcher.metrics.limits import ForeignLimiterPart, label_of
 from dispatcher.metrics.parts import Options, Part, instrumentable, parts_of
 from dispatcher.metrics.readings import Reading
 from dispatcher.metrics.watch import Watch
 from dispatcher.state import State
-from limiters.limiter import RateLimiter
 from limiters.provisioned import ProvisionedResource
 from limiters.shared import SharedResource
 
@@ -23,7 +22,7 @@ class BatcherPart:
     def __init__(self, batcher: Batcher, options: Options) -> None:
         self._batcher = weakref.ref(batcher)
         self._totals = batcher.live_totals
-        self._labels = (options.name or "default", limit_of(batcher.rate_limiter))
+        self._labels = (options.name or "default", label_of(batcher.rate_limiter, options))
         self._watch = Watch(options)
 
     def begin(self) -> None:
@@ -59,12 +58,6 @@ class BatcherPart:
             yield Reading(names.NEEDS, labels, batcher.needs_capacity)
             yield Reading(names.INFLIGHT, labels, batcher.inflight)
             yield Reading(names.PAUSED, labels, batcher.state is State.PAUSED)
-
-
-def limit_of(limiter: RateLimiter | None) -> str:
-    """The name of the limit that is shared through `limiter`."""
-    standing = getattr(limiter, "standing", None)
-    return standing().name if callable(standing) else ""
 
 
 @instrumentable(Batcher)

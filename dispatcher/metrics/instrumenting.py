@@ -14,7 +14,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from dispatcher.metrics.collector import PartsCollector
 from dispatcher.metrics.mirror import Mirror, is_multi_process
 from dispatcher.metrics.parts import Options, Part, parts_of
-from limiters.arguments import amount, function
+from limiters._support.validation import ArgumentError, amount, function
 
 _collectors: WeakKeyDictionary[CollectorRegistry, PartsCollector] = WeakKeyDictionary()
 _mirrored: PartsCollector | None = None
@@ -56,7 +56,7 @@ def instrument(
 
     * `registry`: where; prometheus-client's own if not said.
     * `name`: the label `batcher`, `gate` or `builder`, and `limit` of a limiter that has no name
-      of its own. What has the same labels is added up.
+      of its own and of its Batcher. What has the same labels is added up.
     * `exemplar`: called with the operations of each batch that ends; what it returns, such as
       {"trace_id": ...}, is shown beside `callback_seconds`. It is called on the Batcher's thread.
     * `cost_buckets`: the bounds of `batch_cost`, if what your operations cost needs others.
@@ -80,14 +80,14 @@ def instrument(
     0
     """
     if name is not None and (not isinstance(name, str) or not name):
-        raise ValueError(f"name must be a text that is not empty, not {name!r}")
+        raise ArgumentError("name", name, "be a text that is not empty")
     if registry is not None and not isinstance(registry, CollectorRegistry):
-        raise ValueError(f"registry must be a CollectorRegistry, not {registry!r}")
+        raise ArgumentError("registry", registry, "be a CollectorRegistry")
     if exemplar is not None:
         function("exemplar", exemplar)
     bounds = tuple(amount("cost_buckets", one) for one in cost_buckets or ())
     if list(bounds) != sorted(set(bounds)):
-        raise ValueError(f"cost_buckets must ascend, not {cost_buckets!r}")
+        raise ArgumentError("cost_buckets", cost_buckets, "ascend")
     options = Options(name, exemplar, bounds or None)
     collector = _collector_of(registry)
     return Instrumented(collector, collector.add(parts_of(subject, options)))

@@ -13,6 +13,14 @@ from limiters.provisioned import ProvisionedResource
 from limiters.shared import SharedResource
 
 
+def label_of(limiter: RateLimiter | None, options: Options) -> str:
+    """The label `limit` of a limiter and of the Batcher that goes by it; empty without one."""
+    if limiter is None:
+        return ""
+    own = limiter.standing().name if isinstance(limiter, SharedResource) else ""
+    return own or options.name or "default"
+
+
 class LimiterPart:
     """Reads one limiter; one that is nobody's any more, as it was when it was read last."""
 
@@ -20,7 +28,7 @@ class LimiterPart:
         self._limiter = weakref.ref(limiter)
         self._shares = isinstance(limiter, SharedResource)
         self._standing = limiter.standing()
-        self._limit = self._standing.name or options.name or "default"
+        self._limit = label_of(limiter, options)
 
     @property
     def subject(self) -> object:
@@ -57,7 +65,7 @@ class ForeignLimiterPart:
 
     def __init__(self, limiter: RateLimiter, options: Options) -> None:
         self._limiter = weakref.ref(limiter)
-        self._limit = options.name or "default"
+        self._limit = label_of(limiter, options)
 
     @property
     def subject(self) -> object:

@@ -11,6 +11,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from dispatcher.errors import DispatcherError
 from dispatcher.metrics.mirror import is_multi_process
+from limiters._support.validation import ArgumentError
 
 LOOPBACK = "127.0.0.1"
 
@@ -70,7 +71,7 @@ def serve(
     True
     """
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535:
-        raise ValueError(f"port must be a whole number from 0 to 65535, not {port!r}")
+        raise ArgumentError("port", port, "be a whole number from 0 to 65535")
     if registry is None and is_multi_process():
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]

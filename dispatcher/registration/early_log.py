@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dispatcher.registration.errors import EntityStoreError
 from dispatcher.registration.fullest import Fullest
-from limiters.arguments import Seconds, count, optional_count, seconds
+from limiters._support.validation import Seconds, count, optional_count, seconds
 
 _FRAME = struct.Struct("<II")
 """Before each message: its length, and its checksum."""

@@ -19,7 +19,7 @@ from dispatcher.registration.redis_room import RedisRoom
 from dispatcher.registration.release import Registration, Release
 from dispatcher.registration.reports import GATE_EVENTS, Amounts, Counts, Report
 from dispatcher.registration.written import entity_checked
-from limiters.arguments import Seconds, count, seconds
+from limiters._support.validation import Seconds, count, seconds
 from limiters.clock import Clock, MonotonicClock
 from limiters.events import Emitter, Event, Listener
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dispatcher.registration.errors import EntityStoreError
-from limiters.arguments import Seconds, key_part, seconds, text
+from limiters._support.validation import Seconds, key_part, seconds, text
 from limiters.leases.connection import Connection
 from limiters.leases.faults import in_words
 from limiters.leases.script import Script, from_files

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from dispatcher.registration.release import Registration
-from limiters.arguments import text
+from limiters._support.validation import text
 
 _as_text = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 

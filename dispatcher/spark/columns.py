@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, types
 
 from dispatcher.spark.usable_columns import NAMES_IN_STATE, TIMES_IN_STATE, usable
+from limiters._support.validation import UNSHOWN, ArgumentError
 
 Invalid = Literal["error", "drop"]
 """What is done with rows that have null or NaN where a value is needed."""
@@ -81,11 +82,13 @@ class TimeColumn:
 def checked(df: DataFrame, invalid: object) -> None:
     """What all stateful steps ask."""
     if not df.isStreaming:
-        raise ValueError(
-            "df must be a streaming DataFrame, of spark.readStream: only a stream has a state"
+        raise ArgumentError(
+            "df",
+            UNSHOWN,
+            "be a streaming DataFrame, of spark.readStream: only a stream has a state",
         )
     if invalid not in ("error", "drop"):
-        raise ValueError(f"invalid must be 'error' or 'drop', not {invalid!r}")
+        raise ArgumentError("invalid", invalid, "be 'error' or 'drop'")
 
 
 def arrow_schema(schema: types.StructType) -> pa.Schema:

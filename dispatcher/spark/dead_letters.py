@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dispatcher.handler import check, load
 from dispatcher.spark.context import Context
 from dispatcher.spark.errors import SparkSinkError
+from limiters._support.validation import ArgumentError
 from limiters.leases.address import checked, without_secrets
 
 if TYPE_CHECKING:
@@ -36,9 +37,10 @@ class DeadLetterTable:
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str) or not ("://" in self.path or isabs(self.path)):
-            raise ValueError(
-                "path must be a URI or an absolute path, so that it is the same on all executors, "
-                f"not {self.path!r}"
+            raise ArgumentError(
+                "path",
+                self.path,
+                "be a URI or an absolute path, so that it is the same on all executors",
             )
 
     def __call__(self, rows: list[Any], context: Context, schema: pa.Schema | None = None) -> None:
@@ -133,9 +135,11 @@ def checked_target(target: object) -> None:
     try:
         check(target)
     except ValueError:
-        raise ValueError(
-            "dead_letters must be a callable, 'module:function', a DeadLetterTable(path) or a "
-            f"DeadLetterTimeline(url, topic), not {target!r}"
+        raise ArgumentError(
+            "dead_letters",
+            target,
+            "be a callable, 'module:function', a DeadLetterTable(path) or a "
+            "DeadLetterTimeline(url, topic)",
         ) from None
 
 

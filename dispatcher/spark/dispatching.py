@@ -16,7 +16,7 @@ from dispatcher.spark.sending import Sending
 from dispatcher.spark.sink import LEASE, Prepared, Sink
 from dispatcher.spark.subject_sink import SubjectSink
 from limiters import LimiterConfig
-from limiters.arguments import Seconds, optional_count, seconds
+from limiters._support.validation import Seconds, optional_count, seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -19,7 +19,7 @@ from dispatcher.spark.columns import (
     time_column,
 )
 from dispatcher.spark.rules import ByEventTime, rule_of
-from limiters.arguments import Seconds, seconds
+from limiters._support.validation import Seconds, seconds
 
 _TIMEOUTS = {
     "processing": "ProcessingTimeTimeout",

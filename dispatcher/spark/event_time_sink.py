@@ -22,7 +22,7 @@ from dispatcher.spark.micro_batch import MicroBatch
 from dispatcher.spark.sending import Sending
 from dispatcher.spark.sink import LEASE, Prepared, Sink
 from limiters import LimiterConfig
-from limiters.arguments import Seconds, seconds
+from limiters._support.validation import Seconds, seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.registration import RedisEntityStore, RegistrationGate
+from limiters._support.validation import UNSHOWN, ArgumentError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,14 +51,17 @@ def check_source(source: object, *, order: str) -> None:
     if source is None:
         return
     if isinstance(source, RegistrationGate):
-        raise ValueError(
-            "gate must be a RedisEntityStore, or a function that makes a RegistrationGate where it "
-            "is used: a gate itself cannot be sent to executors"
+        raise ArgumentError(
+            "gate",
+            UNSHOWN,
+            "be a RedisEntityStore, or a function that makes a RegistrationGate where it is "
+            "used: a gate itself cannot be sent to executors",
         )
     if not (isinstance(source, RedisEntityStore) or callable(source)):
-        raise ValueError(
-            "gate must be a RedisEntityStore, or a function that makes a RegistrationGate with "
-            f"one, not {source!r}"
+        raise ArgumentError(
+            "gate",
+            source,
+            "be a RedisEntityStore, or a function that makes a RegistrationGate with one",
         )
     if order != "subject":
         raise ValueError("gate needs order='subject': each batch of one subject passes or waits")

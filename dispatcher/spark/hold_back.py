@@ -15,7 +15,7 @@ from dispatcher.spark.columns import (
     time_column,
 )
 from dispatcher.spark.holding import COUNTS, LATE_COLUMN, Holding, released
-from limiters.arguments import Seconds, optional_seconds, seconds
+from limiters._support.validation import Seconds, optional_seconds, seconds
 
 
 def hold_back(

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dispatcher.builders import EventTimeBuilder
 from dispatcher.spark.columns import MICROSECONDS, TimeColumn
-from limiters.arguments import Seconds, seconds
+from limiters._support.validation import Seconds, seconds
 
 Message = tuple[Any, Any, int]
 """What the builder is given: a key, a time, and which row it is."""

@@ -10,7 +10,7 @@ from dispatcher.retry import RetryPolicy
 from dispatcher.spark.dead_letters import checked_target
 from dispatcher.spark.row_formats import FORMATS
 from limiters import LimiterConfig
-from limiters.arguments import amount, count, optional_count, seconds
+from limiters._support.validation import ArgumentError, amount, count, optional_count, seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Sending:
         check(self.handler)
         checked_target(self.dead_letters)
         if self.rows not in FORMATS:
-            raise ValueError(f"rows must be one of {', '.join(FORMATS)}, not {self.rows!r}")
+            raise ArgumentError("rows", self.rows, f"be one of {', '.join(FORMATS)}")
         count("max_batch_size", self.max_batch_size)
         count("concurrency", self.concurrency)
         seconds("max_operation_time", self.max_operation_time)
@@ -46,7 +46,7 @@ class Sending:
         if isinstance(self.cost, (int, float)):
             amount("cost", self.cost, zero=True)
         if self.limiter is not None and not isinstance(self.limiter, LimiterConfig):
-            raise ValueError(f"limiter must be a LimiterConfig, not {self.limiter!r}")
+            raise ArgumentError("limiter", self.limiter, "be a LimiterConfig")
         _travels("handler", self.handler)
         _travels("dead_letters", self.dead_letters)
         _travels("retry", self.retry)

@@ -17,7 +17,16 @@ from dispatcher.spark.sending import Sending
 from dispatcher.spark.streams import Stream, is_connect
 from dispatcher.spark.sums import SCHEMA, together
 from dispatcher.spark.task import Job
-from limiters.arguments import Seconds, function, optional_count, seconds
+from limiters._support.validation import (
+    UNSHOWN,
+    ArgumentError,
+    Seconds,
+    flag,
+    function,
+    named,
+    optional_count,
+    seconds,
+)
 from limiters.leases.address import checked
 
 if TYPE_CHECKING:
@@ -57,30 +66,31 @@ class Sink:
         on_micro_batch: Callable[[MicroBatch], object] | None,
     ) -> None:
         if query is not None and not (isinstance(query, str) and query):
-            raise ValueError(f"query must be a text that is not empty, not {query!r}")
+            raise ArgumentError("query", query, "be a text that is not empty")
         if on_micro_batch is not None:
             function("on_micro_batch", on_micro_batch)
         if checkpoint is not None and not (isinstance(checkpoint, str) and checkpoint):
-            raise ValueError(f"checkpoint must be a path, not {checkpoint!r}")
+            raise ArgumentError("checkpoint", checkpoint, "be a path")
         self._sending = sending
         self._query = query
         self._checkpoint = checkpoint
         self._url = redis or (sending.limiter.url if sending.limiter is not None else None)
-        self._ledger = ledger
+        self._ledger = flag("ledger", ledger)
         if ledger and self._url is None:
-            raise ValueError(
-                "redis must say where it is kept what was sent, such as redis://host:6379/0; or "
-                "give a limiter with a url, or ledger=False to send everything again in a replay"
+            raise ArgumentError(
+                "redis",
+                UNSHOWN,
+                "say where it is kept what was sent, such as redis://host:6379/0",
+                "or give a limiter with a url, or ledger=False to send everything again in a "
+                "replay",
             )
         if self._url is not None:
-            try:
+            with named({"url_or_client": "redis"}):
                 checked(self._url)
-            except ValueError as error:
-                raise ValueError(str(error).replace("url_or_client", "redis")) from None
         self._prefix = prefix
         self._lease = seconds("lease_time", lease_time)
         if self._lease < SHORTEST_LEASE:
-            raise ValueError(f"lease_time must be at least {SHORTEST_LEASE:g}, not {lease_time!r}")
+            raise ArgumentError("lease_time", lease_time, f"be at least {SHORTEST_LEASE:g}")
         self._remember = seconds("remember", remember)
         self._partitions = optional_count("partitions", partitions)
         self._on_micro_batch = on_micro_batch
@@ -104,10 +114,12 @@ class Sink:
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Sends a micro-batch, and returns when all of it is acknowledged."""
         if self._ledger and is_connect(df) and self._checkpoint is None:
-            raise ValueError(
-                "checkpoint must be given here, the same path as checkpointLocation: Spark Connect "
-                "does not tell a sink whose micro-batch it is, and what was sent from one "
-                "checkpoint must not be taken for sent from another"
+            raise ArgumentError(
+                "checkpoint",
+                UNSHOWN,
+                "be given here, the same path as checkpointLocation: Spark Connect does not tell "
+                "a sink whose micro-batch it is, and what was sent from one checkpoint must not "
+                "be taken for sent from another",
             )
         self.send(df, batch_id)
 
@@ -162,15 +174,19 @@ class Sink:
         if not stream.query_id:
             if not self._ledger:
                 return ""
-            raise ValueError(
-                "query must be given here, a name that no other sink has: outside a stream there "
-                "is none, and Spark Connect does not tell it"
+            raise ArgumentError(
+                "query",
+                UNSHOWN,
+                "be given here, a name that no other sink has: outside a stream there is none, "
+                "and Spark Connect does not tell it",
             )
         if stream.name is None and self._ledger:
-            raise ValueError(
-                "query must be given here, a name that no other sink has: the query's own is in "
-                "the description of its jobs, in place of which there is another (setJobGroup or "
-                "setJobDescription)"
+            raise ArgumentError(
+                "query",
+                UNSHOWN,
+                "be given here, a name that no other sink has: the query's own is in the "
+                "description of its jobs, in place of which there is another (setJobGroup or "
+                "setJobDescription)",
             )
         return stream.name or stream.query_id
 

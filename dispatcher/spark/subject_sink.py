@@ -26,7 +26,8 @@ from dispatcher.spark.micro_batch import MicroBatch
 from dispatcher.spark.sending import Sending
 from dispatcher.spark.sink import LEASE, Prepared, Sink
 from limiters import LimiterConfig
-from limiters.arguments import Seconds, seconds
+from limiters._support.plain_numbers import plain
+from limiters._support.validation import ArgumentError, Seconds, seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -111,13 +112,13 @@ class SubjectSink(Sink):
     ) -> None:
         for name, value in (("subject", subject), ("time", time), ("lane", lane or "-")):
             if not (isinstance(value, str) and value):
-                raise ValueError(f"{name} must be the name of a column, not {value!r}")
+                raise ArgumentError(name, value, "be the name of a column")
         if order not in ("subject", "global"):
-            raise ValueError(f"order must be 'subject' or 'global', not {order!r}")
+            raise ArgumentError("order", order, "be 'subject' or 'global'")
         if lane is not None and order != "global":
             raise ValueError("lane needs order='global': with 'subject' each has its own order")
         if late not in ("send", "reject", "hold"):
-            raise ValueError(f"late must be 'send', 'reject' or 'hold', not {late!r}")
+            raise ArgumentError("late", late, "be 'send', 'reject' or 'hold'")
         if late == "reject" and dead_letters is None:
             raise ValueError("late='reject' needs dead_letters, to which late rows are given")
         if late == "reject" and not ledger:
@@ -164,7 +165,7 @@ class SubjectSink(Sink):
             facts += [f"lane={self._lane}", f"max_batch_size={self._sending.max_batch_size}"]
             facts += [f"together_within={self._together_within}"]
             if self._sending.max_batch_cost is not None:
-                facts += [f"max_batch_cost={self._sending.max_batch_cost:g}"]
+                facts += [f"max_batch_cost={plain(self._sending.max_batch_cost)}"]
                 if not callable(self._sending.cost):
                     facts += [f"cost={self._sending.cost}"]
         return ", ".join(facts)

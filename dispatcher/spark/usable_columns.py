@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import types
 
+from limiters._support.validation import ArgumentError
+
 WHOLE_NUMBERS = (types.ByteType, types.ShortType, types.IntegerType, types.LongType)
 FLOATS = (types.FloatType, types.DoubleType)
 CLOCKS = (types.TimestampType, types.TimestampNTZType)
@@ -57,7 +59,7 @@ TIMES_TO_SEND = Use(
 def usable(parameter: str, name: object, schema: types.StructType, use: Use) -> types.StructField:
     """The column called `name`. ValueError if there is none, or it cannot serve as that."""
     if not isinstance(name, str) or not name:
-        raise ValueError(f"{parameter} must be the name of a column, not {name!r}")
+        raise ArgumentError(parameter, name, "be the name of a column")
     for field in schema:
         if field.name == name:
             break

@@ -13,8 +13,8 @@ from dispatcher.state import State
 from dispatcher.testing.recorder import Recorder
 from dispatcher.testing.runners import InlineRunners, RaisedBatch
 from dispatcher.waiters import Waiter
-from limiters.arguments import Seconds
-from limiters.arguments import seconds as checked_seconds
+from limiters._support.validation import UNSHOWN, ArgumentError, Seconds
+from limiters._support.validation import seconds as checked_seconds
 from limiters.limiter import RateLimiter
 from limiters.shared import SharedResource
 from limiters.testing.clock import ManualClock
@@ -185,12 +185,16 @@ class InlineBatcher(Batcher):
 
 def _check_turns_with(clock: ManualClock, limiter: RateLimiter | None) -> None:
     if isinstance(limiter, SharedResource):
-        raise ValueError(
-            "rate_limiter must be a ProvisionedResource on the same clock: a SharedResource has a "
-            "thread of its own (a limit that is shared is tried with limiters.testing)"
+        raise ArgumentError(
+            "rate_limiter",
+            UNSHOWN,
+            "be a ProvisionedResource on the same clock: a SharedResource has a thread of its "
+            "own (a limit that is shared is tried with limiters.testing)",
         )
     if getattr(limiter, "_clock", clock) is not clock:
-        raise ValueError(
-            "rate_limiter must go by the same clock: "
-            "ProvisionedResource(..., clock=clock), InlineBatcher(clock=clock, ...)"
+        raise ArgumentError(
+            "rate_limiter",
+            UNSHOWN,
+            "go by the same clock: ProvisionedResource(..., clock=clock), "
+            "InlineBatcher(clock=clock, ...)",
         )

@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+from limiters._support.validation import UNSHOWN, ArgumentError
+
 MOST_BYTES = 262_144
 """How long a body may be. A larger one belongs elsewhere, and its address here."""
 
@@ -42,15 +44,17 @@ def encoded(body: Any) -> bytes:
             stored = JSON + json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
         except (TypeError, ValueError, RecursionError) as error:
             kind = type(body).__name__
-            raise ValueError(
-                f"body must be bytes, a str, or what JSON can say, not a {kind}: {error}"
+            raise ArgumentError(
+                "body", UNSHOWN, f"be bytes, a str, or what JSON can say, not a {kind}: {error}"
             ) from None
         if _too_deep(stored):
             raise ValueError(f"body must be at most {DEEPEST} lists and objects deep")
     if len(stored) > MOST_BYTES + 1:
-        raise ValueError(
-            f"body must be at most {MOST_BYTES} bytes, not {len(stored) - 1}; keep it elsewhere, "
-            "and put its address here"
+        raise ArgumentError(
+            "body",
+            UNSHOWN,
+            f"be at most {MOST_BYTES} bytes, not {len(stored) - 1}",
+            "keep it elsewhere, and put its address here",
         )
     return stored
 

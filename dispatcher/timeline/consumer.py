@@ -22,7 +22,7 @@ from dispatcher.timeline.settling import Bury, Delete, Ending, Release
 from dispatcher.timeline.subscription import Subscription
 from dispatcher.timeline.times import Moment, lease_ms
 from dispatcher.timeline.topic import AT_ONCE, Topic
-from limiters.arguments import Seconds, count, function
+from limiters._support.validation import Seconds, count, function
 from limiters.errors import ImproperOrderError
 
 logger = logging.getLogger(__name__)

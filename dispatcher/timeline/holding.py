@@ -24,6 +24,7 @@ from dispatcher.timeline.outcomes import (
 from dispatcher.timeline.server import HOLD, Call
 from dispatcher.timeline.settling import BURY, DELETE, EXTEND, Deed
 from dispatcher.timeline.topic import Answer, Items, Topic, answers_of, body_of
+from limiters._support.validation import ArgumentError
 
 _LEASE = struct.Struct("<ddIIHI")
 _HELD = struct.Struct("<dBBdHH")
@@ -127,5 +128,5 @@ def as_leases(leases: Iterable[Lease] | Lease) -> list[Lease]:
     given = [leases] if isinstance(leases, Lease) else list(leases)
     for lease in given:
         if not isinstance(lease, Lease):
-            raise ValueError(f"leases must be what lease() returns, not {lease!r}")
+            raise ArgumentError("leases", lease, "be what lease() returns")
     return given

@@ -7,7 +7,7 @@ import re
 from base64 import urlsafe_b64encode
 from hashlib import blake2b
 
-from limiters.arguments import text
+from limiters._support.validation import UNSHOWN, ArgumentError, text
 
 MARK = "~"
 """What generated ids begin with, and natural ones must not."""
@@ -40,7 +40,9 @@ def bucket_of(identity: str, buckets: int) -> int:
     if identity.startswith(MARK):
         bucket = _generated_bucket(identity)
         if bucket is None:
-            raise ValueError(f"id must not begin with {MARK!r}, as generated ones do: {identity!r}")
+            raise ArgumentError(
+                "id", UNSHOWN, f"not begin with {MARK!r}, as generated ones do: {identity!r}"
+            )
         if bucket >= buckets:
             raise ValueError(
                 f"id {identity!r} is of bucket {bucket}, but the topic has only {buckets}: "
@@ -49,7 +51,9 @@ def bucket_of(identity: str, buckets: int) -> int:
         return bucket
     written = as_bytes(identity)
     if len(written) > LONGEST:
-        raise ValueError(f"id must be at most {LONGEST} bytes, not {len(written)}: {identity!r}")
+        raise ArgumentError(
+            "id", UNSHOWN, f"be at most {LONGEST} bytes, not {len(written)}: {identity!r}"
+        )
     return int.from_bytes(blake2b(written, digest_size=8).digest(), "big") % buckets
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from dispatcher.timeline.outcomes import Outcome, Status
 from dispatcher.timeline.times import Moment, check_one_of
-from limiters.arguments import Seconds
+from limiters._support.validation import Seconds
 
 
 @dataclass(slots=True)

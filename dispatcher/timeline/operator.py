@@ -12,7 +12,7 @@ from dispatcher.timeline.producer import Producer, is_pair
 from dispatcher.timeline.scanning import scan
 from dispatcher.timeline.times import Moment, epoch_ms
 from dispatcher.timeline.topic import Topic
-from limiters.arguments import Seconds, count
+from limiters._support.validation import ArgumentError, Seconds, count
 
 Outcomes = list[Outcome]
 Snapshots = list[Snapshot]
@@ -57,7 +57,7 @@ class Operator:
         """The first `limit` messages by time, at most 500: when they are due, their lease ends, or
         they died. From `start` up to `end`, which is left out; in one of `states`."""
         if count("limit", limit) > peeking.MOST:
-            raise ValueError(f"limit must be at most {peeking.MOST}, not {limit!r}")
+            raise ArgumentError("limit", limit, f"be at most {peeking.MOST}")
         wanted = _states(states)
         return peeking.first(self._topic, limit, *_between(start, end), wanted) if wanted else []
 
@@ -142,5 +142,5 @@ def _states(states: Collection[Status | str]) -> list[Status]:
     known = [state for state in Status if state is not Status.DELETED]
     for state in states:
         if state not in known:
-            raise ValueError(f"states must be some of {', '.join(known)}, not {state!r}")
+            raise ArgumentError("states", state, f"be some of {', '.join(known)}")
     return [state for state in known if state in states]

@@ -30,7 +30,7 @@ from dispatcher.timeline.scanning import scan
 from dispatcher.timeline.server import CREATE, OWNER
 from dispatcher.timeline.times import Moment, when
 from dispatcher.timeline.topic import STATUSES, Answer, Items, Topic, answers_of, body_of
-from limiters.arguments import Seconds, count
+from limiters._support.validation import ArgumentError, Seconds, count
 
 _CREATED = struct.Struct("<BdHI")
 _OWNED = struct.Struct("<IBdH")
@@ -265,7 +265,7 @@ def _messages(messages: Iterable[Message] | Message) -> list[Message]:
     given = [messages] if isinstance(messages, Message) else list(messages)
     for message in given:
         if not isinstance(message, Message):
-            raise ValueError(f"messages must be Messages, not {message!r}; Message(body, delay=60)")
+            raise ArgumentError("messages", message, "be Messages", "Message(body, delay=60)")
     return given
 
 

@@ -11,6 +11,7 @@ from dispatcher.timeline.message import Snapshot
 from dispatcher.timeline.outcomes import Status
 from dispatcher.timeline.server import SCAN
 from dispatcher.timeline.topic import STATUSES, Topic, answers_of, body_of
+from limiters._support.validation import ArgumentError
 
 _LENGTHS = struct.Struct("<HIH")
 
@@ -104,5 +105,5 @@ def told(answers: bytes, texts: bytes, bodies: bool = True) -> Iterator[Snapshot
 def _read(cursor: str, parts: int) -> tuple[int, int, str]:
     words = (cursor or "0:0:0").split(":")
     if len(words) != 3 or not all(map(str.isdecimal, words)) or int(words[0]) >= parts:
-        raise ValueError(f"cursor must be one that a call before has returned, not {cursor!r}")
+        raise ArgumentError("cursor", cursor, "be one that a call before has returned")
     return int(words[0]), int(words[1]), words[2]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dispatcher.timeline import ids
 from dispatcher.timeline.times import Moment, when
-from limiters.arguments import Seconds
+from limiters._support.validation import ArgumentError, Seconds
 
 LONGEST_REASON = 1_000
 """Bytes that are kept of why a message is dead."""
@@ -57,7 +57,7 @@ class Bury:
     def deed(self) -> Deed:
         """As hold.lua reads it."""
         if not isinstance(self.reason, str):
-            raise ValueError(f"reason must be a text, not {self.reason!r}")
+            raise ArgumentError("reason", self.reason, "be a text")
         why = ids.as_bytes(self.reason)[:LONGEST_REASON].decode("utf-8", "ignore").encode()
         return Deed(BURY, why=why)
 

@@ -22,7 +22,9 @@ from dispatcher.timeline.scanning import scan
 from dispatcher.timeline.server import EXISTS, JOIN, SWEEP, Server
 from dispatcher.timeline.times import Moment, epoch_ms, milliseconds
 from dispatcher.timeline.topic import Topic
-from limiters.arguments import (
+from limiters._support.validation import (
+    UNSHOWN,
+    ArgumentError,
     Seconds,
     count,
     function,
@@ -109,7 +111,7 @@ class Timeline:
         self._name = key_part("topic", topic)
         optional_count("buckets", buckets)
         if buckets is not None and buckets > ids.MOST_BUCKETS:
-            raise ValueError(f"buckets must be at most {ids.MOST_BUCKETS}, not {buckets!r}")
+            raise ArgumentError("buckets", buckets, f"be at most {ids.MOST_BUCKETS}")
         remember_ms = None
         if remember_deleted is not None:
             remember_ms = milliseconds("remember_deleted", remember_deleted, zero=True)
@@ -181,7 +183,9 @@ class Timeline:
         width = max(1, milliseconds("step", step))
         bins = max(0, math.ceil((last - first) / width))
         if bins > MOST_BINS:
-            raise ValueError(f"step must make at most {MOST_BINS} steps, not {bins}: {step!r}")
+            raise ArgumentError(
+                "step", UNSHOWN, f"make at most {MOST_BINS} steps, not {bins}: {step!r}"
+            )
         if not bins:
             return []
         edges = [*range(first, last, width), last]
@@ -261,14 +265,14 @@ def _counted(state: Status | str | None) -> tuple[str, ...]:
         return LIVING
     if state not in (*LIVING, Status.DEAD):
         known = ", ".join((*LIVING, Status.DEAD))
-        raise ValueError(f"state must be one of {known}, not {state!r}")
+        raise ArgumentError("state", state, f"be one of {known}")
     return (state,)
 
 
 def _short_name(parameter: str, value: object) -> str:
     name = text(parameter, value)
     if "\0" in name:
-        raise ValueError(f"{parameter} must be without a zero byte, not {value!r}")
+        raise ArgumentError(parameter, value, "be without a zero byte")
     if len(ids.as_bytes(name)) > ids.LONGEST:
-        raise ValueError(f"{parameter} must be at most {ids.LONGEST} bytes, not {value!r}")
+        raise ArgumentError(parameter, value, f"be at most {ids.LONGEST} bytes")
     return name

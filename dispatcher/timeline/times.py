@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime, timedelta
 
-from limiters.arguments import Seconds, seconds
+from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, seconds
 
 Moment = datetime | int | float
 """A time: a datetime with a time zone, or epoch milliseconds."""
@@ -35,22 +35,22 @@ def when(at: object, delay: object) -> tuple[bool, int]:
 def check_one_of(at: object, delay: object) -> None:
     """Refuses both at once: nobody could say which of them counts."""
     if at is not None and delay is not None:
-        raise ValueError(f"delay must be left out if there is an at, not {delay!r}")
+        raise ArgumentError("delay", delay, "be left out if there is an at")
 
 
 def epoch_ms(name: str, value: object) -> int:
     """A moment in epoch milliseconds. One in another unit is noticed."""
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise ValueError(f"{name} must have a time zone, which {value!r} has not")
+            raise ArgumentError(name, UNSHOWN, f"have a time zone, which {value!r} has not")
         return -((_EPOCH - value) // _MILLISECOND)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError(f"{name} must be a datetime or epoch milliseconds, not {value!r}")
+        raise ArgumentError(name, value, "be a datetime or epoch milliseconds")
     if abs(value) < EARLIEST:
-        raise ValueError(f"{name} must be in milliseconds, but {value!r} looks like seconds")
+        raise ArgumentError(name, UNSHOWN, f"be in milliseconds, but {value!r} looks like seconds")
     if abs(value) >= LATEST:
-        raise ValueError(
-            f"{name} must be in milliseconds, but {value!r} looks like micro- or nanoseconds"
+        raise ArgumentError(
+            name, UNSHOWN, f"be in milliseconds, but {value!r} looks like micro- or nanoseconds"
         )
     return math.ceil(value)
 
@@ -59,7 +59,7 @@ def milliseconds(name: str, value: object, *, zero: bool = False) -> int:
     """A duration, rounded up."""
     number = seconds(name, value, zero=zero)
     if number > LONGEST:
-        raise ValueError(f"{name} must be at most ten years in seconds, not {value!r}")
+        raise ArgumentError(name, value, "be at most ten years in seconds")
     return math.ceil(round(number * 1000, 6))
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from dispatcher.timeline import Lease
-from limiters.arguments import amount
+from limiters._support.validation import UNSHOWN, ArgumentError, amount
 
 Cost = float | str | Callable[[Lease], float]
 
@@ -27,7 +27,7 @@ class Costs:
         self._rule = rule
         if isinstance(rule, str):
             if not rule:
-                raise ValueError("cost must name a field of the body, not ''")
+                raise ArgumentError("cost", UNSHOWN, "name a field of the body, not ''")
         elif not callable(rule):
             self.mean = amount("cost", rule, zero=True)
 

@@ -28,7 +28,7 @@ from dispatcher.worker.keeper import Keeper
 from dispatcher.worker.leasing import Leasing
 from dispatcher.worker.settler import Settler
 from dispatcher.worker.totals import Totals
-from limiters.arguments import Seconds, count, optional_seconds, seconds
+from limiters._support.validation import ArgumentError, Seconds, count, optional_seconds, seconds
 from limiters.limiter import RateLimiter
 
 logger = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ class Worker:
         drain_time: Seconds = 30.0,
     ) -> None:
         if not isinstance(timeline, Timeline):
-            raise ValueError(f"timeline must be a Timeline, not {timeline!r}")
+            raise ArgumentError("timeline", timeline, "be a Timeline")
         self.timeline = timeline
         self.handler = load(handler)
         self.totals = Totals()

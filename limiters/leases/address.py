@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from limiters._support.validation import UNSHOWN, ArgumentError
+
 SCHEMES = (
     "redis",
     "rediss",
@@ -17,43 +19,46 @@ SCHEMES = (
 DEFAULT_PORTS = {"cluster": 6379, "sentinel": 26379}
 
 
+def _refused(requirement: str, advice: str = "") -> ArgumentError:
+    return ArgumentError("url_or_client", UNSHOWN, requirement, advice)
+
+
 def checked(text: str) -> SplitResult:
     """The URL, if it is one that can work. No message shows any of it but where it points."""
     try:
         url = urlsplit(text)
     except ValueError:
-        raise ValueError("url_or_client must be a URL; what was given cannot be read") from None
+        raise _refused("be a URL; what was given cannot be read") from None
     if url.scheme not in SCHEMES:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-        raise ValueError(
-            f"url_or_client must begin with one of {known}, not with {url.scheme!r}; "
-            "that of a Redis on this machine is redis://localhost:6379/0"
+        raise _refused(
+            f"begin with one of {known}, not with {url.scheme!r}",
+            "that of a Redis on this machine is redis://localhost:6379/0",
         )
     kind = url.scheme.partition("+")[2]
     if "@" in url.path + url.query + url.fragment:
         # Most likely the end of a password that has a "/", "?" or "#" in it.
-        raise ValueError(
-            "url_or_client must have odd characters percent-encoded (urllib.parse.quote), "
-            "those of a password too"
+        raise _refused(
+            "have odd characters percent-encoded (urllib.parse.quote), those of a password too"
         )
     if url.scheme == "unix":
         if not url.path:
-            raise ValueError("url_or_client must name a socket: unix:///path/to/redis.sock")
+            raise _refused("name a socket: unix:///path/to/redis.sock")
         return url
     for _, port in nodes_of(url):
         if not 0 < port < 65_536:
-            raise ValueError("url_or_client must have ports from 1 to 65535")
+            raise _refused("have ports from 1 to 65535")
     path = path_of(url)
     if kind == "sentinel" and not path:
-        raise ValueError(
-            "url_or_client must name the service that the Sentinels watch: "
-            f"{url.scheme}://host:port,host:port/service"
+        raise _refused(
+            "name the service that the Sentinels watch: "
+            f"{url.scheme}://host:port,host:port/service",
         )
     if kind == "cluster" and path:
-        raise ValueError("url_or_client must have no database: a Redis Cluster has only one")
+        raise _refused("have no database: a Redis Cluster has only one")
     database = path[1:] if kind == "sentinel" else path
     if len(database) > 1 or any(not part.isdecimal() for part in database):
-        raise ValueError("url_or_client must have a number for its database, or none")
+        raise _refused("have a number for its database, or none")
     return url
 
 
@@ -67,9 +72,9 @@ def nodes_of(url: SplitResult) -> list[tuple[str, int]]:
             one = urlsplit(f"//{place}")
             nodes.append((one.hostname or "", one.port or DEFAULT_PORTS.get(kind, 6379)))
         except ValueError:
-            raise ValueError("url_or_client must have ports from 1 to 65535") from None
+            raise _refused("have ports from 1 to 65535") from None
         if kind and not one.hostname:
-            raise ValueError(f"url_or_client must name hosts: {url.scheme}://host:port,host:port")
+            raise _refused(f"name hosts: {url.scheme}://host:port,host:port")
     return nodes
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult
 
+from limiters._support.validation import UNSHOWN, ArgumentError
 from limiters.errors import RedisNotInstalledError
 from limiters.leases.address import checked, nodes_of, option_names, path_of, without_secrets
 
@@ -42,9 +43,11 @@ class Connection:
             self.where = _address_of(url_or_client)
         else:
             kind = type(url_or_client)
-            raise ValueError(
-                "url_or_client must be a URL, a redis.Redis or a redis.RedisCluster, "
-                f"not a {kind.__module__}.{kind.__qualname__}"
+            raise ArgumentError(
+                "url_or_client",
+                UNSHOWN,
+                "be a URL, a redis.Redis or a redis.RedisCluster, not a "
+                f"{kind.__module__}.{kind.__qualname__}",
             )
 
     def client(self) -> Any:
@@ -90,9 +93,11 @@ class Connection:
                 options.pop(name, None)
             options.pop("connection_class", _redis().Connection)(**options)
         except Exception:  # its text may show what was passed
-            raise ValueError(
-                f"url_or_client must have options that redis-py knows, with values of their kind; "
-                f"{self.where} has some that are not: {option_names(url.query)}"
+            raise ArgumentError(
+                "url_or_client",
+                UNSHOWN,
+                "have options that redis-py knows, with values of their kind",
+                f"{self.where} has some that are not: {option_names(url.query)}",
             ) from None
 
     def _make(self, url: SplitResult) -> Any:

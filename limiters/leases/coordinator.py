@@ -20,7 +20,6 @@ import math
 from dataclasses import replace
 
 from limiters.fair_share import (
-    ROUNDING,
     Ask,
     Entitled,
     Shares,
@@ -29,6 +28,7 @@ from limiters.fair_share import (
     share_out,
     water_level,
 )
+from limiters.float_error import FLOAT_ERROR
 from limiters.leases import ranges
 from limiters.leases.coming import AT_ONCE_MS, Coming
 from limiters.leases.manager import LimitView
@@ -283,13 +283,13 @@ class Coordinator:
         keep_last = self._may_have_last(member, right, full)
         too_many = certain and (full > right.full or (last and not keep_last))
         at_once = certain and (
-            full > math.ceil(right.share - 1e-9) or ranges.count(member.held) > full + last
+            full > math.ceil(right.share - FLOAT_ERROR) or ranges.count(member.held) > full + last
         )
         short = full < right.full or (keep_last and not last)
         much = had_none and 2 * ranges.count(member.held) > self.pool.partitions
         member.share = right.share
         member.lacks = right.share - self.pool.units(member.held)
-        if right.share >= member.wanted - ROUNDING:
+        if right.share >= member.wanted - FLOAT_ERROR:
             # Who may have all it wants is owed nothing.
             member.credit = member.lacks = 0.0
         if not request.leaving:
@@ -366,10 +366,10 @@ class Coordinator:
 
     def _is_dear(self, member: Member, waited_ms: int) -> bool:
         share = min(member.wanted, member.weight * self.fair_level)
-        units = member.gathering / self._terms.factor - 1e-9
+        units = member.gathering / self._terms.factor - FLOAT_ERROR
         if waited_ms < STARVED_MS + 2 * self._terms.period_ms:
-            return units > math.ceil(share - 1e-9)
-        return units > math.floor(share + 1e-9)
+            return units > math.ceil(share - FLOAT_ERROR)
+        return units > math.floor(share + FLOAT_ERROR)
 
     def _admitted(self) -> str | None:
         return min(self.dear, key=lambda name: (self.dear[name], name), default=None)

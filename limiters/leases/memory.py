@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 
-from limiters.arguments import Seconds
+from limiters._support.validation import Seconds
 from limiters.clock import Clock, MonotonicClock
 from limiters.leases.coordinator import Coordinator
 from limiters.leases.manager import LimitView

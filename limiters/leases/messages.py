@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from limiters.arguments import seconds
+from limiters._support.plain_numbers import plain
+from limiters._support.validation import ArgumentError, seconds
+from limiters.float_error import FLOAT_ERROR
 from limiters.leases.ranges import EMPTY, Ranges
 
 History = tuple[tuple[int, float], ...]
@@ -26,16 +28,18 @@ SHORTEST_LEASE, LONGEST_LEASE = 0.2, 86_400.0
 
 def partitions_of(capacity: float, factor: float) -> int:
     """How many partitions there are; the last one is worth only the remainder (law C10)."""
-    return math.ceil(capacity / factor - 1e-9)
+    return math.ceil(capacity / factor - FLOAT_ERROR)
 
 
 def check_partitions(terms: Terms) -> None:
     """Refuses terms that make more partitions than there may be."""
     if partitions_of(terms.capacity, terms.factor) > MOST_PARTITIONS:
         least = terms.capacity / MOST_PARTITIONS
-        raise ValueError(
-            f"factor must be at least {least:g} for a capacity of {terms.capacity:g}, "
-            f"not {terms.factor!r}: there can be no more than {MOST_PARTITIONS:,} partitions"
+        raise ArgumentError(
+            "factor",
+            terms.factor,
+            f"be at least {plain(least)} for a capacity of {plain(terms.capacity)}",
+            f"there can be no more than {MOST_PARTITIONS:,} partitions",
         )
 
 
@@ -43,8 +47,8 @@ def period_seconds(value: object) -> float:
     """`value` as the period of a limit."""
     period = seconds("period", value)
     if not SHORTEST_PERIOD <= period <= LONGEST_PERIOD:
-        raise ValueError(
-            f"period must be from {SHORTEST_PERIOD:g} to {LONGEST_PERIOD:g} seconds, not {value!r}"
+        raise ArgumentError(
+            "period", value, f"be from {plain(SHORTEST_PERIOD)} to {plain(LONGEST_PERIOD)} seconds"
         )
     return period
 
@@ -53,9 +57,10 @@ def lease_seconds(value: object) -> float:
     """`value` as the lease time of a limit."""
     lease = seconds("lease_time", value)
     if not SHORTEST_LEASE <= lease <= LONGEST_LEASE:
-        raise ValueError(
-            f"lease_time must be from {SHORTEST_LEASE:g} to {LONGEST_LEASE:g} seconds, "
-            f"not {value!r}"
+        raise ArgumentError(
+            "lease_time",
+            value,
+            f"be from {plain(SHORTEST_LEASE)} to {plain(LONGEST_LEASE)} seconds",
         )
     return lease
 

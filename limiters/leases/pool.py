@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from limiters.float_error import FLOAT_ERROR
 from limiters.leases import ranges
 from limiters.leases.messages import History, partitions_of
 from limiters.leases.ranges import EMPTY, Ranges
@@ -41,7 +42,7 @@ class Pool:
         """Has as many partitions as `capacity` makes; whether that is another number."""
         before, now = self.partitions, partitions_of(capacity, factor)
         self.partitions = now
-        self.full = math.floor(capacity / factor + 1e-9)
+        self.full = math.floor(capacity / factor + FLOAT_ERROR)
         self.remainder = capacity / factor - self.full if self.full < now else 0.0
         self.last = ranges.span(self.full, now)
         if before == now:

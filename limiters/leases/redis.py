@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from limiters.arguments import Seconds, key_part, optional_seconds, text
+from limiters._support.validation import Seconds, key_part, optional_seconds, text
 from limiters.leases.connection import Connection
 from limiters.leases.faults import explained
 from limiters.leases.manager import LimitView

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from limiters._support.validation import ArgumentError
+
 
 class ManualClock:
     """A clock that stands still until `advance` turns it.
@@ -22,5 +24,5 @@ class ManualClock:
     def advance(self, seconds: float) -> None:
         """Turns it forward."""
         if seconds < 0:
-            raise ValueError(f"seconds must be zero or more, not {seconds!r}: time never goes back")
+            raise ArgumentError("seconds", seconds, "be zero or more", "time never goes back")
         self._now += seconds

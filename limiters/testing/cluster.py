@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
+from limiters.float_error import covers
 from limiters.holdings import Holdings
 from limiters.leases.coordinator import Coordinator
 from limiters.leases.messages import Reply, Request, Terms
@@ -98,7 +99,7 @@ class SimulatedInstance:
             piece = self.work.piece
             dear = piece > holdings.burst(local)
             free = holdings.ledger.available(local, piece if dear else 0.0)
-            if free < piece * (1 - 1e-9) or worth < piece * (1 - 1e-9):
+            if not (covers(free, piece) and covers(worth, piece)):
                 holdings.want(min(waiting, 1e12), piece if dear else 0.0, local)
                 return
             self._raise(piece, now)

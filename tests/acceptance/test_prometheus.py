@@ -139,17 +139,21 @@ def test_promtool_finds_nothing_in_the_rules_at_either_pace(tmp_path: Path) -> N
         assert f"SUCCESS: {len(ALERTS) + len(RECORDS)} rules found" in said
 
 
-def test_what_has_no_shared_limit_is_known_by_its_batcher(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("limit", "known"), [("", "Batcher mails"), ("own", "limit own")])
+def test_what_has_no_shared_limit_is_known_by_its_batcher_or_its_own_limit(
+    tmp_path: Path, limit: str, known: str
+) -> None:
     (tmp_path / "rules.yml").write_text(rules.text())
-    of = 'batcher="mails", limit="", instance="here:1", job="shop"'
+    of = f'batcher="mails", limit="{limit}", instance="here:1", job="shop"'
+    labels = {"batcher": "mails"} | ({"limit": limit} if limit else {})
     expected = {
-        "DispatcherThrottled": "The datastore refuses what Batcher mails allows (429)",
-        "DispatcherBatchesFailing": "100% of the batches of Batcher mails fail",
+        "DispatcherThrottled": f"The datastore refuses what {known} allows (429)",
+        "DispatcherBatchesFailing": f"100% of the batches of {known} fail",
     }
     [_, group] = rules.rules()["groups"]
     told = {
         rule["alert"]: {
-            "exp_labels": rule["labels"] | {"batcher": "mails"},
+            "exp_labels": rule["labels"] | labels,
             "exp_annotations": rule["annotations"] | {"summary": expected[rule["alert"]]},
         }
         for rule in group["rules"]

@@ -292,9 +292,15 @@ def test_a_limiter_that_breaks_stops_the_batcher_rather_than_hang_it(
 
     watcher = Watcher(Seen())
     batcher = Batcher(rate_limiter=Broken(10))
+    told: list[Event] = []
+    batcher.add_listener(told.append, "error")
     batcher.start()
     batcher.enqueue(Operation(watcher, 1, None))
     assert watcher.wait(PATIENCE)
+    batcher.stop()
+    [error] = told
+    assert isinstance(error.metadata, RuntimeError)
+    assert error.message.startswith("the Batcher has failed and is stopped: RuntimeError")
     assert batcher.state == State.STOPPED
     assert [o.payload for o in batcher.returned] == [None]
     assert "broken limiter" in caplog.text

@@ -76,7 +76,10 @@ def in_thread(do: Callable[[], object]) -> tuple[threading.Thread, list[object]]
         ({"factor": float("nan")}, "factor must be finite, not nan"),
         ({"factor": 0.01}, "factor must be at least 0.1 for a capacity of 1000, not 0.01"),
         ({"max_interval": 0}, "max_interval must be more than zero seconds, not 0"),
-        ({"max_interval": 60}, "max_interval=60 is too long .* lease_time=200"),
+        (
+            {"max_interval": 60},
+            "max_interval must be at most 50 seconds, not 60; a lease",
+        ),
         ({"max_interval": "1"}, "max_interval must be a duration .*, not '1'"),
         ({"period": 0}, "period must be more than zero seconds, not 0"),
         ({"period": timedelta(seconds=-1)}, "period must be more than zero seconds, not"),
@@ -86,12 +89,12 @@ def in_thread(do: Callable[[], object]) -> tuple[threading.Thread, list[object]]
         ({"ramp": (5,)}, r"ramp must be .*, not \(5,\)"),
         ({"ramp": (0, 1)}, "ramp must be more than zero, not 0"),
         ({"ramp": (1, 0)}, "ramp must be more than zero seconds, not 0"),
-        ({"lease_manager": None}, "shared_capacity=1000 needs a lease_manager"),
+        ({"lease_manager": None}, "lease_manager must be given to share .* of 1000, not None"),
         ({"lease_manager": MemoryLeaseManager}, "lease_manager must be .*, not <class"),
         ({"lease_manager": "redis://"}, "lease_manager must be .*, not 'redis://'"),
-        ({"lease_manager": None, "shared_capacity": 0}, "reserved_capacity and .* both 0"),
-        ({"shared_capacity": 0}, "shared_capacity=0 leaves nothing to share"),
-        ({"shared_capacity": 0, "reserved_capacity": 5}, "shared_capacity=0 leaves nothing"),
+        ({"lease_manager": None, "shared_capacity": 0}, "reserved_capacity must be more than zero"),
+        ({"shared_capacity": 0}, "shared_capacity must be more than zero where there is a lease"),
+        ({"shared_capacity": 0, "reserved_capacity": 5}, "shared_capacity must be more than"),
     ],
 )
 def test_a_bad_value_is_named(settings: dict[str, Any], message: str) -> None:
@@ -192,6 +195,8 @@ def test_the_events_of_the_seed_with_partitions_in_place_of_blobs() -> None:
         "created-partition",
     ]
     assert heard.of("created-limit") == [250]
+    created = [event.message for event in heard.events if event.name.startswith("created-")]
+    assert created == [repr(leases)] * 4
     assert heard.of("created-partition") == [0, 1, 2]
     assert heard.of("target") == [260, 0]
     assert sorted(heard.of("allocated")) == sorted(heard.of("released")) == [0, 1, 2]

@@ -255,3 +255,22 @@ def test_b5_stop_interrupts_a_pause() -> None:
     crank.enqueue(operation)
     assert crank.stop() == [operation]
     assert crank.names() == ["pause", "resume"]
+
+
+def test_b8_resume_says_how_long_it_was_paused() -> None:
+    crank = Crank()
+    crank.post(crank.engine.begin_pause, 0.5)
+    crank.run(2)
+    crank.post(crank.engine.begin_pause, 5.0)
+    crank.run(0.25)
+    crank.post(crank.engine.begin_pause, 7.0)
+    crank.run(0.25)
+    crank.post(crank.engine.end_pause)
+    told = [(event.name, event.value) for event in crank.events]
+    assert told == [
+        ("pause", 0.5),
+        ("resume", pytest.approx(0.5)),
+        ("pause", 5.0),
+        ("pause", 7.0),
+        ("resume", pytest.approx(0.5)),
+    ]

@@ -11,6 +11,7 @@ from dispatcher import (
 )
 from dispatcher.waiters import Waiter
 from limiters import ProvisionedResource
+from limiters.errors import TooExpensiveError as TooExpensiveErrorOfTheLimiter
 from limiters.testing import ManualClock
 from limiters.window import Spend, Tenure
 from tests.crank import Crank, batchable, ends, ignore, limited
@@ -246,3 +247,33 @@ class Lapsing(ProvisionedResource):
         spend = super().charge(cost)
         spend.tenure = self.tenure
         return spend
+
+
+@pytest.mark.parametrize("batchable", [True, False])
+def test_c4_an_operation_of_all_of_the_limit_goes_out_though_its_cost_is_a_sum(
+    batchable: bool,
+) -> None:
+    crank = limited(0.3)
+    watcher = Watcher(ignore)
+    crank.enqueue(Operation(watcher, 0.1 + 0.2, "a", batchable=batchable))
+    crank.entrance.enqueue_many([Operation(watcher, 0.1 + 0.2, "b", batchable=batchable)])
+    crank.run(2.5, at_turn=ends(crank))
+    assert [o.payload for _, batch in crank.raised for o in batch] == ["a", "b"]
+    with pytest.raises(TooExpensiveError, match=r"costs 0.30001, .* of 0\.3;"):
+        crank.enqueue(Operation(watcher, 0.30001, "c"))
+
+
+def test_c4_the_same_in_the_line_of_those_who_acquire() -> None:
+    with ProvisionedResource(0.3) as limiter:
+        assert limiter.acquire(0.1 + 0.2, timeout=5)
+        with pytest.raises(TooExpensiveErrorOfTheLimiter):
+            limiter.acquire(0.30001)
+
+
+def test_c9_a_limit_that_is_lowered_to_a_cost_that_is_a_sum_still_lets_it_go() -> None:
+    crank = limited(1)
+    crank.enqueue(Operation(Watcher(ignore), 0.1 + 0.2, "a", batchable=True))
+    assert isinstance(crank.engine.limiter, ProvisionedResource)
+    crank.engine.limiter.set_capacity(0.3)
+    crank.run(2, at_turn=ends(crank))
+    assert [o.payload for _, batch in crank.raised for o in batch] == ["a"]

@@ -33,11 +33,13 @@ from dispatcher.timeline import BucketCountError
 from dispatcher.worker.errors import WorkerFailedError
 from dispatcher.worker.pages import PortInUseError
 from dispatcher.worker.process import NoTopicError
+from limiters import ArgumentError
 from limiters.errors import ServerStartError
 from limiters.errors import TooExpensiveError as TooExpensiveForALimiterError
 
 # Those that are made of something else than a message.
 MADE: dict[type[BaseException], Callable[[], BaseException]] = {
+    ArgumentError: lambda: ArgumentError("cost", -1, "be zero or more", "it is a price"),
     AlreadyEnqueuedError: AlreadyEnqueuedError,
     AutoRegistrationConflictError: lambda: AutoRegistrationConflictError("meter"),
     BatchAbandonedError: lambda: BatchAbandonedError(2.5),

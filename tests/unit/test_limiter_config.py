@@ -40,10 +40,10 @@ def test_its_repr_shows_no_secret() -> None:
         ({"url": 5, "name": "a", "shared_capacity": 5}, "url must be a str"),
         ({"url": "http://db", "name": "a", "shared_capacity": 5}, "url"),
         ({"url": "redis://db", "shared_capacity": 5}, "name"),
-        ({"url": "redis://db", "name": "a"}, "shared_capacity=0"),
+        ({"url": "redis://db", "name": "a"}, "shared_capacity must be more than zero"),
         ({"url": "redis://db", "name": "a", "shared_capacity": -5}, "shared_capacity"),
         ({"url": "redis://db", "name": "a", "shared_capacity": 50_000, "factor": 1}, "factor"),
-        ({}, "reserved_capacity and shared_capacity are both 0"),
+        ({}, "reserved_capacity must be more than zero where shared_capacity is 0"),
         ({"reserved_capacity": 5, "weight": 0}, "weight"),
     ],
 )

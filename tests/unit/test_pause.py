@@ -32,7 +32,7 @@ def test_b8_a_strategy_backs_off_and_a_success_resets_it() -> None:
         lengths.append(length)
         now += length
         assert pause.over(now)
-        assert pause.end(now)
+        assert pause.end(now) == length
     assert lengths == [1, 2, 4]
     pause.succeeded(raised_at=now)
     assert pause.begin(now, None) == 1
@@ -49,5 +49,5 @@ def test_b8_a_success_of_what_was_raised_before_the_pause_resets_nothing() -> No
 
 def test_ending_what_is_not_paused_says_so() -> None:
     pause = Pause(0.5)
-    assert not pause.end(1.0)
+    assert pause.end(1.0) is None
     assert not pause.over(1.0)

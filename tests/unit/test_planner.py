@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher import Operation, Watcher
+from dispatcher.even_batches import WORTH_IT, even
 from dispatcher.lanes import Lanes
 from dispatcher.planner import Allowance, Budget, Plan, Slots, Unlimited, plan
 
@@ -178,6 +179,7 @@ operations = st.lists(
 @given(
     operations,
     st.integers(0, 60),
+    st.one_of(st.just(FOREVER), st.integers(1, 80)),
     st.one_of(st.none(), st.integers(1, 4)),
     st.booleans(),
     st.one_of(st.just(FOREVER), st.integers(-1, 40)),
@@ -185,6 +187,7 @@ operations = st.lists(
 def test_every_plan_keeps_the_rules(
     given_operations: list[tuple[int, str | None, int, bool, int]],
     money: int,
+    limit: float,
     slots: int | None,
     limited: bool,
     due: float,
@@ -196,7 +199,7 @@ def test_every_plan_keeps_the_rules(
         for n, (w, key, priority, batchable, cost) in enumerate(given_operations)
     ]
     room.put(*made)
-    budget = Allowance(money, burst=8) if limited else Unlimited()
+    budget = Allowance(money, burst=8, limit=limit) if limited else Unlimited()
     planned = room.plan(budget, Slots(slots or math.inf), due)
     taken = [o for batch in planned.batches for o in batch.operations]
     assert len(set(taken)) == len(taken)
@@ -268,3 +271,42 @@ def test_a_plan_looks_at_what_it_takes_not_at_all_that_waits(size: int) -> None:
     room.put(*(Operation(watcher, 1, n, batchable=True) for n in range(size)))
     assert len(room.plan(slots=Slots(total=2)).batches) == 2
     assert len(next(iter(room.lanes)).plain) == size - 2
+
+
+# Batches that have to wait for the limit.
+
+
+@given(st.integers(1, 500), st.floats(0.01, 100), st.floats(0.01, 1_000_000))
+def test_c1_whole_batches_leave_no_more_of_a_limit_than_full_ones(
+    full: int, each: float, limit: float
+) -> None:
+    size = even(full, full * each, limit)
+    most = int(limit * (1 + 1e-8) / each)
+    assert 1 <= size <= full
+    if most >= full:
+        assert most % size <= most % full
+        if most % full <= WORTH_IT * most:
+            assert size == full
+
+
+def test_c1_scarce_batches_are_a_little_smaller_if_full_ones_do_not_divide_the_limit() -> None:
+    room, watcher = Room(), Watcher(ignore, max_batch_size=200)
+    room.put(*(Operation(watcher, 10, "x", batchable=True) for _ in range(1_000)))
+    planned = room.plan(Allowance(1_899, burst=2_100, limit=21_000))
+    assert planned.wanted == 1_900
+    planned = room.plan(Allowance(2_100, burst=2_100, limit=21_000))
+    assert [len(batch.operations) for batch in planned.batches] == [190]
+
+
+def test_batches_that_do_not_have_to_wait_are_full() -> None:
+    room, watcher = Room(), Watcher(ignore, max_batch_size=200)
+    room.put(*(Operation(watcher, 10, "x", batchable=True) for _ in range(390)))
+    planned = room.plan(Allowance(3_900, burst=2_100))
+    assert [len(batch.operations) for batch in planned.batches] == [200, 190]
+
+
+def test_a_smaller_batch_has_room_for_its_first_operation() -> None:
+    room, watcher = Room(), Watcher(ignore, max_batch_size=2)
+    room.put(*(Operation(watcher, cost, "x", batchable=True) for cost in (1_000, 10, 10, 10)))
+    planned = room.plan(Allowance(700, burst=2_000, limit=3_600))
+    assert (planned.batches, planned.wanted) == ([], 1_000)

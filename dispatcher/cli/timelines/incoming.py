@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from dispatcher.cli.moments import When, seconds_of, when_of
 from dispatcher.timeline import Message
+from limiters._support.validation import UNSHOWN, ArgumentError
 
 Read = TypeVar("Read")
 
@@ -21,7 +22,7 @@ def message(body: Any, *, name: str | None, at: When | None, delay: float | None
     """A message; what is relative is left to the server's clock."""
     if at is not None and at.relative:
         if at.ms < 0:
-            raise ValueError("at must not be before now")
+            raise ArgumentError("at", UNSHOWN, "not be before now")
         return Message(body, id=name, delay=at.ms / 1000)
     return Message(body, id=name, at=None if at is None else at.ms, delay=delay)
 

@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dispatcher.cli.options import PATIENCE, add_redis, naming_another, printable
+from dispatcher.cli.options import PATIENCE, URL_OPTION, add_redis, naming_another, printable
 from dispatcher.timeline import Timeline, TimelineUnavailableError
 from dispatcher.timeline.errors import TimelineError
+from limiters._support.validation import named
 
 
 def add_topic(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +29,7 @@ def opened(
     options: argparse.Namespace, *, new: bool = False, buckets: int | None = None
 ) -> Iterator[Timeline]:
     """The topic that was named, which must exist, or may be `new`."""
-    try:
+    with named(URL_OPTION):
         timeline = Timeline(
             options.redis,
             options.topic,
@@ -36,8 +37,6 @@ def opened(
             buckets=buckets,
             timeout=PATIENCE,
         )
-    except ValueError as error:
-        raise ValueError(str(error).replace("url_or_client", "--redis")) from None
     try:
         if not timeline.exists() and not new:
             raise no_topic(timeline, options.prefix)

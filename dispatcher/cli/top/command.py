@@ -28,7 +28,7 @@ from dispatcher.cli.top.picture import of_limit
 from dispatcher.cli.top.screen import print_once, screen
 from dispatcher.cli.top.spans import Line, Span, line
 from dispatcher.cli.wording import duration
-from limiters.arguments import seconds
+from limiters._support.validation import seconds
 from limiters.errors import DispatcherError
 
 

@@ -7,8 +7,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from dispatcher.cli.options import PATIENCE
+from dispatcher.cli.options import PATIENCE, URL_OPTION
 from dispatcher.timeline import Stats, Timeline
+from limiters._support.validation import named
 from limiters.leases import LimitView
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Observer:
         # Here, not above: `dispatcher --help` needs no Redis.
         from limiters.leases.redis import RedisLeaseManager
 
-        try:
+        with named(URL_OPTION):
             self._limits: list[RedisLeaseManager] = [
                 RedisLeaseManager(url, name=name, prefix=prefix, timeout=PATIENCE)
                 for name in limits
@@ -38,8 +39,6 @@ class Observer:
             self._topics = [
                 Timeline(url, topic, prefix=prefix, timeout=PATIENCE) for topic in topics
             ]
-        except ValueError as error:
-            raise ValueError(str(error).replace("url_or_client", "--redis")) from None
 
     def __enter__(self) -> Self:
         return self

@@ -2,10 +2,10 @@
 -- numbers: {wanted = {...}, weight = {...}, credit = {...}, soon = {...}}.
 
 local MEMORY = 20 -- seconds
-local ROUNDING = 1e-9
+local ROUNDING = 1e-8
 
 local function partitions_of(capacity, factor)
-  return math.ceil(capacity / factor - 1e-9) + 0 -- and never -0
+  return math.ceil(capacity / factor - 1e-8) + 0 -- and never -0
 end
 
 -- The level up to which everybody is filled; infinite if there is enough for all.

@@ -11,7 +11,7 @@ local function follow()
   capacity = capacity_of(limit)
   local before, now = limit.partitions, partitions_of(capacity, limit.factor)
   limit.partitions = now
-  full = math.floor(capacity / limit.factor + 1e-9)
+  full = math.floor(capacity / limit.factor + 1e-8)
   remainder = full < now and capacity / limit.factor - full or 0
   last = span(full, now)
   if before == now then

@@ -20,14 +20,14 @@ local function portion(entries, target)
   for i = 2, #entries, 2 do
     local cost = entries[i]
     owed = owed + cost * share
-    if owed >= cost * (1 - 1e-9) then
+    if owed >= cost * (1 - 1e-8) then
       goes[i] = cost
       owed = math.max(0, owed - cost)
     end
   end
   -- What is still owed is less than an entry or so: the newest ones are cut.
   local i = #entries
-  while owed > total * 1e-12 and i > 0 do
+  while owed > total * 1e-8 and i > 0 do
     if not goes[i] then
       goes[i] = math.min(entries[i], owed)
       owed = owed - goes[i]

@@ -185,11 +185,11 @@ end
 
 local function is_dear()
   local share = math.min(member.wanted, member.weight * limit.fair_level)
-  local wanted = member.gathering / limit.factor - 1e-9
+  local wanted = member.gathering / limit.factor - 1e-8
   if request.waited_ms < STARVED_MS + 2 * limit.period_ms then
-    return wanted > math.ceil(share - 1e-9)
+    return wanted > math.ceil(share - 1e-8)
   end
-  return wanted > math.floor(share + 1e-9)
+  return wanted > math.floor(share + 1e-8)
 end
 
 -- Operations dearer than a share are let through one at a time, the oldest first.
@@ -288,7 +288,7 @@ local function answer(again)
   local fulls, lasts = full_ones(member.held), has_last(member.held)
   local keep_last = may_have_last(right, fulls)
   local too_many = certain and (fulls > right.full or (lasts and not keep_last))
-  local at_once = certain and (fulls > math.ceil(right.share - 1e-9)
+  local at_once = certain and (fulls > math.ceil(right.share - 1e-8)
     or count(member.held) > fulls + (lasts and 1 or 0))
   local short = fulls < right.full or (keep_last and not lasts)
   local much = had_none and 2 * count(member.held) > limit.partitions

@@ -94,7 +94,7 @@ def test_a_handler_that_does_not_import_says_why(
         (
             ["--limit", "x", "--shared-capacity", "5", "--limit-lease-time", "1"],
             2,
-            "--max-interval=0.5 is too long for --limit-lease-time=1",
+            "--max-interval must be at most 0.25 seconds, not 0.5",
         ),
         (["--redis", "http://x"], 2, "--redis must"),
         (["--processes", "2", "--metrics-port", "0"], 2, "name the first of"),

@@ -8,7 +8,15 @@ import pytest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from dispatcher import Batcher, Operation, PartialFailure, Throttled, Watcher, observed
+from dispatcher import (
+    Batcher,
+    Operation,
+    PartialFailure,
+    ProvisionedResource,
+    Throttled,
+    Watcher,
+    observed,
+)
 from dispatcher.batch import Batch
 from dispatcher.metrics import (
     instrument,
@@ -169,3 +177,18 @@ def test_costs_have_buckets_of_the_users_own(shown: Shown) -> None:
         batcher.enqueue(Operation(Watcher(lambda batch: None), 2, None))
     assert shown("batch_cost_bucket", le="0.5") == 0
     assert shown("batch_cost_bucket", le="3.0") == 1
+
+
+@pytest.mark.parametrize("name", ["orders", None])
+def test_a_batcher_and_its_limiter_have_one_label_by_which_they_are_joined(
+    shown: Shown, name: str | None
+) -> None:
+    class Own(ProvisionedResource):
+        pass
+
+    label = name or "default"
+    for kind in (ProvisionedResource, Own):
+        batcher = Batcher(rate_limiter=kind(70))
+        with instrument(batcher, shown.registry, name=name):
+            assert shown("buffer_size_operations", batcher=label, limit=label) == 10_000
+            assert shown("capacity", limit=label, kind="max") == 70

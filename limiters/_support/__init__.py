@@ -1,0 +1,1 @@
+"""What several modules need and users do not: checks of arguments."""

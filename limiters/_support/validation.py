@@ -1,0 +1,162 @@
+"""How arguments are checked. Each check returns the value as the program goes on with it, or
+raises an ArgumentError."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Final
+
+from limiters.errors import Sendable
+
+Seconds = float | timedelta
+"""A duration as users may write it: seconds, or a timedelta."""
+
+UNSHOWN: Final = object()
+"""In place of a value that no message may show, since it may hold a password, or that says
+nothing."""
+
+
+_SENT = (str, bytes, int, float, timedelta, type(None))
+"""Values that any process can be sent; another may hold on to a socket."""
+
+
+class ArgumentError(Sendable, ValueError):
+    """An argument that cannot be used.
+
+    * `parameter`: its name, as the caller knows it.
+    * `value`: what was given, or None where it is not to be shown.
+    * `requirement`: what it must be, as in "parameter must {requirement}".
+    * `advice`: why, or what to do instead.
+
+    >>> ArgumentError("cost", -1, "be zero or more")
+    ArgumentError('cost must be zero or more, not -1')
+    >>> ArgumentError("cost", -1, "be zero or more").of("--cost").parameter
+    '--cost'
+    """
+
+    def __init__(self, parameter: str, value: object, requirement: str, advice: str = "") -> None:
+        self.parameter = parameter
+        self.value = None if value is UNSHOWN else value
+        self.requirement = requirement
+        self.advice = advice
+        self._shown = "" if value is UNSHOWN else f", not {value!r}"
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        advice = f"; {self.advice}" if self.advice else ""
+        return f"{self.parameter} must {self.requirement}{self._shown}{advice}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._message()!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        make, arguments, facts = super().__reduce__()
+        if not isinstance(self.value, _SENT):
+            facts = {**facts, "value": repr(self.value)}
+        return make, arguments, facts
+
+    def of(self, parameter: str) -> ArgumentError:
+        """The same error of the parameter or option that the value came from."""
+        value = self.value if self._shown else UNSHOWN
+        return ArgumentError(parameter, value, self.requirement, self.advice)
+
+
+@contextmanager
+def named(names: Mapping[str, str]) -> Iterator[None]:
+    """Raises an ArgumentError of a parameter in `names` as one of the name that stands there.
+
+    >>> with named({"url_or_client": "redis"}):
+    ...     text("url_or_client", "")
+    Traceback (most recent call last):
+    limiters._support.validation.ArgumentError: redis must be a text that is not empty, not ''
+    """
+    try:
+        yield
+    except ArgumentError as error:
+        if error.parameter not in names:
+            raise
+        raise error.of(names[error.parameter]) from None
+
+
+def seconds(name: str, value: object, *, zero: bool = False) -> float:
+    """`value` as seconds: positive and finite, or also zero where `zero` says so."""
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
+    number = _number(name, value, "a duration in seconds (a number or a timedelta)")
+    if number < 0 or (number == 0 and not zero):
+        least = "zero or more" if zero else "more than zero"
+        raise ArgumentError(name, value, f"be {least} seconds")
+    return number
+
+
+def optional_seconds(name: str, value: object, *, zero: bool = False) -> float | None:
+    """`value` as seconds, where None means that there is no such duration."""
+    return None if value is None else seconds(name, value, zero=zero)
+
+
+def amount(name: str, value: object, *, zero: bool = False) -> float:
+    """`value` as an amount of cost or capacity: positive and finite, or also zero."""
+    number = _number(name, value, "a number")
+    if number < 0 or (number == 0 and not zero):
+        raise ArgumentError(name, value, f"be {'zero or more' if zero else 'more than zero'}")
+    return number
+
+
+def count(name: str, value: object) -> int:
+    """`value` as a count of at least one."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise ArgumentError(name, value, "be a whole number")
+    if value < 1:
+        raise ArgumentError(name, value, "be at least 1")
+    return int(value)
+
+
+def optional_count(name: str, value: object) -> int | None:
+    """`value` as a count, where None means that there is no such bound."""
+    return None if value is None else count(name, value)
+
+
+def flag(name: str, value: object) -> bool:
+    """`value` as yes or no: a text such as "false" would count as true."""
+    if not isinstance(value, bool):
+        raise ArgumentError(name, value, "be True or False")
+    return value
+
+
+def text(name: str, value: object) -> str:
+    """`value` as a text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise ArgumentError(name, value, "be a text that is not empty")
+    return value
+
+
+def key_part(name: str, value: object) -> str:
+    """`value` as a part of keys in Redis, in which braces say what stays together."""
+    part = text(name, value)
+    if set("{}") & set(part):
+        advice = "in a cluster they would spread keys that belong together"
+        raise ArgumentError(name, part, "be without braces", advice)
+    return part
+
+
+def function(name: str, value: object) -> None:
+    """Refuses a `value` that cannot be called."""
+    if not callable(value):
+        raise ArgumentError(name, value, "be callable")
+
+
+def _number(name: str, value: object, expected: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise ArgumentError(name, value, f"be {expected}")
+    try:
+        finite = math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        raise ArgumentError(name, UNSHOWN, "be finite", "it is too large for a float") from None
+    if not finite:
+        raise ArgumentError(name, value, "be finite")
+    # What comes of numpy, which does sums of its own kinds in other ways.
+    return int(value) if isinstance(value, numbers.Integral) else float(value)

@@ -1,0 +1,40 @@
+"""Whether a lease manager has answered, for those who wait for that."""
+
+from __future__ import annotations
+
+import threading
+
+from limiters.errors import LeaseManagerError, LimiterStoppedError
+
+
+class Provisioning:
+    """One per SharedResource. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+        self._quarantine: float | None = None
+        self._error: BaseException | None = None
+
+    def answered(self, quarantine: float) -> None:
+        """There was an answer, and something can be granted in `quarantine` seconds."""
+        self._quarantine = quarantine
+        self._over.set()
+
+    def failed(self, error: BaseException) -> None:
+        """A request was refused, or not answered; it is sent again."""
+        self._error = error
+
+    def end(self) -> None:
+        """There will be no answer any more."""
+        self._over.set()
+
+    def wait(self, timeout: float) -> float:
+        """The seconds until something can be granted, once there is an answer."""
+        self._over.wait(timeout)
+        if self._quarantine is not None:
+            return self._quarantine
+        if self._error is not None:
+            raise LeaseManagerError(str(self._error) or repr(self._error)) from self._error
+        if self._over.is_set():
+            raise LimiterStoppedError("the limiter was stopped before its lease manager answered")
+        raise LeaseManagerError(f"the lease manager has not answered within {timeout} seconds")

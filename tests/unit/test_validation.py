@@ -1,0 +1,147 @@
+"""Arguments: which values are taken, and what is said of the others."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dispatcher import Batcher, Operation, Watcher
+from dispatcher.registration import MemoryEntityStore, RegistrationGate
+from limiters import (
+    ArgumentError,
+    LimiterConfig,
+    MemoryLeaseManager,
+    ProvisionedResource,
+    SharedResource,
+    TooExpensiveError,
+)
+from limiters._support.validation import UNSHOWN, amount, count, named, seconds
+from tests.crank import ignore
+
+PACKAGES = [Path(__file__).parents[2] / name for name in ("dispatcher", "limiters")]
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        (20_000, 20_000),
+        (np.int64(20_000), 20_000),
+        (np.uint8(7), 7),
+        (np.float32(0.5), 0.5),
+        (Fraction(1, 2), 0.5),
+    ],
+)
+def test_a_number_of_another_library_is_a_capacity(given: Any, taken: float) -> None:
+    assert amount("capacity", given) == taken
+    assert type(amount("capacity", given)) is type(taken)
+    assert seconds("period", given) == taken
+    limiter = ProvisionedResource(given)
+    limiter.set_capacity(given)
+    assert limiter.max_capacity == taken
+    assert LimiterConfig(reserved_capacity=given).build().max_capacity == taken
+    assert SharedResource(
+        shared_capacity=given, factor=given, lease_manager=MemoryLeaseManager()
+    ).max_capacity == pytest.approx(taken)
+
+
+def test_a_count_of_another_library_is_a_count() -> None:
+    assert count("max_batch_size", np.int32(5)) == 5
+    assert Watcher(ignore, max_batch_size=np.int64(3)).max_batch_size == 3  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [2**2000, float("inf"), float("nan")])
+def test_a_capacity_that_no_float_can_hold_is_named(value: float) -> None:
+    limiter = ProvisionedResource(100)
+    with pytest.raises(ArgumentError, match=r"^capacity must be finite") as caught:
+        limiter.set_capacity(value)
+    assert caught.value.parameter == "capacity"
+    assert limiter.max_capacity == 100
+
+
+@pytest.mark.parametrize("value", [True, "5", None, 1j, np.bool_(True), np.array([1, 2])])
+def test_what_is_no_number_is_named(value: Any) -> None:
+    for check in (amount, seconds, count):
+        with pytest.raises(ArgumentError, match=r"^size must be a "):
+            check("size", value)
+
+
+def flags() -> list[tuple[str, Callable[[Any], object]]]:
+    return [
+        ("batchable", lambda value: Operation(None, 1, "a", batchable=value)),
+        ("retry_abandoned", lambda value: Watcher(ignore, retry_abandoned=value)),
+        ("error_on_full_buffer", lambda value: Batcher(error_on_full_buffer=value)),
+        ("emit_batch", lambda value: Batcher(emit_batch=value)),
+        ("emit_flush", lambda value: Batcher(emit_flush=value)),
+        ("emit_request", lambda value: Batcher(emit_request=value)),
+        ("drain", lambda value: Batcher().stop(drain=value)),
+        (
+            "auto_register",
+            lambda value: RegistrationGate(MemoryEntityStore(), auto_register=value),
+        ),
+    ]
+
+
+@pytest.mark.parametrize(("parameter", "give"), flags())
+@pytest.mark.parametrize("value", ["false", "no", 0, 1, None])
+def test_a_text_is_not_taken_for_true(
+    parameter: str, give: Callable[[Any], object], value: object
+) -> None:
+    with pytest.raises(ValueError, match=f"^{parameter} must be True or False, not {value!r}"):
+        give(value)
+
+
+def test_an_error_has_its_facts_and_can_be_sent_whatever_was_given() -> None:
+    with pytest.raises(ArgumentError) as caught:
+        seconds("timeout", -2)
+    error = caught.value
+    assert (error.parameter, error.value, error.requirement) == (
+        "timeout",
+        -2,
+        "be more than zero seconds",
+    )
+    lock = threading.Lock()
+    sent = pickle.loads(pickle.dumps(ArgumentError("store", lock, "be a store")))
+    assert str(sent) == f"store must be a store, not {lock!r}"
+    assert sent.value == repr(lock)
+
+
+def test_an_error_is_shown_under_the_name_that_the_caller_gave() -> None:
+    expected = pytest.raises(ArgumentError, match=r"^--redis must be a URL$")
+    with expected as caught, named({"url_or_client": "--redis"}):
+        raise ArgumentError("url_or_client", UNSHOWN, "be a URL")
+    assert caught.value.parameter == "--redis"
+    expected = pytest.raises(ArgumentError, match=r"^prefix must")
+    with expected, named({"url_or_client": "--redis"}):
+        raise ArgumentError("prefix", "{", "be without braces")
+
+
+def test_no_layer_reads_the_words_of_another() -> None:
+    parsed = re.compile(r"str\((error|exc|e)\)\.replace\(")
+    found = [
+        path
+        for package in PACKAGES
+        for path in package.rglob("*.py")
+        if parsed.search(path.read_text())
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (1_234_567.5, "costs 1234567.5, more than the limiter's max_capacity of 1234567;"),
+        (2**40, "costs 1099511627776,"),
+        (timedelta(1).total_seconds() * 1e3, "costs 86400000,"),
+    ],
+)
+def test_a_message_has_all_digits_of_a_number(value: float, said: str) -> None:
+    assert said in str(TooExpensiveError(value, 1_234_567))
