@@ -111,8 +111,6 @@ class Batcher(Entrance):
         buffer = self._buffer_type(count("max_buffer_size", max_buffer_size), bell.ring)
         super().__init__(buffer, error_on_full_buffer=error_on_full_buffer)
         self._limiting = limiting
-        if rate_limiter is not None:
-            buffer.ceiling = rate_limiter.max_capacity
         self._clock = clock or MonotonicClock()
         self._bell = bell
         self._emitter = self._emitter_type(type(self).__name__, events.BATCHER_EVENTS)
@@ -366,9 +364,7 @@ class Batcher(Entrance):
     def _leave_behind(self) -> None:
         """We are in a forked child: the threads are not, and locks may be held for ever."""
         self._forked = True
-        self._buffer.lock = threading.Lock()
-        self._buffer.closed = True
-        self._buffer.limit = self._buffer.ring_at = -1
+        self._buffer.end()
 
 
 def _after_fork_in_child() -> None:

@@ -1,240 +1,494 @@
-"""The bounded waiting room's door: how operations get in, and who waits outside.
+"""The bounded buffer's door: how operations get in, and which callers wait outside.
 
-Every operation draws a *ticket*. Tickets below the `limit` are admitted; the limit grows by
-one for every operation that leaves the buffer. So the bound is exact, whoever waits gets in
-in the order of coming, and the ticket is at the same time the operation's age.
+A caller prepares in private and then publishes by one step: `inbox.append`. Before that step
+nothing has happened; after it the engine owns the operation, whatever becomes of the caller.
+Only the engine takes operations out of the inbox, oldest first and at most as many as there is
+`room` for. What is published beyond the room stands outside, in the order of coming: its caller
+waits until the engine has taken it, or withdraws it.
 
-Producers take no lock on their way in: `next(tickets)` and `inbox.append` are single calls
-into C. (A lock there costs a producer more than all the rest, and sixteen of them ten times
-as much: each hand-over of a contended lock is a switch of threads.) The lock guards what
-happens rarely: waiting, refusing, stopping.
+Callers take no lock here, neither on the fast way in nor when they wait. (A lock there costs a
+producer more than all the rest. An exception that a signal handler raises could leave the lock
+held, and a handler that calls stop() would wait for a thread that waits for the lock.) In its
+place each side relies on CPython's interpreter lock: a single call into C is one step, and
+CPython switches threads and runs signal handlers only after a call, at a jump back or on entering
+a function, so a test and the assignment that follows it are one step as well. See
+`interpreter.py`.
+
+A *claim* says where an operation is before the engine has taken it: `operation._where` is the
+Buffer, or the Chunk, through which it came. The engine takes each claim once. A claim that was
+made by a call that did not publish is void, and the next `enqueue` finds that out (`holds`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import bisect
 import contextlib
-import itertools
 import math
-import threading
+import queue
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from dispatcher.errors import BatcherStoppedError, BufferFullError
-from dispatcher.operation import Operation, one_ticket, ticket_of
-from dispatcher.watcher import Watcher
+from dispatcher.operation import Claim, Operation, cost_of
+
+MOST_LOOKS = 10_000
+"""How often a caller looks for a moment in which the engine changes nothing. It is at most a
+millisecond away, but for a signal handler that interrupted the engine's own thread."""
 
 NEVER = -1
-"""A limit and a threshold below every ticket: sends everybody through the slow door."""
+"""A threshold and a cost below all others: sends every caller the slow way."""
 
 
-class Chunk:
-    """Plain operations of one watcher that came in together: they need no sorting."""
+class Chunk(Claim):
+    """What one `enqueue_many` publishes. The engine takes it from the front, piece by piece;
+    the caller may shorten it at the end."""
 
-    __slots__ = ("_cost", "_where", "operations", "watcher")
+    __slots__ = ("buffer", "end", "operations", "plain", "taken")
 
-    _order = ()
-    """Not None, so that one test tells a chunk from a plain operation."""
+    _where = None
+    """No operation's: one test tells a chunk from an operation that is published by itself."""
 
-    def __init__(self, watcher: Watcher, operations: list[Operation], cost: float) -> None:
-        self.watcher = watcher
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+        self.operations: list[Operation] = []
+        self.plain = True
+        """Whether all are batchable, of one watcher, and without key and priority."""
+        self.taken = 0
+        self.end = 0
+
+    def holds(self, operation: Operation) -> bool:
+        """Whether it was published, and not yet taken or withdrawn."""
+        if not self.buffer.has(self):
+            return False
+        return any(one is operation for one in self.operations[self.taken : self.end])
+
+    def take(self, most: int) -> Part:
+        """For the engine: at most `most` of what is left."""
+        start = self.taken
+        end = start + most
+        if end > self.end:  # one step with the next line: the caller may shorten it meanwhile
+            end = self.end
+        self.taken = end
+        whole = end - start == len(self.operations)
+        operations = self.operations if whole else self.operations[start:end]
+        # Another call has one of them if it found the claim before this chunk was published.
+        mine = [one for one in operations if one._where is self]
+        return Part(self.plain, mine)
+
+    def shorten(self, end: int) -> int:
+        """Withdraws what lies behind `end` and was not taken; how many are accepted."""
+        if end < self.taken:
+            end = self.taken
+        if end < self.end:
+            self.end = end
+        self._let_go(self.end)
+        return self.end
+
+    def recall(self) -> bool:
+        """Withdraws all of it, unless the engine has taken some."""
+        if not self.taken:
+            self.end = 0
+        if self.end:
+            return False
+        self._let_go(0)
+        return True
+
+    def _let_go(self, start: int) -> None:
+        for operation in self.operations[start:]:
+            # Among those that were not checked there may be anything.
+            if getattr(operation, "_where", None) is self:
+                operation._where = None
+
+
+class Part:
+    """Operations of a chunk that the engine has taken."""
+
+    __slots__ = ("operations", "plain")
+
+    def __init__(self, plain: bool, operations: list[Operation]) -> None:
+        self.plain = plain
         self.operations = operations
-        self._cost = cost
-        self._where = ticket_of(operations[-1])
 
 
-class _Waiter:
-    """Somebody outside. Once `admitted` is set the place is theirs."""
+class Waiting:
+    """A caller outside."""
 
-    __slots__ = ("admitted", "ticket", "wake")
+    __slots__ = ("inside", "item", "refused", "wake")
 
-    def __init__(self, ticket: int, wake: Callable[[], object]) -> None:
-        self.ticket = ticket
+    def __init__(self, item: Operation | Chunk, inside: object, wake: Callable[[], object]) -> None:
+        self.item = item
+        self.inside = inside
+        """The callback that it is called by, as CURRENT gives it."""
         self.wake = wake
-        self.admitted = False
+        self.refused = False
+        """Whether the engine found that it would wait for itself."""
 
 
-class Buffer:
-    """The door, and the inbox behind it. Thread-safe."""
+class Buffer(Claim):
+    """The door, and the inbox behind it. Callers: any thread. `take` and all that follows it:
+    the engine's thread."""
 
     def __init__(self, size: int, ring: Callable[[], None]) -> None:
         self.size = size
         self.ring = ring
         """Wakes the engine."""
-        self.tickets = itertools.count()
-        self.limit = size
-        """Tickets below it are admitted; NEVER once the buffer is closed."""
-        self.ring_at: float = 0
-        """The first ticket that must wake the engine; NEVER once the buffer is closed."""
-        self.ceiling = math.inf
-        """What costs more could never go out; it is refused at the door."""
         self.inbox: deque[Operation | Chunk] = deque()
-        self.lock = threading.Lock()
+        self.room = size
+        """How many operations of the inbox the engine may take. Frozen once it is closed."""
+        self.ring_at: float = 0
+        """The length of the inbox from which a producer goes the slow way: to wake the engine, or
+        to wait. NEVER once the buffer is closed, and while the engine changes the room."""
+        self.ceiling = math.inf
+        """What costs more could never go out; it is refused at the door. NEVER once closed."""
         self.closed = False
+        self.ended = False
+        """Whether nothing will ever be taken again."""
         self.adopted = False
         """Whether a watcher became known since the engine looked last."""
-        self._refused: set[int] = set()
-        self._line: list[_Waiter] = []
+        self.line: dict[int, Waiting] = {}
+        """The callers outside, by the order of coming."""
+        self._wake_at: float = 0
+        """How many operations in the inbox wake the engine."""
+        self._quiet_at: float = 0
+        """`ring_at` when the engine was woken: then only those who have to wait go the slow way."""
+        self._chunks = False
+        """Whether there may be chunks in the inbox, which count for more than one."""
+        self._debt = 0
+        """Operations that are back though others had their places."""
+        self._version = 0
+        """Odd while the engine changes inbox and room together."""
 
-    # What producers call, past the fast way in.
+    # What callers do.
 
-    def refuse(self, tickets: Sequence[int]) -> None:
-        """Gives back tickets that were drawn and not used: they take no place."""
-        with self.lock:
-            if self.closed:
-                return
-            for ticket in tickets:
-                if ticket < self.limit:
-                    self._allow(1)
-                else:
-                    self._refused.add(ticket)
-            self._let_in()
+    def has(self, item: Operation | Chunk) -> bool:
+        """Whether `item` is in the inbox, for the engine to take."""
+        return not self.ended and any(one is item for one in tuple(self.inbox))
 
-    def call(self) -> None:
-        """Wakes the engine. Until it has looked, nobody else needs to."""
-        with self.lock:
-            if not self.closed:
-                self.ring_at = math.inf
-        self.ring()
+    def holds(self, operation: Operation) -> bool:
+        """Whether `operation`, which has a claim on this buffer, was published."""
+        return self.has(operation)
 
-    def wait_for_place(self, ticket: int, timeout: float | None) -> None:
-        """Blocks until `ticket` is admitted. Raises if the buffer closes or time runs out."""
-        gate = threading.Lock()
-        gate.acquire()
-        waiter = _Waiter(ticket, gate.release)
-        if not self._line_up(waiter):
-            return
+    def announce(self) -> None:
+        """A chunk will be published."""
+        self._chunks = True
+
+    def settle(
+        self, item: Operation | Chunk, timeout: float | None, inside: object, *, full: bool
+    ) -> None:
+        """Sees to `item`, which is published: wakes the engine if that is to be, and waits while
+        it is outside. `full`: whether it is a full batch by itself."""
         try:
-            gate.acquire(timeout=-1 if timeout is None else timeout)
-        finally:
-            self._leave_line(waiter)
-        self._check_admitted(waiter)
+            self.notice(item, full=full)
+            if self.beyond(item):
+                self.wait(item, timeout, inside)
+        except BaseException:
+            self.withdraw(item)
+            self.ring()  # the exception may have come before the engine was woken
+            raise
 
-    async def wait_for_place_async(self, ticket: int, timeout: float | None) -> None:
-        """The same, without blocking the event loop."""
+    def notice(self, item: Operation | Chunk, *, full: bool) -> None:
+        """Wakes the engine, if it is to be woken by `item`."""
+        if isinstance(item, Chunk):
+            self._chunks = True
+            more = len(item.operations) - 1
+            self.ring_at -= more
+            self._quiet_at -= more
+        if full or len(self.inbox) + self._surplus() >= self._wake_at:
+            # In this order: the engine, which may set these at the same time, does so once more
+            # after it was rung.
+            self._wake_at = math.inf
+            self.ring_at = self._quiet_at
+            self.ring()
+
+    def beyond(self, item: Operation | Chunk) -> int:
+        """How many operations of `item` stand outside."""
+        version = self._version
+        room = not self._chunks and len(self.inbox) <= self.room
+        if room and version == self._version and not version & 1:
+            return 0
+        items, room = self._consistent()
+        before = 0
+        for one in items:
+            if one is item:
+                own = self._count(item)
+                return max(0, min(own, before + own - room))
+            before += self._count(one)
+        return 0
+
+    def wait(self, item: Operation | Chunk, timeout: float | None, inside: object) -> None:
+        """Blocks until all of `item` is inside. Raises if the buffer closes or time runs out;
+        what is outside then is withdrawn."""
+        gate: queue.SimpleQueue[None] = queue.SimpleQueue()
+        waiting = Waiting(item, inside, lambda: gate.put(None))
+        deadline = None if timeout is None else time.monotonic() + timeout
+        withdrawn = 0
+        try:
+            self._line_up(waiting)
+            while self._outside(waiting):
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    break
+                with contextlib.suppress(queue.Empty):
+                    gate.get(timeout=left)
+        finally:
+            withdrawn = self._leave_line(waiting)
+        self._judge(item, withdrawn)
+
+    async def wait_async(
+        self, item: Operation | Chunk, timeout: float | None, inside: object
+    ) -> None:
+        """`wait`, without blocking the event loop."""
         loop = asyncio.get_running_loop()
-        admitted = asyncio.Event()
+        gate = asyncio.Event()
 
         def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
-                loop.call_soon_threadsafe(admitted.set)
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nothing waits there
+                loop.call_soon_threadsafe(gate.set)
 
-        waiter = _Waiter(ticket, wake)
-        if not self._line_up(waiter):
-            return
+        waiting = Waiting(item, inside, wake)
+        withdrawn = 0
         try:
-            async with asyncio.timeout(timeout):
-                await admitted.wait()
-        except TimeoutError:
-            pass
+            self._line_up(waiting)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    while self._outside(waiting):
+                        await gate.wait()
+                        gate.clear()
         finally:
-            self._leave_line(waiter)
-        self._check_admitted(waiter)
+            withdrawn = self._leave_line(waiting)
+        self._judge(item, withdrawn)
 
-    def withdraw(self, items: Sequence[Operation | Chunk]) -> bool:
-        """Takes `items`, put in together, out of a closed buffer, unless the engine took
-        them before."""
-        with self.lock:
-            if items[0] not in self.inbox:
-                return False
-            for item in items:
-                self.inbox.remove(item)
-            return True
+    def close(self) -> None:
+        """Lets no more operations in, and wakes all callers that wait. Idempotent."""
+        self.closed = True
+        self.ceiling = self._quiet_at = self.ring_at = NEVER
+        for waiting in tuple(self.line.values()):
+            waiting.wake()
 
-    # What the engine calls.
+    def _line_up(self, waiting: Waiting) -> None:
+        self.line[id(waiting)] = waiting
+        self.ring()
 
-    def take_all(self) -> list[Operation | Chunk]:
-        """What came in since the last time. The caller holds the lock."""
-        next_ = self.inbox.popleft
-        return [next_() for _ in range(len(self.inbox))]
+    def _outside(self, waiting: Waiting) -> bool:
+        return bool(self.beyond(waiting.item)) and not (self.closed or waiting.refused)
+
+    def _leave_line(self, waiting: Waiting) -> int:
+        """Withdraws what is outside; how many operations that were."""
+        try:
+            return self.withdraw(waiting.item)
+        finally:
+            self.line.pop(id(waiting), None)
+
+    def withdraw(self, item: Operation | Chunk) -> int:
+        """Withdraws those operations of `item` that are outside; how many that were."""
+        outside = self.beyond(item)
+        if not outside:
+            return 0
+        if isinstance(item, Chunk):
+            whole = len(item.operations)
+            outside = whole - item.shorten(item.end - outside)
+            if outside < whole:
+                return outside
+        elif item._where is self:
+            item._where = None
+        else:
+            return 0
+        inbox = self.inbox
+        if inbox and inbox[-1] is item:
+            inbox.pop()
+        else:
+            self.ring()  # the engine clears it away
+        return outside
+
+    def _judge(self, item: Operation | Chunk, withdrawn: int) -> None:
+        if not withdrawn:
+            return
+        accepted = item.end if isinstance(item, Chunk) else 0
+        if self.closed:
+            raise BatcherStoppedError(accepted)
+        raise BufferFullError(self.size, accepted)
+
+    def _count(self, item: Operation | Chunk) -> int:
+        if isinstance(item, Chunk):
+            return item.end - item.taken
+        return 1 if item._where is self else 0
+
+    def _surplus(self) -> int:
+        """How many more operations than items are in the inbox."""
+        if not self._chunks:
+            return 0
+        return sum(self._count(one) - 1 for one in tuple(self.inbox) if isinstance(one, Chunk))
+
+    def _consistent(self) -> tuple[tuple[Operation | Chunk, ...], int]:
+        """The inbox and the room, at one moment."""
+        for _ in range(MOST_LOOKS):
+            version = self._version
+            items, room = tuple(self.inbox), self.room
+            if version == self._version and not version & 1:
+                break
+            time.sleep(0)  # the engine is about to be done
+        return items, room
 
     def arrived(self) -> tuple[float, int]:
-        """The cost and the number of operations in the inbox. The caller holds the lock."""
-        items = tuple(self.inbox)  # in one piece, while producers go on
-        count = sum(len(i.operations) if isinstance(i, Chunk) else 1 for i in items)
-        return sum(item._cost for item in items), count
+        """The cost and the number of the operations in the inbox that are accepted."""
+        items, room = self._consistent()
+        cost: float = 0
+        count = 0
+        for one in items:
+            if count >= room:
+                break
+            if isinstance(one, Chunk):
+                piece = one.operations[one.taken : min(one.end, one.taken + room - count)]
+                cost += cost_of(piece)
+                count += len(piece)
+            elif one._where is self:
+                cost += one._cost
+                count += 1
+        return cost, count
+
+    def adopt(self, full: float) -> None:
+        """A watcher has become known whose batches are full with `full` operations."""
+        wake_at = len(self.inbox) + self._surplus() + full
+        self.adopted = True  # first: the engine looks at it after it has set the other two
+        if wake_at < self._wake_at:
+            self._wake_at = wake_at
+        if wake_at < self.ring_at:
+            self.ring_at = wake_at
+
+    # What the engine does.
+
+    def take(self) -> list[Operation | Part]:
+        """Takes out what came in, as far as there is room. Those operations that are given by
+        themselves may have been withdrawn in this very moment: then their claim is void."""
+        inbox = self.inbox
+        came: list[Operation | Part] = []
+        if inbox:
+            self._begin_change()
+            try:
+                popleft = inbox.popleft
+                chunks, self._chunks = self._chunks, False
+                items = [popleft() for _ in range(len(inbox))]
+                chunks = chunks or self._chunks  # it is announced before it is published
+                if chunks or len(items) > self.room:
+                    came = self._within_room(items)
+                else:
+                    self.room -= len(items)
+                    came = items  # type: ignore[assignment]  # there is no Chunk among them
+            finally:
+                self._end_change()
+        if self.line:
+            self._let_in()
+        return came
 
     def leave(self, count: int) -> None:
         """`count` operations have left: as many others may come in."""
-        with self.lock:
-            if not self.closed:
-                self._allow(count)
-                self._let_in()
+        if self.closed:
+            return
+        paid = min(self._debt, count)
+        self._debt -= paid
+        self.room += count - paid
+        self._aim()
 
     def come_back(self, count: int) -> None:
-        """`count` operations are back to be raised again; nobody refuses them."""
-        with self.lock:
-            if not self.closed:
-                self.limit -= count
-
-    def look_at(self, ticket: float) -> bool:
-        """Asks to be woken by `ticket`, or when the last place is taken.
-
-        False if that has come already, or a watcher the caller did not reckon with.
-        """
-        with self.lock:
-            if self.adopted:
-                self.adopted = False
-                return False
-            if self.closed:
-                return True
-            self.ring_at = min(ticket, self.limit - 1)
-            # Whoever came before this line did not ring; whoever comes after it will.
-            arrived = max(map(one_ticket, tuple(self.inbox)), default=NEVER)
-            return arrived < self.ring_at
-
-    def close(self) -> None:
-        """Lets nobody in any more, and wakes all who wait."""
-        with self.lock:
-            self.closed = True
-            self.limit = self.ring_at = NEVER
-            line, self._line = self._line, []
-        for waiter in line:
-            waiter.wake()
-
-    # The line outside.
-
-    def _line_up(self, waiter: _Waiter) -> bool:
-        with self.lock:
-            if self.closed:
-                raise BatcherStoppedError
-            if waiter.ticket < self.limit:
-                return False
-            bisect.insort(self._line, waiter, key=lambda one: one.ticket)
-        self.ring()
-        return True
-
-    def _leave_line(self, waiter: _Waiter) -> None:
-        if waiter.admitted:
-            return
-        with self.lock:
-            if waiter in self._line:
-                self._line.remove(waiter)
-
-    def _check_admitted(self, waiter: _Waiter) -> None:
-        if waiter.admitted:
-            return
+        """`count` operations are back to be raised again; they are not refused, and neither are
+        those accepted in their place."""
         if self.closed:
-            raise BatcherStoppedError
-        raise BufferFullError(self.size)
-
-    def _allow(self, count: int) -> None:
-        if not self._refused:
-            self.limit += count
             return
-        for _ in range(count):
-            self._skip_refused()
-            self.limit += 1
+        self._begin_change()
+        accepted = len(self.inbox) + self._surplus()
+        free = max(0, self.room - accepted)
+        self._debt += max(0, count - free)
+        self.room -= min(count, free)
+        self._end_change()
 
-    def _skip_refused(self) -> None:
-        while self.limit in self._refused:
-            self._refused.discard(self.limit)
-            self.limit += 1
+    def look_at(self, company: float) -> bool:
+        """Asks to be woken by the `company`-th operation to come, or by the one that takes the
+        last place.
+
+        False if that has come already, or a watcher that the caller did not know of.
+        """
+        if self.adopted:
+            self.adopted = False
+            return False
+        if self.closed:
+            return True
+        if self.line and self.room > 0:
+            return False
+        self._wake_at = min(company, self.room) if self.room > 0 else math.inf
+        self._aim()
+        # What came before these lines did not ring; what comes after them will.
+        if self.adopted:
+            return False
+        return len(self.inbox) + self._surplus() < self._wake_at
+
+    @property
+    def holds_more(self) -> bool:
+        """Whether there is something to take, now or later."""
+        return bool(self.inbox) and not (self.closed and self.room <= 0)
+
+    def refuse(self, inside: Callable[[object], bool]) -> None:
+        """Refuses those callers outside whose callback is `inside`."""
+        for waiting in tuple(self.line.values()):
+            if inside(waiting.inside):
+                waiting.refused = True
+                waiting.wake()
+
+    def admit_up_to(self, ceiling: float) -> None:
+        """Refuses at the door what costs more."""
+        if not self.closed:
+            self.ceiling = ceiling
+
+    def end(self) -> None:
+        """Nothing will be taken any more."""
+        self.close()
+        self.ended = True
+
+    def _within_room(self, items: list[Operation | Chunk]) -> list[Operation | Part]:
+        inside: list[Operation | Part] = []
+        for index, one in enumerate(items):
+            if not self._count(one):
+                continue  # withdrawn
+            if self.room <= 0:
+                self._put_back(items[index:])
+                break
+            if isinstance(one, Chunk):
+                part = one.take(self.room)
+                inside.append(part)
+                self.room -= len(part.operations)
+                if one.taken < one.end:
+                    self._put_back(items[index:])
+                    break
+            else:
+                inside.append(one)
+                self.room -= 1
+        return inside
+
+    def _put_back(self, items: list[Operation | Chunk]) -> None:
+        left = [one for one in items if self._count(one)]
+        self.inbox.extendleft(reversed(left))
+        self._chunks = self._chunks or any(isinstance(one, Chunk) for one in left)
 
     def _let_in(self) -> None:
-        self._skip_refused()
-        while self._line and self._line[0].ticket < self.limit:
-            waiter = self._line.pop(0)
-            waiter.admitted = True
-            waiter.wake()
+        for key, waiting in tuple(self.line.items()):
+            item = waiting.item
+            if not self._count(item) or not self.beyond(item):
+                self.line.pop(key, None)
+                waiting.wake()
+
+    def _begin_change(self) -> None:
+        self._version += 1
+        self._quiet_at = self.ring_at = NEVER
+
+    def _end_change(self) -> None:
+        self._version += 1
+        self._aim()
+
+    def _aim(self) -> None:
+        """Sets the lengths of the inbox from which producers go the slow way."""
+        while not self.closed:
+            surplus = self._surplus()
+            self._quiet_at = self.room + 1 - surplus
+            self.ring_at = min(self._wake_at, self.room + 1) - surplus
+            if surplus == self._surplus():  # else a chunk has come meanwhile
+                return

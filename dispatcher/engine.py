@@ -16,7 +16,7 @@ from typing import Any
 from dispatcher import events
 from dispatcher.bell import Bell
 from dispatcher.books import Books
-from dispatcher.buffer import Buffer, Chunk
+from dispatcher.buffer import Buffer, Part
 from dispatcher.demand import Demand
 from dispatcher.endings import Endings
 from dispatcher.errors import TooExpensiveError
@@ -24,7 +24,7 @@ from dispatcher.flush_grid import FlushGrid
 from dispatcher.lane import Lane
 from dispatcher.lanes import LaneQueue, Lanes
 from dispatcher.observed import Observed
-from dispatcher.operation import Operation, one_cost, one_ticket
+from dispatcher.operation import Operation, cost_of, one_cost
 from dispatcher.pause import Pause
 from dispatcher.planner import Allowance, Plan, Slots, Unlimited, plan
 from dispatcher.raising import Raising
@@ -107,6 +107,8 @@ class Engine:
         self._waiters = Waiters(self.lanes)
 
         self._begun = False
+        self._ceiling = buffer.ceiling if limiter is None else limiter.max_capacity
+        buffer.admit_up_to(self._ceiling)
         self._grid = FlushGrid(settings.flush_interval)
         self._newest = -1
         self._due: float = -1
@@ -205,41 +207,61 @@ class Engine:
     # Coming in.
 
     def _absorb(self) -> None:
+        buffer = self.buffer
+        if not buffer.inbox and not buffer.line:
+            return
         touched: dict[Lane, None] = {}
         ordered: list[Operation] = []
-        with self.buffer.lock:
-            items = self.buffer.take_all()
-            if not items:
-                return
-            cost: float = 0
-            count = len(items)
-            watcher: Watcher | None = None
-            limited = self.limiter is not None
-            for item in items:
+        cost: float = 0
+        count = void = 0
+        newest = self._newest
+        watcher: Watcher | None = None
+        limited = self.limiter is not None
+        with self.books.changing:
+            for item in buffer.take():
+                if item.__class__ is Part:
+                    part = item.operations
+                    tickets = range(newest + 1, newest + 1 + len(part))
+                    for operation, ticket in zip(part, tickets, strict=True):
+                        operation._where = ticket
+                    newest += len(part)
+                    count += len(part)
+                    cost += cost_of(part)
+                    if item.plain and part and not (limited and not all(map(one_cost, part))):
+                        lane = self.lanes.of(part[0].watcher)
+                        touched[lane] = None
+                        lane.plain.extend(part)
+                    else:
+                        ordered += part
+                    watcher = None
+                    continue
+                # One step: in this very moment its caller may give up waiting.
+                if item._where is buffer:
+                    newest += 1
+                    item._where = newest
+                else:
+                    void += 1
+                    continue
                 if item.watcher is not watcher:
                     assert item.watcher is not None
                     watcher = item.watcher
                     lane = self.lanes.of(watcher)
                     touched[lane] = None
                     plain = lane.plain.append
+                count += 1
                 cost += item._cost
                 if item._order is None and item.batchable and (item._cost or not limited):
                     plain(item)
-                elif isinstance(item, Chunk):
-                    count += len(item.operations) - 1
-                    if limited and not all(map(one_cost, item.operations)):
-                        ordered += item.operations
-                    else:
-                        lane.plain.extend(item.operations)
                 else:
                     ordered.append(item)
             self.books.target += cost
             self.books.waiting += count
-        for operation in ordered:  # without the lock: keys are hashed and compared by user code
+        if void:
+            buffer.leave(void)
+        for operation in ordered:  # outside of that: keys are hashed and compared by user code
             self._admit(operation, touched)
         self.lanes.ready_cost += cost
-        # Not the last one's: who waited outside comes in after others with later tickets.
-        self._newest = max(self._newest, max(map(one_ticket, items)))
+        self._newest = newest
         for lane in touched:
             self.lanes.queue(lane)
 
@@ -296,20 +318,21 @@ class Engine:
         finally:
             grant.close()
         self._wanted = planned.wanted
-        if self._wanted is not None and self._wanted > self.buffer.ceiling:
+        if self._wanted is not None and self._wanted > self._ceiling:
             self._refuse_too_dear(now)
         return planned
 
     # The limiter.
 
     def _follow_ceiling(self, now: float) -> None:
-        if self.limiter is not None and self.limiter.max_capacity != self.buffer.ceiling:
-            self.buffer.ceiling = self.limiter.max_capacity
+        if self.limiter is not None and self.limiter.max_capacity != self._ceiling:
+            self._ceiling = self.limiter.max_capacity
+            self.buffer.admit_up_to(self._ceiling)
             self._refuse_too_dear(now)
 
     def _refuse_too_dear(self, now: float) -> None:
         """What could never go out any more fails, rather than block what is behind it."""
-        ceiling = self.buffer.ceiling
+        ceiling = self._ceiling
         for lane in self.lanes:
             dear = self.lanes.withdraw(lane, ceiling)
             if dear:
@@ -334,13 +357,13 @@ class Engine:
         if not (self._waiters.drains or self._stopping):
             return
         books = self.books
-        left = books.waiting or books.inflight or self.endings.pending or self.buffer.inbox
+        left = books.waiting or books.inflight or self.endings.pending or self.buffer.holds_more
         self._waiters.tell_drains(drained=not left)
         self.finished = self._stopping and not left
 
     def _next_turn(self, now: float) -> float:
         times = [self.endings.next_look(now)]
-        ticket = math.inf
+        company = math.inf
         if self.pause.until is not None:
             times.append(self.pause.until)
         else:
@@ -350,10 +373,10 @@ class Engine:
                 ready = self.limiter.ready_at(self._wanted)
                 times.append(max(ready, now + SHORTEST_WAIT))
             elif not self._crowded:
-                ticket = self._newest + self.lanes.missing
+                company = self.lanes.missing
             waits = bool(self.lanes.ready) and self._newest > self._due
             self._grid.schedule(now, waits=waits)
             times.append(self._grid.next)
-        if not self.buffer.look_at(ticket):
+        if not self.buffer.look_at(company):
             return now
         return min(times)
