@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from dispatcher.audit import Finding, audit
 from dispatcher.batch import Batch, BatchState
-from dispatcher.buffer import MOST_LOOKS, Buffer
+from dispatcher.buffer import Buffer
+from dispatcher.changing import Changing
 from dispatcher.events import AUDIT_FAIL
 
 NEWEST = 0.2
@@ -50,22 +50,6 @@ class Totals:
         }
 
 
-class Changing:
-    """A change in several steps, which readers look for instead of taking a lock."""
-
-    __slots__ = ("version",)
-
-    def __init__(self) -> None:
-        self.version = 0
-        """Odd while it goes on."""
-
-    def __enter__(self) -> None:
-        self.version += 1
-
-    def __exit__(self, *error: object) -> None:
-        self.version += 1
-
-
 class Books:
     """Law B3: `target` is the cost of all operations accepted and not ended, always.
 
@@ -95,14 +79,11 @@ class Books:
 
     def read(self) -> tuple[float, int, int]:
         """The target, the batches in flight and the operations waiting, right now."""
-        for _ in range(MOST_LOOKS):
-            version = self.changing.version
-            cost, count = self._buffer.arrived()
-            found = self.target + cost, len(self.inflight), self.waiting + count
-            if version == self.changing.version and not version & 1:
-                break
-            time.sleep(0)  # the engine is about to be done
-        return found
+        return self.changing.look(self._read)
+
+    def _read(self) -> tuple[float, int, int]:
+        cost, count = self._buffer.arrived()
+        return self.target + cost, len(self.inflight), self.waiting + count
 
     def raised(self, batch: Batch) -> None:
         """`batch` is in flight."""

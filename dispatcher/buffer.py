@@ -29,12 +29,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from dispatcher.changing import Changing
 from dispatcher.errors import BatcherStoppedError, BufferFullError
 from dispatcher.operation import Claim, Operation, cost_of
-
-MOST_LOOKS = 10_000
-"""How often a caller looks for a moment in which the engine changes nothing. It is at most a
-millisecond away, but for a signal handler that interrupted the engine's own thread."""
 
 NEVER = -1
 """A threshold and a cost below all others: sends every caller the slow way."""
@@ -63,7 +60,7 @@ class Chunk(Claim):
             return False
         return any(one is operation for one in self.operations[self.taken : self.end])
 
-    def take(self, most: int) -> Part:
+    def take(self, most: int) -> Run:
         """For the engine: at most `most` of what is left."""
         start = self.taken
         end = start + most
@@ -71,10 +68,7 @@ class Chunk(Claim):
             end = self.end
         self.taken = end
         whole = end - start == len(self.operations)
-        operations = self.operations if whole else self.operations[start:end]
-        # Another call has one of them if it found the claim before this chunk was published.
-        mine = [one for one in operations if one._where is self]
-        return Part(self.plain, mine)
+        return Run(self, self.operations if whole else self.operations[start:end], self.plain)
 
     def shorten(self, end: int) -> int:
         """Withdraws what lies behind `end` and was not taken; how many are accepted."""
@@ -101,26 +95,32 @@ class Chunk(Claim):
                 operation._where = None
 
 
-class Part:
-    """Operations of a chunk that the engine has taken."""
+class Run:
+    """Operations with the same claim that the engine takes one after the other. It has to look at
+    each claim: the caller may withdraw one in that very moment, and of two calls that enqueue one
+    operation only one has it."""
 
-    __slots__ = ("operations", "plain")
+    __slots__ = ("claim", "operations", "plain")
 
-    def __init__(self, plain: bool, operations: list[Operation]) -> None:
-        self.plain = plain
+    def __init__(self, claim: Claim, operations: list[Operation], plain: bool) -> None:
+        self.claim = claim
         self.operations = operations
+        self.plain = plain
+        """Whether all are batchable, of one watcher, and without key and priority."""
 
 
 class Waiting:
     """A caller outside."""
 
-    __slots__ = ("inside", "item", "refused", "wake")
+    __slots__ = ("admitted", "inside", "item", "refused", "wake")
 
     def __init__(self, item: Operation | Chunk, inside: object, wake: Callable[[], object]) -> None:
         self.item = item
         self.inside = inside
         """The callback that it is called by, as CURRENT gives it."""
         self.wake = wake
+        self.admitted = False
+        """Whether the engine has let all of it in."""
         self.refused = False
         """Whether the engine found that it would wait for itself."""
 
@@ -156,8 +156,8 @@ class Buffer(Claim):
         """Whether there may be chunks in the inbox, which count for more than one."""
         self._debt = 0
         """Operations that are back though others had their places."""
-        self._version = 0
-        """Odd while the engine changes inbox and room together."""
+        self.changing = Changing()
+        """For changes of inbox and room together."""
 
     # What callers do.
 
@@ -203,17 +203,21 @@ class Buffer(Claim):
 
     def beyond(self, item: Operation | Chunk) -> int:
         """How many operations of `item` stand outside."""
-        version = self._version
-        room = not self._chunks and len(self.inbox) <= self.room
-        if room and version == self._version and not version & 1:
+        version = self.changing.version
+        fits = not self._chunks and len(self.inbox) <= self.room
+        if fits and version == self.changing.version and not version & 1:
             return 0
-        items, room = self._consistent()
-        before = 0
-        for one in items:
+        return self.changing.look(lambda: self._beyond(item))
+
+    def _beyond(self, item: Operation | Chunk) -> int:
+        """From the end, where those are who ask. What was withdrawn and is still in the inbox
+        counts like the rest, until the engine clears it away."""
+        items = tuple(self.inbox)
+        up_to = len(items) + self._surplus()
+        for one in reversed(items):
             if one is item:
-                own = self._count(item)
-                return max(0, min(own, before + own - room))
-            before += self._count(one)
+                return max(0, min(self._count(item), up_to - self.room))
+            up_to -= self._count(one) if isinstance(one, Chunk) else 1
         return 0
 
     def wait(self, item: Operation | Chunk, timeout: float | None, inside: object) -> None:
@@ -271,12 +275,14 @@ class Buffer(Claim):
         self.ring()
 
     def _outside(self, waiting: Waiting) -> bool:
-        return bool(self.beyond(waiting.item)) and not (self.closed or waiting.refused)
+        if waiting.admitted or waiting.refused or self.closed:
+            return False
+        return bool(self.beyond(waiting.item))
 
     def _leave_line(self, waiting: Waiting) -> int:
         """Withdraws what is outside; how many operations that were."""
         try:
-            return self.withdraw(waiting.item)
+            return 0 if waiting.admitted else self.withdraw(waiting.item)
         finally:
             self.line.pop(id(waiting), None)
 
@@ -320,22 +326,15 @@ class Buffer(Claim):
             return 0
         return sum(self._count(one) - 1 for one in tuple(self.inbox) if isinstance(one, Chunk))
 
-    def _consistent(self) -> tuple[tuple[Operation | Chunk, ...], int]:
-        """The inbox and the room, at one moment."""
-        for _ in range(MOST_LOOKS):
-            version = self._version
-            items, room = tuple(self.inbox), self.room
-            if version == self._version and not version & 1:
-                break
-            time.sleep(0)  # the engine is about to be done
-        return items, room
-
     def arrived(self) -> tuple[float, int]:
         """The cost and the number of the operations in the inbox that are accepted."""
-        items, room = self._consistent()
+        return self.changing.look(self._arrived)
+
+    def _arrived(self) -> tuple[float, int]:
+        room = self.room
         cost: float = 0
         count = 0
-        for one in items:
+        for one in tuple(self.inbox):
             if count >= room:
                 break
             if isinstance(one, Chunk):
@@ -358,11 +357,10 @@ class Buffer(Claim):
 
     # What the engine does.
 
-    def take(self) -> list[Operation | Part]:
-        """Takes out what came in, as far as there is room. Those operations that are given by
-        themselves may have been withdrawn in this very moment: then their claim is void."""
+    def take(self) -> list[Run]:
+        """Takes out what came in, in its order, as far as there is room."""
         inbox = self.inbox
-        came: list[Operation | Part] = []
+        runs: list[Run] = []
         if inbox:
             self._begin_change()
             try:
@@ -371,15 +369,15 @@ class Buffer(Claim):
                 items = [popleft() for _ in range(len(inbox))]
                 chunks = chunks or self._chunks  # it is announced before it is published
                 if chunks or len(items) > self.room:
-                    came = self._within_room(items)
+                    runs = self._within_room(items)
                 else:
                     self.room -= len(items)
-                    came = items  # type: ignore[assignment]  # there is no Chunk among them
+                    runs = [Run(self, items, plain=False)]  # type: ignore[arg-type]  # no Chunk
             finally:
                 self._end_change()
         if self.line:
             self._let_in()
-        return came
+        return runs
 
     def leave(self, count: int) -> None:
         """`count` operations have left: as many others may come in."""
@@ -444,8 +442,9 @@ class Buffer(Claim):
         self.close()
         self.ended = True
 
-    def _within_room(self, items: list[Operation | Chunk]) -> list[Operation | Part]:
-        inside: list[Operation | Part] = []
+    def _within_room(self, items: list[Operation | Chunk]) -> list[Run]:
+        runs: list[Run] = []
+        single: list[Operation] = []
         for index, one in enumerate(items):
             if not self._count(one):
                 continue  # withdrawn
@@ -453,16 +452,19 @@ class Buffer(Claim):
                 self._put_back(items[index:])
                 break
             if isinstance(one, Chunk):
-                part = one.take(self.room)
-                inside.append(part)
-                self.room -= len(part.operations)
+                run = one.take(self.room)
+                runs.append(run)
+                self.room -= len(run.operations)
                 if one.taken < one.end:
                     self._put_back(items[index:])
                     break
+                single = []
             else:
-                inside.append(one)
+                if not single:
+                    runs.append(Run(self, single, plain=False))
+                single.append(one)
                 self.room -= 1
-        return inside
+        return runs
 
     def _put_back(self, items: list[Operation | Chunk]) -> None:
         left = [one for one in items if self._count(one)]
@@ -472,16 +474,17 @@ class Buffer(Claim):
     def _let_in(self) -> None:
         for key, waiting in tuple(self.line.items()):
             item = waiting.item
-            if not self._count(item) or not self.beyond(item):
+            if not self._count(item) or not self._beyond(item):
+                waiting.admitted = True
                 self.line.pop(key, None)
                 waiting.wake()
 
     def _begin_change(self) -> None:
-        self._version += 1
+        self.changing.__enter__()
         self._quiet_at = self.ring_at = NEVER
 
     def _end_change(self) -> None:
-        self._version += 1
+        self.changing.__exit__()
         self._aim()
 
     def _aim(self) -> None:

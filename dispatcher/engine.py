@@ -16,7 +16,7 @@ from typing import Any
 from dispatcher import events
 from dispatcher.bell import Bell
 from dispatcher.books import Books
-from dispatcher.buffer import Buffer, Part
+from dispatcher.buffer import Buffer, Run
 from dispatcher.demand import Demand
 from dispatcher.endings import Endings
 from dispatcher.errors import TooExpensiveError
@@ -207,63 +207,76 @@ class Engine:
     # Coming in.
 
     def _absorb(self) -> None:
-        buffer = self.buffer
-        if not buffer.inbox and not buffer.line:
+        if not self.buffer.inbox and not self.buffer.line:
             return
         touched: dict[Lane, None] = {}
         ordered: list[Operation] = []
         cost: float = 0
-        count = void = 0
-        newest = self._newest
-        watcher: Watcher | None = None
-        limited = self.limiter is not None
+        came = count = 0
         with self.books.changing:
-            for item in buffer.take():
-                if item.__class__ is Part:
-                    part = item.operations
-                    tickets = range(newest + 1, newest + 1 + len(part))
-                    for operation, ticket in zip(part, tickets, strict=True):
-                        operation._where = ticket
-                    newest += len(part)
-                    count += len(part)
-                    cost += cost_of(part)
-                    if item.plain and part and not (limited and not all(map(one_cost, part))):
-                        lane = self.lanes.of(part[0].watcher)
-                        touched[lane] = None
-                        lane.plain.extend(part)
-                    else:
-                        ordered += part
-                    watcher = None
-                    continue
-                # One step: in this very moment its caller may give up waiting.
-                if item._where is buffer:
-                    newest += 1
-                    item._where = newest
-                else:
-                    void += 1
-                    continue
-                if item.watcher is not watcher:
-                    assert item.watcher is not None
-                    watcher = item.watcher
-                    lane = self.lanes.of(watcher)
-                    touched[lane] = None
-                    plain = lane.plain.append
-                count += 1
-                cost += item._cost
-                if item._order is None and item.batchable and (item._cost or not limited):
-                    plain(item)
-                else:
-                    ordered.append(item)
+            for run in self.buffer.take():
+                came += len(run.operations)
+                taken = self._ticketed(run)
+                count += len(taken)
+                cost += cost_of(taken)
+                ordered += self._sort(taken, touched, plain=run.plain)
             self.books.target += cost
             self.books.waiting += count
-        if void:
-            buffer.leave(void)
+        if came > count:
+            self.buffer.leave(came - count)
         for operation in ordered:  # outside of that: keys are hashed and compared by user code
             self._admit(operation, touched)
         self.lanes.ready_cost += cost
-        self._newest = newest
         for lane in touched:
             self.lanes.queue(lane)
+
+    def _ticketed(self, run: Run) -> list[Operation]:
+        """Those of `run` whose claim is valid: from now on they are ours."""
+        claim = run.claim
+        void = 0
+        newest = self._newest
+        for newest, operation in enumerate(run.operations, newest + 1):
+            if operation._where is claim:  # one step with the next line
+                operation._where = newest
+            else:
+                void += 1
+        first, self._newest = self._newest + 1, newest
+        if not void:
+            return run.operations
+        tickets = range(first, newest + 1)
+        return [
+            one for one, ticket in zip(run.operations, tickets, strict=True) if one._where == ticket
+        ]
+
+    def _sort(
+        self, operations: list[Operation], touched: dict[Lane, None], *, plain: bool
+    ) -> list[Operation]:
+        """Puts those into their lanes that need no more than a place at the end; the others."""
+        limited = self.limiter is not None
+        if plain and operations and not (limited and not all(map(one_cost, operations))):
+            assert operations[0].watcher is not None
+            lane = self.lanes.of(operations[0].watcher)
+            touched[lane] = None
+            lane.plain.extend(operations)
+            return []
+        ordered: list[Operation] = []
+        watcher: Watcher | None = None
+        for operation in operations:
+            if (
+                operation._order is None
+                and operation.batchable
+                and (operation._cost or not limited)
+            ):
+                if operation.watcher is not watcher:
+                    assert operation.watcher is not None
+                    watcher = operation.watcher
+                    lane = self.lanes.of(watcher)
+                    touched[lane] = None
+                    append = lane.plain.append
+                append(operation)
+            else:
+                ordered.append(operation)
+        return ordered
 
     def _admit(self, operation: Operation, touched: dict[Lane, None]) -> None:
         assert operation.watcher is not None

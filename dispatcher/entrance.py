@@ -59,10 +59,11 @@ class Entrance:
                 if not self._may_enter(operation):
                     self._requeue(operation)
                     return
-            fit = operation.watcher._home is self and operation._cost <= buffer.ceiling  # type: ignore[union-attr]
+            known = operation.watcher._home is self  # type: ignore[union-attr]
+            dear = operation._cost > buffer.ceiling
         except AttributeError:
             raise self._explain(operation) from None
-        if not fit:
+        if dear or not known:
             self._prepare(operation)
             self.enqueue(operation, timeout)
             return
@@ -70,8 +71,9 @@ class Entrance:
         # step: of two threads that enqueue one operation at the same time, one is refused, and a
         # Batcher that is stopped accepts nothing.
         operation._where = buffer
-        self._inbox.append(operation)
-        if len(self._inbox) >= buffer.ring_at or not operation.batchable:
+        inbox = buffer.inbox
+        inbox.append(operation)
+        if len(inbox) >= buffer.ring_at or not operation.batchable:
             patience = 0.0 if self._error_on_full_buffer else timeout
             buffer.settle(operation, patience, CURRENT.get(), full=not operation.batchable)
 
