@@ -387,6 +387,8 @@ class Buffer(Claim):
         self._debt -= paid
         self.room += count - paid
         self._aim()
+        if self.line:
+            self._let_in()
 
     def come_back(self, count: int) -> None:
         """`count` operations are back to be raised again; they are not refused, and neither are
@@ -472,9 +474,18 @@ class Buffer(Claim):
         self._chunks = self._chunks or any(isinstance(one, Chunk) for one in left)
 
     def _let_in(self) -> None:
-        for key, waiting in tuple(self.line.items()):
-            item = waiting.item
-            if not self._count(item) or not self._beyond(item):
+        """Tells the callers in the line who are inside now."""
+        line = tuple(self.line.items())
+        items = tuple(self.inbox)  # in this order: who lines up has published before
+        up_to = len(items) + self._surplus()
+        outside = set()
+        for one in reversed(items):
+            if up_to <= self.room:
+                break
+            outside.add(id(one))
+            up_to -= self._count(one) if isinstance(one, Chunk) else 1
+        for key, waiting in line:
+            if id(waiting.item) not in outside:
                 waiting.admitted = True
                 self.line.pop(key, None)
                 waiting.wake()

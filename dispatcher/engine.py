@@ -234,19 +234,16 @@ class Engine:
         """Those of `run` whose claim is valid: from now on they are ours."""
         claim = run.claim
         void = 0
-        newest = self._newest
-        for newest, operation in enumerate(run.operations, newest + 1):
+        first = self._newest + 1
+        for ticket, operation in enumerate(run.operations, first):
             if operation._where is claim:  # one step with the next line
-                operation._where = newest
+                operation._where = ticket
             else:
                 void += 1
-        first, self._newest = self._newest + 1, newest
+        self._newest += len(run.operations)
         if not void:
             return run.operations
-        tickets = range(first, newest + 1)
-        return [
-            one for one, ticket in zip(run.operations, tickets, strict=True) if one._where == ticket
-        ]
+        return [one for ticket, one in enumerate(run.operations, first) if one._where == ticket]
 
     def _sort(
         self, operations: list[Operation], touched: dict[Lane, None], *, plain: bool

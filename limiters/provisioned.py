@@ -8,7 +8,7 @@ from limiters.clock import Clock
 from limiters.resource import Resource
 from limiters.standing import Standing
 from limiters.turns import GRACE
-from limiters.window import Spend, WindowLedger
+from limiters.window import ROUNDING, Spend, WindowLedger
 
 
 class ProvisionedResource(Resource):
@@ -108,6 +108,20 @@ class ProvisionedResource(Resource):
                 self._turns.wait(claimant, at_least, until)
             self._ledger.hold(free)
         return ProvisionedGrant(self, free)
+
+    def take(self, cost: float, claimant: object = None) -> bool:
+        """Spends `cost` now, if that may be; otherwise `claimant` waits for its turn."""
+        with self._lock:
+            now = self._clock.now()
+            free = 0.0
+            if self._turns.is_for(claimant, now):
+                free = self._ledger.available(now, cost)
+            if free < cost * (1 - ROUNDING):
+                self._turns.wait(claimant, cost, self._ledger.ready_at(cost, now) + GRACE)
+                return False
+            self._turns.end(claimant)
+            self._ledger.spend(min(cost, free), now)
+            return True
 
     def ready_at(self, cost: float) -> float:
         """When it is worth asking again for `cost`."""

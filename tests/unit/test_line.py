@@ -11,25 +11,7 @@ import pytest
 from limiters.clock import MonotonicClock
 from limiters.errors import ImproperOrderError, LimiterStoppedError, TooExpensiveError
 from limiters.line import Line
-from limiters.window import Spend, Tenure
 from tests.waiting import until
-
-
-class FakeGrant:
-    def __init__(self, budget: FakeBudget, amount: float) -> None:
-        self.amount = amount
-        self.left = amount
-        self.budget = budget
-
-    def spend(self, cost: float) -> Spend:
-        self.left -= cost
-        tenure = Tenure(-1.0) if self.budget.lapses else None
-        self.budget.lapses = False
-        return Spend(cost, 0.0, tenure)
-
-    def close(self) -> None:
-        self.budget.free += self.left
-        self.left = 0.0
 
 
 class FakeBudget:
@@ -41,18 +23,18 @@ class FakeBudget:
         self.started = True
         self.told: list[float] = []
         self.on_give_me: Callable[[float], object] = lambda target: None
-        self.lapses = False
         self.asked = threading.Event()
 
     def give_me(self, target: float, claimant: object = None) -> None:
         self.on_give_me(target)
         self.told.append(target)
 
-    def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> FakeGrant:
-        amount = min(self.free, up_to)
-        self.free -= amount
+    def take(self, cost: float, claimant: object = None) -> bool:
         self.asked.set()
-        return FakeGrant(self, amount)
+        if self.free < cost:
+            return False
+        self.free -= cost
+        return True
 
     def ready_at(self, cost: float) -> float:
         return MonotonicClock().now() + 60.0
@@ -93,13 +75,6 @@ def test_what_does_not_suffice_goes_back() -> None:
     line, budget = line_of(10.0)
     assert not line.acquire(20, 0)
     assert budget.free == 10
-
-
-def test_c2_capacity_that_lapses_as_it_is_spent_is_waited_for_again() -> None:
-    line, budget = line_of(20.0)
-    budget.lapses = True
-    assert line.acquire(10, 5)
-    assert budget.free == 0
 
 
 @pytest.mark.parametrize("bad", [-1, float("nan"), float("inf"), True, "1", None])
