@@ -178,14 +178,24 @@ class Buffer(Claim):
     ) -> None:
         """Sees to `item`, which is published: wakes the engine if that is to be, and waits while
         it is outside. `full`: whether it is a full batch by itself."""
-        try:
-            self.notice(item, full=full)
-            if self.beyond(item):
-                self.wait(item, timeout, inside)
-        except BaseException:
+        self.notice(item, full=full)
+        if self.beyond(item):
+            self.wait(item, timeout, inside)
+
+    def interrupted(self, item: Operation | Chunk) -> int:
+        """An exception may have come before `item` was published, before the engine was woken, or
+        while it was outside. Withdraws it, unless it is accepted; how many are."""
+        self.ring()
+        if not isinstance(item, Chunk):
             self.withdraw(item)
-            self.ring()  # the exception may have come before the engine was woken
-            raise
+            published = self.has(item)
+            if item._where is self and not published:
+                item._where = None
+            return 0
+        if not self.has(item):
+            return item.shorten(item.taken)
+        self.withdraw(item)
+        return item.end
 
     def notice(self, item: Operation | Chunk, *, full: bool) -> None:
         """Wakes the engine, if it is to be woken by `item`."""

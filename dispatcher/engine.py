@@ -105,6 +105,8 @@ class Engine:
         """Whether it was stopped and nothing is in flight any more."""
         self._stopping = False
         self._waiters = Waiters(self.lanes)
+        self._sending_out: float | None = None
+        """Since when somebody waits for all to be sent who gives up when nothing can be."""
 
         self._begun = False
         self._ceiling = buffer.ceiling if limiter is None else limiter.max_capacity
@@ -146,7 +148,7 @@ class Engine:
             self._flush(now)
             self.demand.tend(now)
             self._audit(now)
-        self._tell()
+        self._tell(now)
         return now if self.finished else self._next_turn(now)
 
     # What can be posted.
@@ -175,6 +177,11 @@ class Engine:
         """Tells `waiter` when nothing is left. Until then nothing waits for company."""
         self._waiters.drains.append(waiter)
 
+    def send_out(self, now: float, waiter: Waiter) -> None:
+        """`await_drained`, for at most as long as something can be sent."""
+        self._sending_out = max(now, self._sending_out or now)
+        self.await_drained(now, waiter)
+
     def await_idle(self, now: float, waiter: Waiter, watcher: Watcher) -> None:
         """Tells `waiter` when nothing of `watcher` is left."""
         self._waiters.add_idler(waiter, watcher)
@@ -190,11 +197,18 @@ class Engine:
         self.endings.give_back()
         self.demand.nothing()
         self._stopping = True
+        self._sending_out = None
+
+    def stop_and_tell(self, now: float, waiter: Waiter) -> None:
+        """Stops, and tells `waiter`: what was not sent is given back."""
+        self.stop(now)
+        waiter.tell()
 
     def give_back(self) -> None:
         """After the last turn: what came in since, or was left by a turn that raised."""
         self._absorb()
         self.endings.give_back()
+        self.buffer.end()
 
     def close(self) -> None:
         """Nothing turns any more: whoever still waits has nothing to wait for."""
@@ -362,17 +376,25 @@ class Engine:
             _log.error("audit failed: %s", finding.message, extra=facts)
         self.emit(finding.event, 0, finding.message)
 
-    def _tell(self) -> None:
+    def _stalls_at(self) -> float:
+        """When sending out is given up, unless something is raised until then."""
+        if self._sending_out is None:
+            return math.inf
+        return max(self._sending_out, self.raising.last) + self.settings.max_operation_time
+
+    def _tell(self, now: float) -> None:
         self._waiters.tell_idlers()
         if not (self._waiters.drains or self._stopping):
             return
         books = self.books
         left = books.waiting or books.inflight or self.endings.pending or self.buffer.holds_more
-        self._waiters.tell_drains(drained=not left)
         self.finished = self._stopping and not left
+        if now >= self._stalls_at():
+            self._sending_out, left = None, False
+        self._waiters.tell_drains(drained=not left)
 
     def _next_turn(self, now: float) -> float:
-        times = [self.endings.next_look(now)]
+        times = [self.endings.next_look(now), self._stalls_at()]
         company = math.inf
         if self.pause.until is not None:
             times.append(self.pause.until)

@@ -35,7 +35,6 @@ class Entrance:
 
     def __init__(self, buffer: Buffer, *, error_on_full_buffer: bool) -> None:
         self._buffer = buffer
-        self._inbox = buffer.inbox
         self._error_on_full_buffer = error_on_full_buffer
         self._forked = False
 
@@ -70,12 +69,18 @@ class Entrance:
         # Nothing is called from the last test above to the append, so for CPython they are one
         # step: of two threads that enqueue one operation at the same time, one is refused, and a
         # Batcher that is stopped accepts nothing.
-        operation._where = buffer
-        inbox = buffer.inbox
-        inbox.append(operation)
-        if len(inbox) >= buffer.ring_at or not operation.batchable:
-            patience = 0.0 if self._error_on_full_buffer else timeout
-            buffer.settle(operation, patience, CURRENT.get(), full=not operation.batchable)
+        try:
+            operation._where = buffer
+            inbox = buffer.inbox
+            inbox.append(operation)
+            if len(inbox) >= buffer.ring_at or not operation.batchable:
+                patience = 0.0 if self._error_on_full_buffer else timeout
+                buffer.settle(operation, patience, CURRENT.get(), full=not operation.batchable)
+        except EnqueueError:
+            raise
+        except BaseException:
+            buffer.interrupted(operation)
+            raise
 
     async def enqueue_async(self, operation: Operation, timeout: Seconds | None = None) -> None:
         """`enqueue` for coroutines: while the buffer is full, the event loop goes on."""
@@ -89,15 +94,16 @@ class Entrance:
                 return
         if operation._cost > buffer.ceiling:
             raise BatcherStoppedError
-        operation._where = buffer
-        self._inbox.append(operation)
         try:
+            operation._where = buffer
+            buffer.inbox.append(operation)
             buffer.notice(operation, full=not operation.batchable)
             if buffer.beyond(operation):
                 await buffer.wait_async(operation, patience, CURRENT.get())
+        except EnqueueError:
+            raise
         except BaseException:
-            buffer.withdraw(operation)
-            buffer.ring()
+            buffer.interrupted(operation)
             raise
 
     def enqueue_many(self, operations: Iterable[Operation], timeout: Seconds | None = None) -> None:
@@ -124,7 +130,7 @@ class Entrance:
             if chunk.operations:
                 self._enter(arrivals, limit)
         except BaseException as error:
-            accepted = self._accepted(chunk)
+            accepted = buffer.interrupted(chunk)
             if not isinstance(error, EnqueueError):
                 error.add_note(f"enqueue_many had accepted {accepted} of {len(given)} operations")
             raise
@@ -145,20 +151,13 @@ class Entrance:
         buffer.announce()
         if buffer.ceiling < 0:
             raise self._stopped()
-        self._inbox.append(chunk)
+        buffer.inbox.append(chunk)
         if strict:
             if buffer.beyond(chunk) and chunk.recall():
                 buffer.ring()
                 raise BufferFullError(buffer.size)
             timeout = None  # the engine has taken some of it, and will take the rest
         buffer.settle(chunk, timeout, inside, full=arrivals.single)
-
-    def _accepted(self, chunk: Chunk) -> int:
-        """What was accepted of an enqueue_many that has failed; the rest is withdrawn."""
-        if self._buffer.has(chunk):
-            self._buffer.withdraw(chunk)
-            return chunk.end
-        return chunk.shorten(chunk.taken)
 
     def _prepare(self, operation: Operation) -> None:
         """Checks `operation`, and makes its watcher known."""
@@ -205,6 +204,8 @@ class Entrance:
             raise AlreadyEnqueuedError
         assert operation.watcher is not None
         over = where.over
+        if not over and where.buffer is not self._buffer:
+            raise AlreadyEnqueuedError(elsewhere=True)
         if not over and (operation in where.requeued or where.ending or CURRENT.get() is not where):
             raise AlreadyEnqueuedError
         policy = operation.watcher.policy
