@@ -27,7 +27,7 @@ import math
 import queue
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from dispatcher.changing import Changing
 from dispatcher.errors import BatcherStoppedError, BufferFullError
@@ -359,7 +359,7 @@ class Buffer(Claim):
     def adopt(self, full: float) -> None:
         """A watcher has become known whose batches are full with `full` operations."""
         wake_at = len(self.inbox) + self._surplus() + full
-        self.adopted = True  # first: the engine looks at it after it has set the other two
+        self.adopted = True  # first: the engine reads it after it has set the other two
         if wake_at < self._wake_at:
             self._wake_at = wake_at
         if wake_at < self.ring_at:
@@ -418,9 +418,6 @@ class Buffer(Claim):
 
         False if that has come already, or a watcher that the caller did not know of.
         """
-        if self.adopted:
-            self.adopted = False
-            return False
         if self.closed:
             return True
         if self.line and self.room > 0:
@@ -428,19 +425,22 @@ class Buffer(Claim):
         self._wake_at = min(company, self.room) if self.room > 0 else math.inf
         self._aim()
         # What came before these lines did not ring; what comes after them will.
-        if self.adopted:
-            return False
-        return len(self.inbox) + self._surplus() < self._wake_at
+        adopted, self.adopted = self.adopted, False
+        return not adopted and len(self.inbox) + self._surplus() < self._wake_at
 
     @property
     def holds_more(self) -> bool:
         """Whether there is something to take, now or later."""
         return bool(self.inbox) and not (self.closed and self.room <= 0)
 
-    def refuse(self, inside: Callable[[object], bool]) -> None:
-        """Refuses those callers outside whose callback is `inside`."""
+    def callbacks_outside(self) -> set[object]:
+        """The callbacks, as CURRENT gives them, by which those in the line are called."""
+        return {waiting.inside for waiting in tuple(self.line.values())}
+
+    def refuse(self, callbacks: Set[object]) -> None:
+        """Refuses those in the line that are called by one of `callbacks`."""
         for waiting in tuple(self.line.values()):
-            if inside(waiting.inside):
+            if waiting.inside in callbacks:
                 waiting.refused = True
                 waiting.wake()
 

@@ -146,6 +146,8 @@ class Engine:
         self._follow_ceiling(now)
         if self.pause.until is None:
             self._flush(now)
+            if self.buffer.line:
+                self._refuse_who_waits_for_itself()
             self.demand.tend(now)
             self._audit(now)
         self._tell(now)
@@ -345,6 +347,15 @@ class Engine:
         if self._wanted is not None and self._wanted > self._ceiling:
             self._refuse_too_dear(now)
         return planned
+
+    def _refuse_who_waits_for_itself(self) -> None:
+        """Callbacks that wait for a place hold slots and keys. If all that run do so, and nothing
+        else can be raised, no place would ever become free."""
+        inflight = self.books.inflight
+        if inflight and (self._crowded or not self.lanes.ready):
+            waiting = self.buffer.callbacks_outside()
+            if inflight <= waiting:
+                self.buffer.refuse(inflight)
 
     # The limiter.
 

@@ -78,6 +78,7 @@ class Line:
         """Capacity may have come, or the limiter was stopped."""
         for waiter in self.tidy():
             waiter.wake()
+        self.tidy()  # some may have found that their loop was closed
 
     def tidy(self) -> list[Waiter]:
         """Takes out those who will not ask again; who is in the line then."""
@@ -112,8 +113,10 @@ class Line:
         loop = asyncio.get_running_loop()
 
         def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed
+            try:
                 loop.call_soon_threadsafe(gate.set)
+            except RuntimeError:  # the loop was closed
+                waiter.gone = True
 
         waiter = Waiter(cost, wake)
         try:
@@ -184,7 +187,7 @@ class Line:
                 first.asked_at = now
                 self._first = first
                 first.wake()
-            if now - first.asked_at <= PATIENCE:
+            if now - first.asked_at <= PATIENCE and not first.gone:
                 return
             del self._line[0]
         self._first = None

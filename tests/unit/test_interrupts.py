@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import itertools
 from collections.abc import Callable
 
 import pytest
 
 from dispatcher import BufferFullError, Operation, Watcher
-from limiters import MemoryLeaseManager, ProvisionedResource, SharedResource
-from limiters.resource import Resource
+from limiters import ProvisionedResource, SharedResource
 from limiters.testing import ManualClock
 from tests.crank import Crank, ignore
-from tests.interrupting import ERRORS, each_point
+from tests.interrupting import ERRORS, SoftLimitError, each_point
 
 SIZE, COST = 4, 2
 
@@ -117,16 +118,6 @@ def test_b3_a_refused_enqueue_leaves_nothing_in_memory() -> None:
     assert not crank.buffer.line
 
 
-def provisioned() -> Resource:
-    return ProvisionedResource(1_000, clock=ManualClock())
-
-
-def shared() -> Resource:
-    return SharedResource(
-        shared_capacity=1_000, factor=10, lease_manager=MemoryLeaseManager("interrupted")
-    )
-
-
 @pytest.mark.parametrize("error", ERRORS)
 def test_c3_an_interrupted_acquire_holds_up_nobody_and_keeps_nothing(
     error: type[BaseException],
@@ -134,14 +125,41 @@ def test_c3_an_interrupted_acquire_holds_up_nobody_and_keeps_nothing(
     clock = ManualClock()
     limiter = ProvisionedResource(1_000, clock=clock)
     limiter.start()
-
-    def prepare() -> Callable[[], object]:
-        return lambda: limiter.acquire(1, timeout=0)
-
-    for where in each_point(prepare, error=error):
+    costs = itertools.cycle([1, 1_000])
+    for where in each_point(
+        lambda: functools.partial(limiter.acquire, next(costs), timeout=0), error=error
+    ):
         clock.advance(2.1)
         assert limiter.acquire(1_000, timeout=5), where
         clock.advance(2.1)
-        assert limiter._ledger._held == 0, where
-        assert limiter._ledger.spent(clock.now()) == 0, where
+        with limiter._lock:
+            assert limiter._ledger.spent(clock.now()) == 0, where
+            assert limiter._ledger._held == 0, where
         assert limiter.standing().demand == 0, where
+
+
+def test_c3_an_interrupted_acquire_of_a_shared_limit_keeps_nothing() -> None:
+    clock = ManualClock()
+    limiter = SharedResource(reserved_capacity=1_000, clock=clock)
+    with limiter:
+        for where in each_point(lambda: functools.partial(limiter.acquire, 600, timeout=0)):
+            clock.advance(2.1)
+            assert limiter.acquire(1_000, timeout=5), where
+            clock.advance(2.1)
+            assert limiter._reserved_ledger._held == 0, where
+            assert limiter.standing().demand == 0, where
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")  # as interrupted before
+def test_c3_an_interrupted_acquire_async_holds_up_nobody() -> None:
+    clock = ManualClock()
+    limiter = ProvisionedResource(1_000, clock=clock)
+    limiter.start()
+
+    async def acquire() -> None:
+        await limiter.acquire_async(1, timeout=0)
+
+    for where in each_point(lambda: lambda: asyncio.run(acquire()), error=SoftLimitError):
+        clock.advance(2.1)
+        assert limiter.acquire(1_000, timeout=5), where
+        clock.advance(2.1)

@@ -10,7 +10,7 @@ import pytest
 
 from limiters.clock import MonotonicClock
 from limiters.errors import ImproperOrderError, LimiterStoppedError, TooExpensiveError
-from limiters.line import Line
+from limiters.line import PATIENCE, Line, Waiter
 from tests.waiting import until
 
 
@@ -231,3 +231,43 @@ def test_who_comes_after_one_whose_loop_was_closed_is_served() -> None:
     assert line.acquire(5, 5)
     assert budget.told[-1] == 0
     assert not task.done()
+
+
+def test_who_waits_in_a_loop_that_has_stopped_loses_its_turn() -> None:
+    line, budget = line_of(5.0)
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(line.acquire_async(50, None))
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.run_until_complete(asyncio.sleep(0))
+    assert line.acquire(5, 20)
+    assert not task.done()
+    budget.free = 50.0
+    assert loop.run_until_complete(task)  # and goes on with its loop
+    loop.close()
+    assert budget.told[-1] == 0
+
+
+def test_who_lost_its_turn_is_first_again_when_it_asks() -> None:
+    line, budget = line_of()
+    lost, second = Waiter(50, lambda: None), Waiter(5, lambda: None)
+    assert not line._granted(lost)
+    assert not line._granted(second)
+    lost.asked_at -= PATIENCE + 1
+    budget.free = 50.0
+    assert line._granted(second)
+    second.gone = True
+    assert not line._granted(lost)
+    third = Waiter(5, lambda: None)
+    assert not line._granted(third)
+    budget.free = 50.0
+    assert not line._granted(third)
+    assert line._granted(lost)
+
+
+def test_those_who_are_lost_no_longer_count_as_demand() -> None:
+    line, budget = line_of()
+    lost = Waiter(50, lambda: None)
+    line._granted(lost)
+    lost.asked_at -= PATIENCE + 1
+    line.wake()
+    assert budget.told == [50, 0]
