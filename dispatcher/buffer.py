@@ -378,9 +378,13 @@ class Buffer(Claim):
                 chunks, self._chunks = self._chunks, False
                 items = [popleft() for _ in range(len(inbox))]
                 chunks = chunks or self._chunks  # it is announced before it is published
-                if chunks or len(items) > self.room:
+                if chunks:
                     runs = self._within_room(items)
                 else:
+                    room = max(0, self.room)
+                    if len(items) > room:
+                        self._put_back(items[room:])
+                        del items[room:]
                     self.room -= len(items)
                     runs = [Run(self, items, plain=False)]  # type: ignore[arg-type]  # no Chunk
             finally:

@@ -64,7 +64,9 @@ def test_b11_an_enqueue_many_that_is_interrupted_while_it_waits(
         return lambda: batcher.enqueue_many(some)
 
     # How often it wakes up differs, and so does the number of points: some are enough.
-    for where in itertools.islice(each_point(prepare, error=error), None if LONG else 150):
+    for where in itertools.islice(
+        each_point(prepare, error=error, every_bytecode=True, step=5), None if LONG else 150
+    ):
         recorder.check(batcher, where)
 
 
@@ -88,7 +90,9 @@ def test_b2_an_enqueue_that_is_interrupted_while_it_waits(
         until(lambda: batcher.operations_in_buffer or recorder.seen)
         return call
 
-    for where in itertools.islice(each_point(prepare, error=error), None if LONG else 150):
+    for where in itertools.islice(
+        each_point(prepare, error=error, every_bytecode=True, step=5), None if LONG else 150
+    ):
         recorder.check(batcher, where)
 
 
@@ -125,7 +129,9 @@ def test_b5_an_interrupted_call_leaves_the_batcher_whole(batcher: Batcher, call:
         }
         return calls[call]
 
-    for where in itertools.islice(each_point(prepare), None if LONG else 150):
+    for where in itertools.islice(
+        each_point(prepare, every_bytecode=True, step=5), None if LONG else 150
+    ):
         recorder.check(batcher, where)
 
 
@@ -141,7 +147,9 @@ def test_b5_an_interrupted_stop_gives_back_what_it_did_not_send(drain: bool) -> 
         made.append((batcher, recorder))
         return lambda: batcher.stop(drain=drain, timeout=0.01)
 
-    for where in itertools.islice(each_point(prepare, error=Alarm), None if LONG else 150):
+    for where in itertools.islice(
+        each_point(prepare, error=Alarm, every_bytecode=True, step=5), None if LONG else 150
+    ):
         batcher, recorder = made.pop()
         batcher.stop(drain=False)
         assert batcher.state == State.STOPPED, where
