@@ -15,8 +15,9 @@ STEP = 0.0002
 """How long it sleeps then; the writer is a thread that the system may not run for a while."""
 
 MOST_LOOKS = 10_000
-"""How often a reader looks, which takes at least two seconds. It is used up only by a signal handler
-that has interrupted the writer itself, as may happen with an InlineBatcher: it gets what is there."""
+"""How often a reader looks, which takes at least two seconds. It is used up only by a signal
+handler that has interrupted the writer itself, as may happen with an InlineBatcher: that one gets
+what is there."""
 
 
 class Changing:

@@ -16,7 +16,8 @@ from typing import Any
 from dispatcher import events
 from dispatcher.bell import Bell
 from dispatcher.books import Books
-from dispatcher.buffer import Buffer, Run
+from dispatcher.buffer import Buffer
+from dispatcher.chunk import Run
 from dispatcher.demand import Demand
 from dispatcher.endings import Endings
 from dispatcher.errors import TooExpensiveError

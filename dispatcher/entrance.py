@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from dispatcher import interpreter
 from dispatcher.batch import CURRENT, Batch, BatchState
-from dispatcher.buffer import Buffer, Chunk
+from dispatcher.buffer import Buffer
+from dispatcher.chunk import Chunk
 from dispatcher.errors import (
     AlreadyEnqueuedError,
     BatcherStoppedError,

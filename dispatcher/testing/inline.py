@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dispatcher.batcher import Batcher
-from dispatcher.buffer import Buffer, Chunk
+from dispatcher.buffer import Buffer
+from dispatcher.chunk import Chunk
 from dispatcher.errors import DispatcherError
 from dispatcher.events import Event
 from dispatcher.operation import Operation

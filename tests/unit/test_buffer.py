@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher import BatcherStoppedError, BufferFullError, Operation, Watcher
-from dispatcher.buffer import Buffer, Chunk
+from dispatcher.buffer import Buffer
+from dispatcher.chunk import Chunk
 from tests.crank import ignore
 from tests.waiting import until
 
