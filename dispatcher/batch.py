@@ -28,6 +28,7 @@ class Batch:
     """The record of one batch. Owned by the engine; `requeued` is shared with its callback."""
 
     __slots__ = (
+        "buffer",
         "cost",
         "deadline",
         "full",
@@ -52,6 +53,8 @@ class Batch:
         self.keys: list[Hashable] = []
         self.cost: float = 0
         self.spend: Spend | None = None
+        self.buffer: object = None
+        """That of the Batcher which has raised it."""
         self.raised_at = 0.0
         self.returned_at = 0.0
         """When its callback ended, by the clock of the thread that ran it."""

@@ -31,7 +31,7 @@ from dispatcher.retry import Wait
 from dispatcher.runners import Runners
 from dispatcher.settings import Settings
 from dispatcher.state import State
-from dispatcher.waiters import Waiter, told_in_time
+from dispatcher.waiters import Gate, Waiter
 from dispatcher.watcher import Watcher
 from limiters._support.validation import (
     Seconds,
@@ -44,6 +44,9 @@ from limiters._support.validation import (
 from limiters.clock import Clock, MonotonicClock
 from limiters.events import Emitter
 from limiters.limiter import RateLimiter
+
+CUT_SHORT = 5.0
+"""Seconds that a stop() that was interrupted waits, at most, for what was not sent."""
 
 _log = logging.getLogger(__name__)
 _made: weakref.WeakSet[Batcher] = weakref.WeakSet()
@@ -119,8 +122,6 @@ class Batcher(Entrance):
         buffer = self._buffer_type(count("max_buffer_size", max_buffer_size), bell.ring)
         super().__init__(buffer, error_on_full_buffer=fail_on_full)
         self._limiting = limiting
-        if rate_limiter is not None:
-            buffer.ceiling = rate_limiter.max_capacity
         self._clock = clock or MonotonicClock()
         self._bell = bell
         self._emitter = self._emitter_type(type(self).__name__, events.BATCHER_EVENTS)
@@ -137,8 +138,10 @@ class Batcher(Entrance):
         )
         self._thread: threading.Thread | None = None
         self._state = State.NEW
-        self._state_lock = threading.Lock()
-        self._ended = threading.Event()
+        self._state_lock = threading.RLock()
+        self._ended = threading.Event()  # nothing waits for it: see Gate
+        self._gates: list[Gate] = []
+        """Of those who wait for the end."""
         self.returned: list[Operation] = []
         """What stop() gave back."""
         _made.add(self)
@@ -162,26 +165,59 @@ class Batcher(Entrance):
         first, those that wait before a retry included.
 
         From now on nothing is accepted, and every blocked `enqueue` raises
-        BatcherStoppedError. With `drain` it first sends what is there, for at most `timeout`.
-        Batches in flight finish (or are abandoned after their max_operation_time). A limiter
-        that the Batcher started is stopped. Again is no error and gives the same list; with
-        `drain=False` it cuts short a stop that drains.
+        BatcherStoppedError. With `drain` it first sends what is there, for at most `timeout`;
+        without a timeout, until nothing could be sent for max_operation_time. Batches in flight
+        finish (or are abandoned after their max_operation_time). A limiter that the Batcher
+        started is stopped.
+
+        Idempotent: called again it gives the same list; with `drain=False` it cuts short a stop
+        that drains. If an exception such as KeyboardInterrupt interrupts it, nothing more is sent,
+        and `returned` holds what was not; a note on the exception says how much. A Batcher that
+        was never started gives back what it has.
         """
         drain = flag("drain", drain)
         limit = optional_seconds("timeout", timeout, zero=True)
         self._check_callable("stop()")
-        with self._state_lock:
-            if self._state is State.NEW:
-                raise ImproperOrderError("this Batcher was never started; call start() first")
-            if self._state is State.RUNNING:
-                self._state = State.STOPPING
+        if self._state is State.NEW and self._stop_unstarted():
+            return self.returned
+        if self._state is State.RUNNING:  # one step with the next line
+            self._state = State.STOPPING
         self._buffer.close()
         self._engine.post(self._engine.end_pause)
-        if drain:
-            self._await(self._engine.await_drained, limit)
-        self._engine.post(self._engine.stop)
-        self._await_end()
+        try:
+            if drain:
+                ask = self._engine.await_drained if limit is not None else self._engine.send_out
+                self._await(ask, limit)
+            self._engine.post(self._engine.stop)
+            self._await_end()
+        except BaseException as error:
+            self._cut_short(error)
+            raise
         return self.returned
+
+    def _stop_unstarted(self) -> bool:
+        """Ends a Batcher that was never started; False if it was, in this moment."""
+        with self._state_lock:
+            if self._state is not State.NEW:
+                return False
+            self._state = State.STOPPING
+        self._buffer.close()
+        self._engine.give_back()
+        self._finish()
+        return True
+
+    def _cut_short(self, error: BaseException) -> None:
+        """stop() was interrupted: nothing more is sent, and what is left can be had."""
+        self._await(self._engine.stop_and_tell, CUT_SHORT)
+        self.returned = self._engine.endings.given_back or []
+        if self.returned:
+            text = (
+                f"stop() was interrupted: {len(self.returned)} operations were not sent; they are "
+                "in Batcher.returned"
+            )
+            error.add_note(text)
+            facts = {"happening": "not-sent", "operations": len(self.returned)}
+            _log.warning("%s", text, extra=facts)
 
     def __enter__(self) -> Self:
         self.start()
@@ -221,7 +257,10 @@ class Batcher(Entrance):
         again does not prolong it, unless `seconds` is given and ends later."""
         length = optional_seconds("seconds", seconds, zero=True)
         self._check_running("pause()")
-        self._await(self._engine.pause_and_tell, None, length)
+        if self._on_own_thread():  # an observer: it begins after this turn
+            self._engine.post(self._engine.begin_pause, length)
+        else:
+            self._await(self._engine.pause_and_tell, None, length)
 
     def resume(self) -> None:
         """Ends a pause before its time."""
@@ -314,7 +353,9 @@ class Batcher(Entrance):
         self._thread.start()
 
     def _await_end(self) -> None:
-        self._ended.wait()
+        gate = Gate()
+        self._gates.append(gate)
+        gate.wait(self._ended.is_set, None)
 
     def _run(self) -> None:
         engine, clock, bell = self._engine, self._clock, self._bell
@@ -341,19 +382,24 @@ class Batcher(Entrance):
         self._emitter.emit(events.SHUTDOWN)
         self._emitter.close()
         self._ended.set()
+        for gate in self._gates:
+            gate.open()
         self._engine.close()
 
     def _await(self, ask: Callable[..., None], timeout: float | None, *arguments: object) -> bool:
         """Posts `ask` with a waiter and waits until it is told. True once stopped."""
         if self._ended.is_set():
             return True
-        told = threading.Event()
-        waiter = Waiter(told.set)
+        gate = Gate()
+        waiter = Waiter(gate.open)
         self._engine.post(ask, waiter, *arguments)
         try:
-            return told_in_time(told, self._ended, timeout)
+            return gate.wait(self._ended.is_set, timeout)
         finally:
             waiter.gone = True
+
+    def _on_own_thread(self) -> bool:
+        return self._thread is threading.current_thread()
 
     def _limiter_changed(self, event: Event) -> None:
         self._engine.post(self._engine.look)
@@ -367,6 +413,11 @@ class Batcher(Entrance):
 
     def _check_callable(self, call: str) -> None:
         self._check_fork()
+        if self._on_own_thread():
+            raise ImproperOrderError(
+                f"{call} was called on this Batcher's own thread, by an observer, and would wait "
+                "for itself; call it from another thread"
+            )
         inside = CURRENT.get()
         if inside is not None and self._engine.endings.runs(inside):
             raise ImproperOrderError(
@@ -377,9 +428,7 @@ class Batcher(Entrance):
     def _leave_behind(self) -> None:
         """We are in a forked child: the threads are not, and locks may be held for ever."""
         self._forked = True
-        self._buffer.lock = threading.Lock()
-        self._buffer.closed = True
-        self._buffer.limit = self._buffer.ring_at = -1
+        self._buffer.end()
 
 
 def _after_fork_in_child() -> None:
@@ -389,7 +438,7 @@ def _after_fork_in_child() -> None:
 
 def _warn_of_what_was_left() -> None:
     for batcher in list(_made):
-        alive = batcher.state in (State.NEW, State.RUNNING, State.PAUSED) and not batcher._forked
+        alive = batcher.state is not State.STOPPED and not batcher._forked
         if alive and (left := batcher.operations_in_buffer):
             new = batcher.state is State.NEW
             _log.warning(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dispatcher.audit import Finding, audit
 from dispatcher.batch import Batch, BatchState
 from dispatcher.buffer import Buffer
+from dispatcher.changing import Changing
 from dispatcher.events import AUDIT_FAIL
 
 NEWEST = 0.2
@@ -52,12 +53,15 @@ class Totals:
 class Books:
     """Law B3: `target` is the cost of all operations accepted and not ended, always.
 
-    Written by the engine only, under the buffer's lock: what has come in and was not taken in
-    yet still stands in the buffer's inbox, and both are read in one piece.
+    Written by the engine only. What has come in and was not taken in yet still stands in the
+    buffer's inbox; both are read at one moment at which the engine changes neither, so that a
+    reader takes no lock.
     """
 
     def __init__(self, buffer: Buffer) -> None:
         self._buffer = buffer
+        self.changing = Changing()
+        """For what changes in more than one step, or together with the inbox."""
         self.target: float = 0
         self.waiting = 0
         """Operations accepted and not in flight, those that rest before a retry included."""
@@ -75,24 +79,25 @@ class Books:
 
     def read(self) -> tuple[float, int, int]:
         """The target, the batches in flight and the operations waiting, right now."""
-        with self._buffer.lock:
-            cost, count = self._buffer.arrived()
-            return self.target + cost, len(self.inflight), self.waiting + count
+        return self.changing.look(self._read)
+
+    def _read(self) -> tuple[float, int, int]:
+        cost, count = self._buffer.arrived()
+        return self.target + cost, len(self.inflight), self.waiting + count
 
     def raised(self, batch: Batch) -> None:
         """`batch` is in flight."""
-        with self._buffer.lock:
+        with self.changing:
             self.inflight.add(batch)
             self.waiting -= len(batch.operations)
 
     def ending(self, batch: Batch) -> None:
         """From now on the callback of `batch` can enqueue nothing more through it."""
-        with self._buffer.lock:
-            batch.state = BatchState.ENDING
+        batch.state = BatchState.ENDING
 
     def ended(self, batch: Batch, state: BatchState, cost: float, back: int) -> None:
         """`batch` is over: operations of `cost` have ended, `back` others wait again."""
-        with self._buffer.lock:
+        with self.changing:
             batch.state = state
             self.inflight.discard(batch)
             self.waiting += back
@@ -100,13 +105,13 @@ class Books:
 
     def gone(self, cost: float, count: int) -> None:
         """`count` operations that waited have ended without being raised."""
-        with self._buffer.lock:
+        with self.changing:
             self.waiting -= count
             self._reduce(cost)
 
     def audit(self, *, busy: bool) -> Finding:
         """Checks the target while nothing waits, and repairs it."""
-        with self._buffer.lock:
+        with self.changing:
             counted = sum(batch.cost for batch in self.inflight)
             finding = audit(self.target, counted, busy=busy)
             if finding.event == AUDIT_FAIL:

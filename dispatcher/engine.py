@@ -16,7 +16,8 @@ from typing import Any
 from dispatcher import events
 from dispatcher.bell import Bell
 from dispatcher.books import Books
-from dispatcher.buffer import Buffer, Chunk
+from dispatcher.buffer import Buffer
+from dispatcher.chunk import Run
 from dispatcher.demand import Demand
 from dispatcher.endings import Endings
 from dispatcher.errors import TooExpensiveError
@@ -24,7 +25,7 @@ from dispatcher.flush_grid import FlushGrid
 from dispatcher.lane import Lane
 from dispatcher.lanes import LaneQueue, Lanes
 from dispatcher.observed import Observed
-from dispatcher.operation import Operation, one_cost, one_ticket
+from dispatcher.operation import Operation, cost_of, one_cost
 from dispatcher.pause import Pause
 from dispatcher.planner import Allowance, Plan, Slots, Unlimited, plan
 from dispatcher.raising import Raising
@@ -103,8 +104,12 @@ class Engine:
         """Whether it was stopped and nothing is in flight any more."""
         self._stopping = False
         self._waiters = Waiters(self.lanes)
+        self._sending_out: float | None = None
+        """Since when somebody waits for all to be sent who gives up when nothing can be."""
 
         self._begun = False
+        self._ceiling = math.inf if limiter is None else limiter.max_capacity
+        buffer.admit_up_to(self._ceiling)
         self._grid = FlushGrid(settings.flush_interval)
         self._newest = -1
         self._due: float = -1
@@ -140,9 +145,11 @@ class Engine:
         self._follow_ceiling(now)
         if self.pause.until is None:
             self._flush(now)
+            if self.buffer.line:
+                self._refuse_who_waits_for_itself()
             self.demand.tend(now)
             self._audit(now)
-        self._tell()
+        self._tell(now)
         return now if self.finished else self._next_turn(now)
 
     # What can be posted.
@@ -172,6 +179,11 @@ class Engine:
         """Tells `waiter` when nothing is left. Until then nothing waits for company."""
         self._waiters.drains.append(waiter)
 
+    def send_out(self, now: float, waiter: Waiter) -> None:
+        """`await_drained`, for at most as long as something can be sent."""
+        self._sending_out = max(now, self._sending_out or now)
+        self.await_drained(now, waiter)
+
     def await_idle(self, now: float, waiter: Waiter, watcher: Watcher) -> None:
         """Tells `waiter` when nothing of `watcher` is left."""
         self._waiters.add_idler(waiter, watcher)
@@ -187,11 +199,18 @@ class Engine:
         self.endings.give_back()
         self.demand.nothing()
         self._stopping = True
+        self._sending_out = None
+
+    def stop_and_tell(self, now: float, waiter: Waiter) -> None:
+        """Stops, and tells `waiter`: what was not sent is given back."""
+        self.stop(now)
+        waiter.tell()
 
     def give_back(self) -> None:
         """After the last turn: what came in since, or was left by a turn that raised."""
         self._absorb()
         self.endings.give_back()
+        self.buffer.end()
 
     def close(self) -> None:
         """Nothing turns any more: whoever still waits has nothing to wait for."""
@@ -204,43 +223,73 @@ class Engine:
     # Coming in.
 
     def _absorb(self) -> None:
+        if not self.buffer.inbox and not self.buffer.line:
+            return
         touched: dict[Lane, None] = {}
         ordered: list[Operation] = []
-        with self.buffer.lock:
-            items = self.buffer.take_all()
-            if not items:
-                return
-            cost: float = 0
-            count = len(items)
-            watcher: Watcher | None = None
-            limited = self.limiter is not None
-            for item in items:
-                if item.watcher is not watcher:
-                    assert item.watcher is not None
-                    watcher = item.watcher
-                    lane = self.lanes.of(watcher)
-                    touched[lane] = None
-                    plain = lane.plain.append
-                cost += item._cost
-                if item._order is None and item.batchable and (item._cost or not limited):
-                    plain(item)
-                elif isinstance(item, Chunk):
-                    count += len(item.operations) - 1
-                    if limited and not all(map(one_cost, item.operations)):
-                        ordered += item.operations
-                    else:
-                        lane.plain.extend(item.operations)
-                else:
-                    ordered.append(item)
+        cost: float = 0
+        came = count = 0
+        with self.books.changing:
+            for run in self.buffer.take():
+                came += len(run.operations)
+                taken = self._ticketed(run)
+                count += len(taken)
+                cost += cost_of(taken)
+                ordered += self._sort(taken, touched, plain=run.plain)
             self.books.target += cost
             self.books.waiting += count
-        for operation in ordered:  # without the lock: keys are hashed and compared by user code
+        if came > count:
+            self.buffer.leave(came - count)
+        for operation in ordered:  # outside of that: keys are hashed and compared by user code
             self._admit(operation, touched)
         self.lanes.ready_cost += cost
-        # Not the last one's: who waited outside comes in after others with later tickets.
-        self._newest = max(self._newest, max(map(one_ticket, items)))
         for lane in touched:
             self.lanes.queue(lane)
+
+    def _ticketed(self, run: Run) -> list[Operation]:
+        """Those of `run` whose claim is valid: from now on they are ours."""
+        claim = run.claim
+        void = 0
+        first = self._newest + 1
+        for ticket, operation in enumerate(run.operations, first):
+            if operation._where is claim:  # one step with the next line
+                operation._where = ticket
+            else:
+                void += 1
+        self._newest += len(run.operations)
+        if not void:
+            return run.operations
+        return [one for ticket, one in enumerate(run.operations, first) if one._where == ticket]
+
+    def _sort(
+        self, operations: list[Operation], touched: dict[Lane, None], *, plain: bool
+    ) -> list[Operation]:
+        """Puts those into their lanes that need no more than a place at the end; the others."""
+        limited = self.limiter is not None
+        if plain and operations and not (limited and not all(map(one_cost, operations))):
+            assert operations[0].watcher is not None
+            lane = self.lanes.of(operations[0].watcher)
+            touched[lane] = None
+            lane.plain.extend(operations)
+            return []
+        ordered: list[Operation] = []
+        watcher: Watcher | None = None
+        for operation in operations:
+            if (
+                operation._order is None
+                and operation.batchable
+                and (operation._cost or not limited)
+            ):
+                if operation.watcher is not watcher:
+                    assert operation.watcher is not None
+                    watcher = operation.watcher
+                    lane = self.lanes.of(watcher)
+                    touched[lane] = None
+                    append = lane.plain.append
+                append(operation)
+            else:
+                ordered.append(operation)
+        return ordered
 
     def _admit(self, operation: Operation, touched: dict[Lane, None]) -> None:
         assert operation.watcher is not None
@@ -298,20 +347,30 @@ class Engine:
         finally:
             grant.close()
         self._wanted = planned.wanted
-        if self._wanted is not None and not covers(self.buffer.ceiling, self._wanted):
+        if self._wanted is not None and not covers(self._ceiling, self._wanted):
             self._refuse_too_dear(now)
         return planned
+
+    def _refuse_who_waits_for_itself(self) -> None:
+        """Callbacks that wait for a place hold slots and keys. If all that run do so, and nothing
+        else can be raised, no place would ever become free."""
+        inflight = self.books.inflight
+        if inflight and (self._crowded or not self.lanes.ready):
+            waiting = self.buffer.callbacks_outside()
+            if inflight <= waiting:
+                self.buffer.refuse(inflight)
 
     # The limiter.
 
     def _follow_ceiling(self, now: float) -> None:
-        if self.limiter is not None and self.limiter.max_capacity != self.buffer.ceiling:
-            self.buffer.ceiling = self.limiter.max_capacity
+        if self.limiter is not None and self.limiter.max_capacity != self._ceiling:
+            self._ceiling = self.limiter.max_capacity
+            self.buffer.admit_up_to(self._ceiling)
             self._refuse_too_dear(now)
 
     def _refuse_too_dear(self, now: float) -> None:
         """What could never go out any more fails, rather than block what is behind it."""
-        ceiling = self.buffer.ceiling
+        ceiling = self._ceiling
         for lane in self.lanes:
             dear = self.lanes.withdraw(lane, ceiling / ALL_BUT_ERROR)
             if dear:
@@ -331,18 +390,26 @@ class Engine:
             _log.error("audit failed: %s", finding.message, extra=facts)
         self.emit(finding.event, 0, finding.message)
 
-    def _tell(self) -> None:
+    def _stalls_at(self) -> float:
+        """When sending out is given up, unless something is raised until then."""
+        if self._sending_out is None:
+            return math.inf
+        return max(self._sending_out, self.raising.last) + self.settings.max_operation_time
+
+    def _tell(self, now: float) -> None:
         self._waiters.tell_idlers()
         if not (self._waiters.drains or self._stopping):
             return
         books = self.books
-        left = books.waiting or books.inflight or self.endings.pending or self.buffer.inbox
-        self._waiters.tell_drains(drained=not left)
+        left = books.waiting or books.inflight or self.endings.pending or self.buffer.holds_more
         self.finished = self._stopping and not left
+        if now >= self._stalls_at():
+            self._sending_out, left = None, False
+        self._waiters.tell_drains(drained=not left)
 
     def _next_turn(self, now: float) -> float:
-        times = [self.endings.next_look(now)]
-        ticket = math.inf
+        times = [self.endings.next_look(now), self._stalls_at()]
+        company = math.inf
         if self.pause.until is not None:
             times.append(self.pause.until)
         else:
@@ -352,10 +419,10 @@ class Engine:
                 ready = self.limiter.ready_at(self._wanted)
                 times.append(max(ready, now + SHORTEST_WAIT))
             elif not self._crowded:
-                ticket = self._newest + self.lanes.missing
+                company = self.lanes.missing
             waits = bool(self.lanes.ready) and self._newest > self._due
             self._grid.schedule(now, waits=waits)
             times.append(self._grid.next)
-        if not self.buffer.look_at(ticket):
+        if not self.buffer.look_at(company):
             return now
         return min(times)

@@ -1,17 +1,18 @@
 """The ways into a Batcher: one operation, many, or one from a coroutine.
 
-The first lines of each are the fast way in; see `buffer` for why no lock is taken there.
+Each checks and prepares, then publishes by one step; see `buffer` for what that means and why no
+lock is taken.
 """
 
 from __future__ import annotations
 
-import bisect
 import math
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from dispatcher.batch import CURRENT, Batch
-from dispatcher.buffer import Buffer, Chunk
+from dispatcher import interpreter
+from dispatcher.batch import CURRENT, Batch, BatchState
+from dispatcher.buffer import Buffer
+from dispatcher.chunk import Chunk
 from dispatcher.errors import (
     AlreadyEnqueuedError,
     BatcherStoppedError,
@@ -23,10 +24,11 @@ from dispatcher.errors import (
     TooExpensiveError,
     TooManyAttemptsError,
 )
-from dispatcher.operation import Operation, cost_of, ticket_of
+from dispatcher.operation import Claim, Operation
 from dispatcher.watcher import Watcher
 from limiters._support.validation import ArgumentError, Seconds, optional_seconds, seconds
-from limiters.float_error import covers
+
+interpreter.check()
 
 
 class Entrance:
@@ -34,8 +36,6 @@ class Entrance:
 
     def __init__(self, buffer: Buffer, *, error_on_full_buffer: bool) -> None:
         self._buffer = buffer
-        self._tickets = buffer.tickets
-        self._inbox = buffer.inbox
         self._error_on_full_buffer = error_on_full_buffer
         self._forked = False
 
@@ -48,60 +48,74 @@ class Entrance:
         Raises NoOperationError, NoWatcherError, TooExpensiveError, TooManyAttemptsError,
         AlreadyEnqueuedError, BufferFullError or BatcherStoppedError; what is refused leaves
         no trace. Within its own callback an operation may be enqueued again: that takes
-        effect when its batch ends, and never blocks.
+        effect when its batch ends, and never blocks. If another exception interrupts it, such as
+        KeyboardInterrupt, the operation is either accepted or may be enqueued again.
         """
         if timeout is not None:
             timeout = seconds("timeout", timeout, zero=True)
+        buffer = self._buffer
         try:
+            while operation._where is not None:
+                if not self._may_enter(operation):
+                    self._requeue(operation)
+                    return
             known = operation.watcher._home is self  # type: ignore[union-attr]
-            dear = operation._cost > self._buffer.ceiling
+            dear = operation._cost > buffer.ceiling
         except AttributeError:
             raise self._explain(operation) from None
-        if dear and not covers(self._buffer.ceiling, operation._cost):
-            raise TooExpensiveError(operation._cost, self._buffer.ceiling)
-        ticket = next(self._tickets)
-        # Nothing is called between this test and the claim below, so that CPython switches
-        # no threads in between: of two who enqueue one operation at once, one is refused.
-        if operation._where is None:
-            operation._where = ticket
-        elif not self._enter_again(operation, ticket):
+        if dear or not known:
+            self._prepare(operation)
+            self.enqueue(operation, timeout)
             return
-        buffer = self._buffer
-        if ticket >= buffer.limit:
-            self._wait_for_place(operation, ticket, timeout)
-        self._inbox.append(operation)
-        if ticket >= buffer.ring_at or not known or not operation.batchable:
-            self._arrived(operation, ticket)
+        # Nothing is called from the last test above to the append, so for CPython they are one
+        # step: of two threads that enqueue one operation at the same time, one is refused, and a
+        # Batcher that is stopped accepts nothing.
+        try:
+            operation._where = buffer
+            inbox = buffer.inbox
+            inbox.append(operation)
+            if len(inbox) >= buffer.ring_at or not operation.batchable:
+                patience = 0.0 if self._error_on_full_buffer else timeout
+                buffer.settle(operation, patience, CURRENT.get(), full=not operation.batchable)
+        except EnqueueError:
+            raise
+        except BaseException:
+            buffer.interrupted(operation)
+            raise
 
     async def enqueue_async(self, operation: Operation, timeout: Seconds | None = None) -> None:
         """`enqueue` for coroutines: while the buffer is full, the event loop goes on."""
-        self._check_fork()
-        self._check(operation)
-        ticket = next(self._tickets)
-        if operation._where is None:
-            operation._where = ticket
-        elif not self._enter_again(operation, ticket):
-            return
-        if ticket >= self._buffer.limit:
-            try:
-                limit = self._patience(timeout)
-                await self._buffer.wait_for_place_async(ticket, limit)
-            except BaseException:
-                self._give_up([operation])
-                raise
-        self._inbox.append(operation)
-        self._arrived(operation, ticket)
+        limit = optional_seconds("timeout", timeout, zero=True)
+        patience = 0.0 if self._error_on_full_buffer else limit
+        buffer = self._buffer
+        self._prepare(operation)
+        while operation._where is not None:
+            if not self._may_enter(operation):
+                self._requeue(operation)
+                return
+        if operation._cost > buffer.ceiling:
+            raise BatcherStoppedError
+        try:
+            operation._where = buffer
+            buffer.inbox.append(operation)
+            buffer.notice(operation, full=not operation.batchable)
+            if buffer.beyond(operation):
+                await buffer.wait_async(operation, patience, CURRENT.get())
+        except EnqueueError:
+            raise
+        except BaseException:
+            buffer.interrupted(operation)
+            raise
 
     def enqueue_many(self, operations: Iterable[Operation], timeout: Seconds | None = None) -> None:
         """Accepts all of `operations`, in their order; the fastest way in.
 
         All are checked before any is accepted. With `error_on_full_buffer` all or none are
         accepted; otherwise it waits for places, for at most `timeout` in all, and if that is
-        interrupted, the error's `accepted` says how many were accepted. Thread-safe.
+        interrupted, the error says how many were accepted: a BufferFullError or
+        BatcherStoppedError as its `accepted`, any other error in a note. Thread-safe.
         """
-        self._check_fork()
         limit = optional_seconds("timeout", timeout, zero=True)
-        deadline = None if limit is None else time.monotonic() + limit
         try:
             given = list(operations)
         except TypeError:
@@ -111,37 +125,60 @@ class Entrance:
                 "be an iterable of operations",
                 "enqueue() takes a single one",
             ) from None
-        arrivals = self._check_all(given)
-        fresh = arrivals.fresh
-        self._claim_all(fresh)
-        posted = 0
+        buffer = self._buffer
+        arrivals = Arrivals(Chunk(buffer))
+        chunk = arrivals.chunk
         try:
-            while posted < len(fresh):
-                posted += self._post_admitted(arrivals, posted)
-                if posted == len(fresh):
-                    break
-                if self._error_on_full_buffer:
-                    raise BufferFullError(self._buffer.size)
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                self._buffer.wait_for_place(ticket_of(fresh[posted]), left)
+            self._check_all(given, arrivals)
+            if chunk.operations:
+                self._enter(arrivals, limit)
         except BaseException as error:
-            self._give_up(fresh[posted:])
-            if isinstance(error, BatcherStoppedError):
-                raise BatcherStoppedError(posted) from None
-            if isinstance(error, BufferFullError):
-                raise BufferFullError(self._buffer.size, posted) from None
-            error.add_note(f"enqueue_many had accepted {posted} of {len(fresh)} operations")
+            accepted = buffer.interrupted(chunk)
+            if not isinstance(error, EnqueueError):
+                error.add_note(f"enqueue_many had accepted {accepted} of {len(given)} operations")
             raise
         for operation in arrivals.own:
             self._requeue(operation)
 
     # Everything below is off the fast way.
 
+    def _enter(self, arrivals: Arrivals, timeout: float | None) -> None:
+        buffer, chunk = self._buffer, arrivals.chunk
+        for watcher in arrivals.watchers:
+            if watcher._home is not self:
+                self._adopt(watcher)
+        inside = CURRENT.get()
+        strict = self._error_on_full_buffer
+        if strict and len(chunk.operations) > buffer.size:
+            raise BufferFullError(buffer.size)
+        buffer.announce()
+        if buffer.ceiling < 0:
+            raise self._stopped()
+        buffer.inbox.append(chunk)
+        if strict:
+            if buffer.beyond(chunk) and chunk.recall():
+                buffer.ring()
+                raise BufferFullError(buffer.size)
+            timeout = None  # the engine has taken some of it, and will take the rest
+        buffer.settle(chunk, timeout, inside, full=arrivals.single)
+
+    def _prepare(self, operation: Operation) -> None:
+        """Checks `operation`, and makes its watcher known."""
+        self._check(operation)
+        assert operation.watcher is not None
+        if operation.watcher._home is not self:
+            self._adopt(operation.watcher)
+
     def _check(self, operation: Operation) -> None:
         if not isinstance(operation, Operation) or not isinstance(operation.watcher, Watcher):
             raise self._explain(operation)
-        if not covers(self._buffer.ceiling, operation._cost):
-            raise TooExpensiveError(operation._cost, self._buffer.ceiling)
+        if operation._cost > self._buffer.ceiling:
+            if self._buffer.ceiling < 0:
+                raise self._stopped()
+            raise TooExpensiveError(operation._cost, self._buffer.max_cost)
+
+    def _stopped(self) -> Exception:
+        return ForkedError() if self._forked else BatcherStoppedError()
 
     def _explain(self, given: object) -> EnqueueError:
         if isinstance(given, Operation):
@@ -152,57 +189,54 @@ class Entrance:
         if self._forked:
             raise ForkedError
 
-    def _patience(self, timeout: Seconds | None) -> float | None:
-        limit = optional_seconds("timeout", timeout, zero=True)
-        return 0.0 if self._error_on_full_buffer else limit
-
-    def _enter_again(self, operation: Operation, ticket: int) -> bool:
-        """Claims an operation that was enqueued before. False: its own callback asks; it is
-        accepted when its batch ends, and the ticket is not needed."""
-        try:
-            if self._freshen(operation, ticket):
-                return True
-            self._requeue(operation)
-        except BaseException:
-            self._buffer.refuse([ticket])
-            raise
-        self._buffer.refuse([ticket])
-        return False
-
-    def _freshen(self, operation: Operation, ticket: int | None = None) -> bool:
-        """An operation that has ended counts its last attempt, and is claimed by `ticket`, or
-        nowhere. False: it is in flight, and its own callback asks. Raises if it may not enter.
-        """
+    def _may_enter(self, operation: Operation) -> bool:
+        """Of an operation that was enqueued before: True if it has ended, and is nowhere any
+        more. False: its own callback asks, to have it back when its batch ends. Raises if it may
+        not enter."""
         self._check_fork()
+        where = operation._where
+        if where is None:
+            return True
+        if isinstance(where, Claim):
+            if where.holds(operation):
+                raise AlreadyEnqueuedError
+            # The call that made the claim was interrupted before it published the operation.
+            if operation._where is where:
+                operation._where = None
+            return True
+        if not isinstance(where, Batch):
+            raise AlreadyEnqueuedError
         assert operation.watcher is not None
+        over = where.over
+        if not over and where.buffer is not self._buffer:
+            raise AlreadyEnqueuedError(elsewhere=True)
+        if not over and (operation in where.requeued or where.ending or CURRENT.get() is not where):
+            raise AlreadyEnqueuedError
         policy = operation.watcher.policy
-        with self._buffer.lock:
-            where = operation._where
-            if where is None and ticket is None:  # freshened by another thread: who claims it?
-                return True
-            if not isinstance(where, Batch) or operation in where.requeued:
-                raise AlreadyEnqueuedError
-            if not where.over and (CURRENT.get() is not where or where.ending):
-                raise AlreadyEnqueuedError
-            if not policy.may_repeat(operation.attempt):
-                raise TooManyAttemptsError(operation.attempt, policy.max_attempts or 0)
-            if where.over:
-                operation._attempts += 1
-                operation._where = ticket
-            return where.over
+        if not policy.may_repeat(operation.attempt):
+            raise TooManyAttemptsError(operation.attempt, policy.max_attempts or 0)
+        if not over:
+            return False
+        if operation._where is where:  # else another thread has just done so
+            operation._where = None
+            operation._attempts += 1
+        return True
 
     def _requeue(self, operation: Operation) -> None:
-        with self._buffer.lock:
-            batch = operation._where
-            if not isinstance(batch, Batch) or batch.over or batch.ending:
-                raise AlreadyEnqueuedError
-            batch.requeued[operation] = None
+        batch = operation._where
+        # One step, like the engine's when it sets the state: an ending batch takes no more.
+        if not isinstance(batch, Batch) or batch.state is not BatchState.IN_FLIGHT:
+            raise AlreadyEnqueuedError
+        batch.requeued[operation] = None
 
-    def _check_all(self, operations: list[Operation]) -> Arrivals:
-        arrivals = Arrivals(operations)
+    def _check_all(self, given: list[Operation], arrivals: Arrivals) -> None:
+        """Checks and claims all of them."""
+        self._check_fork()
+        chunk = arrivals.chunk
+        chunk.operations = given
         ceiling = self._buffer.ceiling
         watcher: Watcher | None = None
-        for operation in operations:
+        for operation in given:
             try:
                 if operation.watcher is not watcher or operation._cost > ceiling:
                     self._check(operation)
@@ -210,108 +244,37 @@ class Entrance:
                     arrivals.meet(watcher)
                 if operation._order is not None or not operation.batchable:
                     arrivals.meet(watcher, plain=False, single=not operation.batchable)
-                if operation._where is not None and not self._freshen(operation):
-                    arrivals.add_own(operation)
+                while operation._where is not None:
+                    if operation._where is chunk:
+                        raise AlreadyEnqueuedError  # handed in twice
+                    if not self._may_enter(operation):
+                        arrivals.add_own(operation)
+                        break
+                else:
+                    operation._where = chunk
             except AttributeError:
                 raise self._explain(operation) from None
         if arrivals.own:
-            arrivals.fresh = [one for one in operations if one not in arrivals.own]
-        return arrivals
+            chunk.operations = [one for one in given if one not in arrivals.own]
+        chunk.end = len(chunk.operations)
 
-    def _claim_all(self, operations: list[Operation]) -> None:
-        for index, (operation, ticket) in enumerate(zip(operations, self._tickets, strict=False)):
-            if operation._where is not None:  # handed in twice, or by two threads at once
-                self._give_up(operations[:index], [ticket])
-                raise AlreadyEnqueuedError
-            operation._where = ticket
-
-    def _post_admitted(self, arrivals: Arrivals, start: int) -> int:
-        """Puts into the inbox what is admitted, from `start` on; how many that were."""
-        fresh = arrivals.fresh
-        limit = self._buffer.limit
-        if ticket_of(fresh[-1]) < limit:
-            admitted = fresh[start:] if start else fresh
-        elif self._error_on_full_buffer:
-            return 0
-        else:
-            end = bisect.bisect_left(fresh, limit, lo=start, key=ticket_of)
-            admitted = fresh[start:end]
-        if not admitted:
-            return 0
-        ticket = ticket_of(admitted[-1])
-        if arrivals.uniform:
-            watcher = next(iter(arrivals.watchers))
-            self._post([Chunk(watcher, admitted, cost_of(admitted))])
-        else:
-            self._post(admitted)
-        for watcher, single in arrivals.watchers.items():
-            self._notice(watcher, ticket, single)
-        return len(admitted)
-
-    def _arrived(self, operation: Operation, ticket: int) -> None:
-        if self._buffer.closed:
-            try:
-                self._reconsider([operation])
-            except BaseException:
-                operation._where = None
-                raise
-        self._notice(operation.watcher, ticket, not operation.batchable)
-
-    def _post(self, items: Sequence[Operation | Chunk]) -> None:
-        self._inbox.extend(items)
-        if self._buffer.closed:
-            self._reconsider(items)
-
-    def _reconsider(self, items: Sequence[Operation | Chunk]) -> None:
-        """The buffer was closed meanwhile: either the engine took them all, or none."""
-        if self._buffer.withdraw(items):
-            self._check_fork()
-            raise BatcherStoppedError
-
-    def _wait_for_place(self, operation: Operation, ticket: int, timeout: Seconds | None) -> None:
-        try:
-            self._check_fork()
-            self._buffer.wait_for_place(ticket, self._patience(timeout))
-        except BaseException:
-            self._give_up([operation])
-            raise
-
-    def _give_up(self, operations: list[Operation], tickets: Iterable[int] = ()) -> None:
-        """Undoes the claim on `operations`; `tickets` are others that were drawn for them."""
-        unused = [ticket_of(operation) for operation in operations]
-        for operation in operations:
-            operation._where = None
-        self._buffer.refuse([*unused, *tickets])
-
-    def _notice(self, watcher: Watcher | None, ticket: int, full: bool) -> None:
-        """Tells the engine what it has to hear of: a watcher, a full batch, a full buffer."""
-        assert watcher is not None
-        if watcher._home is not self:
-            self._adopt(watcher, ticket)
-        if full or ticket >= self._buffer.ring_at:
-            self._buffer.call()
-
-    def _adopt(self, watcher: Watcher, ticket: int) -> None:
-        with self._buffer.lock:
-            watcher._home = self  # type: ignore[assignment]  # the Batcher that this is part of
-            watcher._batchers.add(self)  # type: ignore[arg-type]
-            self._buffer.adopted = True
-            full = watcher.max_batch_size or math.inf
-            self._buffer.ring_at = min(self._buffer.ring_at, ticket + full - 1)
+    def _adopt(self, watcher: Watcher) -> None:
+        watcher._batchers.add(self)  # type: ignore[arg-type]  # the Batcher that this is part of
+        self._buffer.adopt(watcher.max_batch_size or math.inf)
+        watcher._home = self  # type: ignore[assignment]
 
 
 class Arrivals:
     """What one enqueue_many brings, sorted out."""
 
-    def __init__(self, operations: list[Operation]) -> None:
-        self.fresh = operations
-        """Those to be posted now."""
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk = chunk
+        """Those operations that are to be published."""
         self.own: dict[Operation, None] = {}
         """Those in flight that their own callback enqueues again."""
-        self.watchers: dict[Watcher, bool] = {}
-        """Whether any of the watcher's operations is a full batch by itself."""
-        self.uniform = True
-        """Whether all are plain and of one watcher."""
+        self.watchers: dict[Watcher, None] = {}
+        self.single = False
+        """Whether any operation is a full batch by itself."""
 
     def add_own(self, operation: Operation) -> None:
         """Takes note of one that its own callback enqueues again."""
@@ -322,5 +285,6 @@ class Arrivals:
     def meet(self, watcher: Watcher | None, *, plain: bool = True, single: bool = False) -> None:
         """Takes note of one operation's kind."""
         assert watcher is not None
-        self.watchers[watcher] = self.watchers.get(watcher, False) or single
-        self.uniform = self.uniform and plain and len(self.watchers) == 1
+        self.watchers[watcher] = None
+        self.single = self.single or single
+        self.chunk.plain = self.chunk.plain and plain and len(self.watchers) == 1

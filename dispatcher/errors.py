@@ -78,10 +78,13 @@ class BufferFullError(EnqueueError):
 class AlreadyEnqueuedError(EnqueueError):
     """The operation is in a buffer or in flight; it can be enqueued again once it has ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, elsewhere: bool = False) -> None:
+        self.elsewhere = elsewhere
+        """Whether it is in another Batcher than the one that it was handed to."""
+        where = "in another Batcher" if elsewhere else "already enqueued or in flight"
         super().__init__(
-            "the operation is already enqueued or in flight; make a new Operation, or enqueue "
-            "it again when its batch has ended (or from within its own callback)"
+            f"the operation is {where}; make a new Operation, or enqueue it again when its batch "
+            "has ended (or from within its own callback, into its own Batcher)"
         )
 
 

@@ -16,6 +16,16 @@ if TYPE_CHECKING:
 _TOO_LARGE = 2**100
 
 
+class Claim:
+    """Where an operation is that was enqueued and that no engine has taken yet."""
+
+    __slots__ = ()
+
+    def holds(self, operation: Operation) -> bool:
+        """Whether `operation`, which has this claim, was really published."""
+        raise NotImplementedError
+
+
 class Operation:
     """Something to be done, raised to its watcher in a batch when its turn comes.
 
@@ -38,14 +48,14 @@ class Operation:
 
     # Slots without defaults that cost nothing to make: an operation is made, moved and
     # dropped a million times a second. `_order` is None for the plain case, so that one test
-    # tells it from (key, priority). `_where` is the whole of its state: None (nowhere), its
-    # ticket (in a buffer), or the Batch that raised it last.
+    # tells it from (key, priority). `_where` is the whole of its state: None (nowhere), a Claim
+    # (on its way in), its ticket (taken in by an engine), or the Batch that raised it last.
     __slots__ = ("_attempts", "_cost", "_order", "_where", "batchable", "payload", "watcher")
 
     _attempts: int
     _cost: float
     _order: tuple[Hashable, int] | None
-    _where: int | Batch | None
+    _where: int | Claim | Batch | None
 
     def __init__(
         self,
@@ -90,7 +100,7 @@ class Operation:
     def attempt(self) -> int:
         """How often it has been raised: 0 before, 1 in its first batch."""
         where = self._where
-        if where is None or where.__class__ is int:
+        if where is None or where.__class__ is int or isinstance(where, Claim):
             return self._attempts
         # The batch it is in, or was in last, is an attempt that was not added up yet.
         return self._attempts + 1
@@ -100,7 +110,6 @@ class Operation:
 
 
 one_cost = attrgetter("_cost")
-one_ticket = attrgetter("_where")
 
 
 def cost_of(operations: Iterable[Operation]) -> float:

@@ -79,9 +79,10 @@ class Raising:
             starting = partial(self._starting, batch.spend)
         if self._observed.observers:
             self._observed.raised(batch, now)
+        batch.raised_at = now
+        batch.buffer = self._buffer
         for operation in operations:
             operation._where = batch
-        batch.raised_at = now
         batch.lane.away += len(operations)
         self._endings.deadline_of(batch, now)
         self._lanes.ready_cost -= batch.cost

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import threading
+import contextlib
+import queue
 import time
 from collections.abc import Callable
 
 from dispatcher.lanes import Lanes
 from dispatcher.watcher import Watcher
+
+LOOK = 1.0
+"""Seconds after which a caller looks whether the Batcher has ended."""
 
 
 class Waiter:
@@ -20,18 +24,29 @@ class Waiter:
         self.gone = False
 
 
-def told_in_time(told: threading.Event, ended: threading.Event, timeout: float | None) -> bool:
-    """Waits for either; False if that takes too long."""
-    deadline = None if timeout is None else time.monotonic() + timeout
-    while not told.is_set():
-        if ended.is_set():
-            return True
-        left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and left <= 0:
-            return False
-        # The Batcher may end between our post and its last look at the posts.
-        told.wait(1.0 if left is None else min(1.0, left))
-    return True
+class Gate:
+    """What one caller waits at. The caller may be interrupted at any point without holding up the
+    thread that opens it, which a `threading.Event` does not promise: that one has a lock."""
+
+    def __init__(self) -> None:
+        self._opened: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def open(self) -> None:
+        """Lets the caller go on."""
+        self._opened.put(None)
+
+    def wait(self, ended: Callable[[], bool], timeout: float | None) -> bool:
+        """Waits until it is opened, or until `ended`; False if that takes too long."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not ended():
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return not self._opened.empty()
+            # The Batcher may end between our post and its last look at the posts.
+            with contextlib.suppress(queue.Empty):
+                self._opened.get(timeout=LOOK if left is None else min(LOOK, left))
+                return True
+        return True
 
 
 class Waiters:

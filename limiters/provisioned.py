@@ -113,6 +113,20 @@ class ProvisionedResource(Resource):
             self._ledger.hold(free)
         return ProvisionedGrant(self, free)
 
+    def take(self, cost: float, claimant: object = None) -> bool:
+        """Spends `cost` now, if that may be; otherwise `claimant` waits for its turn."""
+        with self._lock:
+            now = self._clock.now()
+            free = 0.0
+            if self._turns.is_for(claimant, now):
+                free = self._ledger.available(now, cost)
+            if not covers(free, cost):
+                self._turns.wait(claimant, cost, self._ledger.ready_at(cost, now) + GRACE)
+                return False
+            self._turns.end(claimant)
+            self._ledger.spend(min(cost, free), now)
+            return True
+
     def ready_at(self, cost: float) -> float:
         """When it is worth asking again for `cost`."""
         with self._lock:

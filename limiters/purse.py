@@ -86,6 +86,14 @@ class Purse:
             return of_shared
         return SpendOfBoth(self.reserved.charge(reserved, now), of_shared)
 
+    def spend(self, cost: float, now: float) -> None:
+        """Counts `cost`, which is available, as begun now; what is reserved goes first."""
+        reserved = min(cost, self.reserved.available(now, cost))
+        if reserved:
+            self.reserved.spend(reserved, now)
+        if cost > reserved:
+            self.shared.spend(cost - reserved, now)
+
     def ready_at(self, cost: float, now: float) -> float:
         """The earliest time at which `cost` may be available, as far as is known now."""
         if not self.shared.capacity:

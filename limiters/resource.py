@@ -33,7 +33,8 @@ class Resource(ABC):
 
     def _begin(self) -> None:
         """Makes all that belongs to one process; called again in a forked child."""
-        self._lock = threading.Lock()
+        # A signal handler may call what its own thread was just doing.
+        self._lock = threading.RLock()
         self._emitter = Emitter(type(self).__name__, self.EVENTS)
         self._line = Line(self, self._clock)
         self._turns = Turns()
@@ -52,6 +53,11 @@ class Resource(ABC):
     @abstractmethod
     def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> Grant:
         """Sets aside up to `up_to` of what may be spent now, possibly nothing."""
+
+    @abstractmethod
+    def take(self, cost: float, claimant: object = None) -> bool:
+        """Spends `cost` now, if that may be; otherwise `claimant` waits for its turn. Whatever
+        interrupts it, nothing stays set aside."""
 
     @abstractmethod
     def ready_at(self, cost: float) -> float:

@@ -241,6 +241,25 @@ class SharedResource(Resource):
                 shared=shared,
             )
 
+    def take(self, cost: float, claimant: object = None) -> bool:
+        """Spends `cost` now, if that may be; otherwise `claimant` waits for its turn."""
+        with self._lock:
+            now = self._clock.now()
+            self._holdings.settle(now)
+            reserved = shared = 0.0
+            if self._turns.is_for(claimant, now) or self._lacks(self._turns.gathering(now)):
+                reserved, shared = self._purse.available(now, cost)
+            if not covers(reserved + shared, cost):
+                self._turns.wait(claimant, cost, self._ready_at(cost, now) + GRACE)
+                self._want(now)
+                self._holdings.short(True, now)
+                return False
+            if self._turns.end(claimant):
+                self._want(now)  # it gathers no longer
+            self._holdings.short(False, now)
+            self._purse.spend(min(cost, reserved + shared), now)
+            return True
+
     def ready_at(self, cost: float) -> float:
         """When it is worth asking again for `cost`, as far as is known: capacity may come."""
         with self._lock:
@@ -366,6 +385,7 @@ class SharedResource(Resource):
     def _next_request(self) -> tuple[Request | None, float | None]:
         """The request that is due, or how long to wait for one."""
         read = self._tally.read()  # without the lock: it asks others
+        self._line.tidy()
         with self._lock:
             now = self._clock.now()
             self._wakes_at = -1.0

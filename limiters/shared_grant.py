@@ -19,7 +19,7 @@ class SharedGrant:
 
     def __init__(
         self,
-        lock: threading.Lock,
+        lock: threading.RLock,
         clock: Clock,
         purse: Purse,
         tenure: Tenure,

@@ -149,12 +149,26 @@ class WindowLedger:
     def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> Spend:
         """Turns `cost` of what is held into an entry that counts from now on."""
         self._held -= cost
-        if self.capacity:  # it may have gone since the amount was set aside
-            earliest = now - max(self.burst(now), cost) / self._rate
-            self._paid_until = max(self._paid_until, earliest) + cost / self._rate
+        self._pace(cost, now)
         spend = Spend(cost, now, tenure)
         self._starting.append(spend)
         return spend
+
+    def spend(self, cost: float, now: float) -> None:
+        """Counts `cost` as begun now, without setting it aside before.
+
+        For callers that may be interrupted at any point: it is counted by one step, and an
+        interrupt before that has changed no more than the pace, by a moment.
+        """
+        self._pace(cost, now)
+        spend = Spend(cost, now)
+        spend.started_at = now
+        self._starting.append(spend)
+
+    def _pace(self, cost: float, now: float) -> None:
+        if self.capacity:  # it may have gone since the amount was set aside
+            earliest = now - max(self.burst(now), cost) / self._rate
+            self._paid_until = max(self._paid_until, earliest) + cost / self._rate
 
     def release(self, amount: float) -> None:
         """Gives back what was held and not charged."""
@@ -191,7 +205,10 @@ class WindowLedger:
         """What counts now: what began in the last period, and what is about to begin."""
         self._note_starts()
         while self._expiries and self._expires(self._expiries[0]) <= now:
-            del self._started[heapq.heappop(self._expiries)]
+            # In this order, here and where something begins: whatever counts has an expiry, also
+            # if an interrupt comes in between.
+            self._started.pop(self._expiries[0], None)
+            heapq.heappop(self._expiries)
         return math.fsum((*self._started.values(), self.starting))
 
     def total(self) -> float:
@@ -215,11 +232,14 @@ class WindowLedger:
         self._enter(cost, started_at)
 
     def _enter(self, cost: float, started_at: float) -> None:
+        slice_ = self._slice_of(started_at)
+        self._started[slice_] = self._started.get(slice_, 0.0) + cost
+
+    def _slice_of(self, started_at: float) -> int:
         slice_ = math.ceil(started_at / self._slice)
         if slice_ not in self._started:
-            self._started[slice_] = 0.0
             heapq.heappush(self._expiries, slice_)
-        self._started[slice_] += cost
+        return slice_
 
     def take_out(self, cost: float, now: float) -> list[tuple[float, float]]:
         """Stops counting `cost` of what has begun; (when, cost) of what was taken out."""
@@ -235,14 +255,17 @@ class WindowLedger:
         return self.capacity / self.period
 
     def _note_starts(self) -> None:
-        still_starting = []
-        for spend in self._starting:
-            if spend.started_at is None:
-                still_starting.append(spend)
-            elif spend.cost:
+        begun = [spend for spend in self._starting if spend.started_at is not None]
+        for spend in begun:
+            assert spend.started_at is not None
+            slice_ = self._slice_of(spend.started_at) if spend.cost else 0
+            before = self._started.get(slice_, 0.0)
+            if spend.cost:  # from here on without a call, so that it is counted once
+                self._started[slice_] = before + spend.cost
                 self._total += spend.cost
-                self._enter(spend.cost, spend.started_at)
-        self._starting = still_starting
+                spend.cost = 0
+        if begun:
+            self._starting = [spend for spend in self._starting if spend.started_at is None]
 
     def _expires(self, slice_: int) -> float:
         return slice_ * self._slice + self._life

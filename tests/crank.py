@@ -115,8 +115,6 @@ class Crank:
             emit=self._emit,
             clock=self.clock.now,
         )
-        if limiter is not None:
-            self.buffer.ceiling = limiter.max_capacity
         self.wake = 0.0
         self.turn()
 

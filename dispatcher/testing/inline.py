@@ -7,8 +7,10 @@ from typing import Any
 
 from dispatcher.batcher import Batcher
 from dispatcher.buffer import Buffer
-from dispatcher.errors import BatcherStoppedError, BufferFullError, DispatcherError
+from dispatcher.chunk import Chunk
+from dispatcher.errors import DispatcherError
 from dispatcher.events import Event
+from dispatcher.operation import Operation
 from dispatcher.state import State
 from dispatcher.testing.recorder import Recorder
 from dispatcher.testing.runners import InlineRunners, RaisedBatch
@@ -39,15 +41,14 @@ class _InlineBuffer(Buffer):
 
     pass_until: Callable[[Callable[[], bool], float | None], bool]
 
-    def wait_for_place(self, ticket: int, timeout: float | None) -> None:
-        placed = self.pass_until(lambda: self.closed or ticket < self.limit, timeout)
-        if self.closed:
-            raise BatcherStoppedError
-        if not placed:
-            raise BufferFullError(self.size)
+    def wait(self, item: Operation | Chunk, timeout: float | None, inside: object) -> None:
+        self.pass_until(lambda: self.closed or not self.beyond(item), timeout)
+        self._judge(item, self.withdraw(item))
 
-    async def wait_for_place_async(self, ticket: int, timeout: float | None) -> None:
-        self.wait_for_place(ticket, timeout)
+    async def wait_async(
+        self, item: Operation | Chunk, timeout: float | None, inside: object
+    ) -> None:
+        self.wait(item, timeout, inside)
 
 
 class InlineBatcher(Batcher):

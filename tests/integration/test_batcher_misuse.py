@@ -218,7 +218,7 @@ def test_b11_an_interrupted_enqueue_many_says_how_many_were_accepted() -> None:
 
 def test_calls_out_of_order_say_what_to_do() -> None:
     batcher = Batcher()
-    for call in (batcher.stop, batcher.pause, batcher.resume, batcher.flush, batcher.drain):
+    for call in (batcher.pause, batcher.resume, batcher.flush, batcher.drain):
         with pytest.raises(ImproperOrderError, match=r"start\(\)"):
             call()
     watcher = Watcher(Seen())

@@ -42,7 +42,7 @@ def test_b5_stop_wakes_every_blocked_enqueue() -> None:
     threads = [threading.Thread(target=blocked) for _ in range(5)]
     for thread in threads:
         thread.start()
-    eventually(lambda: len(batcher._buffer._line) == 5)
+    eventually(lambda: len(batcher._buffer.line) == 5)
     stopping = threading.Thread(target=lambda: outcomes.append(batcher.stop(drain=False)))
     stopping.start()
     for thread in threads:

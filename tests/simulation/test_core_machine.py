@@ -23,6 +23,7 @@ from dispatcher import (
     TooManyAttemptsError,
     Watcher,
 )
+from dispatcher.operation import Claim
 from limiters import ProvisionedResource
 from limiters.testing import ManualClock
 from tests.crank import Crank
@@ -178,6 +179,7 @@ class CoreMachine(RuleBasedStateMachine):
             o
             for o in self.made
             if isinstance(o._where, int)
+            or (isinstance(o._where, Claim) and o._where.holds(o))
             or (o._where is not None and o._where in self.crank.batches_in_flight())
         }
 

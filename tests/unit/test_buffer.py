@@ -1,4 +1,4 @@
-"""The door of the buffer: tickets, refusals and the line outside."""
+"""The door of the buffer: the room, those outside, and what is withdrawn."""
 
 from __future__ import annotations
 
@@ -8,73 +8,145 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher import BatcherStoppedError, BufferFullError
+from dispatcher import BatcherStoppedError, BufferFullError, Operation, Watcher
 from dispatcher.buffer import Buffer
+from dispatcher.chunk import Chunk
+from tests.crank import ignore
+from tests.waiting import until
+
+WATCHER = Watcher(ignore)
 
 
 def silent() -> None:
     pass
 
 
+def publish(buffer: Buffer, payload: object = None) -> Operation:
+    operation = Operation(WATCHER, 1, payload, batchable=True)
+    operation._where = buffer
+    buffer.inbox.append(operation)
+    return operation
+
+
+def publish_many(buffer: Buffer, count: int) -> Chunk:
+    chunk = Chunk(buffer)
+    chunk.operations = [Operation(WATCHER, 1, n, batchable=True) for n in range(count)]
+    chunk.end = count
+    for operation in chunk.operations:
+        operation._where = chunk
+    buffer.announce()
+    buffer.inbox.append(chunk)
+    return chunk
+
+
+def take(buffer: Buffer) -> list[Operation]:
+    """As the engine does."""
+    taken: list[Operation] = []
+    for run in buffer.take():
+        mine = [one for one in run.operations if one._where is run.claim]
+        for operation in mine:
+            operation._where = 0
+        buffer.leave(len(run.operations) - len(mine))
+        taken += mine
+    return taken
+
+
 @given(st.data())
-def test_the_bound_is_exact_whatever_is_refused_or_comes_back(data: st.DataObject) -> None:
+def test_the_bound_is_exact_whatever_is_withdrawn_or_comes_back(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 5))
     buffer = Buffer(size, silent)
-    inside = 0
-    waiting: list[int] = []
-    for _ in range(data.draw(st.integers(0, 60))):
-        action = data.draw(st.sampled_from(["enter", "enter", "leave", "back"]))
-        if action == "enter":
-            ticket = next(buffer.tickets)
-            if ticket < buffer.limit:
-                assert inside < size
-                inside += 1
-            elif data.draw(st.booleans()):
-                buffer.refuse([ticket])
-                assert inside >= size or waiting
+    waiting: list[Operation] = []
+    """What was published, in order, and neither taken nor withdrawn."""
+    taken = 0
+    for _ in range(data.draw(st.integers(0, 40))):
+        action = data.draw(st.sampled_from(["one", "some", "take", "leave", "back"]))
+        before = taken + len(waiting)
+        if action == "one":
+            one = publish(buffer)
+            assert bool(buffer.beyond(one)) == (before >= size)
+            if buffer.beyond(one) and data.draw(st.booleans()):
+                assert buffer.withdraw(one) == 1
+                assert one._where is None
             else:
-                waiting.append(ticket)
-        elif action == "leave" and inside:
-            left = data.draw(st.integers(1, inside))
+                waiting.append(one)
+        elif action == "some":
+            chunk = publish_many(buffer, data.draw(st.integers(1, 4)))
+            count = len(chunk.operations)
+            assert buffer.beyond(chunk) == min(count, max(0, before + count - size))
+            if data.draw(st.booleans()):
+                buffer.withdraw(chunk)
+            waiting += chunk.operations[: chunk.end]
+            assert all(one._where is None for one in chunk.operations[chunk.end :])
+        elif action == "take":
+            room = max(0, size - taken)
+            assert take(buffer) == waiting[:room]
+            taken += len(waiting[:room])
+            del waiting[:room]
+        elif action == "leave" and taken:
+            left = data.draw(st.integers(1, taken))
             buffer.leave(left)
-            inside -= left
-        elif action == "back":
+            taken -= left
+        elif action == "back" and len(waiting) + taken < size:
             buffer.come_back(1)
-            inside += 1
-        while waiting and waiting[0] < buffer.limit:
-            waiting.pop(0)
-            inside += 1
-            assert inside <= size
-        assert not (waiting and inside < size), "a place is free and somebody waits"
+            taken += 1
+        accepted = min(len(waiting), max(0, size - taken))
+        assert buffer.arrived() == (accepted, accepted)
 
 
-def test_who_waits_gets_in_in_the_order_of_coming() -> None:
+def test_those_accepted_are_taken_though_others_are_back() -> None:
+    buffer = Buffer(2, silent)
+    accepted = [publish(buffer), publish(buffer)]
+    buffer.come_back(2)
+    outside = publish(buffer)
+    assert buffer.arrived() == (2, 2)
+    assert take(buffer) == accepted
+    buffer.leave(2)
+    assert take(buffer) == []
+    buffer.leave(1)
+    assert take(buffer) == [outside]
+
+
+def test_the_line_is_let_in_in_the_order_of_coming() -> None:
     buffer = Buffer(1, silent)
-    next(buffer.tickets)
-    entered: list[int] = []
-    lined_up = threading.Semaphore(0)
-    buffer.ring = lined_up.release  # rung when somebody has lined up
-
-    def wait(ticket: int) -> None:
-        buffer.wait_for_place(ticket, None)
-        entered.append(ticket)
-
+    publish(buffer)
+    entered: list[object] = []
     threads = []
-    for _ in range(3):
-        threads.append(threading.Thread(target=wait, args=(next(buffer.tickets),)))
+
+    def wait(operation: Operation) -> None:
+        buffer.wait(operation, None, None)
+        entered.append(operation.payload)
+
+    for number in range(3):
+        threads.append(threading.Thread(target=wait, args=(publish(buffer, number),)))
         threads[-1].start()
-        assert lined_up.acquire(timeout=10)
+        until(lambda: len(buffer.line) == len(threads))
     for thread in threads:
+        take(buffer)
         buffer.leave(1)
         thread.join(10)
-    assert entered == [1, 2, 3]
+    assert entered == [0, 1, 2]
 
 
 def test_waiting_ends_when_time_is_up_or_the_door_closes() -> None:
     buffer = Buffer(1, silent)
-    next(buffer.tickets)
+    publish(buffer)
     with pytest.raises(BufferFullError, match="1 places are taken"):
-        buffer.wait_for_place(next(buffer.tickets), 0.0)
+        buffer.wait(publish(buffer), 0.0, None)
+    with pytest.raises(BufferFullError) as caught:
+        buffer.wait(publish_many(buffer, 3), 0.0, None)
+    assert caught.value.accepted == 0
     buffer.close()
     with pytest.raises(BatcherStoppedError):
-        buffer.wait_for_place(next(buffer.tickets), None)
+        buffer.wait(publish(buffer), None, None)
+    assert len(take(buffer)) == 1
+    assert not buffer.holds_more
+
+
+def test_an_operation_with_two_claims_is_taken_once() -> None:
+    buffer = Buffer(5, silent)
+    chunk = publish_many(buffer, 2)
+    again = chunk.operations[0]
+    again._where = buffer  # by another call, which found the claim before it was published
+    buffer.inbox.append(again)
+    assert [one.payload for one in take(buffer)] == [1, 0]
+    assert buffer.room == 3

@@ -17,16 +17,6 @@ from limiters.testing import ManualClock
 from tests.crank import FOREVER, Crank, batchable, ends, ignore, limited
 
 
-def test_b9_who_waited_outside_and_came_in_late_is_not_forgotten() -> None:
-    crank, watcher = Crank(flush_interval=0.1), Watcher(ignore)
-    early, late = batchable(watcher, "early", "late")
-    early._where, late._where = next(crank.buffer.tickets), next(crank.buffer.tickets)
-    crank.buffer.inbox.extend([late, early])  # the later ticket comes in first
-    crank.turn()
-    crank.run(0.2)
-    assert [call.payloads for call in crank.calls] == [["late", "early"]]
-
-
 def test_b9_what_comes_in_during_a_turn_is_seen_before_the_engine_sleeps() -> None:
     crank, watcher = Crank(), Watcher(ignore)
     crank.buffer.ring_at = FOREVER  # as after a call that the engine has not answered yet

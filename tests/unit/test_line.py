@@ -10,26 +10,8 @@ import pytest
 
 from limiters.clock import MonotonicClock
 from limiters.errors import ImproperOrderError, LimiterStoppedError, TooExpensiveError
-from limiters.line import Line
-from limiters.window import Spend, Tenure
+from limiters.line import PATIENCE, Line, Waiter
 from tests.waiting import until
-
-
-class FakeGrant:
-    def __init__(self, budget: FakeBudget, amount: float) -> None:
-        self.amount = amount
-        self.left = amount
-        self.budget = budget
-
-    def spend(self, cost: float) -> Spend:
-        self.left -= cost
-        tenure = Tenure(-1.0) if self.budget.lapses else None
-        self.budget.lapses = False
-        return Spend(cost, 0.0, tenure)
-
-    def close(self) -> None:
-        self.budget.free += self.left
-        self.left = 0.0
 
 
 class FakeBudget:
@@ -41,18 +23,18 @@ class FakeBudget:
         self.started = True
         self.told: list[float] = []
         self.on_give_me: Callable[[float], object] = lambda target: None
-        self.lapses = False
         self.asked = threading.Event()
 
     def give_me(self, target: float, claimant: object = None) -> None:
         self.on_give_me(target)
         self.told.append(target)
 
-    def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> FakeGrant:
-        amount = min(self.free, up_to)
-        self.free -= amount
+    def take(self, cost: float, claimant: object = None) -> bool:
         self.asked.set()
-        return FakeGrant(self, amount)
+        if self.free < cost:
+            return False
+        self.free -= cost
+        return True
 
     def ready_at(self, cost: float) -> float:
         return MonotonicClock().now() + 60.0
@@ -93,13 +75,6 @@ def test_what_does_not_suffice_goes_back() -> None:
     line, budget = line_of(10.0)
     assert not line.acquire(20, 0)
     assert budget.free == 10
-
-
-def test_c2_capacity_that_lapses_as_it_is_spent_is_waited_for_again() -> None:
-    line, budget = line_of(20.0)
-    budget.lapses = True
-    assert line.acquire(10, 5)
-    assert budget.free == 0
 
 
 @pytest.mark.parametrize("bad", [-1, float("nan"), float("inf"), True, "1", None])
@@ -256,3 +231,43 @@ def test_who_comes_after_one_whose_loop_was_closed_is_served() -> None:
     assert line.acquire(5, 5)
     assert budget.told[-1] == 0
     assert not task.done()
+
+
+def test_who_waits_in_a_loop_that_has_stopped_loses_its_turn() -> None:
+    line, budget = line_of(5.0)
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(line.acquire_async(50, None))
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.run_until_complete(asyncio.sleep(0))
+    assert line.acquire(5, 20)
+    assert not task.done()
+    budget.free = 50.0
+    assert loop.run_until_complete(task)  # and goes on with its loop
+    loop.close()
+    assert budget.told[-1] == 0
+
+
+def test_who_lost_its_turn_is_first_again_when_it_asks() -> None:
+    line, budget = line_of()
+    lost, second = Waiter(50, lambda: None), Waiter(5, lambda: None)
+    assert not line._granted(lost)
+    assert not line._granted(second)
+    lost.asked_at -= PATIENCE + 1
+    budget.free = 50.0
+    assert line._granted(second)
+    second.gone = True
+    assert not line._granted(lost)
+    third = Waiter(5, lambda: None)
+    assert not line._granted(third)
+    budget.free = 50.0
+    assert not line._granted(third)
+    assert line._granted(lost)
+
+
+def test_those_who_are_lost_no_longer_count_as_demand() -> None:
+    line, budget = line_of()
+    lost = Waiter(50, lambda: None)
+    line._granted(lost)
+    lost.asked_at -= PATIENCE + 1
+    line.wake()
+    assert budget.told == [50, 0]

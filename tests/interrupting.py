@@ -1,0 +1,113 @@
+"""Exceptions at every point of a call, as a signal handler may raise them.
+
+`each_point` makes a call again and again; in the n-th one an exception comes at the n-th point
+of this thread's code, until a call gets through without one. Points are either all bytecodes of
+`dispatcher` and `limiters`, or only those at which CPython runs signal handlers: on entering a
+function, after a call, and at a jump back.
+"""
+
+from __future__ import annotations
+
+import dis
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+import dispatcher
+import limiters
+
+LONG = bool(os.environ.get("LONG"))
+
+_OURS = tuple(
+    os.path.dirname(package.__file__ or "") + os.sep for package in (dispatcher, limiters)
+)
+
+
+class Alarm(BaseException):
+    """What no code expects."""
+
+
+class SoftLimitError(Exception):
+    """What a signal handler for a soft time limit raises."""
+
+
+ERRORS: tuple[type[BaseException], ...] = (KeyboardInterrupt, Alarm, SoftLimitError)
+
+_points: dict[CodeType, frozenset[int]] = {}
+
+
+def _delivered_at(code: CodeType) -> frozenset[int]:
+    """The offsets before which CPython looks for signals."""
+    found = _points.get(code)
+    if found is None:
+        instructions = list(dis.get_instructions(code))
+        after = [
+            following.offset
+            for one, following in itertools.pairwise(instructions)
+            if one.opname in ("RESUME", "CALL", "CALL_FUNCTION_EX")
+        ]
+        back = [one.offset for one in instructions if one.opname.startswith("JUMP_BACKWARD")]
+        found = _points[code] = frozenset(after + back)
+    return found
+
+
+class _Interrupt:
+    def __init__(self, at: int, error: type[BaseException], every_bytecode: bool) -> None:
+        self.left = at
+        self.error = error
+        self.every_bytecode = every_bytecode
+        self.raised = False
+        self.where = ""
+
+    def __enter__(self) -> _Interrupt:
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        sys.settrace(None)
+
+    def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(_OURS):
+            return None
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        return self._opcode
+
+    def _opcode(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event != "opcode" or self.raised:
+            return self._opcode
+        if not self.every_bytecode and frame.f_lasti not in _delivered_at(frame.f_code):
+            return self._opcode
+        self.left -= 1
+        if self.left < 0:
+            self.raised = True
+            self.where = f"{frame.f_code.co_qualname}:{frame.f_lineno}+{frame.f_lasti}"
+            raise self.error
+        return self._opcode
+
+
+def each_point(
+    prepare: Callable[[], Callable[[], object]],
+    *,
+    error: type[BaseException] = KeyboardInterrupt,
+    every_bytecode: bool = False,
+    step: int = 1,
+) -> Iterator[str]:
+    """Where each exception came. `prepare` gives the call to be interrupted next."""
+    at = 0
+    while True:
+        call = prepare()
+        interrupt = _Interrupt(at, error, every_bytecode)
+        try:
+            with interrupt:
+                call()
+        except error:
+            pass
+        if not interrupt.raised:
+            assert at > 0, "the call has no point"
+            return
+        yield interrupt.where
+        at += 1 if LONG else step

@@ -1,0 +1,165 @@
+"""Laws B2, B3 and B11: whatever interrupts a caller, at whatever bytecode, the books stay true."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from dispatcher import BufferFullError, Operation, Watcher
+from limiters import ProvisionedResource, SharedResource
+from limiters.testing import ManualClock
+from tests.crank import Crank, ignore
+from tests.interrupting import ERRORS, SoftLimitError, each_point
+
+SIZE, COST = 4, 2
+
+
+def make(crank: Crank, known: Watcher, count: int) -> list[Operation]:
+    """Some for a watcher that is known, some for one that is new."""
+    watchers = itertools.cycle([known, Watcher(ignore, max_batch_size=2)])
+    return [
+        Operation(next(watchers), COST, number, batchable=number != 1, key="k" if number else None)
+        for number in range(count)
+    ]
+
+
+def raised(crank: Crank) -> list[Operation]:
+    """Has everything raised that waits, and ends it."""
+    found: list[Operation] = []
+    crank.run(crank.engine.settings.audit_interval + 1)
+    while crank.calls:
+        found += [operation for call in crank.calls for operation in call.operations]
+        crank.end_all()
+        crank.run(1)
+    return found
+
+
+def check_each(crank: Crank, operations: list[Operation], where: str) -> None:
+    """Each was accepted, and is raised once, or was not, and may be enqueued again."""
+    target, _, waiting = crank.engine.books.read()
+    accepted = raised(crank)
+    assert (target, waiting) == (COST * len(accepted), len(accepted)), where
+    assert len(set(accepted)) == len(accepted), where
+    for operation in operations:
+        if operation not in accepted:
+            crank.enqueue(operation)
+            assert raised(crank) == [operation], where
+    assert crank.engine.books.read() == (0, 0, 0), where
+    # Every place has come back.
+    watcher = Watcher(ignore)
+    fill = [Operation(watcher, 0, n, batchable=True) for n in range(SIZE)]
+    for operation in fill:
+        crank.enqueue(operation)
+    with pytest.raises(BufferFullError):
+        crank.enqueue(Operation(watcher, 0, None, batchable=True))
+    assert raised(crank) == fill, where
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("count", [1, 3, SIZE + 1])
+def test_b2_an_interrupted_enqueue_many_accepts_each_operation_or_leaves_no_trace(
+    count: int, error: type[BaseException]
+) -> None:
+    crank, known = Crank(buffer_size=SIZE), Watcher(ignore, max_batch_size=3)
+    made: list[list[Operation]] = []
+
+    def prepare() -> Callable[[], object]:
+        made.append(make(crank, known, count))
+
+        def call() -> None:
+            try:
+                crank.entrance.enqueue_many(made[-1])
+            except BufferFullError:
+                assert count > SIZE
+
+        return call
+
+    for where in each_point(prepare, error=error, every_bytecode=True, step=7):
+        check_each(crank, made[-1], where)
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("batchable", [True, False])
+def test_b2_an_interrupted_enqueue_accepts_its_operation_or_leaves_no_trace(
+    batchable: bool, error: type[BaseException]
+) -> None:
+    crank, known = Crank(buffer_size=SIZE), Watcher(ignore, max_batch_size=3)
+    made: list[list[Operation]] = []
+    watchers = itertools.cycle([known, None])
+
+    def prepare() -> Callable[[], object]:
+        watcher = next(watchers) or Watcher(ignore)
+        made.append([Operation(watcher, COST, None, batchable=batchable)])
+        return lambda: crank.entrance.enqueue(made[-1][0])
+
+    for where in each_point(prepare, error=error, every_bytecode=True):
+        check_each(crank, made[-1], where)
+
+
+def test_b2_a_claim_whose_call_was_interrupted_twice_is_void() -> None:
+    crank, watcher = Crank(), Watcher(ignore)
+    operation = Operation(watcher, 1, None, batchable=True)
+    operation._where = crank.buffer  # claimed, and not published
+    crank.enqueue(operation)
+    assert raised(crank) == [operation]
+
+
+def test_b3_a_refused_enqueue_leaves_nothing_in_memory() -> None:
+    crank, watcher = Crank(buffer_size=1), Watcher(ignore)
+    crank.enqueue(Operation(watcher, 1, None, batchable=True))
+    for _ in range(100):
+        with pytest.raises(BufferFullError):
+            crank.entrance.enqueue(Operation(watcher, 1, None, batchable=True), timeout=0)
+    assert len(crank.buffer.inbox) == 1
+    assert not crank.buffer.line
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_c3_an_interrupted_acquire_holds_up_nobody_and_keeps_nothing(
+    error: type[BaseException],
+) -> None:
+    clock = ManualClock()
+    limiter = ProvisionedResource(1_000, clock=clock)
+    limiter.start()
+    costs = itertools.cycle([1, 1_000])
+    for where in each_point(
+        lambda: functools.partial(limiter.acquire, next(costs), timeout=0), error=error
+    ):
+        clock.advance(2.1)
+        assert limiter.acquire(1_000, timeout=5), where
+        clock.advance(2.1)
+        with limiter._lock:
+            assert limiter._ledger.spent(clock.now()) == 0, where
+            assert limiter._ledger._held == 0, where
+        assert limiter.standing().demand == 0, where
+
+
+def test_c3_an_interrupted_acquire_of_a_shared_limit_keeps_nothing() -> None:
+    clock = ManualClock()
+    limiter = SharedResource(reserved_capacity=1_000, clock=clock)
+    with limiter:
+        for where in each_point(lambda: functools.partial(limiter.acquire, 600, timeout=0)):
+            clock.advance(2.1)
+            assert limiter.acquire(1_000, timeout=5), where
+            clock.advance(2.1)
+            assert limiter._reserved_ledger._held == 0, where
+            assert limiter.standing().demand == 0, where
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")  # as interrupted before
+def test_c3_an_interrupted_acquire_async_holds_up_nobody() -> None:
+    clock = ManualClock()
+    limiter = ProvisionedResource(1_000, clock=clock)
+    limiter.start()
+
+    async def acquire() -> None:
+        await limiter.acquire_async(1, timeout=0)
+
+    for where in each_point(lambda: lambda: asyncio.run(acquire()), error=SoftLimitError):
+        clock.advance(2.1)
+        assert limiter.acquire(1_000, timeout=5), where
+        clock.advance(2.1)
