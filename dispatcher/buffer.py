@@ -32,13 +32,13 @@ NEVER = -1
 class Chunk:
     """Plain operations of one watcher that came in together: they need no sorting."""
 
-    __slots__ = ("_cost", "_where", "operations", "watcher")
+    __slots__ = ("_cost", "_watcher", "_where", "operations")
 
     _order = ()
     """Not None, so that one test tells a chunk from a plain operation."""
 
     def __init__(self, watcher: Watcher, operations: list[Operation], cost: float) -> None:
-        self.watcher = watcher
+        self._watcher = watcher
         self.operations = operations
         self._cost = cost
         self._where = ticket_of(operations[-1])
@@ -136,11 +136,11 @@ class Buffer:
         """Takes `items`, put in together, out of a closed buffer, unless the engine took
         them before."""
         with self.lock:
-            if items[0] not in self.inbox:
-                return False
-            for item in items:
-                self.inbox.remove(item)
-            return True
+            wanted = set(map(id, items))  # by identity: a class of the user's may define ==
+            places = [at for at, one in enumerate(tuple(self.inbox)) if id(one) in wanted]
+            for at in reversed(places):
+                del self.inbox[at]
+            return bool(places)
 
     # What the engine calls.
 

@@ -19,12 +19,12 @@ from dispatcher.books import Books
 from dispatcher.buffer import Buffer, Chunk
 from dispatcher.demand import Demand
 from dispatcher.endings import Endings
-from dispatcher.errors import TooExpensiveError
+from dispatcher.errors import KeyComparisonError, TooExpensiveError
 from dispatcher.flush_grid import FlushGrid
 from dispatcher.lane import Lane
 from dispatcher.lanes import LaneQueue, Lanes
 from dispatcher.observed import Observed
-from dispatcher.operation import Operation, one_cost, one_ticket
+from dispatcher.operation import Operation, key_of, one_cost, one_ticket
 from dispatcher.pause import Pause
 from dispatcher.planner import Allowance, Plan, Slots, Unlimited, plan
 from dispatcher.raising import Raising
@@ -32,6 +32,7 @@ from dispatcher.runners import Runners
 from dispatcher.settings import Settings
 from dispatcher.waiters import Waiter, Waiters
 from dispatcher.watcher import Watcher
+from limiters.errors import LimiterStoppedError
 from limiters.limiter import RateLimiter
 
 _log = logging.getLogger(__name__)
@@ -105,6 +106,8 @@ class Engine:
         """Whether it was stopped and nothing is in flight any more."""
         self._stopping = False
         self._waiters = Waiters(self.lanes)
+        self._unplaced: list[tuple[Lane, Operation, Exception]] = []
+        """Came in, and has no place in its lane."""
 
         self._begun = False
         self._grid = FlushGrid(settings.flush_interval)
@@ -117,6 +120,8 @@ class Engine:
         self._crowded = False
         """Whether something waits for a slot."""
         self._next_audit = math.inf
+        self._limiter_started = False
+        """Whether the limiter was seen to run."""
 
     def post(self, function: Callable[..., None], *arguments: Any) -> None:
         """Has `function(now, *arguments)` called in the next turn. From any thread."""
@@ -132,6 +137,7 @@ class Engine:
         posts = [self._posts.popleft() for _ in range(len(self._posts))]
         waited = self.books.waiting > 0
         self._absorb()
+        self._fail_unplaced(now)
         if self.observed.observers:
             self.observed.came_in(self._newest, waited, now)
         for function, arguments in posts:
@@ -139,7 +145,7 @@ class Engine:
         if self.pause.over(now):
             self.end_pause(now)
         self.endings.tend(now)
-        self._follow_ceiling(now)
+        self._follow_limiter(now)
         if self.pause.until is None:
             self._flush(now)
             self.demand.tend(now)
@@ -192,7 +198,7 @@ class Engine:
     def give_back(self) -> None:
         """After the last turn: what came in since, or was left by a turn that raised."""
         self._absorb()
-        self.endings.give_back()
+        self.endings.give_back([operation for _, operation, _ in self._unplaced])
 
     def close(self) -> None:
         """Nothing turns any more: whoever still waits has nothing to wait for."""
@@ -216,14 +222,14 @@ class Engine:
             watcher: Watcher | None = None
             limited = self.limiter is not None
             for item in items:
-                if item.watcher is not watcher:
-                    assert item.watcher is not None
-                    watcher = item.watcher
+                if item._watcher is not watcher:
+                    assert item._watcher is not None
+                    watcher = item._watcher
                     lane = self.lanes.of(watcher)
                     touched[lane] = None
                     plain = lane.plain.append
                 cost += item._cost
-                if item._order is None and item.batchable and (item._cost or not limited):
+                if item._order is None and item._batchable and (item._cost or not limited):
                     plain(item)
                 elif isinstance(item, Chunk):
                     count += len(item.operations) - 1
@@ -235,21 +241,33 @@ class Engine:
                     ordered.append(item)
             self.books.target += cost
             self.books.waiting += count
-        for operation in ordered:  # without the lock: keys are hashed and compared by user code
-            self._admit(operation, touched)
         self.lanes.ready_cost += cost
+        for operation in ordered:  # without the lock: keys are compared by user code
+            self._admit(operation, touched)
         # Not the last one's: who waited outside comes in after others with later tickets.
         self._newest = max(self._newest, max(map(one_ticket, items)))
         for lane in touched:
             self.lanes.queue(lane)
 
     def _admit(self, operation: Operation, touched: dict[Lane, None]) -> None:
-        assert operation.watcher is not None
+        assert operation._watcher is not None
         # With a key it keeps its place behind others of its key, whatever those cost.
-        free = self.limiter is not None and not operation._cost and operation.key is None
-        lane = self.lanes.of(operation.watcher, free=free)
-        lane.admit(operation)
+        free = self.limiter is not None and not operation._cost and key_of(operation) is None
+        lane = self.lanes.of(operation._watcher, free=free)
+        try:
+            lane.admit(operation)
+        except Exception as raised:
+            error = KeyComparisonError()
+            error.__cause__ = raised
+            self.lanes.ready_cost -= operation._cost
+            self._unplaced.append((lane, operation, error))
         touched[lane] = None
+
+    def _fail_unplaced(self, now: float) -> None:
+        """Operations whose key cannot be compared fail, and no others."""
+        unplaced, self._unplaced = self._unplaced, []
+        for lane, operation, error in unplaced:
+            self.endings.fail(now, lane, [operation], error)
 
     # Going out.
 
@@ -302,10 +320,28 @@ class Engine:
 
     # The limiter.
 
-    def _follow_ceiling(self, now: float) -> None:
-        if self.limiter is not None and self.limiter.max_capacity != self.buffer.ceiling:
-            self.buffer.ceiling = self.limiter.max_capacity
+    def _follow_limiter(self, now: float) -> None:
+        limiter = self.limiter
+        if limiter is None:
+            return
+        if limiter.started:
+            self._limiter_started = True
+        elif self._limiter_started and not self._stopping:
+            self._stop_with_limiter(now, limiter)
+        if limiter.max_capacity != self.buffer.ceiling:
+            self.buffer.ceiling = limiter.max_capacity
             self._refuse_too_dear(now)
+
+    def _stop_with_limiter(self, now: float, limiter: RateLimiter) -> None:
+        """Nothing that waits would ever be granted: stop() gives it back, rather than hang."""
+        error = LimiterStoppedError(
+            f"{limiter!r} was stopped while a Batcher used it, and the Batcher stops with it: stop "
+            "the Batcher first, then its limiter"
+        )
+        self.buffer.close()
+        self.stop(now)
+        _log.error("%s", error, extra={"happening": "limiter-stopped"})
+        self.emit(events.ERROR, 0, str(error), error)
 
     def _refuse_too_dear(self, now: float) -> None:
         """What could never go out any more fails, rather than block what is behind it."""

@@ -23,7 +23,7 @@ from dispatcher.errors import (
     TooExpensiveError,
     TooManyAttemptsError,
 )
-from dispatcher.operation import Operation, cost_of, ticket_of
+from dispatcher.operation import Operation, attempt_of, cost_of, ticket_of
 from dispatcher.watcher import Watcher
 from limiters.arguments import Seconds, optional_seconds, seconds
 
@@ -52,7 +52,7 @@ class Entrance:
         if timeout is not None:
             timeout = seconds("timeout", timeout, zero=True)
         try:
-            known = operation.watcher._home is self  # type: ignore[union-attr]
+            known = operation._watcher._home is self  # type: ignore[union-attr]
             dear = operation._cost > self._buffer.ceiling
         except AttributeError:
             raise self._explain(operation) from None
@@ -69,7 +69,7 @@ class Entrance:
         if ticket >= buffer.limit:
             self._wait_for_place(operation, ticket, timeout)
         self._inbox.append(operation)
-        if ticket >= buffer.ring_at or not known or not operation.batchable:
+        if ticket >= buffer.ring_at or not known or not operation._batchable:
             self._arrived(operation, ticket)
 
     async def enqueue_async(self, operation: Operation, timeout: Seconds | None = None) -> None:
@@ -129,20 +129,22 @@ class Entrance:
                 raise BufferFullError(self._buffer.size, posted) from None
             error.add_note(f"enqueue_many had accepted {posted} of {len(fresh)} operations")
             raise
-        for operation in arrivals.own:
+        for operation in arrivals.own.values():
             self._requeue(operation)
 
     # Everything below is off the fast way.
 
     def _check(self, operation: Operation) -> None:
-        if not isinstance(operation, Operation) or not isinstance(operation.watcher, Watcher):
+        if not isinstance(operation, Operation) or not isinstance(operation._watcher, Watcher):
+            raise self._explain(operation)
+        if not hasattr(operation._watcher, "_terms"):  # a class of the user's with its own __init__
             raise self._explain(operation)
         if operation._cost > self._buffer.ceiling:
             raise TooExpensiveError(operation._cost, self._buffer.ceiling)
 
     def _explain(self, given: object) -> EnqueueError:
         if isinstance(given, Operation):
-            return NoWatcherError(given.watcher)
+            return NoWatcherError(given._watcher)
         return NoOperationError(given)
 
     def _check_fork(self) -> None:
@@ -171,18 +173,19 @@ class Entrance:
         nowhere. False: it is in flight, and its own callback asks. Raises if it may not enter.
         """
         self._check_fork()
-        assert operation.watcher is not None
-        policy = operation.watcher.policy
+        assert operation._watcher is not None
+        policy = operation._watcher._terms.policy
         with self._buffer.lock:
             where = operation._where
             if where is None and ticket is None:  # freshened by another thread: who claims it?
                 return True
-            if not isinstance(where, Batch) or operation in where.requeued:
+            if not isinstance(where, Batch) or id(operation) in where.requeued:
                 raise AlreadyEnqueuedError
             if not where.over and (CURRENT.get() is not where or where.ending):
                 raise AlreadyEnqueuedError
-            if not policy.may_repeat(operation.attempt):
-                raise TooManyAttemptsError(operation.attempt, policy.max_attempts or 0)
+            attempt = attempt_of(operation)
+            if not policy.may_repeat(attempt):
+                raise TooManyAttemptsError(attempt, policy.max_attempts or 0)
             if where.over:
                 operation._attempts += 1
                 operation._where = ticket
@@ -193,7 +196,7 @@ class Entrance:
             batch = operation._where
             if not isinstance(batch, Batch) or batch.over or batch.ending:
                 raise AlreadyEnqueuedError
-            batch.requeued[operation] = None
+            batch.requeued[id(operation)] = operation
 
     def _check_all(self, operations: list[Operation]) -> Arrivals:
         arrivals = Arrivals(operations)
@@ -201,18 +204,18 @@ class Entrance:
         watcher: Watcher | None = None
         for operation in operations:
             try:
-                if operation.watcher is not watcher or operation._cost > ceiling:
+                if operation._watcher is not watcher or operation._cost > ceiling:
                     self._check(operation)
-                    watcher = operation.watcher
+                    watcher = operation._watcher
                     arrivals.meet(watcher)
-                if operation._order is not None or not operation.batchable:
-                    arrivals.meet(watcher, plain=False, single=not operation.batchable)
+                if operation._order is not None or not operation._batchable:
+                    arrivals.meet(watcher, plain=False, single=not operation._batchable)
                 if operation._where is not None and not self._freshen(operation):
                     arrivals.add_own(operation)
             except AttributeError:
                 raise self._explain(operation) from None
         if arrivals.own:
-            arrivals.fresh = [one for one in operations if one not in arrivals.own]
+            arrivals.fresh = [one for one in operations if id(one) not in arrivals.own]
         return arrivals
 
     def _claim_all(self, operations: list[Operation]) -> None:
@@ -237,11 +240,11 @@ class Entrance:
             return 0
         ticket = ticket_of(admitted[-1])
         if arrivals.uniform:
-            watcher = next(iter(arrivals.watchers))
+            watcher, _ = next(iter(arrivals.watchers.values()))
             self._post([Chunk(watcher, admitted, cost_of(admitted))])
         else:
             self._post(admitted)
-        for watcher, single in arrivals.watchers.items():
+        for watcher, single in arrivals.watchers.values():
             self._notice(watcher, ticket, single)
         return len(admitted)
 
@@ -252,7 +255,7 @@ class Entrance:
             except BaseException:
                 operation._where = None
                 raise
-        self._notice(operation.watcher, ticket, not operation.batchable)
+        self._notice(operation._watcher, ticket, not operation._batchable)
 
     def _post(self, items: Sequence[Operation | Chunk]) -> None:
         self._inbox.extend(items)
@@ -293,7 +296,7 @@ class Entrance:
             watcher._home = self  # type: ignore[assignment]  # the Batcher that this is part of
             watcher._batchers.add(self)  # type: ignore[arg-type]
             self._buffer.adopted = True
-            full = watcher.max_batch_size or math.inf
+            full = watcher._terms.max_batch_size or math.inf
             self._buffer.ring_at = min(self._buffer.ring_at, ticket + full - 1)
 
 
@@ -303,21 +306,22 @@ class Arrivals:
     def __init__(self, operations: list[Operation]) -> None:
         self.fresh = operations
         """Those to be posted now."""
-        self.own: dict[Operation, None] = {}
-        """Those in flight that their own callback enqueues again."""
-        self.watchers: dict[Watcher, bool] = {}
-        """Whether any of the watcher's operations is a full batch by itself."""
+        self.own: dict[int, Operation] = {}
+        """Those in flight that their own callback enqueues again, by identity."""
+        self.watchers: dict[int, tuple[Watcher, bool]] = {}
+        """By identity, and whether any of the watcher's operations is a full batch by itself."""
         self.uniform = True
         """Whether all are plain and of one watcher."""
 
     def add_own(self, operation: Operation) -> None:
         """Takes note of one that its own callback enqueues again."""
-        if operation in self.own:
+        if id(operation) in self.own:
             raise AlreadyEnqueuedError
-        self.own[operation] = None
+        self.own[id(operation)] = operation
 
     def meet(self, watcher: Watcher | None, *, plain: bool = True, single: bool = False) -> None:
         """Takes note of one operation's kind."""
         assert watcher is not None
-        self.watchers[watcher] = self.watchers.get(watcher, False) or single
+        _, before = self.watchers.get(id(watcher), (watcher, False))
+        self.watchers[id(watcher)] = watcher, before or single
         self.uniform = self.uniform and plain and len(self.watchers) == 1

@@ -15,6 +15,7 @@ __all__ = [
     "ForkedError",
     "HandlerError",
     "ImproperOrderError",
+    "KeyComparisonError",
     "NoOperationError",
     "NoWatcherError",
     "TooExpensiveError",
@@ -81,6 +82,16 @@ class AlreadyEnqueuedError(EnqueueError):
         super().__init__(
             "the operation is already enqueued or in flight; make a new Operation, or enqueue "
             "it again when its batch has ended (or from within its own callback)"
+        )
+
+
+class KeyComparisonError(EnqueueError):
+    """The operation's key could not be compared with another of the same hash."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the operation's key raised an error when it was compared with another key of the same "
+            "hash; give its class an == that returns True or False for any object"
         )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dispatcher.errors import HandlerError
-from dispatcher.watcher import is_async
+from limiters.callables import awaited_result_of, check_effective, is_async, result_of
 
 Target = Callable[..., Any] | str
 """A callable, or "module:function"."""
@@ -33,11 +33,10 @@ class Handler:
         return is_async(self.function)
 
     def bound(self, context: object) -> Callable[[Any], Any]:
-        """It as a function of the batch alone."""
-        if not self.takes_context:
-            return self.function
-        function = self.function
-        return lambda batch: function(batch, context)
+        """It as a function of the batch alone, which refuses results that are yet to be run."""
+        rest = (context,) if self.takes_context else ()
+        call = awaited_result_of if self.is_async else result_of
+        return lambda batch: call(self.function, batch, *rest)
 
 
 def check(target: object) -> None:
@@ -49,7 +48,9 @@ def check(target: object) -> None:
                 f"handler must be a callable or 'module:function', such as "
                 f"'shop.handlers:send', not {target!r}"
             )
-    elif not callable(target):
+    elif callable(target):
+        check_effective("handler", target)
+    else:
         raise ValueError(f"handler must be a callable or 'module:function', not {target!r}")
 
 
@@ -61,6 +62,10 @@ def load(target: Target) -> Handler:
     """
     check(target)
     function = _imported(target) if isinstance(target, str) else target
+    try:
+        check_effective("it", function)
+    except ValueError as error:
+        raise HandlerError(_name_of(function, target), str(error)) from None
     return Handler(function, _name_of(function, target), _takes_context(function, target))
 
 

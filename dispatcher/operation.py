@@ -6,17 +6,39 @@ from collections.abc import Hashable, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from limiters.errors import ImproperOrderError
+
 if TYPE_CHECKING:
     from dispatcher.batch import Batch
+    from dispatcher.lane import Line
     from dispatcher.watcher import Watcher
 
 _TOO_LARGE = 2**100
 
 
+class Order:
+    """What orders an operation among the others of its watcher, checked once."""
+
+    __slots__ = ("hash", "key", "line", "priority")
+
+    def __init__(self, key: Hashable, priority: object) -> None:
+        try:
+            self.hash = hash(key)
+        except TypeError:
+            raise ValueError(f"key must be hashable, not {key!r}") from None
+        if isinstance(priority, bool) or not isinstance(priority, int):
+            raise ValueError(f"priority must be a whole number, not {priority!r}")
+        self.key = key
+        self.priority = priority
+        self.line: Line | None = None
+        """Its key's, while it waits or is in flight."""
+
+
 class Operation:
     """Something to be done, raised to its watcher in a batch when its turn comes.
 
-    * `watcher`: who is told. It may be set after construction, until it is enqueued.
+    * `watcher`: who is told. It and `batchable` may be set until the operation is enqueued, and
+      again once it has ended.
     * `cost`: what it takes of the limiter's capacity; zero needs none.
     * `payload`: yours; never looked at.
     * `batchable`: whether it may share a batch with others.
@@ -35,13 +57,18 @@ class Operation:
 
     # Slots without defaults that cost nothing to make: an operation is made, moved and
     # dropped a million times a second. `_order` is None for the plain case, so that one test
-    # tells it from (key, priority). `_where` is the whole of its state: None (nowhere), its
+    # tells it from the others. `_where` is the whole of its state: None (nowhere), its
     # ticket (in a buffer), or the Batch that raised it last.
-    __slots__ = ("_attempts", "_cost", "_order", "_where", "batchable", "payload", "watcher")
+    #
+    # The Batcher goes by these, never by the properties, and tells operations apart by identity:
+    # a class of the user's may define `==`, `__hash__` or `key` as it likes.
+    __slots__ = ("_attempts", "_batchable", "_cost", "_order", "_watcher", "_where", "payload")
 
     _attempts: int
+    _batchable: bool
     _cost: float
-    _order: tuple[Hashable, int] | None
+    _order: Order | None
+    _watcher: Watcher | None
     _where: int | Batch | None
 
     def __init__(
@@ -57,16 +84,40 @@ class Operation:
         # An int is a float to the type checker, which so takes the second test for dead.
         if cost.__class__ is not int or not 0 <= cost < _TOO_LARGE:  # type: ignore[unreachable]
             cost = _checked(cost)
-        self.watcher = watcher
+        self._watcher = watcher
         self.payload = payload
-        self.batchable = batchable
+        self._batchable = True if batchable else False  # noqa: SIM210 - bool() takes longer
         self._cost = cost
         self._attempts = 0
         self._where = None
         if key is None and not priority:
             self._order = None
         else:
-            self._order = _order(key, priority)
+            self._order = Order(key, priority)
+
+    @property
+    def watcher(self) -> Watcher | None:
+        """Who is told."""
+        return self._watcher
+
+    @watcher.setter
+    def watcher(self, watcher: Watcher | None) -> None:
+        # Nothing is called between the test and the change; see Entrance.enqueue.
+        if self._where is not None:
+            self._check_free("watcher")
+        self._watcher = watcher
+
+    @property
+    def batchable(self) -> bool:
+        """Whether it may share a batch with others."""
+        return self._batchable
+
+    @batchable.setter
+    def batchable(self, batchable: bool) -> None:
+        batchable = bool(batchable)
+        if self._where is not None:
+            self._check_free("batchable")
+        self._batchable = batchable
 
     @property
     def cost(self) -> float:
@@ -76,21 +127,26 @@ class Operation:
     @property
     def key(self) -> Hashable:
         """What orders it among the others of its watcher, or None."""
-        return self._order[0] if self._order else None
+        return self._order.key if self._order else None
 
     @property
     def priority(self) -> int:
         """Higher goes first."""
-        return self._order[1] if self._order else 0
+        return self._order.priority if self._order else 0
 
     @property
     def attempt(self) -> int:
         """How often it has been raised: 0 before, 1 in its first batch."""
+        return attempt_of(self)
+
+    def _check_free(self, term: str) -> None:
         where = self._where
-        if where is None or where.__class__ is int:
-            return self._attempts
-        # The batch it is in, or was in last, is an attempt that was not added up yet.
-        return self._attempts + 1
+        if where is None or (not isinstance(where, int) and where.over):
+            return
+        raise ImproperOrderError(
+            f"{term} cannot be changed while the operation waits or is in flight; change it "
+            "before it is enqueued or after its batch has ended"
+        )
 
     def __repr__(self) -> str:
         return f"Operation(cost={self._cost:g}, key={self.key!r}, attempt={self.attempt})"
@@ -111,6 +167,20 @@ def ticket_of(operation: Operation) -> int:
     return operation._where  # type: ignore[return-value]  # what waits has a ticket there
 
 
+def attempt_of(operation: Operation) -> int:
+    """How often `operation` has been raised."""
+    where = operation._where
+    if where is None or where.__class__ is int:
+        return operation._attempts
+    # The batch it is in, or was in last, is an attempt that was not added up yet.
+    return operation._attempts + 1
+
+
+def key_of(operation: Operation) -> Hashable:
+    """Its key, as it was when the operation was made."""
+    return operation._order.key if operation._order else None
+
+
 def _checked(cost: object) -> float:
     if isinstance(cost, (str, bytes, bool)):
         raise ValueError(f"cost must be a number, not {cost!r}")
@@ -121,13 +191,3 @@ def _checked(cost: object) -> float:
     if not 0 <= number < _TOO_LARGE:
         raise ValueError(f"cost must be zero or more and finite, not {cost!r}")
     return number
-
-
-def _order(key: Hashable, priority: object) -> tuple[Hashable, int]:
-    try:
-        hash(key)
-    except TypeError:
-        raise ValueError(f"key must be hashable, not {key!r}") from None
-    if isinstance(priority, bool) or not isinstance(priority, int):
-        raise ValueError(f"priority must be a whole number, not {priority!r}")
-    return key, priority

@@ -24,7 +24,8 @@ from dispatcher.timeline.server import ACTIVE, LEASE
 from dispatcher.timeline.times import Moment, lease_ms, when
 from dispatcher.timeline.topic import AT_ONCE, Topic
 from dispatcher.timeline.wakeups import Wakeups
-from limiters.arguments import Seconds, count, function
+from limiters.arguments import Seconds, count
+from limiters.callables import check_plain, keep_last_raise, result_of
 from limiters.damped_log import DampedLog
 
 logger = logging.getLogger(__name__)
@@ -181,7 +182,7 @@ class Consumer:
 
         `limit` may be a function that is asked each time. After it said 0 it is asked again when
         `look_again` is called, and once a second."""
-        function("fn", fn)
+        check_plain("fn", fn)
         length_ms = lease_ms(for_)
         most = limit if callable(limit) else functools.partial(int, count("limit", limit))
         patience = min(LOOK_AGAIN, length_ms / 2000)
@@ -254,8 +255,9 @@ class Consumer:
                 continue
             if leases:
                 try:
-                    fn(leases)
+                    result_of(fn, leases)
                 except Exception as error:
+                    keep_last_raise(error)
                     self._complain(error, len(leases))
                 continue
             clock = self._topic.server.clock
