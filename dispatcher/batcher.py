@@ -167,8 +167,8 @@ class Batcher(Entrance):
         From now on nothing is accepted, and every blocked `enqueue` raises
         BatcherStoppedError. With `drain` it first sends what is there, for at most `timeout`.
         Batches in flight finish (or are abandoned after their max_operation_time). A limiter
-        that a Batcher started is stopped with the last one that uses it. Again is no error and gives the same list; with
-        `drain=False` it cuts short a stop that drains.
+        that a Batcher started is stopped with the last one that uses it. Again is no error and
+        gives the same list; with `drain=False` it cuts short a stop that drains.
         """
         limit = optional_seconds("timeout", timeout, zero=True)
         self._check_callable("stop()")
