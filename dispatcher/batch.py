@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from dispatcher.operation import Operation
 from limiters.window import Spend
 
 if TYPE_CHECKING:
-    from dispatcher.lane import Lane
+    from dispatcher.lane import Lane, Line
 
 
 class BatchState(enum.Enum):
@@ -32,8 +31,8 @@ class Batch:
         "cost",
         "deadline",
         "full",
-        "keys",
         "lane",
+        "lines",
         "operations",
         "raised_at",
         "requeued",
@@ -50,7 +49,8 @@ class Batch:
         self.sequence = sequence
         """The ticket of its oldest operation: what is retried goes back to that place."""
         self.operations: list[Operation] = []
-        self.keys: list[Hashable] = []
+        self.lines: list[Line] = []
+        """Of the keys that it holds."""
         self.cost: float = 0
         self.spend: Spend | None = None
         self.buffer: object = None
@@ -60,8 +60,8 @@ class Batch:
         """When its callback ended, by the clock of the thread that ran it."""
         self.deadline = 0.0
         self.state = BatchState.IN_FLIGHT
-        self.requeued: dict[Operation, None] = {}
-        """Enqueued again by the callback; accepted when the batch ends."""
+        self.requeued: dict[int, Operation] = {}
+        """Enqueued again by the callback, by identity; accepted when the batch ends."""
 
     @property
     def over(self) -> bool:
@@ -72,6 +72,10 @@ class Batch:
     def ending(self) -> bool:
         """Whether it is being judged: what its callback enqueues now comes too late."""
         return self.state is BatchState.ENDING
+
+    def may_begin(self) -> bool:
+        """Whether its callback may be called: not once it was abandoned. From any thread."""
+        return self.state is BatchState.IN_FLIGHT
 
     def forget(self) -> None:
         """Lets go of its operations, which still point here: no cycle is left to collect."""

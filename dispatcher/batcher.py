@@ -56,7 +56,9 @@ class Batcher(Entrance):
     """Raises operations to their watchers in batches, never faster than `rate_limiter` allows.
 
     Make one for each datastore whose capacity is to be respected, and keep it; any number of
-    threads and watchers share it. It starts a `rate_limiter` that was not started.
+    threads and watchers share it. It starts a `rate_limiter` that was not started; the last
+    Batcher that uses such a limiter stops it. A limiter that is stopped earlier stops its
+    Batchers, with an `error` event.
 
     * `max_buffer_size`: how many operations may wait. When they do, `enqueue` blocks, or
       raises BufferFullError with `error_on_full_buffer`.
@@ -149,16 +151,25 @@ class Batcher(Entrance):
     # Life.
 
     def start(self) -> None:
-        """Begins to raise batches. What was enqueued before is raised now."""
+        """Begins to raise batches. What was enqueued before is raised now.
+
+        If it raises, since the limiter does or the system gives no thread, nothing has begun, and
+        it may be called again.
+        """
         self._check_fork()
         with self._state_lock:
             if self._state is not State.NEW:
                 raise ImproperOrderError(
                     f"this Batcher is {self._state}; start() is called once, on a new one"
                 )
-            self._limiting.start(self.live_totals.published)
+            try:
+                self._begin()
+                self._limiting.start(self.live_totals.published)
+            except BaseException:
+                self._thread = None
+                self._limiting.end()
+                raise
             self._state = State.RUNNING
-        self._begin()
 
     def stop(self, drain: bool = True, timeout: Seconds | None = None) -> list[Operation]:
         """Stops, and gives back the operations that were accepted and never raised, oldest
@@ -167,8 +178,8 @@ class Batcher(Entrance):
         From now on nothing is accepted, and every blocked `enqueue` raises
         BatcherStoppedError. With `drain` it first sends what is there, for at most `timeout`;
         without a timeout, until nothing could be sent for max_operation_time. Batches in flight
-        finish (or are abandoned after their max_operation_time). A limiter that the Batcher
-        started is stopped.
+        finish (or are abandoned after their max_operation_time). A limiter that
+        a Batcher started is stopped with the last one that uses it.
 
         Idempotent: called again it gives the same list; with `drain=False` it cuts short a stop
         that drains. If an exception such as KeyboardInterrupt interrupts it, nothing more is sent,
@@ -358,6 +369,9 @@ class Batcher(Entrance):
         gate.wait(self._ended.is_set, None)
 
     def _run(self) -> None:
+        with self._state_lock:  # until start() has done all that can fail
+            if self._thread is not threading.current_thread():
+                return
         engine, clock, bell = self._engine, self._clock, self._bell
         try:
             while not engine.finished:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from dispatcher import events
 from dispatcher.batch import Batch, BatchState
@@ -18,7 +18,7 @@ from dispatcher.buffer import Buffer
 from dispatcher.errors import BatchAbandonedError
 from dispatcher.failure_log import FailureLog
 from dispatcher.handing_over import HandingOver
-from dispatcher.lane import Lane
+from dispatcher.lane import Lane, line_of
 from dispatcher.lanes import Lanes
 from dispatcher.observed import Observed
 from dispatcher.operation import Operation, cost_of, ticket_of
@@ -73,7 +73,8 @@ class Endings:
         self._observed = observed
         self._failure_log = FailureLog()
         self._resting: list[_Rest] = []
-        self._since: dict[Operation, float] = {}
+        self._since: dict[int, float] = {}
+        """When operations that are retried were raised first, by their identity."""
         self._abandoned: dict[Batch, list[Operation]] = {}
         self._handing_over = HandingOver(
             lanes,
@@ -121,24 +122,24 @@ class Endings:
 
     def settle(self, now: float, batch: Batch, error: BaseException | None) -> None:
         """The callback of `batch` returned, or raised `error`."""
-        self._runners.ended(on_loop=batch.lane.watcher.runs_on_loop)
+        self._runners.ended(on_loop=batch.lane.on_loop)
         if batch.state is BatchState.ABANDONED:
-            self._settle_late(batch)
+            self._settle_late(batch, began=not isinstance(error, NotStarted))
         elif isinstance(error, NotStarted):
             self._books.totals.batches -= 1
             self.not_started(now, batch)
             return
         else:
             self._books.ending(batch)
-            verdict = self._judge(now, batch, error)
+            verdict = judge(batch, error, now, self._since)
             if error is None:
                 self._books.totals.batches_done += 1
                 self._succeeded(batch.raised_at)
             else:
                 self._report(now, batch, verdict)
-            if verdict.throttled is not None:
+            if verdict.throttled:
                 self._books.totals.throttled += 1
-                self._pause(now, verdict.throttled.retry_after)
+                self._pause(now, verdict.pause)
             back = self._conclude(now, batch, BatchState.ENDED, verdict)
             self._books.totals.done += len(batch.operations) - len(back) - len(verdict.failed)
             self._free_keys(batch, held_by=back)
@@ -168,17 +169,17 @@ class Endings:
         lane.away += len(operations)
         for operation in operations:
             operation._where = None
-            self._since.pop(operation, None)
-        self._failure_log.refused(now, lane.watcher, error, len(operations))
+            self._since.pop(id(operation), None)
+        self._failure_log.refused(now, lane.terms.name, error, len(operations))
         self._books.totals.failed += len(operations)
         self._handing_over.hand_over(now, lane, operations, error)
 
-    def give_back(self) -> list[Operation]:
-        """Ends all that is not in flight, oldest first. From now on nothing waits again:
-        what would is added to the same list."""
+    def give_back(self, unplaced: Iterable[Operation] = ()) -> list[Operation]:
+        """Ends all that is not in flight, oldest first: what waits, and `unplaced`, which has no
+        lane. From now on nothing waits again: what would is added to the same list."""
         if self.given_back is None:
             self.given_back = []
-        returned: list[Operation] = []
+        returned = list(unplaced)
         for lane in self._lanes:
             returned += self._lanes.withdraw(lane)
         for rest in self._resting:
@@ -195,25 +196,15 @@ class Endings:
 
     # One batch.
 
-    def _judge(self, now: float, batch: Batch, error: BaseException | None) -> Verdict:
-        """The verdict. It asks strategies of the user's: if they raise, the batch fails."""
-        try:
-            return judge(batch, error, now, self._since)
-        except Exception as wrong:
-            requeued = list(batch.requeued)
-            failed = [one for one in batch.operations if one not in batch.requeued]
-            wrong.__context__ = error
-            return Verdict(requeued=requeued, failed=failed, error=wrong, expected=False)
-
     def _conclude(
         self, now: float, batch: Batch, state: BatchState, verdict: Verdict
     ) -> list[Operation]:
         """Ends what has ended; what is to be raised again, in its order."""
-        again = {*verdict.again, *verdict.requeued}
-        back = [one for one in batch.operations if one in again] if again else []
+        again = set(map(id, verdict.again + verdict.requeued))
+        back = [one for one in batch.operations if id(one) in again] if again else []
         ended = len(batch.operations) - len(back)
         for operation in back:
-            self._since.setdefault(operation, batch.raised_at)
+            self._since.setdefault(id(operation), batch.raised_at)
             operation._attempts += 1
             operation._where = batch.sequence
         self._books.ended(batch, state, batch.cost - cost_of(back), back=len(back))
@@ -224,17 +215,17 @@ class Endings:
             self._buffer.come_back(len(back))
         if self._since and ended:
             for operation in batch.operations:
-                if operation not in again:
-                    self._since.pop(operation, None)
+                if id(operation) not in again:
+                    self._since.pop(id(operation), None)
         if verdict.failed:
             assert verdict.error is not None
             self._handing_over.hand_over(now, batch.lane, verdict.failed, verdict.error)
         return back
 
     def _free_keys(self, batch: Batch, held_by: list[Operation]) -> None:
-        if batch.keys:
-            kept = {operation.key for operation in held_by}
-            batch.lane.release(key for key in batch.keys if key not in kept)
+        if batch.lines:
+            kept = set(map(line_of, held_by))
+            batch.lane.release(line for line in batch.lines if line not in kept)
             self._lanes.queue(batch.lane)
 
     def _rest(self, due: float, lane: Lane, operations: list[Operation]) -> None:
@@ -252,27 +243,29 @@ class Endings:
         self._books.totals.returned += len(operations)
         for operation in operations:
             operation._where = None
-            self._since.pop(operation, None)
+            self._since.pop(id(operation), None)
         self.given_back += operations
 
     def _report(self, now: float, batch: Batch, verdict: Verdict) -> None:
         error = verdict.error
         failed, again = len(verdict.failed), len(verdict.again)
         self._books.totals.batches_failed += 1
+        name = batch.lane.terms.name
         text = (
-            f"a batch of {batch.lane.watcher!r} failed: {_said(error)}; operations: "
+            f"a batch of {name} failed: {verdict.said}; operations: "
             f"{len(batch.operations)}, to be tried again: {again}, given up: {failed}"
         )
-        self._failure_log.batch_failed(
-            now,
-            batch.lane.watcher,
-            error,
-            text,
-            operations=len(batch.operations),
-            again=again,
-            failed=failed,
-            expected=verdict.expected,
-        )
+        if not verdict.logged:
+            self._failure_log.batch_failed(
+                now,
+                name,
+                error,
+                text,
+                operations=len(batch.operations),
+                again=again,
+                failed=failed,
+                expected=verdict.expected,
+            )
         self._emit(events.BATCH_FAILED, failed + again, text, error)
 
     # Batches that take too long.
@@ -286,19 +279,19 @@ class Endings:
     def _abandon(self, now: float, batch: Batch) -> None:
         self._books.ending(batch)
         self._books.totals.batches_abandoned += 1
-        watcher = batch.lane.watcher
+        terms = batch.lane.terms
         error = BatchAbandonedError(self._time_for(batch.lane))
-        if watcher.retry_abandoned:
-            verdict = self._judge(now, batch, error)
+        if terms.retry_abandoned:
+            verdict = judge(batch, error, now, self._since)
         else:
-            verdict = Verdict(requeued=list(batch.requeued), error=error)
+            verdict = Verdict(requeued=list(batch.requeued.values()), error=error)
             self._books.totals.abandoned += len(batch.operations) - len(verdict.requeued)
-        self._failure_log.batch_abandoned(now, watcher, error, len(batch.operations))
+        self._failure_log.batch_abandoned(now, terms.name, error, len(batch.operations))
         self._emit(events.BATCH_ABANDONED, len(batch.operations), str(error), error)
         back = self._conclude(now, batch, BatchState.ABANDONED, verdict)
         # Those with a key wait for the callback to return; until then it holds the key.
-        held = [operation for operation in back if operation.key is not None]
-        free = [operation for operation in back if operation.key is None]
+        held = [operation for operation in back if line_of(operation) is not None]
+        free = [operation for operation in back if line_of(operation) is None]
         self._abandoned[batch] = []
         if self.given_back is None:
             self._abandoned[batch] = held
@@ -306,19 +299,13 @@ class Endings:
             self._rest(now, batch.lane, held)
         self._rest(now + verdict.delay, batch.lane, free)
 
-    def _settle_late(self, batch: Batch) -> None:
-        self._books.totals.late += 1
+    def _settle_late(self, batch: Batch, *, began: bool) -> None:
+        if began:
+            self._books.totals.late += 1
         held = self._abandoned.pop(batch)
         self._free_keys(batch, held_by=held)
         if held:
             self._lanes.put_back(batch.lane, held)
 
     def _time_for(self, lane: Lane) -> float:
-        return lane.watcher.max_operation_time or self._max_operation_time
-
-
-def _said(error: BaseException | None) -> str:
-    try:
-        return repr(error)
-    except Exception:  # a user's error may be unable to say what it is
-        return type(error).__name__
+        return lane.terms.max_operation_time or self._max_operation_time

@@ -20,12 +20,12 @@ from dispatcher.buffer import Buffer
 from dispatcher.chunk import Run
 from dispatcher.demand import Demand
 from dispatcher.endings import Endings
-from dispatcher.errors import TooExpensiveError
+from dispatcher.errors import KeyComparisonError, TooExpensiveError
 from dispatcher.flush_grid import FlushGrid
 from dispatcher.lane import Lane
 from dispatcher.lanes import LaneQueue, Lanes
 from dispatcher.observed import Observed
-from dispatcher.operation import Operation, cost_of, one_cost
+from dispatcher.operation import Operation, cost_of, key_of, one_cost
 from dispatcher.pause import Pause
 from dispatcher.planner import Allowance, Plan, Slots, Unlimited, plan
 from dispatcher.raising import Raising
@@ -33,6 +33,7 @@ from dispatcher.runners import Runners
 from dispatcher.settings import Settings
 from dispatcher.waiters import Waiter, Waiters
 from dispatcher.watcher import Watcher
+from limiters.errors import LimiterStoppedError
 from limiters.float_error import ALL_BUT_ERROR, covers
 from limiters.limiter import RateLimiter
 
@@ -106,6 +107,8 @@ class Engine:
         self._waiters = Waiters(self.lanes)
         self._sending_out: float | None = None
         """Since when somebody waits for all to be sent who gives up when nothing can be."""
+        self._unplaced: list[tuple[Lane, Operation, Exception]] = []
+        """Came in, and has no place in its lane."""
 
         self._begun = False
         self._ceiling = math.inf if limiter is None else limiter.max_capacity
@@ -120,6 +123,8 @@ class Engine:
         self._crowded = False
         """Whether something waits for a slot."""
         self._next_audit = math.inf
+        self._limiter_started = False
+        """Whether the limiter was seen to run."""
 
     def post(self, function: Callable[..., None], *arguments: Any) -> None:
         """Has `function(now, *arguments)` called in the next turn. From any thread."""
@@ -135,6 +140,7 @@ class Engine:
         posts = [self._posts.popleft() for _ in range(len(self._posts))]
         waited = self.books.waiting > 0
         self._absorb()
+        self._fail_unplaced(now)
         if self.observed.observers:
             self.observed.came_in(self._newest, waited, now)
         for function, arguments in posts:
@@ -142,7 +148,7 @@ class Engine:
         if self.pause.over(now):
             self.end_pause(now)
         self.endings.tend(now)
-        self._follow_ceiling(now)
+        self._follow_limiter(now)
         if self.pause.until is None:
             self._flush(now)
             if self.buffer.line:
@@ -209,7 +215,7 @@ class Engine:
     def give_back(self) -> None:
         """After the last turn: what came in since, or was left by a turn that raised."""
         self._absorb()
-        self.endings.give_back()
+        self.endings.give_back([operation for _, operation, _ in self._unplaced])
         self.buffer.end()
 
     def close(self) -> None:
@@ -240,9 +246,9 @@ class Engine:
             self.books.waiting += count
         if came > count:
             self.buffer.leave(came - count)
-        for operation in ordered:  # outside of that: keys are hashed and compared by user code
-            self._admit(operation, touched)
         self.lanes.ready_cost += cost
+        for operation in ordered:  # outside of that: keys are compared by user code
+            self._admit(operation, touched)
         for lane in touched:
             self.lanes.queue(lane)
 
@@ -267,8 +273,8 @@ class Engine:
         """Puts those into their lanes that need no more than a place at the end; the others."""
         limited = self.limiter is not None
         if plain and operations and not (limited and not all(map(one_cost, operations))):
-            assert operations[0].watcher is not None
-            lane = self.lanes.of(operations[0].watcher)
+            assert operations[0]._watcher is not None
+            lane = self.lanes.of(operations[0]._watcher)
             touched[lane] = None
             lane.plain.extend(operations)
             return []
@@ -277,12 +283,12 @@ class Engine:
         for operation in operations:
             if (
                 operation._order is None
-                and operation.batchable
+                and operation._batchable
                 and (operation._cost or not limited)
             ):
-                if operation.watcher is not watcher:
-                    assert operation.watcher is not None
-                    watcher = operation.watcher
+                if operation._watcher is not watcher:
+                    assert operation._watcher is not None
+                    watcher = operation._watcher
                     lane = self.lanes.of(watcher)
                     touched[lane] = None
                     append = lane.plain.append
@@ -292,12 +298,24 @@ class Engine:
         return ordered
 
     def _admit(self, operation: Operation, touched: dict[Lane, None]) -> None:
-        assert operation.watcher is not None
+        assert operation._watcher is not None
         # With a key it keeps its place behind others of its key, whatever those cost.
-        free = self.limiter is not None and not operation._cost and operation.key is None
-        lane = self.lanes.of(operation.watcher, free=free)
-        lane.admit(operation)
+        free = self.limiter is not None and not operation._cost and key_of(operation) is None
+        lane = self.lanes.of(operation._watcher, free=free)
+        try:
+            lane.admit(operation)
+        except Exception as raised:
+            error = KeyComparisonError()
+            error.__cause__ = raised
+            self.lanes.ready_cost -= operation._cost
+            self._unplaced.append((lane, operation, error))
         touched[lane] = None
+
+    def _fail_unplaced(self, now: float) -> None:
+        """Operations whose key cannot be compared fail, and no others."""
+        unplaced, self._unplaced = self._unplaced, []
+        for lane, operation, error in unplaced:
+            self.endings.fail(now, lane, [operation], error)
 
     # Going out.
 
@@ -362,11 +380,29 @@ class Engine:
 
     # The limiter.
 
-    def _follow_ceiling(self, now: float) -> None:
-        if self.limiter is not None and self.limiter.max_capacity != self._ceiling:
-            self._ceiling = self.limiter.max_capacity
+    def _follow_limiter(self, now: float) -> None:
+        limiter = self.limiter
+        if limiter is None:
+            return
+        if limiter.started:
+            self._limiter_started = True
+        elif self._limiter_started and not self._stopping:
+            self._stop_with_limiter(now, limiter)
+        if limiter.max_capacity != self._ceiling:
+            self._ceiling = limiter.max_capacity
             self.buffer.admit_up_to(self._ceiling)
             self._refuse_too_dear(now)
+
+    def _stop_with_limiter(self, now: float, limiter: RateLimiter) -> None:
+        """Nothing that waits would ever be granted: stop() gives it back, rather than hang."""
+        error = LimiterStoppedError(
+            f"{limiter!r} was stopped while a Batcher used it, and the Batcher stops with it: stop "
+            "the Batcher first, then its limiter"
+        )
+        self.buffer.close()
+        self.stop(now)
+        _log.error("%s", error, extra={"happening": "limiter-stopped"})
+        self.emit(events.ERROR, 0, str(error), error)
 
     def _refuse_too_dear(self, now: float) -> None:
         """What could never go out any more fails, rather than block what is behind it."""

@@ -24,7 +24,7 @@ from dispatcher.errors import (
     TooExpensiveError,
     TooManyAttemptsError,
 )
-from dispatcher.operation import Claim, Operation
+from dispatcher.operation import Claim, Operation, attempt_of
 from dispatcher.watcher import Watcher
 from limiters._support.validation import ArgumentError, Seconds, optional_seconds, seconds
 
@@ -59,7 +59,7 @@ class Entrance:
                 if not self._may_enter(operation):
                     self._requeue(operation)
                     return
-            known = operation.watcher._home is self  # type: ignore[union-attr]
+            known = operation._watcher._home is self  # type: ignore[union-attr]
             dear = operation._cost > buffer.ceiling
         except AttributeError:
             raise self._explain(operation) from None
@@ -74,9 +74,9 @@ class Entrance:
             operation._where = buffer
             inbox = buffer.inbox
             inbox.append(operation)
-            if len(inbox) >= buffer.ring_at or not operation.batchable:
+            if len(inbox) >= buffer.ring_at or not operation._batchable:
                 patience = 0.0 if self._error_on_full_buffer else timeout
-                buffer.settle(operation, patience, CURRENT.get(), full=not operation.batchable)
+                buffer.settle(operation, patience, CURRENT.get(), full=not operation._batchable)
         except EnqueueError:
             raise
         except BaseException:
@@ -98,7 +98,7 @@ class Entrance:
         try:
             operation._where = buffer
             buffer.inbox.append(operation)
-            buffer.notice(operation, full=not operation.batchable)
+            buffer.notice(operation, full=not operation._batchable)
             if buffer.beyond(operation):
                 await buffer.wait_async(operation, patience, CURRENT.get())
         except EnqueueError:
@@ -137,14 +137,14 @@ class Entrance:
             if not isinstance(error, EnqueueError):
                 error.add_note(f"enqueue_many had accepted {accepted} of {len(given)} operations")
             raise
-        for operation in arrivals.own:
+        for operation in arrivals.own.values():
             self._requeue(operation)
 
     # Everything below is off the fast way.
 
     def _enter(self, arrivals: Arrivals, timeout: float | None) -> None:
         buffer, chunk = self._buffer, arrivals.chunk
-        for watcher in arrivals.watchers:
+        for watcher in arrivals.watchers.values():
             if watcher._home is not self:
                 self._adopt(watcher)
         inside = CURRENT.get()
@@ -165,12 +165,14 @@ class Entrance:
     def _prepare(self, operation: Operation) -> None:
         """Checks `operation`, and makes its watcher known."""
         self._check(operation)
-        assert operation.watcher is not None
-        if operation.watcher._home is not self:
-            self._adopt(operation.watcher)
+        assert operation._watcher is not None
+        if operation._watcher._home is not self:
+            self._adopt(operation._watcher)
 
     def _check(self, operation: Operation) -> None:
-        if not isinstance(operation, Operation) or not isinstance(operation.watcher, Watcher):
+        if not isinstance(operation, Operation) or not isinstance(operation._watcher, Watcher):
+            raise self._explain(operation)
+        if not hasattr(operation._watcher, "_terms"):  # a class of the user's with its own __init__
             raise self._explain(operation)
         if operation._cost > self._buffer.ceiling:
             if self._buffer.ceiling < 0:
@@ -182,7 +184,7 @@ class Entrance:
 
     def _explain(self, given: object) -> EnqueueError:
         if isinstance(given, Operation):
-            return NoWatcherError(given.watcher)
+            return NoWatcherError(given._watcher)
         return NoOperationError(given)
 
     def _check_fork(self) -> None:
@@ -206,15 +208,18 @@ class Entrance:
             return True
         if not isinstance(where, Batch):
             raise AlreadyEnqueuedError
-        assert operation.watcher is not None
+        assert operation._watcher is not None
         over = where.over
         if not over and where.buffer is not self._buffer:
             raise AlreadyEnqueuedError(elsewhere=True)
-        if not over and (operation in where.requeued or where.ending or CURRENT.get() is not where):
+        if not over and (
+            id(operation) in where.requeued or where.ending or CURRENT.get() is not where
+        ):
             raise AlreadyEnqueuedError
-        policy = operation.watcher.policy
-        if not policy.may_repeat(operation.attempt):
-            raise TooManyAttemptsError(operation.attempt, policy.max_attempts or 0)
+        policy = operation._watcher._terms.policy
+        attempt = attempt_of(operation)
+        if not policy.may_repeat(attempt):
+            raise TooManyAttemptsError(attempt, policy.max_attempts or 0)
         if not over:
             return False
         if operation._where is where:  # else another thread has just done so
@@ -227,7 +232,7 @@ class Entrance:
         # One step, like the engine's when it sets the state: an ending batch takes no more.
         if not isinstance(batch, Batch) or batch.state is not BatchState.IN_FLIGHT:
             raise AlreadyEnqueuedError
-        batch.requeued[operation] = None
+        batch.requeued[id(operation)] = operation
 
     def _check_all(self, given: list[Operation], arrivals: Arrivals) -> None:
         """Checks and claims all of them."""
@@ -238,12 +243,12 @@ class Entrance:
         watcher: Watcher | None = None
         for operation in given:
             try:
-                if operation.watcher is not watcher or operation._cost > ceiling:
+                if operation._watcher is not watcher or operation._cost > ceiling:
                     self._check(operation)
-                    watcher = operation.watcher
+                    watcher = operation._watcher
                     arrivals.meet(watcher)
-                if operation._order is not None or not operation.batchable:
-                    arrivals.meet(watcher, plain=False, single=not operation.batchable)
+                if operation._order is not None or not operation._batchable:
+                    arrivals.meet(watcher, plain=False, single=not operation._batchable)
                 while operation._where is not None:
                     if operation._where is chunk:
                         raise AlreadyEnqueuedError  # handed in twice
@@ -255,12 +260,12 @@ class Entrance:
             except AttributeError:
                 raise self._explain(operation) from None
         if arrivals.own:
-            chunk.operations = [one for one in given if one not in arrivals.own]
+            chunk.operations = [one for one in given if id(one) not in arrivals.own]
         chunk.end = len(chunk.operations)
 
     def _adopt(self, watcher: Watcher) -> None:
         watcher._batchers.add(self)  # type: ignore[arg-type]  # the Batcher that this is part of
-        self._buffer.adopt(watcher.max_batch_size or math.inf)
+        self._buffer.adopt(watcher._terms.max_batch_size or math.inf)
         watcher._home = self  # type: ignore[assignment]
 
 
@@ -270,21 +275,22 @@ class Arrivals:
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = chunk
         """Those operations that are to be published."""
-        self.own: dict[Operation, None] = {}
-        """Those in flight that their own callback enqueues again."""
-        self.watchers: dict[Watcher, None] = {}
+        self.own: dict[int, Operation] = {}
+        """Those in flight that their own callback enqueues again, by identity."""
+        self.watchers: dict[int, Watcher] = {}
+        """By identity."""
         self.single = False
         """Whether any operation is a full batch by itself."""
 
     def add_own(self, operation: Operation) -> None:
         """Takes note of one that its own callback enqueues again."""
-        if operation in self.own:
+        if id(operation) in self.own:
             raise AlreadyEnqueuedError
-        self.own[operation] = None
+        self.own[id(operation)] = operation
 
     def meet(self, watcher: Watcher | None, *, plain: bool = True, single: bool = False) -> None:
         """Takes note of one operation's kind."""
         assert watcher is not None
-        self.watchers[watcher] = None
+        self.watchers[id(watcher)] = watcher
         self.single = self.single or single
         self.chunk.plain = self.chunk.plain and plain and len(self.watchers) == 1

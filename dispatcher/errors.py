@@ -16,6 +16,7 @@ __all__ = [
     "ForkedError",
     "HandlerError",
     "ImproperOrderError",
+    "KeyComparisonError",
     "NoOperationError",
     "NoWatcherError",
     "TooExpensiveError",
@@ -85,6 +86,16 @@ class AlreadyEnqueuedError(EnqueueError):
         super().__init__(
             f"the operation is {where}; make a new Operation, or enqueue it again when its batch "
             "has ended (or from within its own callback, into its own Batcher)"
+        )
+
+
+class KeyComparisonError(EnqueueError):
+    """The operation's key could not be compared with another of the same hash."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the operation's key raised an error when it was compared with another key of the same "
+            "hash; give its class an == that returns True or False for any object"
         )
 
 

@@ -16,7 +16,7 @@ class FailureLog:
     def batch_failed(
         self,
         now: float,
-        watcher: object,
+        watcher: str,
         error: BaseException | None,
         text: str,
         *,
@@ -26,8 +26,6 @@ class FailureLog:
         expected: bool,
     ) -> None:
         """A callback raised; `expected`: to say what is to happen."""
-        if getattr(error, "is_logged", False):
-            return
         level = logging.ERROR if failed else logging.WARNING
         self._damped.log(
             logging.INFO if expected else level,
@@ -36,7 +34,7 @@ class FailureLog:
             exc_info=None if expected else error,
             extra={
                 "happening": "batch-failed",
-                "watcher": repr(watcher),
+                "watcher": watcher,
                 "operations": operations,
                 "again": again,
                 "failed": failed,
@@ -46,56 +44,56 @@ class FailureLog:
         )
 
     def batch_abandoned(
-        self, now: float, watcher: object, error: BaseException, operations: int
+        self, now: float, watcher: str, error: BaseException, operations: int
     ) -> None:
         """A callback took too long."""
         self._damped.log(
             logging.ERROR,
-            "a batch of %r is abandoned: %s",
+            "a batch of %s is abandoned: %s",
             *(watcher, error),
             extra={
                 "happening": "batch-abandoned",
-                "watcher": repr(watcher),
+                "watcher": watcher,
                 "operations": operations,
             },
             now=now,
         )
 
-    def refused(self, now: float, watcher: object, error: BaseException, operations: int) -> None:
+    def refused(self, now: float, watcher: str, error: BaseException, operations: int) -> None:
         """Operations failed without being raised."""
         self._damped.log(
             logging.ERROR,
-            "%d operations of %r failed: %s",
+            "%d operations of %s failed: %s",
             *(operations, watcher, error),
             extra={
                 "happening": "operations-refused",
-                "watcher": repr(watcher),
+                "watcher": watcher,
                 "operations": operations,
                 "error": type(error).__name__,
             },
             now=now,
         )
 
-    def on_failure_hangs(self, now: float, watcher: object) -> None:
+    def on_failure_hangs(self, now: float, watcher: str) -> None:
         """The failure callback took too long."""
         self._damped.log(
             logging.ERROR,
-            "on_failure of %r does not return",
+            "on_failure of %s does not return",
             watcher,
-            extra={"happening": "on-failure-hangs", "watcher": repr(watcher)},
+            extra={"happening": "on-failure-hangs", "watcher": watcher},
             now=now,
         )
 
-    def on_failure_raised(self, now: float, watcher: object, error: BaseException) -> None:
+    def on_failure_raised(self, now: float, watcher: str, error: BaseException) -> None:
         """The failure callback raised."""
         self._damped.log(
             logging.ERROR,
-            "on_failure of %r raised",
+            "on_failure of %s raised",
             watcher,
             exc_info=error,
             extra={
                 "happening": "on-failure-raised",
-                "watcher": repr(watcher),
+                "watcher": watcher,
                 "error": type(error).__name__,
             },
             now=now,

@@ -15,7 +15,6 @@ from dispatcher.lane import Lane
 from dispatcher.lanes import Lanes
 from dispatcher.operation import Operation
 from dispatcher.runners import NO_THREAD_DELAY, Job, Runners
-from dispatcher.watcher import is_async
 
 
 class _HandOver:
@@ -72,7 +71,7 @@ class HandingOver:
         there was no thread for."""
         if now >= self._next_deadline:
             for handing in [one for one in self._under_way if one.deadline <= now]:
-                self._failure_log.on_failure_hangs(now, handing.lane.watcher)
+                self._failure_log.on_failure_hangs(now, handing.lane.terms.name)
                 self._ended(now, handing, None)
             deadlines = (one.deadline for one in self._under_way)
             self._next_deadline = min(deadlines, default=math.inf)
@@ -84,14 +83,14 @@ class HandingOver:
         self, now: float, lane: Lane, operations: list[Operation], error: BaseException
     ) -> None:
         """Calls the failure callback, if there is one; then they are over."""
-        on_failure = lane.watcher.on_failure
+        on_failure = lane.terms.on_failure
         if on_failure is None:
             self._over(lane, operations)
             return
         handing = _HandOver(lane, operations, now + self._time_for(lane))
-        handing.on_loop = is_async(on_failure)
+        handing.on_loop = on_failure.on_loop
         job = Job(
-            on_failure,
+            on_failure.function,
             (list(operations), error),
             done=partial(self._called, handing),
             context=(CURRENT, handing),
@@ -112,7 +111,7 @@ class HandingOver:
 
     def _ended(self, now: float, handing: _HandOver, error: BaseException | None) -> None:
         if error is not None:
-            self._failure_log.on_failure_raised(now, handing.lane.watcher, error)
+            self._failure_log.on_failure_raised(now, handing.lane.terms.name, error)
         if handing in self._under_way:
             self._under_way.remove(handing)
             self._over(handing.lane, handing.operations)

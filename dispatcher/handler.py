@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dispatcher.errors import HandlerError
-from dispatcher.watcher import is_async
 from limiters._support.validation import ArgumentError
+from limiters.callables import awaited_result_of, check_effective, is_async, result_of
 
 Target = Callable[..., Any] | str
 """A callable, or "module:function"."""
@@ -34,11 +34,10 @@ class Handler:
         return is_async(self.function)
 
     def bound(self, context: object) -> Callable[[Any], Any]:
-        """It as a function of the batch alone."""
-        if not self.takes_context:
-            return self.function
-        function = self.function
-        return lambda batch: function(batch, context)
+        """It as a function of the batch alone, which refuses results that are yet to be run."""
+        rest = (context,) if self.takes_context else ()
+        call = awaited_result_of if self.is_async else result_of
+        return lambda batch: call(self.function, batch, *rest)
 
 
 def check(target: object) -> None:
@@ -51,7 +50,9 @@ def check(target: object) -> None:
                 target,
                 "be a callable or 'module:function', such as 'shop.handlers:send'",
             )
-    elif not callable(target):
+    elif callable(target):
+        check_effective("handler", target)
+    else:
         raise ArgumentError("handler", target, "be a callable or 'module:function'")
 
 
@@ -63,6 +64,10 @@ def load(target: Target) -> Handler:
     """
     check(target)
     function = _imported(target) if isinstance(target, str) else target
+    try:
+        check_effective("it", function)
+    except ValueError as error:
+        raise HandlerError(_name_of(function, target), str(error)) from None
     return Handler(function, _name_of(function, target), _takes_context(function, target))
 
 

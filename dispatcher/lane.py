@@ -4,6 +4,10 @@ Law B1 lives here: operations of one key leave in the order they came, and none 
 a batch with its key is in flight, or rests before it is retried. Only the first waiting
 operation of a key is ever ready; its followers wait in the key's `Line`.
 
+A key is the user's object, and `==` of two keys is the user's code. It runs in one place,
+`_line_for`, before anything is changed: a key that cannot be compared keeps its own operation
+out and no other. From then on an operation is known by its line.
+
 Not thread-safe: one engine owns it.
 """
 
@@ -13,10 +17,10 @@ import heapq
 import itertools
 import math
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable, Iterator
 
 from dispatcher.batch import Batch
-from dispatcher.operation import Operation, one_cost, ticket_of
+from dispatcher.operation import Operation, Order, one_cost, ticket_of
 from dispatcher.watcher import Watcher
 
 Rank = tuple[int, int]
@@ -39,12 +43,16 @@ class _Entry:
         return (self.rank, self.tie) < (other.rank, other.tie)
 
 
-class _Line:
+class Line:
     """The operations of one key: who holds it, its ready head, those behind."""
 
-    __slots__ = ("entry", "followers", "holder")
+    __slots__ = ("entry", "followers", "hash", "holder", "key", "other")
 
-    def __init__(self) -> None:
+    def __init__(self, order: Order) -> None:
+        self.key = order.key
+        self.hash = order.hash
+        self.other: Line | None = None
+        """The next line whose key has the same hash."""
         self.holder: Batch | None = None
         self.entry: _Entry | None = None
         self.followers: deque[Operation] | None = None
@@ -62,7 +70,20 @@ class _Line:
 
 def rank_of(operation: Operation) -> Rank:
     """What goes first, as far as the operation itself says."""
-    return -operation.priority, ticket_of(operation)
+    order = operation._order
+    return -order.priority if order else 0, ticket_of(operation)
+
+
+def line_of(operation: Operation) -> Line | None:
+    """The line of its key, if it has one and was admitted."""
+    return operation._order.line if operation._order else None
+
+
+def _chain(line: Line | None) -> Iterator[Line]:
+    """`line` and the others whose keys have the same hash."""
+    while line is not None:
+        yield line
+        line = line.other
 
 
 class Lane:
@@ -72,9 +93,12 @@ class Lane:
 
     def __init__(self, watcher: Watcher, *, free: bool = False) -> None:
         self.watcher = watcher
+        self.terms = watcher._terms
+        self.on_loop = self.terms.on_batch.on_loop
+        """Whether its batches are raised on the event loop, rather than on threads."""
         self.free = free
         """Whether it holds what costs nothing and so needs no budget."""
-        self.full = watcher.max_batch_size or math.inf
+        self.full = self.terms.max_batch_size or math.inf
         self.plain: deque[Operation] = deque()
         self.singles: deque[Operation] = deque()
         self.open: Batch | None = None
@@ -87,9 +111,10 @@ class Lane:
         self._ready = 0
         self._company = 0
         """How many of those that are ready in the heap may share a batch."""
-        self._lines: dict[Hashable, _Line] = {}
+        self._lines: dict[int, Line] = {}
+        """By the hash of their keys."""
         self._followers = 0
-        self._promoted: list[_Line] = []
+        self._promoted: list[Line] = []
 
     def __len__(self) -> int:
         return len(self.plain) + len(self.singles) + self._ready + self._followers
@@ -105,45 +130,39 @@ class Lane:
         return not self.away and not len(self)
 
     @property
-    def holds_keys(self) -> bool:
-        """Whether a batch, though abandoned, still holds keys."""
-        return bool(self._lines)
+    def forgettable(self) -> bool:
+        """Whether there is nothing to remember: no batch, though abandoned, still holds keys."""
+        return not (self.away or len(self) or self._lines)
 
     def admit(self, operation: Operation) -> None:
         """A newly enqueued operation takes its place."""
-        if operation._order is None:
-            (self.plain if operation.batchable else self.singles).append(operation)
-            return
-        key = operation._order[0]
-        if key is None:
+        order = operation._order
+        if order is None:
+            (self.plain if operation._batchable else self.singles).append(operation)
+        elif order.key is None:
             self._push(operation)
-            return
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = _Line()
-            line.entry = self._push(operation)
         else:
-            line.follow(operation)
-            self._followers += 1
+            order.line = self._line_for(order)
+            self._line_up(order.line, operation)
 
     def put_back(self, operations: list[Operation]) -> None:
         """Operations that were raised wait again, at the front of their key."""
-        lines = {}
         for operation in operations:
-            if operation.key is None:
+            if line_of(operation) is None:
                 self._push(operation)
+        lines: dict[Line, None] = {}
         for operation in reversed(operations):
-            if operation.key is not None:
-                line = lines[operation.key] = self._lines[operation.key]
+            if (line := line_of(operation)) is not None:
+                lines[line] = None
                 line.follow_first(operation)
                 self._followers += 1
-        for key, line in lines.items():
-            self._let_go(key, line)
+        for line in lines:
+            self._let_go(line)
 
-    def release(self, keys: Iterable[Hashable]) -> None:
+    def release(self, lines: Iterable[Line]) -> None:
         """The batch that held these keys is over: the next of each is ready."""
-        for key in keys:
-            self._let_go(key, self._lines[key])
+        for line in lines:
+            self._let_go(line)
 
     def head(self, *, batchable: bool = True, single: bool = True) -> Operation | None:
         """The operation whose turn is next among those of the kinds asked for."""
@@ -156,7 +175,7 @@ class Lane:
         if heap:
             first = heap[0].operation
             assert first is not None
-            wanted = batchable if first.batchable else single
+            wanted = batchable if first._batchable else single
             if wanted and (best is None or heap[0].rank < rank_of(best)):
                 best = first
         return best
@@ -176,7 +195,7 @@ class Lane:
             return 0
         room = int(min(self.full, len(self.plain) + len(self._heap)))
         ready = (entry.operation for entry in self._heap[:room] if entry.operation)
-        entries = (operation._cost for operation in ready if operation.batchable)
+        entries = (operation._cost for operation in ready if operation._batchable)
         costs = itertools.chain(map(one_cost, itertools.islice(self.plain, room)), entries)
         gathered = 0.0
         for cost in itertools.islice(costs, room):
@@ -197,15 +216,14 @@ class Lane:
         entry = heapq.heappop(self._heap)
         assert entry.operation is operation
         self._count_ready(operation, -1)
-        key = operation.key
-        if key is None:
+        line = line_of(operation)
+        if line is None:
             return
-        line = self._lines[key]
         line.entry = None
         if line.holder is not batch:
             line.holder = batch
-            batch.keys.append(key)
-        if batch is self.open and line.followers and line.followers[0].batchable:
+            batch.lines.append(line)
+        if batch is self.open and line.followers and line.followers[0]._batchable:
             # The next of the key may join the same batch, and no other.
             self._promote(line)
             self._promoted.append(line)
@@ -229,13 +247,13 @@ class Lane:
 
     def stuck_cost(self) -> float:
         """What waits behind keys that are held, and could not be raised whatever the budget."""
-        held = (line for line in self._lines.values() if line.holder and line.followers)
+        held = (line for line in self._all_lines() if line.holder and line.followers)
         return sum(one._cost for line in held for one in line.followers or ())
 
     def withdraw(self, unwanted: float = -1) -> list[Operation]:
         """Takes out, in no order, everything that waits and costs more than `unwanted`."""
         entries = [e.operation for e in self._heap if e.operation]
-        behind = [o for line in self._lines.values() for o in line.followers or ()]
+        behind = [o for line in self._all_lines() for o in line.followers or ()]
         waiting = [*self.plain, *self.singles, *entries, *behind]
         taken = [o for o in waiting if o._cost > unwanted]
         if taken:
@@ -247,21 +265,58 @@ class Lane:
         self.singles.clear()
         self._heap.clear()
         self._ready = self._company = self._followers = 0
-        held = {key: line for key, line in self._lines.items() if line.holder is not None}
-        for line in held.values():
+        for line in list(self._all_lines()):
             line.entry = line.followers = None
-        self._lines = held
         for operation in sorted(operations, key=ticket_of):
-            self.admit(operation)
+            if (own := line_of(operation)) is None:
+                self.admit(operation)
+            else:
+                self._line_up(own, operation)
+        for line in list(self._all_lines()):
+            if line.entry is None and line.holder is None:
+                self._forget(line)
 
-    def _let_go(self, key: Hashable, line: _Line) -> None:
+    def _line_for(self, order: Order) -> Line:
+        """The line of the key of `order`, a new one if there is none. Raises what `==` raises."""
+        first = self._lines.get(order.hash)
+        line = first
+        while line is not None:
+            if line.key is order.key or line.key == order.key:
+                return line
+            line = line.other
+        new = self._lines[order.hash] = Line(order)
+        new.other = first
+        return new
+
+    def _line_up(self, line: Line, operation: Operation) -> None:
+        if line.entry is None and line.holder is None:
+            line.entry = self._push(operation)
+        else:
+            line.follow(operation)
+            self._followers += 1
+
+    def _all_lines(self) -> Iterator[Line]:
+        for first in self._lines.values():
+            yield from _chain(first)
+
+    def _let_go(self, line: Line) -> None:
         line.holder = None
         if line.followers:
             self._promote(line)
         elif line.entry is None:
-            del self._lines[key]
+            self._forget(line)
 
-    def _promote(self, line: _Line) -> None:
+    def _forget(self, line: Line) -> None:
+        first = self._lines[line.hash]
+        if first is not line:
+            before = next(one for one in _chain(first) if one.other is line)
+            before.other = line.other
+        elif line.other is not None:
+            self._lines[line.hash] = line.other
+        else:
+            del self._lines[line.hash]
+
+    def _promote(self, line: Line) -> None:
         assert line.followers
         self._followers -= 1
         line.entry = self._push(line.followers.popleft())
@@ -274,5 +329,5 @@ class Lane:
 
     def _count_ready(self, operation: Operation, change: int) -> None:
         self._ready += change
-        if operation.batchable:
+        if operation._batchable:
             self._company += change

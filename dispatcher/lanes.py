@@ -65,7 +65,8 @@ class Lanes:
         self.free = LaneQueue()
         self.ready_cost: float = 0
         """The cost of what waits in lanes; what rests before a retry is in none."""
-        self._lanes: dict[tuple[Watcher, bool], Lane] = {}
+        self._lanes: dict[tuple[int, bool], Lane] = {}
+        """By the identity of their watchers, whose class may define `==` as it likes."""
 
     def __iter__(self) -> Iterator[Lane]:
         return iter(list(self._lanes.values()))
@@ -84,9 +85,9 @@ class Lanes:
 
     def of(self, watcher: Watcher, *, free: bool = False) -> Lane:
         """The lane of `watcher`; a new one if it had none."""
-        lane = self._lanes.get((watcher, free))
+        lane = self._lanes.get((id(watcher), free))
         if lane is None:
-            lane = self._lanes[watcher, free] = Lane(watcher, free=free)
+            lane = self._lanes[id(watcher), free] = Lane(watcher, free=free)
         return lane
 
     def queue(self, lane: Lane) -> None:
@@ -114,13 +115,20 @@ class Lanes:
 
     def is_idle(self, watcher: Watcher) -> bool:
         """Whether nothing of `watcher` waits or is under way."""
-        lanes = (self._lanes.get((watcher, free)) for free in (False, True))
-        return all(lane is None or lane.idle for lane in lanes)
+        return all(lane.idle for lane in self._both(watcher))
 
     def forget_if_idle(self, lane: Lane) -> None:
-        """Watchers are short-lived: a lane is kept only while it has something to remember."""
-        place = lane.watcher, lane.free
+        """Watchers are short-lived: the two lanes of one are kept only while one of them has
+        something to remember. Nothing may ever have come into the other."""
+        if not lane.forgettable:
+            return
         # A batch that comes back late may belong to a lane that was forgotten long ago.
-        if lane.idle and not lane.holds_keys and self._lanes.get(place) is lane:
-            del self._lanes[place]
+        lanes = self._both(lane.watcher)
+        if all(one.forgettable for one in lanes):
+            for one in lanes:
+                del self._lanes[id(one.watcher), one.free]
             lane.watcher._home = None
+
+    def _both(self, watcher: Watcher) -> list[Lane]:
+        lanes = (self._lanes.get((id(watcher), free)) for free in (False, True))
+        return [lane for lane in lanes if lane is not None]

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from limiters._support.plain_numbers import plain
 from limiters._support.validation import ArgumentError, flag
+from limiters.errors import ImproperOrderError
 
 if TYPE_CHECKING:
     from dispatcher.batch import Batch
+    from dispatcher.lane import Line
     from dispatcher.watcher import Watcher
 
 _TOO_LARGE = 2**100
@@ -26,10 +28,29 @@ class Claim:
         raise NotImplementedError
 
 
+class Order:
+    """What orders an operation among the others of its watcher, checked once."""
+
+    __slots__ = ("hash", "key", "line", "priority")
+
+    def __init__(self, key: Hashable, priority: object) -> None:
+        try:
+            self.hash = hash(key)
+        except TypeError:
+            raise ArgumentError("key", key, "be hashable") from None
+        if isinstance(priority, bool) or not isinstance(priority, int):
+            raise ArgumentError("priority", priority, "be a whole number")
+        self.key = key
+        self.priority = priority
+        self.line: Line | None = None
+        """Its key's, while it waits or is in flight."""
+
+
 class Operation:
     """Something to be done, raised to its watcher in a batch when its turn comes.
 
-    * `watcher`: who is told. It may be set after construction, until it is enqueued.
+    * `watcher`: who is told. It and `batchable` may be set until the operation is enqueued, and
+      again once it has ended.
     * `cost`: what it takes of the limiter's capacity; zero needs none.
     * `payload`: yours; never looked at.
     * `batchable`: whether it may share a batch with others.
@@ -48,13 +69,18 @@ class Operation:
 
     # Slots without defaults that cost nothing to make: an operation is made, moved and
     # dropped a million times a second. `_order` is None for the plain case, so that one test
-    # tells it from (key, priority). `_where` is the whole of its state: None (nowhere), a Claim
-    # (on its way in), its ticket (taken in by an engine), or the Batch that raised it last.
-    __slots__ = ("_attempts", "_cost", "_order", "_where", "batchable", "payload", "watcher")
+    # tells it from the others. `_where` is the whole of its state: None (nowhere), a Claim (on its
+    # way in), its ticket (taken in by an engine), or the Batch that raised it last.
+    #
+    # The Batcher goes by these, never by the properties, and tells operations apart by identity:
+    # a class of the user's may define `==`, `__hash__` or `key` as it likes.
+    __slots__ = ("_attempts", "_batchable", "_cost", "_order", "_watcher", "_where", "payload")
 
     _attempts: int
+    _batchable: bool
     _cost: float
-    _order: tuple[Hashable, int] | None
+    _order: Order | None
+    _watcher: Watcher | None
     _where: int | Claim | Batch | None
 
     def __init__(
@@ -70,16 +96,40 @@ class Operation:
         # An int is a float to the type checker, which so takes the second test for dead.
         if cost.__class__ is not int or not 0 <= cost < _TOO_LARGE:  # type: ignore[unreachable]
             cost = _checked(cost)
-        self.watcher = watcher
+        self._watcher = watcher
         self.payload = payload
-        self.batchable = batchable if batchable.__class__ is bool else flag("batchable", batchable)
+        self._batchable = batchable if batchable.__class__ is bool else flag("batchable", batchable)
         self._cost = cost
         self._attempts = 0
         self._where = None
         if key is None and not priority:
             self._order = None
         else:
-            self._order = _order(key, priority)
+            self._order = Order(key, priority)
+
+    @property
+    def watcher(self) -> Watcher | None:
+        """Who is told."""
+        return self._watcher
+
+    @watcher.setter
+    def watcher(self, watcher: Watcher | None) -> None:
+        # Nothing is called between the test and the change; see Entrance.enqueue.
+        if self._where is not None:
+            self._check_free("watcher")
+        self._watcher = watcher
+
+    @property
+    def batchable(self) -> bool:
+        """Whether it may share a batch with others."""
+        return self._batchable
+
+    @batchable.setter
+    def batchable(self, batchable: bool) -> None:
+        batchable = flag("batchable", batchable)
+        if self._where is not None:
+            self._check_free("batchable")
+        self._batchable = batchable
 
     @property
     def cost(self) -> float:
@@ -89,21 +139,32 @@ class Operation:
     @property
     def key(self) -> Hashable:
         """What orders it among the others of its watcher, or None."""
-        return self._order[0] if self._order else None
+        return self._order.key if self._order else None
 
     @property
     def priority(self) -> int:
         """Higher goes first."""
-        return self._order[1] if self._order else 0
+        return self._order.priority if self._order else 0
 
     @property
     def attempt(self) -> int:
         """How often it has been raised: 0 before, 1 in its first batch."""
+        return attempt_of(self)
+
+    def _check_free(self, term: str) -> None:
         where = self._where
-        if where is None or where.__class__ is int or isinstance(where, Claim):
-            return self._attempts
-        # The batch it is in, or was in last, is an attempt that was not added up yet.
-        return self._attempts + 1
+        if where is None:
+            return
+        if isinstance(where, Claim):
+            free = not where.holds(self)
+        else:
+            free = not isinstance(where, int) and where.over
+        if free:
+            return
+        raise ImproperOrderError(
+            f"{term} cannot be changed while the operation waits or is in flight; change it "
+            "before it is enqueued or after its batch has ended"
+        )
 
     def __repr__(self) -> str:
         return f"Operation(cost={plain(self._cost)}, key={self.key!r}, attempt={self.attempt})"
@@ -123,6 +184,20 @@ def ticket_of(operation: Operation) -> int:
     return operation._where  # type: ignore[return-value]  # what waits has a ticket there
 
 
+def attempt_of(operation: Operation) -> int:
+    """How often `operation` has been raised."""
+    where = operation._where
+    if where is None or where.__class__ is int or isinstance(where, Claim):
+        return operation._attempts
+    # The batch it is in, or was in last, is an attempt that was not added up yet.
+    return operation._attempts + 1
+
+
+def key_of(operation: Operation) -> Hashable:
+    """Its key, as it was when the operation was made."""
+    return operation._order.key if operation._order else None
+
+
 def _checked(cost: object) -> float:
     if isinstance(cost, (str, bytes, bool)):
         raise ArgumentError("cost", cost, "be a number")
@@ -133,13 +208,3 @@ def _checked(cost: object) -> float:
     if not 0 <= number < _TOO_LARGE:
         raise ArgumentError("cost", cost, "be zero or more and finite")
     return number
-
-
-def _order(key: Hashable, priority: object) -> tuple[Hashable, int]:
-    try:
-        hash(key)
-    except TypeError:
-        raise ArgumentError("key", key, "be hashable") from None
-    if isinstance(priority, bool) or not isinstance(priority, int):
-        raise ArgumentError("priority", priority, "be a whole number")
-    return key, priority

@@ -33,6 +33,9 @@ class Reject(Outcome):
     'rejected: no such customer'
     """
 
+    is_logged = False
+    """Whether the log says already why: the Batcher adds no line."""
+
     def __init__(self, reason: object) -> None:
         self.reason = reason
         super().__init__(f"rejected: {reason}")

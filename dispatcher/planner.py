@@ -112,12 +112,12 @@ class Slots:
 
     def free(self, lane: Lane) -> bool:
         """Whether one more of `lane` may be raised."""
-        return self.total >= 1 and (lane.watcher.runs_on_loop or self.threads >= 1)
+        return self.total >= 1 and (lane.on_loop or self.threads >= 1)
 
     def take(self, lane: Lane) -> None:
         """One more of `lane` is raised."""
         self.total -= 1
-        if not lane.watcher.runs_on_loop:
+        if not lane.on_loop:
             self.threads -= 1
 
 
@@ -172,7 +172,7 @@ class _Planning:
         while (head := lane.head(batchable=batchable, single=single)) is not None:
             if rival is not None and rank_of(head) > rival:
                 return head
-            if head.batchable:
+            if head._batchable:
                 if not (lane.open or self.open(lane, head)):
                     return None
                 if not self.fill(lane, head, rival):

@@ -71,12 +71,13 @@ class Raising:
         self._buffer.leave(leaving)
 
     def _raise(self, now: float, batch: Batch, grant: Grant | None) -> None:
-        watcher = batch.lane.watcher
+        on_batch = batch.lane.terms.on_batch
         operations = batch.operations
-        starting = None
+        # A thread begins at once; a coroutine does when its loop is free, which may be too late.
+        starting: Callable[[], bool] | None = batch.may_begin if on_batch.on_loop else None
         if grant is not None and batch.cost:
             batch.spend = grant.spend(batch.cost)
-            starting = partial(self._starting, batch.spend)
+            starting = partial(self._starting, batch, batch.spend)
         if self._observed.observers:
             self._observed.raised(batch, now)
         batch.raised_at = now
@@ -90,16 +91,19 @@ class Raising:
         if self._emit is not None:
             self._emit(events.BATCH, len(operations), "", list(operations))
         job = Job(
-            watcher.on_batch,
+            on_batch.function,
             (list(operations),),
             done=partial(self._endings.callback_ended, batch),
             starting=starting,
             context=(CURRENT, batch),
         )
-        if self._runners.start(job, on_loop=watcher.runs_on_loop):
+        if self._runners.start(job, on_loop=on_batch.on_loop):
             self._books.totals.batches += 1
         else:
             self._endings.not_started(now, batch)
 
-    def _starting(self, spend: Spend) -> bool:
-        return spend.started(self._clock())
+    def _starting(self, batch: Batch, spend: Spend) -> bool:
+        if batch.may_begin():
+            return spend.started(self._clock())
+        spend.cancel()
+        return False

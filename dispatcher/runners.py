@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
+from limiters.callables import awaited_result_of, keep_last_raise, result_of
 from limiters.damped_log import DampedLog
 
 IDLE_SECONDS = 10.0
@@ -65,31 +65,28 @@ class Job:
         leave = self.enter()
         error: BaseException | None = None
         try:
-            result = self.function(*self.arguments)
-            if inspect.iscoroutine(result):
-                result.close()
-                raise TypeError(
-                    f"{self.function!r} returned a coroutine; declare it with async def so that "
-                    "it is awaited"
-                )
+            result_of(self.function, *self.arguments)
         except BaseException as caught:
+            keep_last_raise(caught)
             error = caught
         finally:
             leave()
         self.done(error)
+        del error  # its traceback refers to this frame
 
     async def call_async(self) -> None:
         """The same for a coroutine function, as a task."""
         if not self.may_start():
             return
         self.enter()  # the task's context is its own: there is nothing to reset
+        error: BaseException | None = None
         try:
-            result: Awaitable[object] = self.function(*self.arguments)
-            await result
-        except BaseException as error:
-            self.done(error)
-        else:
-            self.done(None)
+            await awaited_result_of(self.function, *self.arguments)
+        except BaseException as caught:
+            keep_last_raise(caught)
+            error = caught
+        self.done(error)
+        del error
 
     def enter(self) -> Callable[[], None]:
         """Sets the context. What it gives resets it."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import time
 import weakref
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.operation import Operation
@@ -14,16 +13,48 @@ from dispatcher.retry import RetryPolicy, Stop, Wait
 from limiters._support.validation import (
     Seconds,
     flag,
-    function,
     optional_count,
     optional_seconds,
 )
+from limiters.callables import check_effective, is_async, name_of
 
 if TYPE_CHECKING:
     from dispatcher.batcher import Batcher
 
 OnBatch = Callable[[list[Operation]], Awaitable[object] | object]
 OnFailure = Callable[[list[Operation], BaseException], Awaitable[object] | object]
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """A function of the user's, and what was found out about it when it was handed in."""
+
+    function: Callable[..., Any]
+    on_loop: bool
+    """Whether it is called on the event loop, rather than on a thread."""
+
+    @classmethod
+    def of(cls, parameter: str, function: Callable[..., Any]) -> Callback:
+        """Refuses what cannot be called, or does nothing when it is."""
+        check_effective(parameter, function)
+        return cls(function, is_async(function))
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a Batcher goes by: checked once, and the same for as long as the Watcher lives."""
+
+    on_batch: Callback
+    on_failure: Callback | None
+    max_batch_size: int | None
+    max_operation_time: float | None
+    policy: RetryPolicy
+    retry_abandoned: bool
+
+    @property
+    def name(self) -> str:
+        """What messages call the Watcher: a `repr` of the user's may raise."""
+        return f"Watcher({name_of(self.on_batch.function)})"
 
 
 class Watcher:
@@ -38,9 +69,10 @@ class Watcher:
     * `retry`: a tenacity wait strategy, or a pair `(wait, stop)`: a failed batch is raised
       again by itself. Without it the batch has failed at once.
     * `on_failure`: `on_failure(operations, error)` is handed what is given up.
-    * `retry_abandoned`: whether abandoned batches are retried like failed ones.
+    * `retry_abandoned`: whether abandoned batches are retried like failed ones, and so also
+      handed to `on_failure` once they are given up.
 
-    Thread-safe.
+    None of these changes later. A generator function is refused. Thread-safe.
 
     >>> from dispatcher import Batcher, Operation, Watcher
     >>> watcher = Watcher(lambda batch: print(len(batch)), max_batch_size=500)
@@ -64,23 +96,51 @@ class Watcher:
         on_failure: OnFailure | None = None,
         retry_abandoned: bool = False,
     ) -> None:
-        function("on_batch", on_batch)
-        if on_failure is not None:
-            function("on_failure", on_failure)
-        self.on_batch = on_batch
-        self.on_failure = on_failure
-        self.max_batch_size = optional_count("max_batch_size", max_batch_size)
-        self.max_operation_time = optional_seconds("max_operation_time", max_operation_time)
-        self.runs_on_loop = is_async(on_batch)
-        self.policy = RetryPolicy.of(retry, optional_count("max_attempts", max_attempts))
-        self.retry_abandoned = flag("retry_abandoned", retry_abandoned)
+        self._terms = Terms(
+            on_batch=Callback.of("on_batch", on_batch),
+            on_failure=None if on_failure is None else Callback.of("on_failure", on_failure),
+            max_batch_size=optional_count("max_batch_size", max_batch_size),
+            max_operation_time=optional_seconds("max_operation_time", max_operation_time),
+            policy=RetryPolicy.of(retry, optional_count("max_attempts", max_attempts)),
+            retry_abandoned=flag("retry_abandoned", retry_abandoned),
+        )
+        if retry_abandoned and retry is None and on_failure is None:
+            raise ValueError(
+                "retry_abandoned needs a retry that says how, such as "
+                "retry=tenacity.wait_fixed(1), or an on_failure that takes what is abandoned"
+            )
         self._batchers: weakref.WeakSet[Batcher] = weakref.WeakSet()
         self._home: Batcher | None = None
 
     @property
+    def on_batch(self) -> OnBatch:
+        """What takes its batches."""
+        return self._terms.on_batch.function
+
+    @property
+    def on_failure(self) -> OnFailure | None:
+        """What takes the operations that are given up."""
+        return None if self._terms.on_failure is None else self._terms.on_failure.function
+
+    @property
     def max_attempts(self) -> int | None:
         """How often an operation may be raised in all."""
-        return self.policy.max_attempts
+        return self._terms.policy.max_attempts
+
+    @property
+    def max_batch_size(self) -> int | None:
+        """How many operations a batch may hold."""
+        return self._terms.max_batch_size
+
+    @property
+    def max_operation_time(self) -> float | None:
+        """The seconds that the callback may take."""
+        return self._terms.max_operation_time
+
+    @property
+    def retry_abandoned(self) -> bool:
+        """Whether abandoned batches are retried like failed ones."""
+        return self._terms.retry_abandoned
 
     def wait(self, timeout: Seconds | None = None) -> bool:
         """Waits until none of its operations is left; False if that takes too long.
@@ -97,15 +157,4 @@ class Watcher:
         return True
 
     def __repr__(self) -> str:
-        # Not the repr of the user's object, which may raise where this is only to be logged.
-        name = getattr(self.on_batch, "__qualname__", type(self.on_batch).__qualname__)
-        return f"Watcher({name})"
-
-
-def is_async(callback: Callable[..., Any]) -> bool:
-    """Whether calling `callback` gives something to be awaited."""
-    while isinstance(callback, functools.partial):
-        callback = callback.func
-    return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(
-        getattr(callback, "__call__", None)  # noqa: B004  # an object whose __call__ is async
-    )
+        return self._terms.name if hasattr(self, "_terms") else "Watcher(never initialized)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -67,11 +68,16 @@ class DampedLog:
         if left_out is None:
             return
         before = f" (and {left_out:,} like this since the last line)" if left_out else ""
-        self._logger.log(
-            level,
-            text + "%s",
-            *(*args, before),
-            exc_info=exc_info,
-            extra=extra | {"left_out": left_out},
-            stacklevel=2,
-        )
+        for trace in (exc_info, None):
+            # A filter of the user's may raise, and an error whose attributes do has no traceback
+            # that could be written: nothing of that may break what goes on here.
+            with contextlib.suppress(Exception):
+                self._logger.log(
+                    level,
+                    text + "%s",
+                    *(*args, before),
+                    exc_info=trace,
+                    extra=extra | {"left_out": left_out},
+                    stacklevel=2,
+                )
+                return

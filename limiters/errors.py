@@ -35,6 +35,19 @@ class LimiterError(DispatcherError):
     """Something about a rate limiter."""
 
 
+class NothingRunError(DispatcherError, TypeError):
+    """A function of the user's returned something that is yet to be run or awaited."""
+
+    def __init__(self, function: str, result: str) -> None:
+        self.function = function
+        self.result = result
+        """The class of what it returned."""
+        super().__init__(
+            f"{function} returned an object of class {result}, of which nothing has been run: "
+            "declare it with async def if it awaits, and iterate inside it over what is lazy"
+        )
+
+
 class TooExpensiveError(LimiterError):
     """It could never be had: it costs more than the limiter can ever grant."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from limiters._support.validation import function
+from limiters.callables import check_plain, keep_last_raise, result_of
 from limiters.damped_log import DampedLog, Damper
 
 _log = logging.getLogger(__name__)
@@ -108,6 +109,7 @@ class Emitter:
         self._lock = threading.Lock()
         self._waiting: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._closed = False
         self._lost = 0
         self._often = Damper(most=1)
         """One line for all that were lost in a while: who is behind loses some with each event."""
@@ -115,7 +117,7 @@ class Emitter:
 
     def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
         """Calls `fn(event)` for the events named, or for all of them if none is."""
-        function("fn", fn)
+        check_plain("fn", fn)
         unknown = set(names) - self._names
         if unknown:
             known = ", ".join(sorted(self._names))
@@ -125,7 +127,6 @@ class Emitter:
         listener = Listener(self, fn, frozenset(names) or self._names)
         with self._lock:
             self._listeners += (listener,)
-            self._deliver_from_now_on()
         return listener
 
     def remove(self, listener: Listener) -> None:
@@ -141,10 +142,14 @@ class Emitter:
             self._lost += 1
             return
         self._waiting.put(Event(name, value, message, metadata))
+        # Not when a listener comes: an owner that never starts would leave the thread behind.
+        if self._thread is None or not self._thread.is_alive():  # it is not, after a fork
+            self._deliver_from_now_on()
 
     def close(self, timeout: float = 1.0) -> None:
         """Delivers what is on its way, for at most `timeout`, and ends the thread."""
         with self._lock:
+            self._closed = True
             thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -153,11 +158,15 @@ class Emitter:
             thread.join(timeout)
 
     def _deliver_from_now_on(self) -> None:
-        if self._thread is None or not self._thread.is_alive():  # not after a fork
-            self._thread = threading.Thread(
+        with self._lock:
+            if self._closed or (self._thread is not None and self._thread.is_alive()):
+                return
+            thread = threading.Thread(
                 target=self._deliver, name=f"{self._owner}-events", daemon=True
             )
-            self._thread.start()
+            with contextlib.suppress(RuntimeError):  # no thread to be had: the next event tries
+                thread.start()
+                self._thread = thread
 
     def _deliver(self) -> None:
         while (event := self._waiting.get()) is not None:
@@ -181,8 +190,9 @@ class Emitter:
 
     def _call(self, listener: Listener, event: Event) -> None:
         try:
-            listener.fn(event)
+            result_of(listener.fn, event)
         except BaseException as error:  # it must not end the thread that serves the others
+            keep_last_raise(error)
             self._damped.log(
                 logging.ERROR,
                 "%s: a listener of %r raised",

@@ -18,6 +18,7 @@ import queue
 import threading
 import time
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
 from dispatcher import events
@@ -71,18 +72,13 @@ class _Relay(Watcher):
             return None
 
         @functools.wraps(tell, updated=())
-        async def on_batch_async(operations: list[Operation]) -> None:
+        async def on_batch_async(operations: list[Operation]) -> object:
             result: Any = on_batch(operations)
-            if result is not None:
-                await result
+            return None if result is None else await result
 
-        super().__init__(
-            on_batch_async if watcher.runs_on_loop else on_batch,
-            max_operation_time=watcher.max_operation_time,
-            on_failure=watcher.on_failure,
-            retry_abandoned=watcher.retry_abandoned,
-        )
-        self.policy = watcher.policy
+        terms = watcher._terms
+        super().__init__(on_batch_async if terms.on_batch.on_loop else on_batch)
+        self._terms = replace(terms, on_batch=self._terms.on_batch, max_batch_size=None)
 
 
 class SentBySubject:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import inspect
 import logging
 import time
-from collections.abc import Awaitable
 
 from dispatcher.batcher import Batcher
 from dispatcher.errors import BatcherStoppedError, BufferFullError, EnqueueError
 from dispatcher.operation import Operation
 from dispatcher.watcher import Watcher
+from limiters.callables import awaited_result_of, keep_last_raise, result_of
 from limiters.damped_log import DampedLog
 
 _damped = DampedLog(logging.getLogger(__name__))
@@ -61,33 +60,32 @@ def give_up(operation: Operation, error: BaseException) -> None:
     assert isinstance(watcher, Watcher)
     _damped.log(
         logging.ERROR,
-        "a batch built for %r is given up: %s",
-        *(watcher, error),
+        "a batch built for %s is given up: %s",
+        *(watcher._terms.name, error),
         extra={
             "happening": "built-batch-given-up",
-            "watcher": repr(watcher),
+            "watcher": watcher._terms.name,
             "error": type(error).__name__,
         },
     )
-    if watcher.on_failure is None:
+    on_failure = watcher._terms.on_failure
+    if on_failure is None:
         return
     try:
-        result = watcher.on_failure([operation], error)
-        if inspect.isawaitable(result):
-            asyncio.run(_ended(result))
+        if on_failure.on_loop:
+            asyncio.run(awaited_result_of(on_failure.function, [operation], error))
+        else:
+            result_of(on_failure.function, [operation], error)
     except Exception as raised:
+        keep_last_raise(raised)
         _damped.log(
             logging.ERROR,
-            "on_failure of %r raised",
-            watcher,
+            "on_failure of %s raised",
+            watcher._terms.name,
             exc_info=raised,
             extra={
                 "happening": "on-failure-raised",
-                "watcher": repr(watcher),
+                "watcher": watcher._terms.name,
                 "error": type(raised).__name__,
             },
         )
-
-
-async def _ended(result: Awaitable[object]) -> None:
-    await result

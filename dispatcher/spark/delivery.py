@@ -54,7 +54,7 @@ class Delivery:
         self._format = rows
         self._sums = sums
         self.sender: Sender | None = None
-        self.failed: BaseException | None = None
+        self.failed: SparkSinkError | None = None
         """Why the task fails."""
 
     def watcher(self, sending: Sending) -> Watcher:
@@ -69,7 +69,7 @@ class Delivery:
     def may_begin(self) -> bool:
         """Whether something may be sent now. Raises if nothing may be sent any more."""
         if self.failed is not None:
-            raise self.failed
+            raise self.failed.again()
         return self.sender is None or self.sender.may_begin()
 
     def check(self) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Self
+
 from dispatcher.errors import DispatcherError
 
 
@@ -10,6 +13,14 @@ class SparkSinkError(DispatcherError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
+
+    def again(self) -> Self:
+        """A new error that says the same, with this one as its cause: for whatever raises it to
+        several callers. One instance would gather the frames of all of them, and keep alive
+        what these were given."""
+        error = copy.copy(self)
+        error.__cause__ = self
+        return error
 
 
 class SupersededError(SparkSinkError):

@@ -52,7 +52,7 @@ class Sender:
             # Another attempt at the same part still sends; then we find what it has written.
             time.sleep(min(wait, 0.1))
         if self._problem is not None:
-            raise self._problem
+            raise self._problem.again()
         self._thread.start()
         return self
 
@@ -89,7 +89,7 @@ class Sender:
     def may_begin(self) -> bool:
         """Whether something may be sent now. Raises if nothing may be sent any more."""
         if self._problem is not None:
-            raise self._problem
+            raise self._problem.again()
         return time.monotonic() < self._until
 
     def acknowledge(self, sequence: bytes, entry: Entry) -> Future[None]:
@@ -185,7 +185,7 @@ class Sender:
             # meanwhile, we take it again.
             taken = self._join() > 0
             if self._problem is not None:
-                raise self._problem
+                raise self._problem.again()
             if taken:
                 raise LedgerError(
                     f"{len(posts)} batches of query {self._claim.place.query!r} were sent, and "
@@ -194,9 +194,9 @@ class Sender:
                 )
 
 
-def _settle(posts: Iterable[Acknowledgement], error: BaseException | None) -> None:
+def _settle(posts: Iterable[Acknowledgement], error: SparkSinkError | None) -> None:
     for _, _, written in posts:
         if error is None:
             written.set_result(None)
         else:
-            written.set_exception(error)
+            written.set_exception(error.again())

@@ -129,8 +129,12 @@ class InlineBatcher(Batcher):
 
     # In the place of the Batcher's thread.
 
-    def _begin(self) -> None:
+    def start(self) -> None:
+        super().start()
         self._settle()
+
+    def _begin(self) -> None:
+        """It has no thread."""
 
     def _await(self, ask: Callable[..., None], timeout: float | None, *arguments: object) -> bool:
         if self._ended.is_set():

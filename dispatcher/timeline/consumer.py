@@ -22,7 +22,8 @@ from dispatcher.timeline.settling import Bury, Delete, Ending, Release
 from dispatcher.timeline.subscription import Subscription
 from dispatcher.timeline.times import Moment, lease_ms
 from dispatcher.timeline.topic import AT_ONCE, Topic
-from limiters._support.validation import Seconds, count, function
+from limiters._support.validation import Seconds, count
+from limiters.callables import check_plain
 from limiters.errors import ImproperOrderError
 
 logger = logging.getLogger(__name__)
@@ -185,7 +186,7 @@ class Consumer:
         `limit` may be a function that is asked each time. After it said 0 it is asked again when
         `look_again` is called, and once a second. While it says 0, or `fn` runs, other consumers
         serve its buckets. ImproperOrderError while it is subscribed already."""
-        function("fn", fn)
+        check_plain("fn", fn)
         length_ms = lease_ms(for_)
         most = limit if callable(limit) else functools.partial(int, count("limit", limit))
         if not self._subscribed.acquire(blocking=False):

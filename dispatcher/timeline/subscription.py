@@ -16,6 +16,7 @@ from dispatcher.timeline.message import Leases
 from dispatcher.timeline.serving import LOOK_AGAIN, Serving
 from dispatcher.timeline.topic import Topic
 from dispatcher.timeline.wakeups import Wakeups, busy, free
+from limiters.callables import keep_last_raise, result_of
 from limiters.damped_log import DampedLog
 from limiters.outages import OUTAGES
 
@@ -71,8 +72,9 @@ class Subscription:
         if leases:
             self._availability.set_busy(True)
             try:
-                fn(leases)
+                result_of(fn, leases)
             except Exception as error:
+                keep_last_raise(error)
                 self._complain(error, len(leases))
         elif leases is not None:
             self._availability.set_busy(False)

@@ -27,12 +27,12 @@ from limiters._support.validation import (
     ArgumentError,
     Seconds,
     count,
-    function,
     key_part,
     optional_count,
     seconds,
     text,
 )
+from limiters.callables import check_plain
 from limiters.leases.connection import Connection
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class Timeline:
     def watch_lateness(self, fn: Callable[[list[float]], object]) -> None:
         """Calls `fn` with how late messages were, in seconds, whenever a consumer made from
         this object leases some: on its thread, so it is to be brief."""
-        function("fn", fn)
+        check_plain("fn", fn)
         self._topic.watch_lateness += (fn,)
 
     def due_within(self, duration: Seconds) -> int:

@@ -19,6 +19,7 @@ from dispatcher.worker.fates import Fates, judge
 from dispatcher.worker.holds import Held, Holds, Run
 from dispatcher.worker.settler import Settler, Work
 from dispatcher.worker.totals import Totals
+from limiters.callables import keep_last_raise
 
 _SMOOTHING = 0.2
 """How much one call counts in how long a batch takes."""
@@ -96,6 +97,7 @@ class Calls:
         try:
             returned = self._bound(run)([one.lease for one in run.held])
         except BaseException as raised:
+            keep_last_raise(raised)
             error = raised
         self._end(run, operations, error, returned)
 
@@ -108,6 +110,7 @@ class Calls:
         try:
             returned = await self._bound(run)([one.lease for one in run.held])
         except BaseException as raised:
+            keep_last_raise(raised)
             error = raised
         self._end(run, operations, error, returned)
 

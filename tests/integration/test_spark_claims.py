@@ -89,6 +89,18 @@ def test_k3_what_was_acknowledged_is_found_by_a_replay(place: Place) -> None:
     assert found == {b"=a": Entry(7, 3, None, 30), b"=b": Entry(7, 1, 5, 10), b"=c": Entry()}
 
 
+def test_k7_each_refusal_is_an_error_of_its_own(place: Place) -> None:
+    depths: list[int] = []
+    with sender(claimed(place, 7)) as stopped:
+        stopped._problem = SupersededError("another run sends")
+        for _ in range(50):
+            with pytest.raises(SupersededError) as caught:
+                stopped.may_begin()
+            depths.append(len(caught.traceback))
+            assert caught.value.__cause__ is stopped._problem
+    assert max(depths) < 10
+
+
 def test_k7_a_task_of_an_older_claim_begins_nothing_once_a_newer_one_may(
     place: Place, connect: Callable[[str], Redis]
 ) -> None:

@@ -19,9 +19,11 @@ from dispatcher.spark import BatchFailedError, claims
 from dispatcher.spark.claims import Claim, Place, Run
 from dispatcher.spark.context import Context
 from dispatcher.spark.cutting import Cut
+from dispatcher.spark.delivery import Delivery, MicroBatchId
 from dispatcher.spark.groups import Columns
+from dispatcher.spark.row_formats import AsDict
 from dispatcher.spark.sending import Sending
-from dispatcher.spark.sums import NAMES
+from dispatcher.spark.sums import NAMES, Sums
 from dispatcher.spark.task import Job
 from limiters import LimiterConfig
 from limiters.embedded import EmbeddedRedis
@@ -280,3 +282,27 @@ def test_costs_may_be_decimals() -> None:
     sending = Sending(handler=lambda batch: None, cost="price", rows="dict")
     (sums,) = Job(sending, columns, Cut(2), "number", "orders", 1, None).run([priced])
     assert sums.column("cost")[0].as_py() == 9.0
+
+
+def test_k3_what_fails_a_task_keeps_none_of_the_batches_that_it_stops() -> None:
+    sending = Sending(handler=hangs, cost=1.0, rows="dict")
+    of = MicroBatchId("orders", 1, "checkpoint", "number")
+    delivery = Delivery(sending, of, AsDict(), Sums())
+    delivery.abandoned("it hangs")
+    depths: list[int] = []
+    for _ in range(50):
+        with pytest.raises(BatchFailedError, match="has not returned") as caught:
+            delivery.check()
+        depths.append(len(caught.traceback))
+        assert caught.value.__cause__ is delivery.failed
+    assert max(depths) < 10, "each raise is an error of its own"
+
+
+def test_k2_a_handler_of_which_nothing_was_run_has_sent_nothing() -> None:
+    def generate(batch: list[Any], context: Context) -> Iterator[Any]:
+        yield from batch
+
+    with pytest.raises(ValueError, match="handler must not be a generator function"):
+        run(generate, None)
+    with pytest.raises(BatchFailedError, match="of which nothing has been run"):
+        run(lambda batch, context: generate(batch, context), None)

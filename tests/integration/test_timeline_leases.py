@@ -356,6 +356,18 @@ def test_t13_a_lost_wakeup_is_survived(proxy: Proxy) -> None:
         until(lambda: [lease.body for lease in seen.leases] == ["x", "y"])
 
 
+def test_a_subscriber_that_nothing_would_run_is_refused(proxy: Proxy) -> None:
+    async def handle(due: object) -> None: ...
+
+    timeline = Timeline(proxy.url, "topic")
+    consumer = timeline.consumer("c")
+    for fn in (handle, lambda leases: (yield)):
+        with pytest.raises(ValueError, match="fn must"):
+            consumer.subscribe(fn, for_=LONG)
+    with pytest.raises(ValueError, match="fn must be a plain function"):
+        timeline.watch_lateness(handle)
+
+
 def test_t13_who_subscribes_before_redis_is_there_may_be_told_to_look_again(proxy: Proxy) -> None:
     proxy.refuse()
     timeline = Timeline(proxy.url, "topic")

@@ -22,6 +22,7 @@ from dispatcher.errors import (
     BufferFullError,
     ForkedError,
     HandlerError,
+    KeyComparisonError,
     NoOperationError,
     NoWatcherError,
     TooExpensiveError,
@@ -34,7 +35,7 @@ from dispatcher.worker.errors import WorkerFailedError
 from dispatcher.worker.pages import PortInUseError
 from dispatcher.worker.process import NoTopicError
 from limiters import ArgumentError
-from limiters.errors import ServerStartError
+from limiters.errors import NothingRunError, ServerStartError
 from limiters.errors import TooExpensiveError as TooExpensiveForALimiterError
 
 # Those that are made of something else than a message.
@@ -49,6 +50,8 @@ MADE: dict[type[BaseException], Callable[[], BaseException]] = {
     ForkedError: ForkedError,
     HandlerError: lambda: HandlerError("shop:send", "there is none", "a trace"),
     MeasurementError: lambda: MeasurementError({"id": 7}, "it has no time"),
+    KeyComparisonError: KeyComparisonError,
+    NothingRunError: lambda: NothingRunError("send", "generator"),
     NoOperationError: lambda: NoOperationError("a text"),
     NoTopicError: lambda: NoTopicError("mails", "redis://db"),
     NoWatcherError: lambda: NoWatcherError(None),

@@ -112,7 +112,7 @@ def test_b1_but_never_within_a_key() -> None:
     assert [o.payload for o in first[0].operations] == ["a", "b"]
     assert len(first) == 1
     assert room.payloads() == []
-    first[0].lane.release(first[0].keys)
+    first[0].lane.release(first[0].lines)
     room.lanes.queue(first[0].lane)
     assert room.payloads() == ["c"]
 
@@ -257,7 +257,7 @@ def test_what_is_put_back_comes_out_in_order_again(
             else:
                 for operation in batch.operations:
                     order[operation.key].append(operation.payload)
-                batch.lane.release(batch.keys)
+                batch.lane.release(batch.lines)
             room.lanes.queue(batch.lane)
     done = [payload for payloads in order.values() for payload in payloads]
     assert sorted(done) == list(range(len(given_operations)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -132,6 +132,38 @@ def test_what_a_handler_returns_is_not_ignored(timeline: Timeline, run: Made) ->
     worker = run(lambda messages: [messages[0].id], max_attempts=1)
     until(lambda: worker.totals.dead)
     assert "a handler returns None, or a mapping" in dead(timeline)["x"]
+
+
+def test_a_handler_of_which_nothing_was_run_has_not_done_its_messages(
+    timeline: Timeline, run: Made
+) -> None:
+    def generate(messages: list[Lease]) -> Iterator[Lease]:
+        yield from messages
+
+    with pytest.raises(ValueError, match="handler must not be a generator function"):
+        run(generate)
+    create(timeline, Message("x", id="x"))
+    worker = run(lambda messages: generate(messages), max_attempts=1)
+    until(lambda: worker.totals.dead)
+    assert "returned an object of class generator" in dead(timeline)["x"]
+    assert worker.totals.done == 0
+
+
+def test_an_instance_that_a_handler_raises_again_and_again_does_not_grow(
+    timeline: Timeline, run: Made
+) -> None:
+    always = OSError("always the same")
+
+    def fail(messages: Sequence[Lease]) -> None:
+        raise always
+
+    create(timeline, *many(30))
+    worker = run(Noted(fail), max_batch_size=1, max_attempts=1)
+    until(lambda: worker.totals.dead == 30)
+    depth, trace = 0, always.__traceback__
+    while trace is not None:
+        depth, trace = depth + 1, trace.tb_next
+    assert depth < 10
 
 
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])

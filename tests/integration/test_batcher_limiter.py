@@ -1,0 +1,223 @@
+"""A limiter's life beside those of the Batchers that use it; and what start() leaves behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import weakref
+from typing import Any
+
+import pytest
+
+from dispatcher import (
+    Batcher,
+    BatcherStoppedError,
+    Event,
+    ImproperOrderError,
+    Operation,
+    ProvisionedResource,
+    State,
+    Watcher,
+)
+from limiters import MemoryLeaseManager, SharedResource
+from limiters.errors import LimiterStoppedError
+from tests.seen import PATIENCE, Seen, eventually
+
+
+def shared() -> SharedResource:
+    return SharedResource(shared_capacity=1_000, factor=100, lease_manager=MemoryLeaseManager())
+
+
+def works(batcher: Batcher) -> bool:
+    seen = Seen()
+    watcher = Watcher(seen)
+    batcher.enqueue(Operation(watcher, 1, "a"))
+    return watcher.wait(PATIENCE) and seen.payloads == ["a"]
+
+
+def test_the_last_batcher_that_uses_a_limiter_stops_it() -> None:
+    limiter = shared()
+    batchers = [Batcher(rate_limiter=limiter) for _ in range(3)]
+    for batcher in batchers:
+        batcher.start()
+    for batcher in batchers:
+        assert limiter.started
+        assert works(batcher)
+        assert batcher.stop() == []
+    assert not limiter.started
+
+
+def test_a_limiter_that_the_user_started_the_user_stops() -> None:
+    with shared() as limiter:
+        for _ in range(2):
+            with Batcher(rate_limiter=limiter) as batcher:
+                assert works(batcher)
+            assert limiter.started
+    assert not limiter.started
+
+
+def test_a_batcher_on_a_limiter_that_was_stopped_is_refused_and_may_be_given_up() -> None:
+    limiter = shared()
+    Batcher(rate_limiter=limiter).start()
+    limiter.stop()
+    late = Batcher(rate_limiter=limiter)
+    for _ in range(2):
+        with pytest.raises(ImproperOrderError, match="make a new one"):
+            late.start()
+        assert late.state is State.NEW
+
+
+@pytest.mark.parametrize("waiting", [0, 3])
+def test_a_limiter_that_is_stopped_under_a_batcher_is_an_error_and_an_event(
+    waiting: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[Event] = []
+    limiter = ProvisionedResource(10)
+    limiter.start()
+    batcher = Batcher(rate_limiter=limiter)
+    batcher.add_listener(heard.append, "error", "shutdown")
+    batcher.start()
+    watcher = Watcher(Seen(), max_batch_size=1)
+    seen = Seen(held=True)
+    held = Watcher(seen)
+    batcher.enqueue(Operation(held, 10, "in flight"))
+    assert seen.entered.acquire(timeout=PATIENCE)
+    batcher.enqueue_many([Operation(watcher, 10, n) for n in range(waiting)])
+    limiter.stop()
+    eventually(lambda: heard)
+    assert heard[0].name == "error"
+    assert isinstance(heard[0].metadata, LimiterStoppedError)
+    assert "stop the Batcher first" in caplog.text
+    with pytest.raises(BatcherStoppedError):
+        batcher.enqueue(Operation(watcher, 1, None))
+    seen.gate.set()
+    assert [one.payload for one in batcher.stop()] == list(range(waiting))
+    assert batcher.totals.done == 1, "what was in flight has ended"
+    eventually(lambda: len(heard) == 2)
+    assert [event.name for event in heard] == ["error", "shutdown"]
+
+
+def test_its_own_end_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    for limiter in (shared(), ProvisionedResource(100)):
+        with Batcher(rate_limiter=limiter) as batcher:
+            works(batcher)
+    assert "limiter-stopped" not in [vars(record).get("happening") for record in caplog.records]
+
+
+def test_b10_the_limiters_that_batchers_of_the_parent_use_are_not_the_child_s() -> None:
+    limiter = ProvisionedResource(100)
+    with Batcher(rate_limiter=limiter):
+        child = os.fork()
+        if child == 0:
+            fresh = Batcher(rate_limiter=limiter)
+            fresh.start()
+            ran = limiter.started and works(fresh)
+            fresh.stop()
+            os._exit(0 if ran and not limiter.started else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert limiter.started
+
+
+# What start() leaves behind.
+
+
+def test_b2_without_a_thread_to_be_had_a_batcher_does_not_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "dispatcher-engine":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    limiter = shared()
+    batcher = Batcher(rate_limiter=limiter)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            batcher.start()
+    assert batcher.state is State.NEW
+    assert not limiter.started
+    batcher.start()  # there is one now
+    assert works(batcher)
+    assert batcher.stop() == []
+
+
+def test_a_limiter_that_cannot_be_started_leaves_no_thread_of_the_batcher_s() -> None:
+    class Refusing(ProvisionedResource):
+        refusing = True
+
+        def start(self) -> None:
+            if self.refusing:
+                raise OSError("no server")
+            super().start()
+
+    before = engines()
+    limiter = Refusing(100)
+    batcher = Batcher(rate_limiter=limiter)
+    for _ in range(3):
+        with pytest.raises(OSError, match="no server"):
+            batcher.start()
+        assert batcher.state is State.NEW
+    eventually(lambda: engines() <= before)
+    limiter.refusing = False
+    with batcher:
+        assert works(batcher)
+        assert len(engines() - before) == 1
+
+
+def engines() -> set[threading.Thread]:
+    return {one for one in threading.enumerate() if one.name == "dispatcher-engine"}
+
+
+def test_a_listener_of_a_batcher_that_never_starts_leaves_no_thread() -> None:
+    before = set(threading.enumerate())
+    batchers = [Batcher(rate_limiter=ProvisionedResource(1)) for _ in range(20)]
+    for batcher in batchers:
+        batcher.add_listener(print, "error")
+    assert set(threading.enumerate()) <= before
+
+
+def test_a_listener_hears_of_what_comes_when_no_thread_was_to_be_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = threading.Thread.start
+    refused: list[threading.Thread] = []
+    heard: list[Event] = []
+
+    def scarce(thread: threading.Thread) -> None:
+        if thread.name.endswith("-events") and not refused:
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    batcher = Batcher()
+    batcher.add_listener(heard.append)
+    with batcher:
+        batcher.pause(0.01)
+        batcher.resume()
+    assert [event.name for event in heard] == ["pause", "resume", "shutdown"]
+    assert refused
+
+
+# What a watcher leaves behind.
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize("cost", [0, 1])
+def test_no_watcher_is_kept_once_its_operations_have_ended(cost: float, key: Any) -> None:
+    watchers = weakref.WeakSet[Watcher]()
+    seen = Seen()
+    with Batcher(rate_limiter=ProvisionedResource(100_000)) as batcher:
+        for number in range(200):
+            watcher = Watcher(seen)
+            watchers.add(watcher)
+            batcher.enqueue(Operation(watcher, cost, number, batchable=True, key=key))
+            del watcher
+        assert batcher.drain(PATIENCE)
+        works(batcher)  # no thread holds the last of them any longer
+        eventually(lambda: gc.collect() is None or len(watchers) <= 2)
+    assert len(seen.payloads) == 200

@@ -1,0 +1,117 @@
+"""What is abandoned before it began is not run any more (laws B2, B7)."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from tenacity import wait_fixed
+
+from dispatcher import Batcher, Operation, ProvisionedResource, Watcher
+from tests.crank import Crank, ignore
+from tests.seen import PATIENCE, eventually
+
+
+class Loop:
+    """A Batcher's event loop that is blocked until the test lets go."""
+
+    def __init__(self, batcher: Batcher) -> None:
+        self.gate = threading.Event()
+        entered = threading.Event()
+
+        async def block(batch: list[Operation]) -> None:
+            entered.set()
+            self.gate.wait(PATIENCE)  # as a program does that calls what blocks
+
+        self.watcher = Watcher(block, max_operation_time=PATIENCE)
+        batcher.enqueue(Operation(self.watcher, 0, None))
+        assert entered.wait(PATIENCE)
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize("attempts", [1, 4])
+def test_b7_a_coroutine_that_is_abandoned_before_it_began_is_not_run(
+    attempts: int, key: str | None
+) -> None:
+    ran: list[int] = []
+
+    async def on_batch(batch: list[Operation]) -> None:
+        ran.append(batch[0].attempt)
+
+    with Batcher(rate_limiter=ProvisionedResource(1_000)) as batcher:
+        loop = Loop(batcher)
+        watcher = Watcher(
+            on_batch,
+            max_operation_time=0.05,
+            max_attempts=attempts,
+            retry=wait_fixed(0),
+            retry_abandoned=True,
+        )
+        batcher.enqueue(Operation(watcher, 1, None, key=key))
+        abandoned = 1 if key else attempts  # with a key it waits until the first one is over
+        eventually(lambda: batcher.totals.batches_abandoned == abandoned)
+        loop.gate.set()
+        assert loop.watcher.wait(PATIENCE)
+        after = Watcher(on_batch, max_operation_time=PATIENCE)
+        batcher.enqueue(Operation(after, 1, None))
+        assert after.wait(PATIENCE)
+        assert watcher.wait(PATIENCE)
+        if not key:
+            assert ran == [1], "the one that was enqueued afterwards"
+            assert batcher.totals.late == 0
+        assert ran.count(1) == 1
+        assert len(set(ran)) == len(ran), "no attempt runs twice"
+    assert batcher.needs_capacity == 0
+
+
+def test_b7_what_is_abandoned_before_it_began_costs_nothing_any_more() -> None:
+    limiter = ProvisionedResource(10)
+    batcher = Batcher(rate_limiter=limiter)
+    batcher.start()
+    loop = Loop(batcher)
+
+    async def never(batch: list[Operation]) -> None:
+        raise AssertionError
+
+    watcher = Watcher(never, max_operation_time=0.05)
+    batcher.enqueue(Operation(watcher, 10, None))
+    eventually(lambda: batcher.totals.batches_abandoned == 1)
+    loop.gate.set()
+    assert loop.watcher.wait(PATIENCE)
+    other = Watcher(ignore)
+    batcher.enqueue(Operation(other, 10, None))
+    assert other.wait(PATIENCE)
+    assert batcher.stop() == []
+    assert limiter.standing().spent_reserved == 10
+
+
+def test_b7_once_it_is_abandoned_a_batch_cannot_begin() -> None:
+    async def on_batch(batch: list[Operation]) -> None: ...
+
+    crank = Crank()
+    crank.enqueue(Operation(Watcher(on_batch, max_operation_time=1), 1, None))
+    crank.turn()
+    [call] = crank.calls
+    crank.run(2)
+    assert not call.job.may_start()
+    crank.turn()
+    assert crank.engine.books.totals.late == 0
+
+
+def test_retry_abandoned_without_a_retry_says_what_is_missing() -> None:
+    with pytest.raises(ValueError, match="retry_abandoned needs a retry"):
+        Watcher(ignore, retry_abandoned=True)
+    Watcher(ignore, retry_abandoned=True, retry=wait_fixed(1))
+    handed: list[BaseException] = []
+    crank = Crank()
+    watcher = Watcher(
+        ignore,
+        max_operation_time=1,
+        retry_abandoned=True,
+        on_failure=lambda failed, error: handed.append(error),
+    )
+    crank.enqueue(Operation(watcher, 1, None))
+    crank.turn()
+    crank.run(2)
+    assert crank.engine.books.totals.failed == 1
+    assert crank.calls[-1].job.function is watcher.on_failure
