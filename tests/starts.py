@@ -10,9 +10,10 @@ from typing import Any
 
 from dispatcher.batch import CURRENT, Batch
 from limiters import SharedResource
-from limiters.limiter import Grant
+from limiters.leases.messages import Terms
+from limiters.purse import Purse
 from limiters.verifier import Spent
-from limiters.window import Spend
+from limiters.window import WindowLedger
 
 
 def began() -> float:
@@ -28,31 +29,20 @@ class Charging(SharedResource):
     """A SharedResource that keeps what it charges, for those who acquire without a Batcher."""
 
     def __init__(self, **settings: Any) -> None:
-        self._spends: list[Spend] = []
+        self.log: list[Spent] = []
+        """What has begun."""
         super().__init__(**settings)
 
-    @property
-    def log(self) -> list[Spent]:
-        """What has begun."""
-        return [
-            Spent(one.started_at, "all", one.cost)
-            for one in self._spends
-            if one.started_at is not None
-        ]
-
-    def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> Any:
-        """A grant whose charges are kept."""
-        return _KeptGrant(super().grant(up_to, at_least, claimant), self._spends)
+    def _begin_holdings(self, terms: Terms) -> None:
+        super()._begin_holdings(terms)
+        self._purse = _NotedPurse(self._purse.reserved, self._purse.shared, self.log)
 
 
-class _KeptGrant:
-    def __init__(self, grant: Grant, spends: list[Spend]) -> None:
-        self.amount = grant.amount
-        self.close = grant.close
-        self._grant = grant
-        self._spends = spends
+class _NotedPurse(Purse):
+    def __init__(self, reserved: WindowLedger, shared: WindowLedger, log: list[Spent]) -> None:
+        super().__init__(reserved, shared)
+        self._log = log
 
-    def spend(self, cost: float) -> Spend:
-        spend = self._grant.spend(cost)
-        self._spends.append(spend)
-        return spend
+    def spend(self, cost: float, now: float) -> None:
+        super().spend(cost, now)
+        self._log.append(Spent(now, "all", cost))
