@@ -17,7 +17,7 @@ from dispatcher.spark.sending import Sending
 from dispatcher.spark.streams import Stream, is_connect
 from dispatcher.spark.sums import SCHEMA, together
 from dispatcher.spark.task import Job
-from limiters.arguments import Seconds, function, optional_count, seconds
+from limiters.arguments import Seconds, function, key_part, optional_count, seconds
 from limiters.leases.address import checked
 
 if TYPE_CHECKING:
@@ -65,6 +65,13 @@ class Sink:
         self._sending = sending
         self._query = query
         self._checkpoint = checkpoint
+        if redis is not None and not isinstance(redis, str):
+            raise ValueError(
+                "redis must be a URL, such as redis://host:6379/0, which executors can be given, "
+                f"not {redis!r}"
+            )
+        if not isinstance(ledger, bool):
+            raise ValueError(f"ledger must be True or False, not {ledger!r}")
         self._url = redis or (sending.limiter.url if sending.limiter is not None else None)
         self._ledger = ledger
         if ledger and self._url is None:
@@ -77,7 +84,7 @@ class Sink:
                 checked(self._url)
             except ValueError as error:
                 raise ValueError(str(error).replace("url_or_client", "redis")) from None
-        self._prefix = prefix
+        self._prefix = key_part("prefix", prefix)
         self._lease = seconds("lease_time", lease_time)
         if self._lease < SHORTEST_LEASE:
             raise ValueError(f"lease_time must be at least {SHORTEST_LEASE:g}, not {lease_time!r}")

@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from dispatcher.errors import HandlerError
 from dispatcher.registration import RedisEntityStore
 from dispatcher.spark import ChangedSinkError, SubjectSink
 from limiters.embedded import EmbeddedRedis
@@ -29,7 +30,21 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"rows": "pandas"}, "rows must be one of row, dict, tuple, arrow"),
     ({"max_batch_size": 0}, "max_batch_size"),
     ({"concurrency": 0}, "concurrency"),
+    ({"concurrency": 1_000_000}, "concurrency must be at most 1,000, not 1,000,000"),
     ({"cost": -1}, "cost"),
+    ({"cost": [1]}, r"cost must be a number, an SQL expression, .*not \[1\]"),
+    ({"cost": ""}, "cost must be a number, an SQL expression"),
+    ({"cost": None}, "cost must be a number, an SQL expression"),
+    ({"cost": True}, "cost must be a number"),
+    ({"identity": "n"}, "identity must be a list of names of columns, not 'n'"),
+    ({"identity": [5]}, "identity must be a list of names"),
+    ({"max_attempts": 3}, "max_attempts needs retry"),
+    ({"ledger": "no"}, "ledger must be True or False, not 'no'"),
+    ({"prefix": ""}, "prefix must be"),
+    ({"redis": 6379}, "redis must be a URL, such as redis://host:6379/0"),
+    ({"dead_letters": lambda: None}, "it must take a batch"),
+    ({"handler": lambda: None}, "it must take a batch"),
+    ({"handler": lambda batch, context, other: None}, "it must take a batch"),
     ({"retry": 5}, "retry must be"),
     ({"dead_letters": 5}, "dead_letters must be"),
     ({"limiter": "redis://x"}, "limiter must be a LimiterConfig"),
@@ -46,7 +61,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 def test_wrong_arguments_are_refused_when_it_is_made(
     sink: Made, told: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises((ValueError, HandlerError), match=said):
         sink(**told)
 
 
