@@ -7,13 +7,14 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help install demo test lowest soak check bench docs dashboards clean
+.PHONY: help install demo test lowest cluster soak check bench docs dashboards clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     see it work: one limited datastore, first without us, then with us"
 	@echo "make test     run all tests"
 	@echo "make lowest   the tests with the lowest versions that pyproject.toml allows (Python 3.11)"
+	@echo "make cluster  Spark's sinks on a standalone cluster, through kills, stops and fail-overs"
 	@echo "make soak     everything at once, end to end, in all kinds of trouble; MINUTES=10"
 	@echo "make check    formatter, linter, strict types, import floors"
 	@echo "make bench    print every figure the documents mention"
@@ -71,6 +72,11 @@ lowest: $(VENV)-lowest/.installed
 	    -m 'not spark4' tests/unit tests/integration
 	@$(VENV)-lowest/bin/python -m pytest --numprocesses 2 --dist worksteal \
 	    -W ignore::DeprecationWarning -m 'not spark4' tests/spark
+
+# With the newest Spark and with the oldest that pyproject.toml allows.
+cluster: java install $(VENV)-lowest/.installed
+	@$(BIN)/python -m tests.cluster
+	@$(VENV)-lowest/bin/python -W ignore::DeprecationWarning -m tests.cluster
 
 MINUTES ?= 10
 soak: java install

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
@@ -17,6 +18,8 @@ from typing import IO, Any, ClassVar, Protocol, Self
 
 from limiters.verifier import Verdict, verify
 from tests.processes.noted import lines
+from tests.processes.spark_sink import Setting
+from tests.waiting import until
 
 PATIENCE = 240.0
 
@@ -107,20 +110,21 @@ class Driver:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._said.put(line.rstrip("\n"))
+        self._said.put("the driver has ended")
 
 
-def write_rows(folder: Path, number: int, *, subjects: int, each: int) -> None:
-    """One file: the next `each` rows of every subject, in no order."""
+def write_rows(folder: Path, number: int, sizes: Mapping[str, int]) -> None:
+    """One file: so many more rows of each subject, in no order."""
     lines = [
         json.dumps(
             {
-                "subject": f"s{subject}",
-                "seq": number * each + n,
+                "subject": subject,
+                "seq": number * size + n,
                 "at": f"2026-01-01T{number // 60:02}:{number % 60:02}:{n % 60:02}.{n // 60:03}Z",
             }
         )
-        for n in reversed(range(each))
-        for subject in range(subjects)
+        for subject, size in sizes.items()
+        for n in reversed(range(size))
     ]
     half = folder.parent / f"half-{number}"
     half.write_text("\n".join(lines))
@@ -165,14 +169,14 @@ class Notes:
         seen: set[str] = set()
         return [one for one in self.of("ended") if one.key in seen or seen.add(one.key)]  # type: ignore[func-returns-value]
 
-    def missing(self, subjects: int, rows: int) -> int:
-        """How many rows were never taken."""
+    def lost(self, expected: Mapping[str, int]) -> int:
+        """How many rows of each subject's first so many were never taken."""
         taken: dict[str, set[int]] = defaultdict(set)
         for one in self.of("ended"):
             first, last, count = one.seqs
             assert last - first + 1 == count, f"rows of a batch are not next to each other: {one}"
             taken[one.subject].update(range(first, last + 1))
-        return subjects * rows - sum(len(seqs) for seqs in taken.values())
+        return sum(len(set(range(rows)) - taken[subject]) for subject, rows in expected.items())
 
     def out_of_order(self) -> list[tuple[Note, Note]]:
         """Batches that began though a later one of their subject had begun before."""
@@ -197,8 +201,47 @@ class Notes:
                 wrong.append((other, one))
         return wrong
 
+    def rows_sent_again(self) -> int:
+        """How many rows were taken more than once, each further time counted."""
+        return sum(one.seqs[2] for one in self.sent_again)
+
     def verdict(self, capacity: float) -> Verdict:
         """Whether any second was over."""
         return verify(
             [(one.when, str(one.pid), float(one.seqs[2])) for one in self.of("began")], capacity
         )
+
+
+class Scene:
+    """A stream whose files hold so many rows of each subject, and what its handlers have noted."""
+
+    def __init__(self, setting: Setting, sizes: Mapping[str, int]) -> None:
+        self.setting = setting
+        self.sizes = sizes
+        self.files = 0
+
+    def more(self, files: int) -> None:
+        """More rows come."""
+        for _ in range(files):
+            write_rows(Path(self.setting.source), self.files, self.sizes)
+            self.files += 1
+
+    @property
+    def notes(self) -> Notes:
+        """All so far."""
+        return Notes(Path(self.setting.log))
+
+    @property
+    def expected(self) -> dict[str, int]:
+        """How many rows of each subject were written."""
+        return {subject: size * self.files for subject, size in self.sizes.items()}
+
+    @property
+    def lost(self) -> int:
+        """How many rows no handler has taken."""
+        return self.notes.lost(self.expected)
+
+    def wait_for_batches(self, more: int) -> None:
+        """Until so many more have begun."""
+        began = len(self.notes.of("began"))
+        until(lambda: len(self.notes.of("began")) >= began + more, within=90)

@@ -1,0 +1,31 @@
+"""Laws K1, K3, K4 and K7 on a standalone cluster: a part of what `make cluster` plays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.faults import FAULTS, Fault
+from tests.cluster.played import play
+from tests.servers.spark_cluster import SparkCluster
+
+pytestmark = pytest.mark.timeout(900)
+
+PART = ("speculation", "executors killed")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with SparkCluster(tmp_path_factory.mktemp("spark")) as started:
+        yield started
+
+
+@pytest.mark.parametrize("fault", [one for one in FAULTS if one.name in PART], ids=PART)
+def test_nothing_is_lost_and_order_is_kept_on_a_cluster(
+    fault: Fault, cluster: SparkCluster, tmp_path: Path
+) -> None:
+    played = play(fault, cluster, tmp_path)
+
+    assert played.holds, played
