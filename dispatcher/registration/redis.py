@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -33,7 +32,7 @@ COMMANDS = (
 
 
 def _script(name: str) -> Script:
-    return from_files(Path(__file__).parent / "lua", "gate", name)
+    return from_files(__package__, "gate", name)
 
 
 OFFER, REGISTER, DEREGISTER, EVICT, LOOK = map(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from dispatcher.timeline.errors import TimelineError, TimelineUnavailableError
@@ -27,7 +26,7 @@ ON_ONE_WAY = 64
 
 def script(*files: str) -> Script:
     """The script that `files` make together."""
-    return from_files(Path(__file__).parent / "lua", *files)
+    return from_files(__package__, *files)
 
 
 CREATE = script("bucket", "create")
