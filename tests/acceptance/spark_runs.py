@@ -10,11 +10,12 @@ import subprocess
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from queue import Empty, Queue
-from typing import IO, Any, ClassVar, Protocol, Self
+from typing import IO, ClassVar, Protocol, Self
 
 from limiters.verifier import Verdict, verify
 from tests.processes.noted import lines
@@ -114,17 +115,18 @@ class Driver:
 
 
 def write_rows(folder: Path, number: int, sizes: Mapping[str, int]) -> None:
-    """One file: so many more rows of each subject, in no order."""
+    """One file: so many more rows of each subject, the latest first."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
     lines = [
         json.dumps(
             {
                 "subject": subject,
-                "seq": number * size + n,
-                "at": f"2026-01-01T{number // 60:02}:{number % 60:02}:{n % 60:02}.{n // 60:03}Z",
+                "seq": seq,
+                "at": (start + timedelta(milliseconds=seq)).isoformat(timespec="milliseconds"),
             }
         )
         for subject, size in sizes.items()
-        for n in reversed(range(size))
+        for seq in reversed(range(number * size, (number + 1) * size))
     ]
     half = folder.parent / f"half-{number}"
     half.write_text("\n".join(lines))
@@ -148,11 +150,14 @@ class Note:
 class Notes:
     """All that handlers have noted."""
 
-    def __init__(self, log: Path) -> None:
-        self.all: list[Note] = []
-        for line in lines(log):
-            told: dict[str, Any] = json.loads(line)
-            self.all.append(Note(**{**told, "seqs": tuple(told["seqs"])}))
+    def __init__(self, notes: Iterable[Note]) -> None:
+        self.all = list(notes)
+
+    @classmethod
+    def read(cls, log: Path) -> Notes:
+        """Those of a log."""
+        told = [json.loads(line) for line in lines(log)]
+        return cls(Note(**{**one, "seqs": tuple(one["seqs"])}) for one in told)
 
     def of(self, what: str) -> list[Note]:
         """All of one kind, as they came."""
@@ -165,9 +170,8 @@ class Notes:
 
     @property
     def sent_again(self) -> list[Note]:
-        """Batches that were taken more than once."""
-        seen: set[str] = set()
-        return [one for one in self.of("ended") if one.key in seen or seen.add(one.key)]  # type: ignore[func-returns-value]
+        """Batches with rows that were taken before."""
+        return [one for one, known in self._taken() if known]
 
     def lost(self, expected: Mapping[str, int]) -> int:
         """How many rows of each subject's first so many were never taken."""
@@ -203,7 +207,16 @@ class Notes:
 
     def rows_sent_again(self) -> int:
         """How many rows were taken more than once, each further time counted."""
-        return sum(one.seqs[2] for one in self.sent_again)
+        return sum(known for _, known in self._taken())
+
+    def _taken(self) -> Iterator[tuple[Note, int]]:
+        """Each batch, and how many of its rows were taken before."""
+        taken: dict[str, set[int]] = defaultdict(set)
+        for one in self.of("ended"):
+            first, last, _ = one.seqs
+            rows = set(range(first, last + 1))
+            yield one, len(rows & taken[one.subject])
+            taken[one.subject] |= rows
 
     def verdict(self, capacity: float) -> Verdict:
         """Whether any second was over."""
@@ -229,7 +242,7 @@ class Scene:
     @property
     def notes(self) -> Notes:
         """All so far."""
-        return Notes(Path(self.setting.log))
+        return Notes.read(Path(self.setting.log))
 
     @property
     def expected(self) -> dict[str, int]:

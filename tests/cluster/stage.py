@@ -17,6 +17,8 @@ from tests.processes.spark_sink import Setting
 from tests.servers.spark_cluster import SparkCluster, descendants
 
 PLAIN = {f"s{subject}": 20 for subject in range(20)}
+LOPSIDED = {**dict.fromkeys(PLAIN, 10), "s0": 1_710}
+"""One subject has nine tenths of the rows."""
 LEASE = 2.0
 """The sink's `lease_time` in the driver's program, in seconds."""
 
@@ -42,9 +44,7 @@ class Stage:
     def notes(self) -> Notes:
         """What handlers have noted, but for the ends of calls that a stopped process had begun:
         nobody can keep it from ending them when it goes on."""
-        notes = self.scene.notes
-        notes.all = [one for one in notes.all if not self._ended_late(one)]
-        return notes
+        return Notes(one for one in self.scene.notes.all if not self._ended_late(one))
 
     def driver(self) -> Driver:
         """A new one, ready."""
