@@ -14,19 +14,22 @@ from pathlib import Path
 
 import pyspark
 
+from tests.cluster.connecting import CONNECTED, INSTALLED
 from tests.cluster.faults import FAULTS, Fault
 from tests.cluster.playing import play
+from tests.cluster.shipping import SHIPPED
 from tests.cluster.verdict import Played
 from tests.servers.spark_cluster import SparkCluster
 
+ALL = (*FAULTS, *SHIPPED, *(CONNECTED if INSTALLED else ()))
 COLUMNS = ("rows", "lost", "twice", "out of order")
 
 
 def chosen(names: list[str]) -> list[Fault]:
     """Those whose name contains one of `names`, or all."""
-    found = [one for one in FAULTS if not names or any(name in one.name for name in names)]
+    found = [one for one in ALL if not names or any(name in one.name for name in names)]
     if not found:
-        raise SystemExit(f"there is no fault like that; there are: {', '.join(map(_name, FAULTS))}")
+        raise SystemExit(f"there is no fault like that; there are: {', '.join(map(_name, ALL))}")
     return found
 
 

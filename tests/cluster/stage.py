@@ -41,6 +41,11 @@ class Stage:
         return self.scene.setting
 
     @property
+    def folder(self) -> Path:
+        """For all that belongs to it."""
+        return Path(self.setting.log).parent
+
+    @property
     def notes(self) -> Notes:
         """What handlers have noted, but for the ends of calls that a stopped process had begun:
         nobody can keep it from ending them when it goes on."""
@@ -48,7 +53,7 @@ class Stage:
 
     def driver(self) -> Driver:
         """A new one, ready."""
-        log = Path(self.setting.log).with_name("driver.log")
+        log = self.folder / "driver.log"
         return self.stack.enter_context(Driver(self.setting, str(log)))
 
     def run(self, files: int) -> Driver:
@@ -93,8 +98,8 @@ class Stage:
 
     def events(self) -> str:
         """Spark's own log of what happened."""
-        folder = Path(self.setting.log).with_name("events")
-        return "".join(one.read_text() for one in sorted(folder.rglob("*")) if one.is_file())
+        files = sorted((self.folder / "events").rglob("*"))
+        return "".join(one.read_text() for one in files if one.is_file())
 
     def _ended_late(self, note: Note) -> bool:
         return note.what == "ended" and note.when >= self.stopped.get(note.pid, float("inf"))

@@ -25,9 +25,9 @@ PATIENCE = 120.0
 
 
 class Daemon:
-    """A master or a worker: a Java process in a process group of its own, with a log."""
+    """A master, a worker or another server: a Java process in its own process group, with a log."""
 
-    def __init__(self, folder: Path, name: str, *arguments: str) -> None:
+    def __init__(self, folder: Path, name: str, *arguments: str, **environment: str) -> None:
         self.log = folder / f"{name}.log"
         home = Path(pyspark.__file__).parent
         # By the shell's exec, this is the Java process itself.
@@ -45,6 +45,7 @@ class Daemon:
                     "SPARK_LOCAL_DIRS": str(folder),
                     "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
                     "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+                    **environment,
                 },
             )
 
@@ -68,7 +69,9 @@ class Daemon:
         return found[0] if found else ""
 
     def kill(self) -> None:
-        """Ends it at once, with all that it has started."""
+        """Ends it at once, with all that it has started, unless it has ended."""
+        if self._process.poll() is not None:
+            return
         for pid in [*descendants(self.pid), self.pid]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,152 @@
+"""The recipes of docs/spark_shipping.md, for executors whose Python does not have this project."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+import pyspark
+
+from tests.cluster.faults import Fault, NotSeenError
+from tests.cluster.stage import Stage
+from tests.processes.noted import lines
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "tests" / "processes" / "shipped.py"
+PYTHON = str(Path(sys.executable).resolve())
+"""The Python of executors: not that of our environment."""
+OURS = ("dispatcher", "limiters", "batch_dispatcher", "redis", "tenacity")
+
+
+def as_a_zip(stage: Stage) -> None:
+    """`--py-files`, on a cluster whose Pythons have what Spark itself needs, and nothing of us."""
+    archive = zipped(stage.folder)
+    site = others(stage.folder)
+    submit(
+        stage,
+        *("--py-files", str(archive)),
+        *("--conf", f"spark.executorEnv.PYTHONPATH={site}"),
+        environment={"PYSPARK_PYTHON": PYTHON, "PYTHONPATH": str(site)},
+    )
+    came_from(stage, f"/{archive.name}/")
+
+
+def as_a_packed_environment(stage: Stage) -> None:
+    """`--archives`, on a cluster whose Pythons have no package at all."""
+    place = stage.folder / "environment"
+    archive = packed(place)
+    submit(
+        stage,
+        *("--archives", f"{archive}#shipped"),
+        *("--conf", "spark.pyspark.python=./shipped/bin/python"),
+        environment={"PYSPARK_DRIVER_PYTHON": str(place / "bin" / "python")},
+    )
+    came_from(stage, "/shipped/lib/")
+
+
+def zipped(folder: Path) -> Path:
+    """This project, and what it needs that clusters do not have."""
+    place = folder / "packages"
+    pip("install", "--target", place, f"{wheel(folder)}[redis]")
+    return Path(shutil.make_archive(str(place), "zip", place))
+
+
+def packed(place: Path) -> Path:
+    """An environment at `place`, and an archive of it with all that executors need but Spark,
+    which brings its own."""
+    done = subprocess.run([PYTHON, "-m", "venv", "--without-pip", place], check=False)
+    assert done.returncode == 0
+    brought = [f"{name}=={version(name)}" for name in ("pandas", "pyarrow", "numpy")]
+    python = place / "bin" / "python"
+    pip("--python", python, "install", f"{wheel(place.parent)}[redis]", *brought)
+    archive = place.with_suffix(".tar.gz")
+    with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
+        tar.add(place, ".")
+    return archive
+
+
+def wheel(folder: Path) -> Path:
+    """This project's."""
+    pip("wheel", ROOT, "--no-deps", "--no-build-isolation", "--wheel-dir", folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def pip(*arguments: str | Path) -> None:
+    """Has it done."""
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def others(folder: Path) -> Path:
+    """All packages of our environment but this project and what it brings along. Files that
+    install something from elsewhere have no effect where only PYTHONPATH names a directory."""
+    site = folder / "site"
+    site.mkdir()
+    for package in Path(sysconfig.get_path("purelib")).iterdir():
+        if not package.name.startswith(OURS):
+            (site / package.name).symlink_to(package)
+    return site
+
+
+def submit(stage: Stage, *options: str | Path, environment: Mapping[str, str]) -> None:
+    """Sends all there is, by `spark-submit`."""
+    stage.scene.more(2)
+    conf = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.sql.shuffle.partitions": "2",
+        **stage.setting.conf,
+    }
+    command = [
+        *(Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", stage.cluster.url),
+        *(word for name, value in conf.items() for word in ("--conf", f"{name}={value}")),
+        *options,
+        *(PROGRAM, json.dumps(told(stage))),
+    ]
+    inherited = {name: os.environ[name] for name in ("PATH", "JAVA_HOME") if name in os.environ}
+    done = subprocess.run(
+        command,
+        env={**inherited, **environment},
+        cwd=stage.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def told(stage: Stage) -> dict[str, str]:
+    """What the program is told."""
+    setting = stage.setting
+    return {
+        "redis": setting.redis,
+        "source": setting.source,
+        "checkpoint": setting.checkpoint,
+        "log": setting.log,
+        "modules": str(stage.folder / "modules"),
+    }
+
+
+def came_from(stage: Stage, place: str) -> None:
+    """All that executors have imported of this project was shipped."""
+    modules = set(lines(stage.folder / "modules"))
+    if not modules or any(place not in module for module in modules):
+        raise NotSeenError(f"executors have imported {modules or 'nothing'}, not from {place}")
+
+
+SHIPPED = (
+    Fault("shipped as a zip", as_a_zip),
+    Fault("shipped as a packed environment", as_a_packed_environment),
+)
