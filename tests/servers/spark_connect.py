@@ -21,7 +21,6 @@ class ConnectServer:
         conf = {
             "spark.master": master,
             "spark.ui.enabled": "false",
-            "spark.driver.memory": "512m",
             "spark.driver.host": DRIVER,
             "spark.driver.bindAddress": DRIVER,
             "spark.connect.grpc.binding.address": DRIVER,
@@ -32,7 +31,7 @@ class ConnectServer:
         }
         options = (word for name, value in conf.items() for word in ("--conf", f"{name}={value}"))
         self._arguments = ("--class", PROGRAM, *options, "spark-internal")
-        self._environment = environment
+        self._environment = {"SPARK_DAEMON_MEMORY": "1g", **environment}
         self.url = ""
 
     def __enter__(self) -> Self:
