@@ -6,6 +6,7 @@ A server for Spark 3.5 is none of the packages of PyPI, so that there is nothing
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -58,11 +59,12 @@ def take_over(stage: Stage) -> None:
 
 
 def as_artifact(stage: Stage) -> None:
-    """A client brings a zip along, to a server and executors that have nothing of us."""
+    """A client brings a zip along for executors that have nothing of us. The server has it: Spark
+    runs there what foreachBatch takes, and does not look at artifacts for it."""
     archive, site = zipped(stage.folder), others(stage.folder)
     conf = {**stage.setting.conf, "spark.executorEnv.PYTHONPATH": str(site)}
-    bare = {"PYSPARK_PYTHON": PYTHON, "PYTHONPATH": str(site)}
-    server = ConnectServer(stage.folder, stage.cluster.url, conf, **bare)
+    found = {"PYSPARK_PYTHON": PYTHON, "PYTHONPATH": os.pathsep.join([str(archive), str(site)])}
+    server = ConnectServer(stage.folder, stage.cluster.url, conf, **found)
     remote = stage.stack.enter_context(server).url
     stage.scene.more(2)
     connected = {**told(stage), "remote": remote, "archive": str(archive)}

@@ -28,27 +28,36 @@ OURS = ("dispatcher", "limiters", "batch_dispatcher", "redis", "tenacity")
 
 def as_a_zip(stage: Stage) -> None:
     """`--py-files`, on a cluster whose Pythons have what Spark itself needs, and nothing of us."""
-    archive = zipped(stage.folder)
-    site = others(stage.folder)
-    submit(
-        stage,
-        *("--py-files", str(archive)),
-        *("--conf", f"spark.executorEnv.PYTHONPATH={site}"),
-        environment={"PYSPARK_PYTHON": PYTHON, "PYTHONPATH": str(site)},
-    )
+    stage.scene.more(2)
+    done = with_py_files(stage, archive := zipped(stage.folder), others(stage.folder))
+    assert done.returncode == 0, done.stderr[-2000:]
+    came_from(stage, f"/{archive.name}/")
+
+
+def as_a_wheel_first(stage: Stage) -> None:
+    """A wheel reaches the driver only. The query fails, and a zip finishes what it has begun."""
+    stage.scene.more(2)
+    archive, site = zipped(stage.folder), others(stage.folder)
+    done = with_py_files(stage, *stage.folder.glob("*.whl"), site)
+    if "No module named 'dispatcher'" not in done.stderr or stage.notes.all:
+        raise NotSeenError(f"the wheel has done something: {done.stderr[-2000:]}")
+    done = with_py_files(stage, archive, site)
+    assert done.returncode == 0, done.stderr[-2000:]
     came_from(stage, f"/{archive.name}/")
 
 
 def as_a_packed_environment(stage: Stage) -> None:
     """`--archives`, on a cluster whose Pythons have no package at all."""
+    stage.scene.more(2)
     place = stage.folder / "environment"
     archive = packed(place)
-    submit(
+    done = submit(
         stage,
         *("--archives", f"{archive}#shipped"),
         *("--conf", "spark.pyspark.python=./shipped/bin/python"),
         environment={"PYSPARK_DRIVER_PYTHON": str(place / "bin" / "python")},
     )
+    assert done.returncode == 0, done.stderr[-2000:]
     came_from(stage, "/shipped/lib/")
 
 
@@ -98,9 +107,20 @@ def others(folder: Path) -> Path:
     return site
 
 
-def submit(stage: Stage, *options: str | Path, environment: Mapping[str, str]) -> None:
+def with_py_files(stage: Stage, archive: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    """The program, where driver and executors have the packages of `site` and `archive`."""
+    return submit(
+        stage,
+        *("--py-files", archive),
+        *("--conf", f"spark.executorEnv.PYTHONPATH={site}"),
+        environment={"PYSPARK_PYTHON": PYTHON, "PYTHONPATH": str(site)},
+    )
+
+
+def submit(
+    stage: Stage, *options: str | Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
     """Sends all there is, by `spark-submit`."""
-    stage.scene.more(2)
     conf = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
@@ -116,7 +136,7 @@ def submit(stage: Stage, *options: str | Path, environment: Mapping[str, str]) -
         *(PROGRAM, json.dumps(told(stage))),
     ]
     inherited = {name: os.environ[name] for name in ("PATH", "JAVA_HOME") if name in os.environ}
-    done = subprocess.run(
+    return subprocess.run(
         command,
         env={**inherited, **environment},
         cwd=stage.folder,
@@ -124,7 +144,6 @@ def submit(stage: Stage, *options: str | Path, environment: Mapping[str, str]) -
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def told(stage: Stage) -> dict[str, str]:
@@ -140,13 +159,15 @@ def told(stage: Stage) -> dict[str, str]:
 
 
 def came_from(stage: Stage, place: str) -> None:
-    """All that executors have imported of this project was shipped."""
+    """Executors have imported what was shipped to them, and not where it was made."""
     modules = set(lines(stage.folder / "modules"))
-    if not modules or any(place not in module for module in modules):
+    shipped = {one for one in modules if place in one and not one.startswith(str(stage.folder))}
+    if not modules or modules != shipped:
         raise NotSeenError(f"executors have imported {modules or 'nothing'}, not from {place}")
 
 
 SHIPPED = (
     Fault("shipped as a zip", as_a_zip),
+    Fault("shipped as a wheel, then as a zip", as_a_wheel_first),
     Fault("shipped as a packed environment", as_a_packed_environment),
 )
