@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.faults import FAULTS, Fault
+from tests.cluster.faults import Fault
 from tests.cluster.playing import play
+from tests.cluster.suite import PART
 from tests.servers.spark_cluster import SparkCluster
 
 pytestmark = pytest.mark.timeout(900)
-
-PART = ("speculation", "executors killed")
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +21,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
         yield started
 
 
-@pytest.mark.parametrize("fault", [one for one in FAULTS if one.name in PART], ids=PART)
+@pytest.mark.parametrize("fault", PART, ids=lambda fault: fault.name)
 def test_nothing_is_lost_and_order_is_kept_on_a_cluster(
     fault: Fault, cluster: SparkCluster, tmp_path: Path
 ) -> None:

@@ -14,14 +14,12 @@ from pathlib import Path
 
 import pyspark
 
-from tests.cluster.connecting import CONNECTED, INSTALLED
-from tests.cluster.faults import FAULTS, Fault
+from tests.cluster.faults import Fault
 from tests.cluster.playing import play
-from tests.cluster.shipping import SHIPPED
+from tests.cluster.suite import ALL
 from tests.cluster.verdict import Played
 from tests.servers.spark_cluster import SparkCluster
 
-ALL = (*FAULTS, *SHIPPED, *(CONNECTED if INSTALLED else ()))
 COLUMNS = ("rows", "lost", "twice", "out of order")
 
 

@@ -1,7 +1,4 @@
-"""The driver is a server of Spark Connect: its clients come and go, and their queries stay.
-
-A server for Spark 3.5 is none of the packages of PyPI, so that there is nothing to play.
-"""
+"""The driver is a server of Spark Connect: its clients come and go, and their queries stay."""
 
 from __future__ import annotations
 
@@ -10,14 +7,10 @@ import os
 import subprocess
 import sys
 
-import pyspark
-
 from tests.cluster.faults import Fault, executors_killed, plainly
 from tests.cluster.shipping import PROGRAM, PYTHON, ROOT, came_from, others, told, zipped
 from tests.cluster.stage import Stage
 from tests.servers.spark_connect import ConnectServer
-
-INSTALLED = not pyspark.__version__.startswith("3.")
 
 
 def through_connect(stage: Stage) -> None:
