@@ -9,7 +9,7 @@ export PYTHONUNBUFFERED = 1
 # The tests start hundreds of Pythons: each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test fast unit loop storms lowest soak check bench compare docs dashboards clean
+.PHONY: help install demo test fast unit loop storms lowest cluster soak check bench compare docs dashboards clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make loop     all tests again and again, in a clone: N=20, BUSY=1 keeps every core busy"
 	@echo "make storms   simulated clusters, seed after seed, on from where it was: MINUTES=10"
 	@echo "make lowest   the tests with the lowest versions that pyproject.toml allows (Python 3.11)"
+	@echo "make cluster  Spark's sinks on a standalone cluster, through kills, stops and fail-overs"
 	@echo "make soak     everything at once, end to end, in all kinds of trouble; MINUTES=10"
 	@echo "make check    formatter, linter, strict types, import floors"
 	@echo "make bench    print every figure the documents mention"
@@ -94,6 +95,11 @@ lowest: $(VENV)-lowest/.installed
 	    -m 'not spark4' tests/unit tests/integration
 	@$(VENV)-lowest/bin/python -m pytest --numprocesses 2 \
 	    -W ignore::DeprecationWarning -m 'not spark4' tests/spark
+
+# With the newest Spark and with the oldest that pyproject.toml allows.
+cluster: java install $(VENV)-lowest/.installed
+	@$(BIN)/python -m tests.cluster
+	@$(VENV)-lowest/bin/python -W ignore::DeprecationWarning -m tests.cluster
 
 MINUTES ?= 10
 soak: java install

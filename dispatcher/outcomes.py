@@ -43,7 +43,8 @@ class Reject(Outcome):
 
 class PartialFailure(Outcome):
     """Only `failed` of the batch went wrong; the others are done. They are what the callback was
-    given: a Batcher's operations, a Worker's messages.
+    given: a Batcher's operations, a Worker's messages, a sink's rows (their numbers, counted
+    from 0, where it was given a RecordBatch).
 
     Those that failed are retried or given up as if the callback had raised `cause`.
 
@@ -65,7 +66,7 @@ class PartialFailure(Outcome):
             )
         self.failed = list(failed)
         for one in self.failed:
-            if isinstance(one, (str, bytes, int, float)):
+            if isinstance(one, (str, bytes, float)):
                 raise ArgumentError("failed", one, "hold operations of the batch")
         if cause is not None and not isinstance(cause, BaseException):
             raise ArgumentError("cause", cause, "be an exception, such as Reject('why')")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -36,7 +35,7 @@ COMMANDS = (
 
 
 def _script(*names: str) -> Script:
-    return from_files(Path(__file__).parent / "lua", "gate", *names)
+    return from_files(__package__, "gate", *names)
 
 
 OFFER, REGISTER, DEREGISTER, EVICT, CONTINUE = (

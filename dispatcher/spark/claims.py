@@ -8,7 +8,6 @@ import socket
 import time
 import uuid
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -41,7 +40,7 @@ INTRODUCE_AGAIN = 86_400.0
 
 
 def _script(name: str) -> Script:
-    return from_files(Path(__file__).parent / "lua", "fence", name)
+    return from_files(__package__, "fence", name)
 
 
 CLAIM, JOIN, ACKNOWLEDGE, WAIT, FINISH, LEAVE, INTRODUCE = map(

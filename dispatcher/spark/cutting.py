@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.builders import SubjectBuilder
-from dispatcher.spark.groups import Group
+from dispatcher.spark.groups import Group, Source
 from dispatcher.spark.ledger import Entry, Time
+from dispatcher.spark.proof import Proof
 from dispatcher.spark.row_formats import Format, Rows
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Unit:
     sequence: bytes
     subject: Any
     rows: Rows
+    """What the handler is given first, and may change; None once it was given."""
+    source: Source
     size: int
     first: Time | None
     last: Time | None
@@ -47,10 +50,18 @@ class Unit:
     sent: bool = False
     """Whether the handler has taken it: only the acknowledgement is missing."""
     acknowledged: bool = False
+    records: Sequence[int] | None = None
+    """Which of its records are left to be sent, after others were taken; None: all."""
     previous: Unit | None = None
     """The one of its sequence that must be acknowledged before."""
     waiting_since: float = 0.0
     begun_at: float = 0.0
+
+    def leave_last(self, count: int, rows: Format) -> None:
+        """Only its last `count` rows are left to be sent."""
+        if self.rows is not None:
+            self.rows = rows.part(self.rows, self.size - count, self.size)
+        self.source = self.source.last(count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +96,33 @@ def name_of(sequence: Any) -> bytes:
 def units_of(
     group: Group, cut: Cut, entry: Entry, batch: int, costs: Costs, rows: Format
 ) -> Iterator[Unit]:
-    """What is to be sent of `group` in micro-batch `batch`, `entry` being what is remembered."""
+    """What is to be sent of `group` in micro-batch `batch`, `entry` being what is remembered.
+
+    OtherRowsError if what is remembered of this micro-batch was acknowledged of other rows.
+    """
     together = rows.together(group.parts)
     before, acknowledged = entry.sent_before(batch), entry.acknowledged(batch)
     until, start, name = before, 0, name_of(group.sequence)
     pieces = _Pieces(group, cut, before, costs(group, together))
+    proof = Proof(_joined(group.hashes))
     for piece in pieces.all():
         end = start + len(piece.places)
         if piece.first is not None and piece.last is not None and not piece.refused:
             reached = piece.first if cut.each else piece.last
             until = reached if until is None else max(until, reached)
         if start < acknowledged < end:  # it was cut in another way then
+            proof.add(piece.places[: acknowledged - start])
             piece, start = pieces.rest_of(piece, acknowledged - start), acknowledged
+            _check(proof, entry)
+        proof.add(piece.places)
+        if end == acknowledged:
+            _check(proof, entry)
         if end > acknowledged:
             yield Unit(
                 name,
                 group.sequence,
                 _chosen(rows, together, piece.places, cut),
+                Source(group.sources, piece.places),
                 end - start,
                 piece.first,
                 piece.last,
@@ -109,9 +130,20 @@ def units_of(
                 piece.late,
                 piece.refused,
                 start,
-                Entry(batch, end, before, until),
+                Entry(batch, end, before, until, proof.digest()),
             )
         start = end
+    if start < acknowledged:
+        raise OtherRowsError
+
+
+class OtherRowsError(Exception):
+    """The rows that were acknowledged are not the first ones of those that are here."""
+
+
+def _check(proof: Proof, entry: Entry) -> None:
+    if proof.digest() != entry.proof:
+        raise OtherRowsError
 
 
 def _chosen(rows: Format, together: Rows, places: Sequence[int], cut: Cut) -> Rows:
@@ -163,13 +195,21 @@ class _Pieces:
         if self._before is not None and times is not None and end > begin:
             in_time += int(times[begin:end].searchsorted(self._before))
         yield from self._refused(0, begin, NO_TIME)
-        for piece in self._parts(begin, in_time):
+        for place, reason in sorted(group.unreadable.items()):
+            if begin <= place < end:
+                yield _Piece([place], refused=reason)
+        for piece in self._parts(self._readable(begin, in_time)):
             piece.late = True
             if cut.refuse_late:
                 piece.refused, piece.cost = LATE, 0.0
             yield piece
-        yield from self._parts(in_time, end)
+        yield from self._parts(self._readable(in_time, end))
         yield from self._refused(end, group.size, NO_TIME)
+
+    def _readable(self, start: int, end: int) -> Sequence[int]:
+        places = range(start, end)
+        unreadable = self._group.unreadable
+        return [one for one in places if one not in unreadable] if unreadable else places
 
     def rest_of(self, piece: _Piece, count: int) -> _Piece:
         """`piece` without its first `count` rows."""
@@ -182,20 +222,20 @@ class _Pieces:
         for some in range(start, end, self._cut.most_rows):
             yield _Piece(range(some, min(some + self._cut.most_rows, end)), refused=reason)
 
-    def _parts(self, start: int, end: int) -> Iterator[_Piece]:
+    def _parts(self, places: Sequence[int]) -> Iterator[_Piece]:
         cut = self._cut
-        if start == end:
+        if not places:
             return
         if cut.each:
-            for place in range(start, end):
+            for place in places:
                 yield self._piece(range(place, place + 1))
             return
-        if cut.same_subject and end - start <= cut.most_rows:
-            whole = self._piece(range(start, end))
+        if cut.same_subject and len(places) <= cut.most_rows:
+            whole = self._piece(places)
             if cut.most_cost is None or whole.cost <= cut.most_cost:
                 yield whole
                 return
-        for batch in self._built(start, end) if cut.in_order else self._as_they_come(start, end):
+        for batch in self._built(places) if cut.in_order else self._as_they_come(places):
             yield self._piece(batch)
 
     def _piece(self, places: Sequence[int]) -> _Piece:
@@ -215,20 +255,20 @@ class _Pieces:
             return values[places.start : places.stop]
         return values[places]
 
-    def _as_they_come(self, start: int, end: int) -> Iterator[Sequence[int]]:
-        cut, begin, cost = self._cut, start, 0.0
-        for place in range(start, end):
+    def _as_they_come(self, places: Sequence[int]) -> Iterator[Sequence[int]]:
+        cut, begin, cost = self._cut, 0, 0.0
+        for index, place in enumerate(places):
             price = self._costs if isinstance(self._costs, float) else float(self._costs[place])
-            full = place - begin == cut.most_rows
+            full = index - begin == cut.most_rows
             if cut.most_cost is not None and cost + price > cut.most_cost:
-                full = place > begin
+                full = index > begin
             if full:
-                yield range(begin, place)
-                begin, cost = place, 0.0
+                yield places[begin:index]
+                begin, cost = index, 0.0
             cost += price
-        yield range(begin, end)
+        yield places[begin:]
 
-    def _built(self, start: int, end: int) -> Iterator[Sequence[int]]:
+    def _built(self, places: Sequence[int]) -> Iterator[Sequence[int]]:
         cut, group = self._cut, self._group
         assert self._times is not None
         prices: Callable[[int], float] | None = None
@@ -244,13 +284,13 @@ class _Pieces:
             cost=prices,
             max_batch_cost=cut.most_cost,
         )
-        builder.extend(range(start, end))
+        builder.extend(places)
         for batch in builder.build():
-            places = batch.measurements
-            if cut.same_subject:  # of one subject, only the time decides
-                yield range(places[0], places[-1] + 1)
+            together = batch.measurements
+            if cut.same_subject and isinstance(places, range):  # only the time decides
+                yield range(together[0], together[-1] + 1)
             else:
-                yield places
+                yield together
 
 
 def _joined(parts: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any] | None:

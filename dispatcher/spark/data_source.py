@@ -20,6 +20,7 @@ from dispatcher.spark.groups import Columns
 from dispatcher.spark.sending import Sending
 from dispatcher.spark.sums import NAMES
 from dispatcher.spark.task import Job
+from dispatcher.spark.usable_columns import check_values
 from limiters import LimiterConfig
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def job_of(options: Mapping[str, str], schema: StructType) -> Job:
     if "handler" not in given:
         raise ValueError("the option 'handler' must name a function: 'module:function'")
     check(given["handler"])
+    check_values(schema)
     column = given.get("costcolumn")
     if column is not None and column not in schema.names:
         raise ValueError(f"costColumn={column!r} is not a column; there are {schema.names}")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from os.path import isabs
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from dispatcher.handler import check, load
+from dispatcher.handler import Target, check, load
 from dispatcher.spark.context import Context
 from dispatcher.spark.errors import SparkSinkError
+from dispatcher.spark.row_formats import dicts
 from limiters._support.validation import ArgumentError
+from limiters.callables import check_effective
 from limiters.leases.address import checked, without_secrets
 
 if TYPE_CHECKING:
@@ -43,22 +45,19 @@ class DeadLetterTable:
                 "be a URI or an absolute path, so that it is the same on all executors",
             )
 
-    def __call__(self, rows: list[Any], context: Context, schema: pa.Schema | None = None) -> None:
+    def take(self, records: pa.RecordBatch, context: Context) -> None:
+        """Writes `records`, of which `context` says why they were not sent."""
         import pyarrow as pa
         import pyarrow.parquet as pq
         from pyarrow.fs import FileSystem, LocalFileSystem
 
-        said = {
-            "dead_reason": context.reason,
-            "dead_query": context.query,
-            "dead_batch_id": context.batch_id,
-        }
-        if schema is not None:
-            # All files of one type, whatever is in their rows: else Spark could not read them.
-            texts = {"dead_reason": pa.string(), "dead_query": pa.string()}
-            for name, kind in {**texts, "dead_batch_id": pa.int64()}.items():
-                schema = schema.append(pa.field(name, kind))
-        table = pa.Table.from_pylist([{**row, **said} for row in rows], schema)
+        table = pa.Table.from_batches([records])
+        for name, value, kind in (
+            ("dead_reason", context.reason, pa.string()),
+            ("dead_query", context.query, pa.string()),
+            ("dead_batch_id", context.batch_id, pa.int64()),
+        ):
+            table = table.append_column(name, pa.array([value] * len(table), kind))
         if "://" in self.path:
             system, folder = FileSystem.from_uri(self.path)
         else:
@@ -82,7 +81,8 @@ class DeadLetterTimeline:
     topic: str
     prefix: str = "dispatcher"
 
-    def __call__(self, rows: list[Any], context: Context) -> None:
+    def take(self, records: pa.RecordBatch, context: Context) -> None:
+        """Creates messages of `records`, of which `context` says why they were not sent."""
         from dispatcher.timeline import Duplicate, Message, Timeline
 
         said = {
@@ -95,7 +95,7 @@ class DeadLetterTimeline:
             told = timeline.producer("dead-letters").create(
                 [
                     Message(body, id=f"{context.key}-{number}")
-                    for number, body in enumerate(_bodies(rows, said))
+                    for number, body in enumerate(_bodies(dicts(records), said))
                 ]
             )
         for outcome in told:
@@ -132,6 +132,10 @@ def checked_target(target: object) -> None:
     """Refuses what cannot be a target."""
     if target is None or isinstance(target, (DeadLetterTable, DeadLetterTimeline)):
         return
+    if callable(target):
+        check_effective("dead_letters", target)
+        load(target)  # it refuses a function that takes other arguments
+        return
     try:
         check(target)
     except ValueError:
@@ -143,12 +147,31 @@ def checked_target(target: object) -> None:
         ) from None
 
 
-def target_of(target: Any) -> Callable[[list[Any], Context], object]:
-    """The function that takes what is not sent: rows as dicts, and a Context that says why. It is
-    called from several threads at once, and what it was given is safe when it returns."""
-    if isinstance(target, (DeadLetterTable, DeadLetterTimeline)):
+class DeadLetters(Protocol):
+    """What takes rows that are not sent. It is called from several threads at once, and what it
+    was given is safe when it has returned, or what it returned was awaited."""
+
+    def take(self, records: pa.RecordBatch, context: Context) -> Awaitable[object] | None:
+        """Takes `records`; `context` says why."""
+        ...
+
+
+class _Function:
+    """A function of the user's, which takes rows as dicts."""
+
+    def __init__(self, target: Target) -> None:
+        self._handler = load(target)
+
+    def take(self, records: pa.RecordBatch, context: Context) -> Awaitable[object] | None:
+        returned = self._handler.bound(context)(dicts(records))
+        if self._handler.is_async:
+            awaitable: Awaitable[object] = returned
+            return awaitable
+        return None
+
+
+def dead_letters_of(target: Any) -> DeadLetters | None:
+    """Where `target`, as the user gave it, has rows go."""
+    if target is None or isinstance(target, (DeadLetterTable, DeadLetterTimeline)):
         return target
-    handler = load(target)
-    if handler.takes_context:
-        return handler.function
-    return lambda rows, context: handler.function(rows)
+    return _Function(target)

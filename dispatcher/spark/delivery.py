@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dispatcher.handler import load
 from dispatcher.operation import Operation
-from dispatcher.outcomes import Reject, Retry, Throttled
+from dispatcher.outcomes import PartialFailure, Reject, Retry, Throttled
 from dispatcher.retry import RetryPolicy
 from dispatcher.runners import NotStarted
 from dispatcher.spark.context import Context, key_of
 from dispatcher.spark.cutting import Unit
-from dispatcher.spark.dead_letters import DeadLetterTable, target_of
-from dispatcher.spark.errors import BatchFailedError, SparkSinkError
+from dispatcher.spark.dead_letters import dead_letters_of
+from dispatcher.spark.errors import BatchFailedError, RowsFailedError, SparkSinkError
 from dispatcher.spark.ledger import Time
-from dispatcher.spark.row_formats import Format
+from dispatcher.spark.row_formats import Format, Rows
 from dispatcher.spark.sender import Sender
 from dispatcher.spark.sending import Sending
 from dispatcher.spark.sums import Sums
 from dispatcher.watcher import Watcher
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Delivery:
 
     def __init__(self, sending: Sending, of: MicroBatchId, rows: Format, sums: Sums) -> None:
         self._handler = load(sending.handler)  # before anything is sent, and without any row
-        self.dead_letters = target_of(sending.dead_letters) if sending.dead_letters else None
+        self.dead_letters = dead_letters_of(sending.dead_letters)
         self._policy = RetryPolicy.of(sending.retry, sending.max_attempts)
         self._of = of
         self._format = rows
@@ -56,6 +60,8 @@ class Delivery:
         self.sender: Sender | None = None
         self.failed: SparkSinkError | None = None
         """Why the task fails."""
+        self.begun_at = time.monotonic()
+        """When a batch began last, or the task."""
 
     def watcher(self, sending: Sending) -> Watcher:
         """Whose callbacks these are."""
@@ -91,12 +97,14 @@ class Delivery:
             self._check_turn(unit)
             self._begins(unit, operation)
             if not unit.refused:
+                rows = self._rows(unit)
+                handed = _listed(rows)
                 try:
-                    self._handler.bound(self._context(unit, operation.attempt))(unit.rows)
+                    self._handler.bound(self._context(unit, operation.attempt))(rows)
                 except Exception as error:
-                    self._judge(unit, operation.attempt, error)
-            if unit.refused:
-                self._bury(unit)
+                    self._judge(unit, handed, operation.attempt, error)
+            if unit.refused and (waiting := self._bury(unit)) is not None:
+                asyncio.run(_awaited(waiting))
             unit.sent = True
         if (written := self._acknowledged(unit)) is not None:
             written.result()
@@ -109,16 +117,30 @@ class Delivery:
             self._check_turn(unit)
             self._begins(unit, operation)
             if not unit.refused:
+                rows = self._rows(unit)
+                handed = _listed(rows)
                 try:
-                    await self._handler.bound(self._context(unit, operation.attempt))(unit.rows)
+                    await self._handler.bound(self._context(unit, operation.attempt))(rows)
                 except Exception as error:
-                    self._judge(unit, operation.attempt, error)
-            if unit.refused:
-                await asyncio.to_thread(self._bury, unit)
+                    self._judge(unit, handed, operation.attempt, error)
+            if unit.refused and (waiting := await asyncio.to_thread(self._bury, unit)) is not None:
+                await waiting
             unit.sent = True
         if (written := self._acknowledged(unit)) is not None:
             await asyncio.wrap_future(written)
         self._ended(unit)
+
+    def _rows(self, unit: Unit) -> Rows:
+        """What is handed to the handler: at each attempt the rows as they came."""
+        rows, unit.rows = unit.rows, None
+        return self._format.of_records(self._records(unit)) if rows is None else rows
+
+    def _records(self, unit: Unit) -> pa.RecordBatch:
+        """What is left to be sent of `unit`."""
+        import pyarrow as pa
+
+        records = self._format.records(unit.source.batch())
+        return records if unit.records is None else records.take(pa.array(unit.records, pa.int64()))
 
     def _check_turn(self, unit: Unit) -> None:
         if not self.may_begin():
@@ -131,7 +153,7 @@ class Delivery:
             unit.previous = None
 
     def _begins(self, unit: Unit, operation: Operation) -> None:
-        now = time.monotonic()
+        now = self.begun_at = time.monotonic()
         if operation.attempt > 1:
             self._sums.add(retries=1, cost=operation.cost)
             return
@@ -139,9 +161,13 @@ class Delivery:
         waited = now - unit.waiting_since
         self._sums.add(waited=waited, longest_wait=waited, cost=operation.cost)
 
-    def _judge(self, unit: Unit, attempt: int, error: Exception) -> None:
+    def _judge(self, unit: Unit, handed: list[Any], attempt: int, error: BaseException) -> None:
         """Raises `error`, for the Batcher to try again or to give up; but what is given up and
         has a target for dead letters goes there now, before anything later of its sequence."""
+        if isinstance(error, PartialFailure):
+            if not error.failed:
+                return
+            error = self._narrow(unit, handed, error)
         if isinstance(error, Throttled):
             self._sums.add(throttled=1)
         policy, elapsed = self._policy, time.monotonic() - unit.begun_at
@@ -157,6 +183,20 @@ class Delivery:
             raise error
         unit.refused = f"{type(error).__name__}: {error}"
 
+    def _narrow(self, unit: Unit, handed: list[Any], error: PartialFailure) -> BaseException:
+        """Leaves of `unit` only what has failed; why that is, or what is wrong with `error`."""
+        places = {_identity(one): place for place, one in enumerate(handed)}
+        try:
+            failed = sorted(places[_identity(one)] for one in error.failed)
+        except KeyError:
+            return RowsFailedError(
+                "PartialFailure must name rows of this batch, the very objects that the handler "
+                'was given, or their numbers with rows="arrow"; the whole batch counts as failed'
+            )
+        left = unit.records or range(len(handed))
+        unit.records = [left[place] for place in failed]
+        return error.cause or RowsFailedError(f"{len(failed)} of {len(handed)} rows failed")
+
     def _acknowledged(self, unit: Unit) -> Future[None] | None:
         if self.sender is None:
             return None
@@ -164,19 +204,20 @@ class Delivery:
 
     def _ended(self, unit: Unit) -> None:
         unit.acknowledged = True
-        late = unit.size * unit.late
-        if unit.refused:
-            self._sums.add(rejected_rows=unit.size, late_rows=late)
-        else:
-            self._sums.add(batches=1, sent_rows=unit.size, late_rows=late)
+        sent = 0 if unit.refused else unit.size
+        if unit.refused and unit.records is not None:
+            sent = max(0, unit.size - len(unit.records))
+        self._sums.add(
+            batches=sent > 0,
+            sent_rows=sent,
+            rejected_rows=unit.size - sent,
+            late_rows=unit.size * unit.late,
+        )
 
-    def _bury(self, unit: Unit) -> None:
+    def _bury(self, unit: Unit) -> Awaitable[object] | None:
         assert self.dead_letters is not None
-        rows, context = self._format.dicts(unit.rows), self._context(unit, 0, unit.refused)
-        if isinstance(self.dead_letters, DeadLetterTable):
-            self.dead_letters(rows, context, self._format.schema)
-        else:
-            self.dead_letters(rows, context)
+        context = self._context(unit, 0, unit.refused)
+        return self.dead_letters.take(self._records(unit), context)
 
     def _give_up(self, operations: list[Operation], error: BaseException) -> None:
         """What failed for good, and has nowhere to go: the task fails."""
@@ -207,7 +248,10 @@ class Delivery:
 
     def _context(self, unit: Unit, attempt: int, reason: str = "") -> Context:
         of = self._of
-        facts = (of.run, unit.sequence, unit.first, unit.last, unit.start, unit.size)
+        facts: tuple[object, ...] = (of.run, unit.sequence, unit.first, unit.last)
+        facts += (unit.start, unit.size)
+        if unit.records is not None:  # the others were taken under the key of all
+            facts += (tuple(unit.records),)
         return Context(
             of.query,
             of.batch,
@@ -225,6 +269,19 @@ class Delivery:
             f"a batch of {unit.size} rows of subject {unit.subject!r} in micro-batch "
             f"{self._of.batch} of query {self._of.query!r}"
         )
+
+
+def _listed(rows: Rows) -> list[Any]:
+    """What a handler may say of `rows` that failed, whatever it does to the list of them."""
+    return list(rows) if isinstance(rows, list) else list(range(rows.num_rows))
+
+
+def _identity(named: object) -> object:
+    return named if isinstance(named, int) else ("object", id(named))
+
+
+async def _awaited(waiting: Awaitable[object]) -> None:
+    await waiting
 
 
 def _instant(time: Time | None, kind: str) -> Any:

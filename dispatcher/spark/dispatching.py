@@ -15,10 +15,13 @@ from dispatcher.spark.progress import Counter, Showing
 from dispatcher.spark.sending import Sending
 from dispatcher.spark.sink import LEASE, Prepared, Sink
 from dispatcher.spark.subject_sink import SubjectSink
+from dispatcher.spark.usable_columns import check_values
 from limiters import LimiterConfig
 from limiters._support.validation import Seconds, optional_count, seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
 
 
@@ -30,6 +33,7 @@ class UnorderedSink(Sink):
 
     def _prepare(self, df: DataFrame) -> Prepared:
         sending = self._sending
+        check_values(df.schema)
         priced = sending.cost_of_row is None
         if priced:
             df = cost_column(df, sending.cost)
@@ -50,6 +54,7 @@ def dispatch(
     *,
     subject: str | None = None,
     time: str | None = None,
+    identity: Sequence[str] | None = None,
     job: str | None = None,
     cost: Any = 1,
     rows: str = "row",
@@ -119,7 +124,7 @@ def dispatch(
     if subject is None or time is None:
         sink = UnorderedSink(Sending(**how), **where)
     else:
-        sink = SubjectSink(subject=subject, time=time, **how, **where)
+        sink = SubjectSink(subject=subject, time=time, identity=identity, **how, **where)
     url = redis or (limiter.url if limiter is not None else None)
     with contextlib.ExitStack() as stack:
         counter = None

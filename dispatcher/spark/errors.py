@@ -31,9 +31,13 @@ class LedgerError(SparkSinkError):
     """The Redis that remembers what was acknowledged gave no answer, or refused."""
 
 
+class LimitAwayError(SparkSinkError):
+    """Rows wait for capacity that cannot come: the limit's Redis does not answer, or refuses."""
+
+
 class ChangedSinkError(SparkSinkError):
-    """A micro-batch was begun by a sink that cuts it in another way, or what was sent before it is
-    known in another kind of time."""
+    """A micro-batch was begun by a sink that cuts it in another way or with other rows, or what was
+    sent before it is known in another kind of time."""
 
 
 class MovedCheckpointError(SparkSinkError):
@@ -42,6 +46,13 @@ class MovedCheckpointError(SparkSinkError):
 
 class UnusableRowsError(SparkSinkError):
     """Rows have no subject or no time, and nobody said what becomes of such rows."""
+
+
+class RowsFailedError(DispatcherError):
+    """A handler has named rows of a batch that failed, and gave no other cause."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
 
 
 class BatchFailedError(SparkSinkError):

@@ -10,9 +10,11 @@ from dispatcher.handler import Target
 from dispatcher.spark.cutting import Cut
 from dispatcher.spark.frames import (
     COST_COLUMN,
+    HASH_COLUMN,
     check_names,
     column,
     cost_column,
+    hash_column,
     in_order,
     parallelism,
     time_kind,
@@ -21,6 +23,7 @@ from dispatcher.spark.groups import Columns
 from dispatcher.spark.micro_batch import MicroBatch
 from dispatcher.spark.sending import Sending
 from dispatcher.spark.sink import LEASE, Prepared, Sink
+from dispatcher.spark.usable_columns import check_values
 from limiters import LimiterConfig
 from limiters._support.validation import Seconds, seconds
 
@@ -105,19 +108,27 @@ class EventTimeSink(Sink):
             )
         check_names(df, "subject", SUBJECT)
         kind = time_kind(df, START)
+        check_values(df.schema)
+        identity, added = df.columns, list[str]()
+        if self._ledger:
+            added.append(HASH_COLUMN)
+            df = hash_column(df, identity)
         priced = self._sending.cost_of_row is None
         if priced:
+            added.append(COST_COLUMN)
             df = cost_column(df, self._sending.cost)
         subject = column(SUBJECT)
+        parts = self._partitions or parallelism(df)
         return Prepared(
-            in_order(df, [subject, column(START)], self._partitions or parallelism(df), subject),
+            in_order(df, [subject, column(START)], parts, subject, identity),
             Columns(
                 SUBJECT,
                 START,
                 END,
                 cost=COST_COLUMN if priced else None,
+                hash=HASH_COLUMN if self._ledger else None,
                 messages=MESSAGES,
-                added=(COST_COLUMN,) if priced else (),
+                added=tuple(added),
             ),
             Cut(1, each=True),
             kind,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions, types
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 COST_COLUMN = "dispatcher_cost"
 LANE_COLUMN = "dispatcher_lane"
+HASH_COLUMN = "dispatcher_hash"
 
 _KINDS_OF_TIME: dict[type[types.DataType], str] = {
     types.TimestampType: "timestamp",
@@ -24,6 +26,18 @@ _KINDS_OF_TIME: dict[type[types.DataType], str] = {
 def column(name: str) -> Column:
     """The column called `name`, whatever is in that name."""
     return functions.col("`" + name.replace("`", "``") + "`")
+
+
+def identifying(df: DataFrame, given: Sequence[str] | None, *always: str) -> list[str]:
+    """The columns that tell rows apart: those `given` and `always`, or all. ValueError if one is
+    not there."""
+    if given is None:
+        return list(df.columns)
+    for name in given:
+        if name not in df.columns:
+            there = ", ".join(df.columns)
+            raise ValueError(f"identity names {name!r}, which is not a column; there are {there}")
+    return [*always, *given]
 
 
 def time_kind(df: DataFrame, name: str) -> str:
@@ -56,11 +70,21 @@ def with_own_column(df: DataFrame, name: str, value: Column) -> DataFrame:
     return df.withColumn(name, value)
 
 
-def in_order(df: DataFrame, first: list[Column], parts: int, by: Column | None) -> DataFrame:
-    """`df` in `parts`, those of one `by` together, each sorted by `first`, then by everything
-    else, as a text if it cannot be compared: so that a replay has the same order."""
+def hash_column(df: DataFrame, identity: list[str]) -> DataFrame:
+    """`df` with a hash of what `identity`, names of columns, makes of each row."""
+    ties = [_tie(field) for field in df.schema if field.name in identity]
+    # A hash leaves out what is null: two rows that differ only in where it is would be alike.
+    nulls = [functions.isnull(tie) for tie in ties]
+    return with_own_column(df, HASH_COLUMN, functions.xxhash64(*ties, *nulls))
+
+
+def in_order(
+    df: DataFrame, first: list[Column], parts: int, by: Column | None, identity: list[str]
+) -> DataFrame:
+    """`df` in `parts`, those of one `by` together, each sorted by `first`, then by the columns
+    `identity`, as a text if they cannot be compared: so that a replay has the same order."""
     spread = df.repartition(parts, by) if by is not None else df.repartition(1)
-    ties = [_tie(field) for field in df.schema]
+    ties = [_tie(field) for field in df.schema if field.name in identity]
     return spread.sortWithinPartitions(*first, *ties)
 
 

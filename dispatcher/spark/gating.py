@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.registration import RedisEntityStore, RegistrationGate
+from dispatcher.spark.row_formats import dicts
 from limiters._support.validation import UNSHOWN, ArgumentError
 
 if TYPE_CHECKING:
@@ -33,12 +34,12 @@ class Gating:
     def holds(self, unit: Unit) -> bool:
         """Whether all of `unit` waits from now on. Of one whose subject is registered meanwhile,
         what comes after that is left in the unit."""
-        messages = [(str(unit.subject), _plain(row)) for row in self._format.dicts(unit.rows)]
+        messages = [(str(unit.subject), _plain(row)) for row in dicts(unit.source.batch())]
         if self._gate.offer(*messages[0]):
             return False
         passing = sum(len(one.messages) for one in self._gate.offer_many(messages[1:]))
         if passing:
-            unit.rows = self._format.part(unit.rows, unit.size - passing, unit.size)
+            unit.leave_last(passing, self._format)
         return not passing
 
     def close(self) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dispatcher.spark.row_formats import Format
+from dispatcher.spark.python_values import values_of
+from dispatcher.spark.row_formats import Format, why_unreadable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,6 +26,8 @@ class Columns:
     subject: str | None = None
     """Of a lane's rows."""
     cost: str | None = None
+    hash: str | None = None
+    """A hash of all that makes a row this one."""
     messages: str | None = None
     """What the handler is given of a row, if not the row."""
     added: tuple[str, ...] = ()
@@ -37,13 +40,42 @@ class Group:
 
     sequence: Any
     parts: list[Any] = field(default_factory=list)
+    sources: list[pa.RecordBatch] = field(default_factory=list)
+    """The same rows, as Spark gave them."""
     times: list[np.ndarray[Any, Any]] = field(default_factory=list)
     ends: list[np.ndarray[Any, Any]] = field(default_factory=list)
     costs: list[np.ndarray[Any, Any]] = field(default_factory=list)
+    hashes: list[np.ndarray[Any, Any]] = field(default_factory=list)
     subjects: list[Any] = field(default_factory=list)
     size: int = 0
     without_time: int = 0
     """How many have none; they come first."""
+    unreadable: dict[int, str] = field(default_factory=dict)
+    """Why a row cannot be given to a handler, by its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Some rows of a group, as Spark gave them: whatever a handler does to its rows, these stay."""
+
+    batches: list[pa.RecordBatch]
+    places: Sequence[int]
+
+    def batch(self) -> pa.RecordBatch:
+        """Those rows."""
+        import pyarrow as pa
+
+        table = pa.Table.from_batches(self.batches)
+        if isinstance(self.places, range):
+            table = table.slice(self.places.start, len(self.places))
+        else:
+            table = table.take(pa.array(self.places, pa.int64()))
+        (batch,) = table.combine_chunks().to_batches()
+        return batch
+
+    def last(self, count: int) -> Source:
+        """The last `count` of them."""
+        return Source(self.batches, self.places[-count:])
 
 
 def groups_of(
@@ -76,41 +108,68 @@ class _Read:
     """A record batch, its columns read."""
 
     format: Format
+    batch: pa.RecordBatch
     rows: Any
+    unreadable: dict[int, str]
     runs: list[tuple[Any, int, int]]
     times: np.ndarray[Any, Any] | None
     ends: np.ndarray[Any, Any] | None
     timeless: np.ndarray[Any, Any] | None
     costs: np.ndarray[Any, Any] | None
+    hashes: np.ndarray[Any, Any] | None
     subjects: list[Any] | None
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, columns: Columns, rows: Format) -> _Read:
         import pyarrow as pa
 
-        times = ends = timeless = costs = subjects = None
+        times = ends = timeless = costs = hashes = subjects = None
+        beyond: dict[int, str] = {}
         runs = [(None, 0, batch.num_rows)]
         if columns.sequence is not None:
             runs = _runs(_names(batch.column(columns.sequence)))
         if columns.time is not None:
             column = batch.column(columns.time)
             times = _numbers(column)
+            beyond |= _beyond(columns.time, column, times)
             timeless = (
                 column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
             )
         if columns.end is not None:
-            ends = _numbers(batch.column(columns.end))
+            column = batch.column(columns.end)
+            ends = _numbers(column)
+            beyond |= _beyond(columns.end, column, ends)
         if columns.subject is not None:
-            subjects = _names(batch.column(columns.subject)).to_pylist()
+            subjects, _ = values_of(_names(batch.column(columns.subject)))
         if columns.cost is not None:
             column = batch.column(columns.cost).cast(pa.float64())  # it may hold decimals
             costs = column.to_numpy(zero_copy_only=False)
+        if columns.hash is not None:
+            hashes = batch.column(columns.hash).to_numpy(zero_copy_only=False)
         if columns.added:
             batch = batch.select([n for n in batch.schema.names if n not in columns.added])
-        return cls(rows, rows.read(batch), runs, times, ends, timeless, costs, subjects)
+        read = rows.read(batch)
+        unreadable = beyond | read.unreadable
+        return cls(
+            rows,
+            batch,
+            read.rows,
+            unreadable,
+            runs,
+            times,
+            ends,
+            timeless,
+            costs,
+            hashes,
+            subjects,
+        )
 
     def add(self, group: Group, start: int, end: int) -> None:
         group.parts.append(self.format.part(self.rows, start, end))
+        group.sources.append(self.batch.slice(start, end - start))
+        for place, reason in self.unreadable.items():
+            if start <= place < end:
+                group.unreadable[group.size + place - start] = reason
         group.size += end - start
         if self.times is not None:
             group.times.append(self.times[start:end])
@@ -120,6 +179,8 @@ class _Read:
             group.without_time += int(self.timeless[start:end].sum())
         if self.costs is not None:
             group.costs.append(self.costs[start:end])
+        if self.hashes is not None:
+            group.hashes.append(self.hashes[start:end])
         if self.subjects is not None:
             group.subjects += self.subjects[start:end]
 
@@ -145,8 +206,30 @@ def _runs(column: pa.Array) -> list[tuple[Any, int, int]]:
         turns = pc.not_equal(absent.slice(1), absent.slice(0, length - 1))
         changes = pc.or_(changes.fill_null(False), turns)
     starts = np.concatenate(([0], np.flatnonzero(changes.to_numpy(zero_copy_only=False)) + 1))
-    values = column.take(pa.array(starts, pa.int64())).to_pylist()
+    values, _ = values_of(column.take(pa.array(starts, pa.int64())))
     return list(zip(values, starts.tolist(), [*starts[1:].tolist(), length], strict=True))
+
+
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+"""Python's first day and its last, in days since 1970."""
+DAY = 86_400_000_000
+"""In microseconds."""
+
+
+def _beyond(name: str, column: pa.Array, times: np.ndarray[Any, Any]) -> dict[int, str]:
+    """Why rows cannot be given to a handler whose time Python cannot hold."""
+    import numpy as np
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        outside = (times < FIRST_DAY * DAY) | (times >= (LAST_DAY + 1) * DAY)
+    elif pa.types.is_date(column.type):
+        outside = (times < FIRST_DAY) | (times > LAST_DAY)
+    else:
+        return {}
+    places = np.flatnonzero(outside).tolist()
+    texts = column.take(pa.array(places, pa.int64())).cast(pa.string()).to_pylist()
+    return {place: why_unreadable(name, text) for place, text in zip(places, texts, strict=True)}
 
 
 def _numbers(column: pa.Array) -> np.ndarray[Any, Any]:

@@ -1,7 +1,8 @@
 """What is remembered of a sequence: a subject's batches, or a lane's. Pure.
 
 A replay of a micro-batch has the same rows in the same order, so that how many of a sequence's
-rows were acknowledged says which: the first ones. The time up to which it was sent says which
+rows were acknowledged says which: the first ones. A digest proves that they are. The time up to
+which it was sent says which
 rows of a later micro-batch come too late; as it was before this micro-batch, so that a replay
 finds the same rows late.
 """
@@ -9,6 +10,8 @@ finds the same rows late.
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from dispatcher.spark.proof import NONE
 
 Time = int | float
 """The time of a row: microseconds since 1970, days since then, or the number that it is."""
@@ -18,7 +21,7 @@ Time = int | float
 class Entry:
     """What is remembered of one sequence.
 
-    >>> entry = Entry.read(b"7 3 1000 2000")
+    >>> entry = Entry.read(b"7 3 1000 2000 c0ffee")
     >>> entry.acknowledged(7), entry.sent_before(7)
     (3, 1000)
     >>> entry.acknowledged(8), entry.sent_before(8)
@@ -32,18 +35,21 @@ class Entry:
     """Up to which time it was sent before this micro-batch."""
     until: Time | None = None
     """Up to which time it was sent."""
+    proof: bytes = NONE
+    """The digest of the rows that were acknowledged in this micro-batch."""
 
     @classmethod
     def read(cls, written: bytes | None) -> Entry:
         """The entry that `written` is."""
         if written is None:
             return cls()
-        batch, rows, before, until = written.split(b" ")
-        return cls(int(batch), int(rows), _time(before), _time(until))
+        batch, rows, before, until, proof = written.split(b" ")
+        return cls(int(batch), int(rows), _time(before), _time(until), proof)
 
     def written(self) -> bytes:
         """It, as it is kept in Redis."""
-        return b"%d %d %s %s" % (self.batch, self.rows, _text(self.before), _text(self.until))
+        times = _text(self.before), _text(self.until)
+        return b"%d %d %s %s %s" % (self.batch, self.rows, *times, self.proof)
 
     def acknowledged(self, batch: int) -> int:
         """How many of its rows were acknowledged in micro-batch `batch`."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from dispatcher.spark.python_values import values_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -12,16 +14,20 @@ Rows = Any
 """What a handler is given: a list of rows, or a pyarrow.RecordBatch."""
 
 
+class Read(NamedTuple):
+    """A record batch, read."""
+
+    rows: Any
+    """In a form that `part` can take parts of."""
+    unreadable: dict[int, str]
+    """Why a row cannot be given to a handler, by its place."""
+
+
 class Format(Protocol):
-    """One form of rows."""
+    """One form of rows. Thread-safe: it has no state."""
 
-    @property
-    def schema(self) -> pa.Schema | None:
-        """Of the rows that were read last."""
-        ...
-
-    def read(self, batch: pa.RecordBatch) -> Any:
-        """The rows of a record batch, in a form that `part` can take parts of."""
+    def read(self, batch: pa.RecordBatch) -> Read:
+        """The rows of a record batch."""
         ...
 
     def part(self, rows: Any, start: int, end: int) -> Any:
@@ -40,23 +46,28 @@ class Format(Protocol):
         """What each row costs, or any of them, if `cost` says what one costs."""
         ...
 
-    def dicts(self, rows: Rows) -> list[dict[str, Any]]:
-        """Each row as a dict, for dead letters."""
+    def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """What a handler is given of the rows of `batch`, one record each."""
+        ...
+
+    def of_records(self, records: pa.RecordBatch) -> Rows:
+        """Records in the form in which a handler is given them."""
         ...
 
 
 class _Listed:
     """A list of rows."""
 
-    def __init__(self) -> None:
-        self._names: list[str] = []
-        self.schema: pa.Schema | None = None
+    def read(self, batch: pa.RecordBatch) -> Read:
+        names, columns, reasons = batch.schema.names, [], dict[int, str]()
+        for name, column in zip(names, batch.columns, strict=True):
+            values, unreadable = values_of(column)
+            columns.append(values)
+            for place in unreadable:
+                reasons.setdefault(place, why_unreadable(name, values[place]))
+        return Read(self._rows(names, zip(*columns, strict=True)), reasons)
 
-    def read(self, batch: pa.RecordBatch) -> list[Any]:
-        self._names, self.schema = batch.schema.names, batch.schema
-        return self._rows(zip(*map(_values, batch.columns), strict=True))
-
-    def _rows(self, rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+    def _rows(self, names: list[str], rows: Iterable[tuple[Any, ...]]) -> list[Any]:
         raise NotImplementedError
 
     def part(self, rows: list[Any], start: int, end: int) -> list[Any]:
@@ -73,47 +84,43 @@ class _Listed:
     def costs(self, rows: list[Any], cost: Callable[[Any], float] | float) -> list[float] | float:
         return [cost(row) for row in rows] if callable(cost) else cost
 
-    def dicts(self, rows: list[Any]) -> list[dict[str, Any]]:
-        return [dict(zip(self._names, row, strict=True)) for row in rows]
+    def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch
+
+    def of_records(self, records: pa.RecordBatch) -> list[Any]:
+        rows: list[Any] = self.read(records).rows
+        return rows
 
 
 class AsTuple(_Listed):
     """Each row a tuple."""
 
-    def _rows(self, rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+    def _rows(self, names: list[str], rows: Iterable[tuple[Any, ...]]) -> list[Any]:
         return list(rows)
 
 
 class AsDict(_Listed):
     """Each row a dict."""
 
-    def _rows(self, rows: Iterable[tuple[Any, ...]]) -> list[Any]:
-        names = self._names
+    def _rows(self, names: list[str], rows: Iterable[tuple[Any, ...]]) -> list[Any]:
         return [dict(zip(names, row, strict=True)) for row in rows]
-
-    def dicts(self, rows: list[Any]) -> list[dict[str, Any]]:
-        return rows
 
 
 class AsRow(_Listed):
     """Each row a pyspark.sql.Row."""
 
-    def _rows(self, rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+    def _rows(self, names: list[str], rows: Iterable[tuple[Any, ...]]) -> list[Any]:
         from pyspark.sql import Row
 
-        row = Row(*self._names)
+        row = Row(*names)
         return [row(*values) for values in rows]
 
 
 class AsArrow:
     """All rows a pyarrow.RecordBatch."""
 
-    def __init__(self) -> None:
-        self.schema: pa.Schema | None = None
-
-    def read(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        self.schema = batch.schema
-        return batch
+    def read(self, batch: pa.RecordBatch) -> Read:
+        return Read(batch, {})
 
     def part(self, rows: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
         return rows.slice(start, end - start)
@@ -136,10 +143,13 @@ class AsArrow:
     def costs(
         self, rows: pa.RecordBatch, cost: Callable[[Any], float] | float
     ) -> list[float] | float:
-        return [cost(row) for row in self.dicts(rows)] if callable(cost) else cost
+        return [cost(row) for row in dicts(rows)] if callable(cost) else cost
 
-    def dicts(self, rows: pa.RecordBatch) -> list[dict[str, Any]]:
-        return AsDict().read(rows)
+    def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch
+
+    def of_records(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        return records
 
 
 class OfMessages:
@@ -149,21 +159,20 @@ class OfMessages:
         self._column = column
         self._messages = messages
 
-    @property
-    def schema(self) -> pa.Schema | None:
-        return self._messages.schema
-
-    def read(self, batch: pa.RecordBatch) -> list[Any]:
-        import pyarrow as pa
-
-        column = batch.column(self._column)
-        records = pa.RecordBatch.from_struct_array(column.flatten())
-        messages = self._messages.read(records)
-        read, start = [], 0
-        for length in column.value_lengths().fill_null(0).to_pylist():
-            read.append(self._messages.part(messages, start, start + length))
-            start += length
-        return read
+    def read(self, batch: pa.RecordBatch) -> Read:
+        messages, unreadable = self._messages.read(self.records(batch))
+        rows: list[Any] = []
+        reasons: dict[int, str] = {}
+        start = 0
+        lengths = batch.column(self._column).value_lengths().fill_null(0).to_pylist()
+        for place, length in enumerate(lengths):
+            end = start + length
+            rows.append(self._messages.part(messages, start, end))
+            for message in range(start, end) if unreadable else ():
+                if message in unreadable:
+                    reasons.setdefault(place, unreadable[message])
+            start = end
+        return Read(rows, reasons)
 
     def part(self, rows: list[Any], start: int, end: int) -> list[Any]:
         return rows[start:end]
@@ -181,8 +190,13 @@ class OfMessages:
             for costs, messages in zip(of_each, rows, strict=True)
         ]
 
-    def dicts(self, rows: Rows) -> list[dict[str, Any]]:
-        return self._messages.dicts(rows)
+    def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        return pa.RecordBatch.from_struct_array(batch.column(self._column).flatten())
+
+    def of_records(self, records: pa.RecordBatch) -> Rows:
+        return self._messages.of_records(records)
 
 
 FORMATS: dict[str, type[Format]] = {
@@ -193,10 +207,11 @@ FORMATS: dict[str, type[Format]] = {
 }
 
 
-def _values(column: pa.Array) -> list[Any]:
-    import pyarrow as pa
+def dicts(records: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Each record as a dict."""
+    return AsDict().of_records(records)
 
-    values: list[Any] = column.to_pylist()
-    if pa.types.is_map(column.type):
-        return [None if pairs is None else dict(pairs) for pairs in values]
-    return values
+
+def why_unreadable(name: str, value: object) -> str:
+    """Why a row cannot be given to a handler."""
+    return f"its {name} ({value}) is beyond what Python can hold"

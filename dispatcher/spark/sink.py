@@ -22,11 +22,12 @@ from limiters._support.validation import (
     ArgumentError,
     Seconds,
     flag,
-    function,
+    key_part,
     named,
     optional_count,
     seconds,
 )
+from limiters.callables import check_plain
 from limiters.leases.address import checked
 
 if TYPE_CHECKING:
@@ -68,12 +69,16 @@ class Sink:
         if query is not None and not (isinstance(query, str) and query):
             raise ArgumentError("query", query, "be a text that is not empty")
         if on_micro_batch is not None:
-            function("on_micro_batch", on_micro_batch)
+            check_plain("on_micro_batch", on_micro_batch)
         if checkpoint is not None and not (isinstance(checkpoint, str) and checkpoint):
             raise ArgumentError("checkpoint", checkpoint, "be a path")
         self._sending = sending
         self._query = query
         self._checkpoint = checkpoint
+        if redis is not None and not isinstance(redis, str):
+            raise ArgumentError(
+                "redis", redis, "be a URL that executors can be given, such as redis://host:6379/0"
+            )
         self._url = redis or (sending.limiter.url if sending.limiter is not None else None)
         self._ledger = flag("ledger", ledger)
         if ledger and self._url is None:
@@ -87,7 +92,7 @@ class Sink:
         if self._url is not None:
             with named({"url_or_client": "redis"}):
                 checked(self._url)
-        self._prefix = prefix
+        self._prefix = key_part("prefix", prefix)
         self._lease = seconds("lease_time", lease_time)
         if self._lease < SHORTEST_LEASE:
             raise ArgumentError("lease_time", lease_time, f"be at least {SHORTEST_LEASE:g}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +10,13 @@ from dispatcher.handler import Target
 from dispatcher.spark.cutting import Cut
 from dispatcher.spark.frames import (
     COST_COLUMN,
+    HASH_COLUMN,
     LANE_COLUMN,
     check_names,
     column,
     cost_column,
+    hash_column,
+    identifying,
     in_order,
     parallelism,
     time_kind,
@@ -25,6 +28,7 @@ from dispatcher.spark.holding import LATE_COLUMN
 from dispatcher.spark.micro_batch import MicroBatch
 from dispatcher.spark.sending import Sending
 from dispatcher.spark.sink import LEASE, Prepared, Sink
+from dispatcher.spark.usable_columns import check_values
 from limiters import LimiterConfig
 from limiters._support.plain_numbers import plain
 from limiters._support.validation import ArgumentError, Seconds, seconds
@@ -44,6 +48,9 @@ class SubjectSink(Sink):
       failed; it may raise Retry, Reject and Throttled.
     * `subject`, `time`: the names of the columns that say whose a row is, and when it was.
     * `rows`: how rows are given: "row", "dict", "tuple", or "arrow" for one RecordBatch.
+    * `identity`: the names of the columns that, with subject and time, tell a row from all
+      others; by default all columns. A replay recognises rows by them, so leave out what
+      Spark computes again in each run, such as `uuid()`.
     * `cost`: of a row: a number, an SQL expression, a Column, or a function of the row.
     * `max_batch_size`, `max_batch_cost`, `together_within`: see SubjectBuilder.
     * `order`: "subject" keeps the rows of a subject in order. "global" makes one sequence for
@@ -84,6 +91,7 @@ class SubjectSink(Sink):
         *,
         subject: str,
         time: str,
+        identity: Sequence[str] | None = None,
         cost: Any = 1,
         rows: str = "row",
         max_batch_size: int = 500,
@@ -123,6 +131,8 @@ class SubjectSink(Sink):
             raise ValueError("late='reject' needs dead_letters, to which late rows are given")
         if late == "reject" and not ledger:
             raise ValueError("late='reject' needs the ledger, which knows what was sent before")
+        if identity is not None and not _are_names(identity):
+            raise ArgumentError("identity", identity, "be a list of names of columns")
         check_source(gate, order=order)
         seconds("together_within", together_within, zero=True)
         sending = Sending(
@@ -154,6 +164,7 @@ class SubjectSink(Sink):
         )
         self._subject = subject
         self._time = time
+        self._identity = identity
         self._order = order
         self._lane = lane
         self._late = late
@@ -161,6 +172,8 @@ class SubjectSink(Sink):
 
     def _signature(self) -> str:
         facts = [f"subject={self._subject}", f"time={self._time}", f"order={self._order}"]
+        if self._identity is not None:
+            facts += [f"identity={','.join(self._identity)}"]
         if self._order == "global":  # there a batch is no range of times
             facts += [f"lane={self._lane}", f"max_batch_size={self._sending.max_batch_size}"]
             facts += [f"together_within={self._together_within}"]
@@ -173,11 +186,16 @@ class SubjectSink(Sink):
     def _prepare(self, df: DataFrame) -> Prepared:
         check_names(df, "subject", self._subject)
         kind = time_kind(df, self._time)
+        check_values(df.schema)
         if self._sending.gate is not None:
             check_rows(df)
         self._check_held_back(df)
         parts = self._partitions or parallelism(df)
-        subject, added = column(self._subject), []
+        subject, added = column(self._subject), list[str]()
+        identity = identifying(df, self._identity, self._subject, self._time)
+        if self._ledger:
+            added.append(HASH_COLUMN)
+            df = hash_column(df, identity)
         sequence: str | None = self._subject
         if self._order == "global":
             sequence = None
@@ -193,12 +211,13 @@ class SubjectSink(Sink):
         by = None if sequence is None else column(sequence)
         order = [column(self._time)] if by is None else [by, column(self._time)]
         return Prepared(
-            in_order(df, order, parts, by),
+            in_order(df, order, parts, by, identity),
             Columns(
                 sequence,
                 self._time,
                 subject=self._subject if self._order == "global" else None,
                 cost=COST_COLUMN if priced else None,
+                hash=HASH_COLUMN if self._ledger else None,
                 added=tuple(added),
             ),
             Cut(
@@ -217,6 +236,10 @@ class SubjectSink(Sink):
                 "late='hold' is for a stream whose rows were held back: "
                 "hold_back(df, subject=..., time=..., delay=...).writeStream"
             )
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
 
 
 def _lane(subject: Any, lane: Any) -> Any:

@@ -19,9 +19,9 @@ from dispatcher.errors import BatchAbandonedError, BufferFullError, TooExpensive
 from dispatcher.events import BATCH_ABANDONED
 from dispatcher.operation import Operation
 from dispatcher.spark.claims import Claim
-from dispatcher.spark.cutting import Cut, Unit, name_of, units_of
+from dispatcher.spark.cutting import Cut, OtherRowsError, Unit, name_of, units_of
 from dispatcher.spark.delivery import Delivery, MicroBatchId
-from dispatcher.spark.errors import BatchFailedError, UnusableRowsError
+from dispatcher.spark.errors import BatchFailedError, ChangedSinkError, UnusableRowsError
 from dispatcher.spark.gating import Gating
 from dispatcher.spark.groups import Columns, Group, groups_of
 from dispatcher.spark.ledger import Entry
@@ -30,6 +30,7 @@ from dispatcher.spark.row_formats import FORMATS, Format, OfMessages, Rows
 from dispatcher.spark.sender import Sender
 from dispatcher.spark.sending import Sending
 from dispatcher.spark.sums import Sums
+from dispatcher.spark.task_limit import TaskLimit
 from dispatcher.state import State
 from dispatcher.watcher import Watcher
 
@@ -94,6 +95,7 @@ class Task:
         run = "" if job.cut.in_order else uuid.uuid4().hex
         of = MicroBatchId(job.query, job.batch, checkpoint, job.time_kind, run)
         self._delivery = Delivery(sending, of, self._format, self.sums)
+        self._limit: TaskLimit | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Sends all rows of `batches`, and returns when all are acknowledged."""
@@ -106,8 +108,10 @@ class Task:
             if job.claim is not None:
                 sender = Sender(job.claim, str(_partition()), sending.patience)
                 self._delivery.sender = stack.enter_context(sender)
+            if sending.limiter is not None:
+                self._limit = TaskLimit(sending.limiter, sending.patience)
             batcher = Batcher(
-                rate_limiter=sending.limiter.build() if sending.limiter else None,
+                rate_limiter=self._limit.limiter if self._limit is not None else None,
                 max_buffer_size=WAITING * sending.concurrency,
                 max_concurrent_batches=sending.concurrency,
                 max_operation_time=sending.max_operation_time,
@@ -142,12 +146,18 @@ class Task:
                         _started(batcher)
         _started(batcher)
         while not watcher.wait(LOOK):
-            self._delivery.check()
+            self._check_waiting()
         self._delivery.check()
         if self.sums.done < self.sums.numbers["rows"]:
             # An event comes a little later than what it tells of.
             self._delivery.abandoned(BatchAbandonedError(sending.max_operation_time))
             self._delivery.check()
+
+    def _check_waiting(self) -> None:
+        """Raises if what waits cannot be sent any more."""
+        self._delivery.check()
+        if self._limit is not None:
+            self._limit.check(self._delivery.begun_at)
 
     def _entries(self, groups: list[Group]) -> dict[bytes, Entry]:
         sender = self._delivery.sender
@@ -162,25 +172,39 @@ class Task:
         self.sums.add(rows=group.size)
         size = 0
         previous: Unit | None = None
-        for unit in units_of(group, job.cut, entry, job.batch, self._costs, self._format):
-            size += unit.size
-            unit.start += before
-            if job.cut.in_order:
-                unit.previous, previous = previous, unit
-            yield unit
+        try:
+            for unit in units_of(group, job.cut, entry, job.batch, self._costs, self._format):
+                size += unit.size
+                unit.start += before
+                if job.cut.in_order:
+                    unit.previous, previous = previous, unit
+                yield unit
+        except OtherRowsError:
+            raise ChangedSinkError(
+                f"of subject {group.sequence!r}, {entry.rows} rows of micro-batch {job.batch} of "
+                f"query {job.query!r} were sent before, and they are not the first of those that "
+                "it has now: nobody could say which were sent. Let the query finish this "
+                "micro-batch with the filters and columns that it began with, and change it then. "
+                "If a column differs each time that Spark runs, such as uuid(), name the columns "
+                "that do not: identity=[...]"
+            ) from None
         self.sums.add(replayed_rows=group.size - size)
 
     def _costs(self, group: Group, rows: Rows) -> float | np.ndarray[Any, Any]:
         import numpy as np
 
-        price = self._job.sending.cost_of_row
-        if price is None:
+        if group.costs:
             costs = np.concatenate(group.costs)
         else:
+            price = self._job.sending.cost_of_row
+            readable = [one for one in range(group.size) if one not in group.unreadable]
+            if group.unreadable:
+                rows = self._format.chosen(rows, readable)
             told = self._format.costs(rows, price)
             if isinstance(told, float):
                 return told
-            costs = np.array(told, float)
+            costs = np.zeros(group.size)
+            costs[readable] = told
         if not (np.isfinite(costs) & (costs >= 0)).all():
             raise UnusableRowsError(
                 f"the cost of a row of {group.sequence!r} is null, negative or not finite"
@@ -205,9 +229,8 @@ class Task:
     def _enqueue(self, unit: Unit, batcher: Batcher, watcher: Watcher) -> None:
         if unit.refused and self._delivery.dead_letters is None:
             raise UnusableRowsError(
-                f"{unit.size} rows or more cannot be sent, such as one of subject "
-                f"{unit.subject!r} in micro-batch {self._job.batch}: {unit.refused}. Filter them "
-                "out, or give the sink a target for dead letters"
+                f"a row of subject {unit.subject!r} in micro-batch {self._job.batch} cannot be "
+                f"sent: {unit.refused}. Filter such rows out, or give the sink dead_letters"
             )
         unit.waiting_since = time.monotonic()
         while True:
@@ -217,7 +240,7 @@ class Task:
             try:
                 return batcher.enqueue(Operation(watcher, cost, unit, key=key), LOOK)
             except BufferFullError:
-                continue
+                self._check_waiting()
             except TooExpensiveError as error:
                 # It is given up in its turn, like every batch.
                 unit.refused = f"{error}; max_batch_cost keeps batches below it"

@@ -83,3 +83,23 @@ def usable(parameter: str, name: object, schema: types.StructType, use: Use) -> 
 def is_collated(kind: types.DataType) -> bool:
     """Whether it holds texts that are the same although they differ. Spark 3.5 knows none."""
     return isinstance(kind, types.StringType) and kind.simpleString() != "string"
+
+
+def check_values(schema: types.StructType) -> None:
+    """Refuses columns whose values pyarrow has no type for. ValueError names the column."""
+    for field in schema:
+        if _holds(field.dataType, types.YearMonthIntervalType):
+            raise ValueError(
+                f"column {field.name!r} is a {field.dataType.simpleString()}, which cannot be "
+                "given to Python: cast it before, to a string or to a number of months"
+            )
+
+
+def _holds(kind: types.DataType, wanted: type[types.DataType]) -> bool:
+    if isinstance(kind, types.StructType):
+        return any(_holds(field.dataType, wanted) for field in kind)
+    if isinstance(kind, types.ArrayType):
+        return _holds(kind.elementType, wanted)
+    if isinstance(kind, types.MapType):
+        return _holds(kind.keyType, wanted) or _holds(kind.valueType, wanted)
+    return isinstance(kind, wanted)

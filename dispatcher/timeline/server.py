@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from dispatcher.timeline.errors import TimelineError, TimelineUnavailableError
@@ -28,7 +27,7 @@ ON_ONE_WAY = 64
 
 def script(*files: str) -> Script:
     """The script that `files` make together."""
-    return from_files(Path(__file__).parent / "lua", *files)
+    return from_files(__package__, *files)
 
 
 CREATE = script("bucket", "create")

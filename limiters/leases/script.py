@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from pathlib import Path
+from importlib.resources import files
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +15,11 @@ class Script:
     sha: str
 
 
-def from_files(folder: Path, *files: str) -> Script:
-    """The script that `files` of `folder` make together."""
-    return of_source("\n".join((folder / f"{file}.lua").read_text("utf-8") for file in files))
+def from_files(package: str, *names: str) -> Script:
+    """The script that files of the folder `lua` of `package` make together. They are read as
+    resources: the packages may be in a zip."""
+    folder = files(package) / "lua"
+    return of_source("\n".join((folder / f"{name}.lua").read_text("utf-8") for name in names))
 
 
 def of_source(source: str) -> Script:

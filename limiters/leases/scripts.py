@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -38,7 +37,7 @@ def looked_at(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 def script(*files: str) -> Script:
     """The script that `files` make together."""
-    return from_files(Path(__file__).parent / "lua", *files)
+    return from_files(__package__, *files)
 
 
 SYNC = script("ranges", "portion", "fair_share", "state", "pool", "members", "totals", "sync")

@@ -10,13 +10,17 @@ import subprocess
 import sys
 import threading
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from queue import Empty, Queue
-from typing import IO, Any, ClassVar, Protocol, Self
+from typing import IO, ClassVar, Protocol, Self
 
 from limiters.verifier import Verdict, verify
 from tests.processes.noted import lines
+from tests.processes.spark_sink import Setting
+from tests.waiting import until
 
 PATIENCE = 240.0
 
@@ -107,20 +111,22 @@ class Driver:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._said.put(line.rstrip("\n"))
+        self._said.put("the driver has ended")
 
 
-def write_rows(folder: Path, number: int, *, subjects: int, each: int) -> None:
-    """One file: the next `each` rows of every subject, in no order."""
+def write_rows(folder: Path, number: int, sizes: Mapping[str, int]) -> None:
+    """One file: so many more rows of each subject, the latest first."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
     lines = [
         json.dumps(
             {
-                "subject": f"s{subject}",
-                "seq": number * each + n,
-                "at": f"2026-01-01T{number // 60:02}:{number % 60:02}:{n % 60:02}.{n // 60:03}Z",
+                "subject": subject,
+                "seq": seq,
+                "at": (start + timedelta(milliseconds=seq)).isoformat(timespec="milliseconds"),
             }
         )
-        for n in reversed(range(each))
-        for subject in range(subjects)
+        for subject, size in sizes.items()
+        for seq in reversed(range(number * size, (number + 1) * size))
     ]
     half = folder.parent / f"half-{number}"
     half.write_text("\n".join(lines))
@@ -144,11 +150,14 @@ class Note:
 class Notes:
     """All that handlers have noted."""
 
-    def __init__(self, log: Path) -> None:
-        self.all: list[Note] = []
-        for line in lines(log):
-            told: dict[str, Any] = json.loads(line)
-            self.all.append(Note(**{**told, "seqs": tuple(told["seqs"])}))
+    def __init__(self, notes: Iterable[Note]) -> None:
+        self.all = list(notes)
+
+    @classmethod
+    def read(cls, log: Path) -> Notes:
+        """Those of a log."""
+        told = [json.loads(line) for line in lines(log)]
+        return cls(Note(**{**one, "seqs": tuple(one["seqs"])}) for one in told)
 
     def of(self, what: str) -> list[Note]:
         """All of one kind, as they came."""
@@ -161,18 +170,17 @@ class Notes:
 
     @property
     def sent_again(self) -> list[Note]:
-        """Batches that were taken more than once."""
-        seen: set[str] = set()
-        return [one for one in self.of("ended") if one.key in seen or seen.add(one.key)]  # type: ignore[func-returns-value]
+        """Batches with rows that were taken before."""
+        return [one for one, known in self._taken() if known]
 
-    def missing(self, subjects: int, rows: int) -> int:
-        """How many rows were never taken."""
+    def lost(self, expected: Mapping[str, int]) -> int:
+        """How many rows of each subject's first so many were never taken."""
         taken: dict[str, set[int]] = defaultdict(set)
         for one in self.of("ended"):
             first, last, count = one.seqs
             assert last - first + 1 == count, f"rows of a batch are not next to each other: {one}"
             taken[one.subject].update(range(first, last + 1))
-        return subjects * rows - sum(len(seqs) for seqs in taken.values())
+        return sum(len(set(range(rows)) - taken[subject]) for subject, rows in expected.items())
 
     def out_of_order(self) -> list[tuple[Note, Note]]:
         """Batches that began though a later one of their subject had begun before."""
@@ -197,8 +205,56 @@ class Notes:
                 wrong.append((other, one))
         return wrong
 
+    def rows_sent_again(self) -> int:
+        """How many rows were taken more than once, each further time counted."""
+        return sum(known for _, known in self._taken())
+
+    def _taken(self) -> Iterator[tuple[Note, int]]:
+        """Each batch, and how many of its rows were taken before."""
+        taken: dict[str, set[int]] = defaultdict(set)
+        for one in self.of("ended"):
+            first, last, _ = one.seqs
+            rows = set(range(first, last + 1))
+            yield one, len(rows & taken[one.subject])
+            taken[one.subject] |= rows
+
     def verdict(self, capacity: float) -> Verdict:
         """Whether any second was over."""
         return verify(
             [(one.when, str(one.pid), float(one.seqs[2])) for one in self.of("began")], capacity
         )
+
+
+class Scene:
+    """A stream whose files hold so many rows of each subject, and what its handlers have noted."""
+
+    def __init__(self, setting: Setting, sizes: Mapping[str, int]) -> None:
+        self.setting = setting
+        self.sizes = sizes
+        self.files = 0
+
+    def more(self, files: int) -> None:
+        """More rows come."""
+        for _ in range(files):
+            write_rows(Path(self.setting.source), self.files, self.sizes)
+            self.files += 1
+
+    @property
+    def notes(self) -> Notes:
+        """All so far."""
+        return Notes.read(Path(self.setting.log))
+
+    @property
+    def expected(self) -> dict[str, int]:
+        """How many rows of each subject were written."""
+        return {subject: size * self.files for subject, size in self.sizes.items()}
+
+    @property
+    def lost(self) -> int:
+        """How many rows no handler has taken."""
+        return self.notes.lost(self.expected)
+
+    def wait_for_batches(self, more: int) -> None:
+        """Until so many more have begun."""
+        began = len(self.notes.of("began"))
+        until(lambda: len(self.notes.of("began")) >= began + more, within=90)

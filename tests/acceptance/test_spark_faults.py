@@ -12,13 +12,13 @@ import pytest
 from dispatcher.cli.datastore import Datastore
 from dispatcher.cli.datastore_server import DatastoreServer
 from limiters.embedded import EmbeddedRedis
-from tests.acceptance.spark_runs import Driver, Notes, write_rows
+from tests.acceptance.spark_runs import Driver, Scene
 from tests.processes.spark_sink import Setting
 from tests.servers import wait_until
 
 pytestmark = pytest.mark.timeout(900)
 
-SUBJECTS, EACH = 40, 50
+SIZES = {f"s{subject}": 50 for subject in range(40)}
 CAPACITY = 4_000.0
 IN_FLIGHT = 2 * 8 * 25
 """What may be on its way to the store at once, and arrive later than it was charged."""
@@ -51,49 +51,26 @@ def own_redis_that_saves() -> Iterator[EmbeddedRedis]:
         yield server
 
 
-class Scene:
-    """A stream, and what its handlers have noted."""
-
-    def __init__(self, setting: Setting) -> None:
-        self.setting = setting
-        self.files = 0
-
-    def more(self, files: int) -> None:
-        """More rows come."""
-        for _ in range(files):
-            write_rows(Path(self.setting.source), self.files, subjects=SUBJECTS, each=EACH)
-            self.files += 1
-
-    @property
-    def notes(self) -> Notes:
-        """All so far."""
-        return Notes(Path(self.setting.log))
-
-    def wait_for_batches(self, more: int) -> None:
-        """Until so many more have begun."""
-        began = len(self.notes.of("began"))
-        wait_until(lambda: len(self.notes.of("began")) >= began + more, within=90)
-
-    def judge(self, *, killed: int) -> None:
-        """Nothing lost, nothing out of order, nothing of one subject at once, nothing twice but
-        what a kill explains, no 429."""
-        notes = self.notes
-        assert notes.missing(SUBJECTS, self.files * EACH) == 0
-        assert notes.out_of_order() == []
-        assert notes.at_once() == []
-        assert not any(one.late for one in notes.all)
-        assert notes.verdict(CAPACITY).holds, notes.verdict(CAPACITY)
-        assert notes.refused == 0
-        assert len(notes.sent_again) <= killed * self.setting.concurrency
-        if not killed:
-            assert notes.sent_again == []
+def judge(scene: Scene, *, killed: int) -> None:
+    """Nothing lost, nothing out of order, nothing of one subject at once, nothing twice but what a
+    kill explains, no 429."""
+    notes = scene.notes
+    assert scene.lost == 0
+    assert notes.out_of_order() == []
+    assert notes.at_once() == []
+    assert not any(one.late for one in notes.all)
+    assert notes.verdict(CAPACITY).holds, notes.verdict(CAPACITY)
+    assert notes.refused == 0
+    assert len(notes.sent_again) <= killed * scene.setting.concurrency
+    if not killed:
+        assert notes.sent_again == []
 
 
 def test_k1_k3_k4_without_a_fault_a_slow_handler_is_given_each_batch_once_also_over_a_restart(
     setting: Setting,
 ) -> None:
     setting.slow = 0.2
-    scene = Scene(setting)
+    scene = Scene(setting, SIZES)
     scene.more(2)
     with Driver(setting) as driver:
         driver.do("start")
@@ -105,13 +82,13 @@ def test_k1_k3_k4_without_a_fault_a_slow_handler_is_given_each_batch_once_also_o
         driver.do("start")
         driver.do("drain")
         driver.do("stop")
-        scene.judge(killed=0)
+        judge(scene, killed=0)
 
 
 def test_k1_k3_k7_through_kills_failures_and_a_redis_that_restarts(
     setting: Setting, own_redis_that_saves: EmbeddedRedis
 ) -> None:
-    scene = Scene(setting)
+    scene = Scene(setting, SIZES)
     scene.more(3)
     with Driver(setting) as driver:
         driver.do("start")
@@ -138,13 +115,13 @@ def test_k1_k3_k7_through_kills_failures_and_a_redis_that_restarts(
             successor.do("start")
             successor.do("drain")
             successor.do("stop")
-        scene.judge(killed=4)
+        judge(scene, killed=4)
 
 
 def test_k1_k3_k4_through_spark_connect_also_over_a_restart(setting: Setting) -> None:
     setting.remote = "local[2]"
     setting.slow = 0.2
-    scene = Scene(setting)
+    scene = Scene(setting, SIZES)
     scene.more(2)
     with Driver(setting) as driver:
         driver.do("start")
@@ -154,4 +131,4 @@ def test_k1_k3_k4_through_spark_connect_also_over_a_restart(setting: Setting) ->
         driver.do("drain")
         driver.do("stop")
         # Its Python workers may have been killed, when it was stopped in the middle.
-        scene.judge(killed=2)
+        judge(scene, killed=2)

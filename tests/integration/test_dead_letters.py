@@ -7,6 +7,7 @@ from contextlib import closing
 from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,18 +16,21 @@ from dispatcher.timeline import Timeline
 from limiters.embedded import EmbeddedRedis
 
 CONTEXT = Context("orders", 7, "a", 1, 2, "key", 0, reason="not wanted")
+ONE = pa.RecordBatch.from_pylist([{"n": 1}])
 
 
 @pytest.mark.parametrize("name", ["dead", "dead letters", "dead#1", "dead%20letters", "dead?"])
 def test_a_table_is_in_the_folder_that_was_named(tmp_path: Path, name: str) -> None:
-    DeadLetterTable(str(tmp_path / name))([{"n": 1}], CONTEXT)
+    DeadLetterTable(str(tmp_path / name)).take(ONE, CONTEXT)
 
     [row] = pq.read_table(tmp_path / name / "key.parquet").to_pylist()
     assert row == {"n": 1, "dead_reason": "not wanted", "dead_query": "orders", "dead_batch_id": 7}
 
 
 def test_a_table_may_be_named_by_a_uri(tmp_path: Path) -> None:
-    DeadLetterTable(f"{tmp_path.as_uri()}/dead%20letters")([{"n": 1}], CONTEXT)
+    DeadLetterTable(f"{tmp_path.as_uri()}/dead%20letters").take(
+        pa.RecordBatch.from_pylist([{"n": 1}]), CONTEXT
+    )
 
     assert (tmp_path / "dead letters" / "key.parquet").exists()
 
@@ -38,8 +42,16 @@ def test_a_place_that_is_another_on_each_executor_is_refused(path: str) -> None:
 
 
 def test_a_timeline_takes_what_json_does_not_know_as_texts(shared_redis: EmbeddedRedis) -> None:
-    row = {"at": date(2026, 5, 1), "bytes": b"x", "level": math.nan, "map": {date(2026, 5, 1): [1]}}
-    DeadLetterTimeline(shared_redis.url, "dead")([row], CONTEXT)
+    kind = pa.map_(pa.date32(), pa.list_(pa.int64()))
+    records = pa.RecordBatch.from_pydict(
+        {
+            "at": [date(2026, 5, 1)],
+            "bytes": [b"x"],
+            "level": [math.nan],
+            "map": pa.array([[(date(2026, 5, 1), [1])]], kind),
+        }
+    )
+    DeadLetterTimeline(shared_redis.url, "dead").take(records, CONTEXT)
 
     with closing(Timeline(shared_redis.url, "dead")) as timeline:
         [snapshot] = timeline.operator().peek(10)

@@ -13,7 +13,7 @@ import logging
 import os
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -49,6 +49,11 @@ class Setting:
     """While this file exists, the handler that deletes it fails."""
     concurrency: int = 8
     query: str = "measurements"
+    conf: dict[str, str] = field(default_factory=dict)
+    """More options of Spark."""
+    slow_subject: str = ""
+    slower: float = 1.0
+    """How much longer the handler takes for the slow subject."""
 
     def as_argument(self) -> str:
         """The form in which it is handed to a process."""
@@ -71,7 +76,7 @@ def send(rows: list[Any], context: Any, *, setting: dict[str, Any]) -> None:
     _note(setting["log"], told, "began", began())
     if setting["fail_once"] and _unlinked(setting["fail_once"]):
         raise RuntimeError("failed on purpose")
-    time.sleep(setting["slow"])
+    time.sleep(setting["slow"] + setting["slower"] * (context.subject == setting["slow_subject"]))
     if setting["store_port"]:
         client = _clients.setdefault(os.getpid(), DatastoreClient(setting["store_port"]))
         try:
@@ -162,7 +167,7 @@ def main() -> None:
     setting = Setting(**json.loads(sys.argv[1]))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    spark = connected(setting.remote) if setting.remote else session(setting.master)
+    spark = connected(setting.remote) if setting.remote else session(setting.master, setting.conf)
     running: list[Any] = []
     obey(
         {

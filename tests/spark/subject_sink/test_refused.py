@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,22 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from dispatcher.errors import HandlerError
 from dispatcher.registration import RedisEntityStore
 from dispatcher.spark import ChangedSinkError, SubjectSink
 from limiters.embedded import EmbeddedRedis
 from tests.spark.handlers import only_rows
 from tests.spark.subject_sink.orders import ROWS, Made, frame, taken
+
+
+def generates(batch: list[Any]) -> Iterator[Any]:
+    """Runs nothing when it is called."""
+    yield from batch
+
+
+async def awaits(batch: list[Any]) -> None:
+    """Runs nothing until it is awaited."""
+
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"subject": ""}, "subject must be the name of a column"),
@@ -29,7 +41,24 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"rows": "pandas"}, "rows must be one of row, dict, tuple, arrow"),
     ({"max_batch_size": 0}, "max_batch_size"),
     ({"concurrency": 0}, "concurrency"),
+    ({"concurrency": 1_000_000}, "concurrency must be at most 1,000, not 1000000"),
     ({"cost": -1}, "cost"),
+    ({"cost": [1]}, r"cost must be a number, an SQL expression, .*not \[1\]"),
+    ({"cost": ""}, "cost must be a number, an SQL expression"),
+    ({"cost": None}, "cost must be a number, an SQL expression"),
+    ({"cost": True}, "cost must be a number"),
+    ({"identity": "n"}, "identity must be a list of names of columns, not 'n'"),
+    ({"identity": [5]}, "identity must be a list of names"),
+    ({"max_attempts": 3}, "max_attempts must go with retry"),
+    ({"ledger": "no"}, "ledger must be True or False, not 'no'"),
+    ({"prefix": ""}, "prefix must be"),
+    ({"redis": 6379}, "redis must be a URL that executors can be given"),
+    ({"dead_letters": lambda: None}, "it must take a batch"),
+    ({"dead_letters": generates}, "dead_letters must not be a generator function"),
+    ({"handler": generates}, "handler must not be a generator function"),
+    ({"on_micro_batch": awaits}, "on_micro_batch must be a plain function"),
+    ({"handler": lambda: None}, "it must take a batch"),
+    ({"handler": lambda batch, context, other: None}, "it must take a batch"),
     ({"retry": 5}, "retry must be"),
     ({"dead_letters": 5}, "dead_letters must be"),
     ({"limiter": "redis://x"}, "limiter must be a LimiterConfig"),
@@ -46,7 +75,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 def test_wrong_arguments_are_refused_when_it_is_made(
     sink: Made, told: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises((ValueError, HandlerError), match=said):
         sink(**told)
 
 

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.builders import SubjectBuilder
+from dispatcher.spark import row_formats
 from dispatcher.spark.cutting import LATE, NO_SUBJECT, NO_TIME, Cut, Unit, name_of, units_of
-from dispatcher.spark.groups import Columns, Group, groups_of
+from dispatcher.spark.groups import Columns, Group, Source, groups_of
 from dispatcher.spark.ledger import Entry
 from dispatcher.spark.row_formats import FORMATS, AsArrow, AsTuple, Format, OfMessages
 
@@ -83,7 +84,7 @@ def test_every_row_of_a_subject_is_in_one_group_however_the_record_batches_fall(
 
     assert [group.sequence for group in found] == sorted({row[0] for row in rows})
     for group in found:
-        dicts = made.dicts(made.together(group.parts))
+        dicts = row_formats.dicts(made.records(Source(group.sources, range(group.size)).batch()))
         mine = sorted(row for row in rows if row[0] == group.sequence)
         assert [tuple(one.values()) for one in dicts] == mine
         assert np.concatenate(group.times).tolist() == [row[1] for row in mine]

@@ -1,0 +1,50 @@
+"""The limit of one task: when it is in vain to wait for it any longer."""
+
+from __future__ import annotations
+
+import time
+
+from dispatcher.spark.errors import LimitAwayError
+from limiters import LimiterConfig, SharedResource
+from limiters.leases.address import checked, without_secrets
+
+
+class TaskLimit:
+    """A limiter of the task's own, and since when its Redis has not answered.
+
+    A limit that is only busy answers; then rows wait for their turn, however long that is.
+    """
+
+    def __init__(self, config: LimiterConfig, patience: float) -> None:
+        self.limiter: SharedResource = config.build()
+        self._config = config
+        self._patience = patience
+        self._since: float | None = None
+        """When rows began to wait for an answer."""
+
+    def check(self, begun: float) -> None:
+        """Raises if rows wait, the last of them `begun` at that time, and no answer can come."""
+        if self.limiter.evicted:
+            raise LimitAwayError(
+                f"{self._name()} gives this task nothing: an operator has evicted it. The next "
+                "attempt at the task takes part again"
+            )
+        if self.limiter.broken is not None:
+            raise LimitAwayError(
+                f"{self._name()} cannot be asked: {self.limiter.broken}"
+            ) from self.limiter.broken
+        if self.limiter.standing().connected is not False:
+            self._since = None
+            return
+        now = time.monotonic()
+        self._since = max(self._since or now, begun)
+        if now - self._since >= self._patience:
+            raise LimitAwayError(
+                f"{self._name()} has not answered for {self._patience:g} s, and rows wait for it. "
+                "When its Redis can be reached, the micro-batch is sent from where it stopped; "
+                "patience says how long a task waits for that"
+            )
+
+    def _name(self) -> str:
+        where = without_secrets(checked(self._config.url)) if self._config.url else "nowhere"
+        return f"limit {self._config.name!r} at {where}"

@@ -1,0 +1,89 @@
+"""The driver is a server of Spark Connect: its clients come and go, and their queries stay."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+from tests.cluster.faults import Fault, executors_killed, plainly
+from tests.cluster.shipping import PROGRAM, PYTHON, ROOT, came_from, others, told, zipped
+from tests.cluster.stage import Stage
+from tests.servers.spark_connect import ConnectServer
+
+
+def through_connect(stage: Stage) -> None:
+    """A client sends all of it."""
+    connect(stage)
+    plainly(stage)
+
+
+def executors_killed_through_connect(stage: Stage) -> None:
+    """Those of the server."""
+    connect(stage)
+    executors_killed(stage)
+
+
+def server_killed(stage: Stage) -> None:
+    """Its query ends with it; a client of another server takes over."""
+    server = connect(stage)
+    driver = stage.run(files=4)
+    server.kill()
+    driver.kill()
+    stage.killed += 2
+    connect(stage)
+    take_over(stage)
+
+
+def client_killed(stage: Stage) -> None:
+    """The server goes on with its query, until a second client starts that."""
+    connect(stage)
+    stage.run(files=4).kill()
+    stage.killed += 2
+    take_over(stage)
+
+
+def take_over(stage: Stage) -> None:
+    """A second client starts the query, and sends what is left."""
+    successor = stage.driver()
+    successor.do("start")
+    stage.finish(successor)
+
+
+def as_artifact(stage: Stage) -> None:
+    """A client brings a zip along for executors that have nothing of us. The server has it: Spark
+    runs there what foreachBatch takes, and does not look at artifacts for it."""
+    archive, site = zipped(stage.folder), others(stage.folder)
+    conf = {**stage.setting.conf, "spark.executorEnv.PYTHONPATH": str(site)}
+    found = {"PYSPARK_PYTHON": PYTHON, "PYTHONPATH": os.pathsep.join([str(archive), str(site)])}
+    server = ConnectServer(stage.folder, stage.cluster.url, conf, **found)
+    remote = stage.stack.enter_context(server).url
+    stage.scene.more(2)
+    connected = {**told(stage), "remote": remote, "archive": str(archive)}
+    done = subprocess.run(
+        [sys.executable, PROGRAM, json.dumps(connected)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    came_from(stage, f"/{archive.name}/")
+
+
+def connect(stage: Stage) -> ConnectServer:
+    """Starts a server whose Pythons find this project, and makes drivers its clients."""
+    conf = {**stage.setting.conf, "spark.executorEnv.PYTHONPATH": str(ROOT)}
+    found = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    server = ConnectServer(stage.folder, stage.cluster.url, conf, **found)
+    stage.setting.remote = stage.stack.enter_context(server).url
+    return server
+
+
+CONNECTED = (
+    Fault("through Spark Connect", through_connect),
+    Fault("through Spark Connect, executors killed", executors_killed_through_connect),
+    Fault("through Spark Connect, the server killed", server_killed),
+    Fault("through Spark Connect, the client killed", client_killed),
+    Fault("through Spark Connect, a zip as an artifact", as_artifact),
+)

@@ -1,0 +1,168 @@
+"""The faults: what Spark is told, what is done to it, and how it shows that it happened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tests.cluster.stage import LEASE, LOPSIDED, PLAIN, Stage
+from tests.servers import wait_until
+from tests.servers.sentinel import SentinelRedis
+from tests.servers.spark_cluster import HOSTS
+
+
+class NotSeenError(AssertionError):
+    """The fault did not happen: the run shows nothing."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One row of the table."""
+
+    name: str
+    play: Callable[[Stage], None]
+    conf: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=lambda: PLAIN)
+
+
+def plainly(stage: Stage) -> None:
+    """Sends all of it."""
+    stage.finish(stage.run(files=3))
+
+
+def speculation(stage: Stage) -> None:
+    """A task lags behind, so that Spark starts a copy of it on the other host."""
+    stage.setting.slow_subject, stage.setting.slower = "s0", 2.0
+    stage.finish(stage.run(files=2))
+    if '"Speculative":true' not in stage.events():
+        raise NotSeenError("Spark has started no speculative copy")
+
+
+def dynamic_allocation(stage: Stage) -> None:
+    """An executor goes while there is nothing to do, and comes back."""
+    stage.setting.slow = 0.5  # an executor is asked for when tasks wait for a second
+    driver = stage.run(files=2)
+    driver.do("drain")
+    wait_until(lambda: len(stage.cluster.executors()) == 1, within=120)
+    stage.scene.more(3)
+    wait_until(lambda: len(stage.cluster.executors()) == 2, within=120)
+    stage.finish(driver)
+
+
+def python_workers_killed(stage: Stage) -> None:
+    """The processes that run handlers, one after the other."""
+    driver = stage.run(files=4)
+    for _ in range(2):
+        stage.kill(stage.scene.notes.of("began")[-1].pid)
+        stage.scene.wait_for_batches(10)
+    stage.finish(driver)
+
+
+def executors_killed(stage: Stage) -> None:
+    """One, and then both."""
+    driver = stage.run(files=5)
+    stage.kill(stage.cluster.executors()[0])
+    stage.scene.wait_for_batches(20)
+    for pid in stage.cluster.executors():
+        stage.kill(pid)
+    stage.scene.wait_for_batches(10)
+    stage.finish(driver)
+
+
+def worker_killed(stage: Stage) -> None:
+    """With its executor, which ends when it notices; another one comes."""
+    driver = stage.run(files=4)
+    stage.killed += 1
+    stage.cluster.workers[HOSTS[0]].kill_alone()
+    stage.scene.wait_for_batches(20)
+    stage.cluster.start_worker(HOSTS[0])
+    stage.finish(driver)
+
+
+def driver_killed(stage: Stage) -> None:
+    """Its executors go on for a while, and then end; a new driver takes over."""
+    stage.run(files=4).kill_driver_alone()
+    stage.killed += 2
+    successor = stage.driver()
+    successor.do("start")
+    stage.finish(successor)
+
+
+def executor_stopped(stage: Stage) -> None:
+    """For more than two leases, in the middle of its handlers; then it goes on."""
+    driver = stage.run(files=4)
+    with stage.pause(stage.cluster.executors()[:1]):
+        time.sleep(2.5 * LEASE)
+    stage.killed += 1  # what it had begun may have been sent again, with the same key
+    stage.finish(driver)
+
+
+def executors_stopped_and_replaced(stage: Stage) -> None:
+    """They sleep while their driver dies and a new one takes over; then they go on."""
+    driver = stage.run(files=4)
+    old = stage.cluster.executors()
+    with stage.pause(old):
+        driver.kill_driver_alone()
+        stage.killed += 2
+        # Stopped executors keep the cores of their workers: the successor needs others.
+        for host in HOSTS:
+            stage.cluster.workers[host].kill_alone()
+            stage.cluster.start_worker(host)
+        successor = stage.driver()
+        successor.do("start")
+        stage.scene.wait_for_batches(20)
+    stage.finish(successor)
+    if begun := stage.begun_when_superseded():
+        raise AssertionError(f"{len(begun)} batches were begun by executors that had a successor")
+
+
+def redis_fails_over(stage: Stage) -> None:
+    """The master of Redis dies in the middle; a replica takes its place."""
+    sentinel = stage.stack.enter_context(SentinelRedis())
+    stage.setting.redis = sentinel.url
+    driver = stage.run(files=4)
+    sentinel.fail_over()
+    stage.killed += 2  # what only the old master knew is sent again, if a task fails
+    stage.finish(driver)
+
+
+FAULTS = (
+    Fault("none", plainly),
+    Fault(
+        "speculation",
+        speculation,
+        {
+            "spark.speculation": "true",
+            "spark.speculation.interval": "50ms",
+            "spark.speculation.multiplier": "1.1",
+            "spark.speculation.quantile": "0.1",
+        },
+    ),
+    Fault(
+        "dynamic allocation",
+        dynamic_allocation,
+        {
+            "spark.dynamicAllocation.enabled": "true",
+            "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+            "spark.dynamicAllocation.shuffleTracking.timeout": "1s",
+            "spark.dynamicAllocation.minExecutors": "1",
+            "spark.dynamicAllocation.executorIdleTimeout": "1s",
+            "spark.dynamicAllocation.schedulerBacklogTimeout": "1s",
+        },
+    ),
+    Fault("Python workers killed", python_workers_killed),
+    Fault("executors killed", executors_killed),
+    Fault("a worker killed", worker_killed),
+    Fault("the driver killed", driver_killed),
+    Fault("an executor stopped and continued", executor_stopped),
+    Fault("executors stopped, replaced, continued", executors_stopped_and_replaced),
+    Fault("Python workers not reused", plainly, {"spark.python.worker.reuse": "false"}),
+    Fault(
+        "record batches of ten rows",
+        plainly,
+        {"spark.sql.execution.arrow.maxRecordsPerBatch": "10"},
+    ),
+    Fault("one subject with nine tenths of the rows", plainly, sizes=LOPSIDED),
+    Fault("Redis fails over", redis_fails_over),
+)

@@ -1,0 +1,24 @@
+"""One fault, played on a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cluster.faults import Fault
+from tests.cluster.stage import staged
+from tests.cluster.verdict import Played, judged
+from tests.servers.spark_cluster import SparkCluster
+
+
+def play(fault: Fault, cluster: SparkCluster, folder: Path) -> Played:
+    """Plays `fault` in `folder`, which is empty, and judges what handlers noted."""
+    failed: tuple[str, ...] = ()
+    with staged(cluster, folder, conf=fault.conf, sizes=fault.sizes) as stage:
+        try:
+            fault.play(stage)
+        except AssertionError as error:
+            failed = (f"{type(error).__name__}: {error}",)
+        # A kill between a handler's return and the note of it: what was in flight then.
+        again = stage.killed * stage.setting.concurrency
+        expected = stage.scene.expected
+        return judged(fault.name, stage.notes, expected, again=again, failed=failed)

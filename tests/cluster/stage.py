@@ -1,0 +1,136 @@
+"""What a fault is played on: a cluster, a stream, a driver, and what handlers have noted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from limiters.embedded import EmbeddedRedis
+from tests.acceptance.spark_runs import Driver, Note, Notes, Scene
+from tests.processes.spark_sink import Setting
+from tests.servers.spark_cluster import SparkCluster, descendants
+
+PLAIN = {f"s{subject}": 20 for subject in range(20)}
+LOPSIDED = {**dict.fromkeys(PLAIN, 10), "s0": 1_710}
+"""One subject has nine tenths of the rows."""
+LEASE = 2.0
+"""The sink's `lease_time` in the driver's program, in seconds."""
+
+
+@dataclass
+class Stage:
+    """One stream on a cluster, with faults that a scenario causes."""
+
+    cluster: SparkCluster
+    scene: Scene
+    stack: ExitStack
+    killed: int = 0
+    """How many processes were killed that may have been in the middle of handlers."""
+    stopped: dict[int, float] = field(default_factory=dict)
+    """Processes that were stopped, and when they went on."""
+
+    @property
+    def setting(self) -> Setting:
+        """Of the driver."""
+        return self.scene.setting
+
+    @property
+    def folder(self) -> Path:
+        """For all that belongs to it."""
+        return Path(self.setting.log).parent
+
+    @property
+    def notes(self) -> Notes:
+        """What handlers have noted, but for the ends of calls that a stopped process had begun:
+        nobody can keep it from ending them when it goes on."""
+        return Notes(one for one in self.scene.notes.all if not self._ended_late(one))
+
+    def driver(self) -> Driver:
+        """A new one, ready."""
+        log = self.folder / "driver.log"
+        return self.stack.enter_context(Driver(self.setting, str(log)))
+
+    def run(self, files: int) -> Driver:
+        """A stream that has `files` to send, and has begun."""
+        self.scene.more(files)
+        driver = self.driver()
+        driver.do("start")
+        self.scene.wait_for_batches(10)
+        return driver
+
+    def finish(self, driver: Driver) -> None:
+        """Sends all there is, and stops."""
+        driver.do("drain")
+        driver.do("stop")
+
+    def kill(self, pid: int) -> None:
+        """Ends a process that runs handlers or starts those that do."""
+        self.killed += 1
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+    @contextlib.contextmanager
+    def pause(self, pids: list[int]) -> Iterator[None]:
+        """Stops processes, and all that they have started, while it goes on."""
+        family = [one for pid in pids for one in [pid, *descendants(pid)]]
+        for pid in family:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+        now = time.monotonic()
+        for pid in family:
+            self.stopped[pid] = now
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+    def begun_when_superseded(self) -> list[Note]:
+        """What a stopped process has begun after it went on: nothing, once it has a successor."""
+        return [
+            one
+            for one in self.scene.notes.of("began")
+            if one.when >= self.stopped.get(one.pid, float("inf"))
+        ]
+
+    def events(self) -> str:
+        """Spark's own log of what happened."""
+        files = sorted((self.folder / "events").rglob("*"))
+        return "".join(one.read_text() for one in files if one.is_file())
+
+    def _ended_late(self, note: Note) -> bool:
+        return note.what == "ended" and note.when >= self.stopped.get(note.pid, float("inf"))
+
+
+@contextlib.contextmanager
+def staged(
+    cluster: SparkCluster,
+    folder: Path,
+    *,
+    conf: Mapping[str, str],
+    sizes: Mapping[str, int],
+) -> Iterator[Stage]:
+    """A stage with a Redis of its own."""
+    for name in ("source", "events"):
+        (folder / name).mkdir(parents=True)
+    with ExitStack() as stack:
+        url = stack.enter_context(EmbeddedRedis(appendonly=True)).url
+        setting = Setting(
+            redis=url,
+            source=str(folder / "source"),
+            checkpoint=str(folder / "checkpoint"),
+            log=str(folder / "log"),
+            master=cluster.url,
+            max_batch_size=10,
+            slow=0.05,
+            conf={
+                "spark.eventLog.enabled": "true",
+                "spark.eventLog.dir": (folder / "events").as_uri(),
+                "spark.eventLog.compress": "false",
+                **conf,
+            },
+        )
+        yield Stage(cluster, Scene(setting, sizes), stack)

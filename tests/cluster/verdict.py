@@ -1,0 +1,59 @@
+"""What handlers noted under a fault, judged: a row of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tests.acceptance.spark_runs import Notes
+
+CAPACITY = 4_000.0
+
+
+@dataclass(frozen=True)
+class Played:
+    """A row of the table."""
+
+    fault: str
+    rows: int
+    lost: int
+    twice: int
+    """Rows that were sent more than once."""
+    out_of_order: int
+    wrong: tuple[str, ...]
+    """All that should not be, in words."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether all is as it should be."""
+        return not self.wrong
+
+
+def judged(
+    fault: str,
+    notes: Notes,
+    expected: Mapping[str, int],
+    *,
+    again: int,
+    failed: tuple[str, ...] = (),
+) -> Played:
+    """What `notes` say of a stream with so many rows of each subject, of which `again` batches may
+    have been sent a second time. `failed` is what the fault itself found wrong."""
+    sent_again = len(notes.sent_again)
+    lost, out_of_order = notes.lost(expected), len(notes.out_of_order())
+    problems = {
+        "rows are lost": lost,
+        "batches began out of order": out_of_order,
+        "batches were in flight beside another one of their subject": len(notes.at_once()),
+        f"batches were sent again, of which {again} may be": max(0, sent_again - again),
+        "batches were called late": sum(one.late for one in notes.all),
+        "seconds were over the limit": notes.verdict(CAPACITY).over,
+    }
+    return Played(
+        fault,
+        rows=sum(expected.values()),
+        lost=lost,
+        twice=notes.rows_sent_again(),
+        out_of_order=out_of_order,
+        wrong=(*failed, *(f"{number} {what}" for what, number in problems.items() if number)),
+    )

@@ -1,0 +1,98 @@
+"""What a SubjectSink does when a query has changed under a micro-batch, and with unusual values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from dispatcher.spark import DeadLetterTable
+from tests.spark.handlers import fail_at, note, notes, noting, take
+from tests.spark.subject_sink.orders import ROWS, Made, frame, taken
+
+
+def stopped_half_way(sink: Made, log: Path, rows: DataFrame, **told: Any) -> Made:
+    """A sink that has sent rows 10 and 20 of each subject, and then failed; and then is well."""
+
+    def made(handler: Any = None, **more: Any) -> Any:
+        return sink(handler, max_batch_size=1, **told, **more)
+
+    with pytest.raises(PySparkException, match="is not liked"):
+        made(noting(fail_at, log, number=30))(rows, 5)
+    assert taken(log, "a") == [[10], [20]]
+    return made
+
+
+def test_k3_a_filter_that_drops_rows_that_were_sent_stops_the_query(
+    spark: SparkSession, sink: Made, log: Path
+) -> None:
+    rows = frame(spark, ROWS)
+    made = stopped_half_way(sink, log, rows)
+
+    with pytest.raises(PySparkException, match=r"ChangedSinkError.*of subject 'a', 2 rows"):
+        made()(rows.where("n <> 10"), 5)
+    assert taken(log, "a") == [[10], [20]]
+
+    made()(rows.where("n <> 30"), 5)
+    made()(rows, 5)
+    assert taken(log, "a") == [[10], [20], [30]]
+
+
+def test_k3_columns_that_differ_in_each_run_are_left_out_of_what_identifies_a_row(
+    spark: SparkSession, sink: Made, log: Path
+) -> None:
+    def computed() -> DataFrame:
+        return frame(spark, ROWS).selectExpr("*", "uuid() as mark", "map('n', n) as others")
+
+    made = stopped_half_way(sink, log, computed())
+    with pytest.raises(PySparkException, match=r"identity=\[\.\.\.\]"):
+        made()(computed(), 5)
+
+    again = log.with_name("again")
+    made = stopped_half_way(sink, again, computed(), query="others", identity=["n"])
+    made(noting(take, again))(computed(), 5)
+    assert taken(again, "a") == [[10], [20], [30]]
+
+    with pytest.raises(ValueError, match="identity names 'm', which is not a column; there are"):
+        sink(identity=["m"])(computed(), 6)
+
+
+def test_intervals_of_months_are_refused_by_the_name_of_their_column(
+    spark: SparkSession, sink: Made
+) -> None:
+    rows = frame(spark, ROWS).selectExpr("*", "array(INTERVAL '1' MONTH) as spans")
+
+    with pytest.raises(ValueError, match="column 'spans' is a array<interval month>"):
+        sink()(rows, 0)
+
+
+def far(rows: list[Any], *, path: str) -> None:
+    """Notes until when its rows hold."""
+    for row in rows:
+        note(path, {"n": row["n"], "until": row["until"]})
+
+
+@pytest.mark.parametrize("target", ["function", "table"])
+def test_a_time_after_the_year_9999_is_a_dead_letter(
+    spark: SparkSession, sink: Made, log: Path, tmp_path: Path, target: str
+) -> None:
+    last = "timestamp'9999-12-31 20:00:00 America/New_York'"
+    rows = frame(spark, ROWS).selectExpr("*", f"if(n = 20, {last}, at) as until")
+    dead = tmp_path / "dead"
+    where = noting(take, dead) if target == "function" else DeadLetterTable(str(dead))
+
+    made = sink(noting(far, log), dead_letters=where)
+    made(rows, 0)
+
+    assert sorted(one["n"] for one in notes(log)) == sorted({row[2] for row in ROWS} - {20})
+    assert made.last is not None
+    assert (made.last.sent_rows, made.last.rejected_rows) == (8, 1)
+    if target == "function":
+        (told,) = notes(dead)
+        assert (told["numbers"], told["reason"][:11]) == ([20], "its until (")
+    else:
+        (row,) = spark.read.parquet(str(dead)).where(f"until = {last}").select("n").collect()
+        assert row.n == 20
