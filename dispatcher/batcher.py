@@ -16,7 +16,6 @@ from typing import Self
 
 from dispatcher import events
 from dispatcher.batch import CURRENT
-from dispatcher.bell import Bell
 from dispatcher.books import Totals
 from dispatcher.buffer import Buffer
 from dispatcher.engine import Engine
@@ -33,6 +32,7 @@ from dispatcher.settings import Settings
 from dispatcher.state import State
 from dispatcher.waiters import Gate, Waiter
 from dispatcher.watcher import Watcher
+from limiters._support.bell import Bell
 from limiters._support.validation import (
     Seconds,
     count,

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 from dispatcher import events
-from dispatcher.bell import Bell
 from dispatcher.books import Books
 from dispatcher.buffer import Buffer
 from dispatcher.chunk import Run
@@ -33,6 +32,7 @@ from dispatcher.runners import Runners
 from dispatcher.settings import Settings
 from dispatcher.waiters import Waiter, Waiters
 from dispatcher.watcher import Watcher
+from limiters._support.bell import Bell
 from limiters.errors import LimiterStoppedError
 from limiters.float_error import ALL_BUT_ERROR, covers
 from limiters.limiter import RateLimiter

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from limiters._support.bell import Bell
 from limiters.leases.messages import Request
 
 
@@ -28,7 +29,7 @@ class Asking:
         self._exchange = exchange
         self._last_request = last_request
         self._failed = failed
-        self._wake = threading.Event()
+        self._bell = Bell()
         self._ended = False
         self._thread = threading.Thread(target=self.run, name="SharedResource", daemon=True)
 
@@ -37,13 +38,13 @@ class Asking:
         self._thread.start()
 
     def wake(self) -> None:
-        """Something may be due."""
-        self._wake.set()
+        """Something may be due. Also from a signal handler, wherever its thread is."""
+        self._bell.ring()
 
     def end(self, timeout: float) -> bool:
         """Asks what is last; False if that takes longer than `timeout`."""
         self._ended = True
-        self._wake.set()
+        self._bell.ring()
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
@@ -55,8 +56,7 @@ class Asking:
                 if request is not None:
                     self._exchange(request)
                 else:
-                    self._wake.wait(wait)
-                    self._wake.clear()
+                    self._bell.wait(wait)
             while (request := self._last_request()) is not None:
                 if not self._exchange(request):
                     return  # nobody answers: the leases run out by themselves

@@ -8,7 +8,6 @@ from typing import Any
 
 from dispatcher import Event, Operation, Watcher
 from dispatcher.batch import Batch
-from dispatcher.bell import Bell
 from dispatcher.buffer import Buffer
 from dispatcher.engine import Engine
 from dispatcher.entrance import Entrance
@@ -16,6 +15,7 @@ from dispatcher.pause import Pause
 from dispatcher.runners import Job, Runners
 from dispatcher.settings import Settings
 from limiters import ProvisionedResource, RateLimiter
+from limiters._support.bell import Bell
 from limiters.testing import ManualClock
 
 

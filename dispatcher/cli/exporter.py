@@ -6,12 +6,12 @@ import argparse
 import logging
 import signal
 import sys
-import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.cli.options import URL_OPTION, add_option, add_redis
 from dispatcher.errors import DispatcherError
+from limiters._support.latch import Latch
 from limiters._support.validation import named
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _serve(collector: ClusterCollector, port: int, addr: str) -> None:
     from dispatcher.metrics.exposition import registry_of
     from dispatcher.metrics.serving import serve
 
-    ended = threading.Event()
+    ended = Latch()
     before = signal.signal(signal.SIGTERM, lambda number, frame: ended.set())
     try:
         with serve(port, addr, registry_of(collector)) as server:

@@ -51,6 +51,7 @@ class Agenda:
     def __init__(self, buckets: int) -> None:
         self._waiting: list[list[float]] = [[] for _ in range(buckets)]
         self._leased: list[list[float]] = [[] for _ in range(buckets)]
+        self._beyond = [0] * buckets
         self._own = [True] * buckets
         self._turn = 0
 
@@ -60,10 +61,14 @@ class Agenda:
         for bucket in own:
             self._own[bucket] = True
 
-    def learn(self, bucket: int, waiting: Sequence[float], leased: Sequence[float]) -> None:
-        """The first times of both, KNOWN at most; fewer if those are all."""
+    def learn(
+        self, bucket: int, waiting: Sequence[float], leased: Sequence[float], beyond: int = 0
+    ) -> None:
+        """The first times of both, KNOWN at most; fewer if those are all. So many more are due
+        `beyond` them."""
         self._waiting[bucket] = list(waiting)
         self._leased[bucket] = list(leased)
+        self._beyond[bucket] = beyond
 
     def hear(self, bucket: int, time: float) -> None:
         """Something earlier than before was put into a bucket."""
@@ -87,15 +92,15 @@ class Agenda:
         """When to turn to any; infinite if nothing is known of."""
         return min(map(self.when, range(len(self._own))))
 
-    def due(self, now: float) -> float:
-        """How many messages are due in its own buckets, as far as it knows: infinite where there
-        may be more than it knows of."""
-        seen = [
-            self._due(bucket, now, PATIENCE_MS)
+    def due(self, now: float) -> int:
+        """How many messages are due in its own buckets, as far as it knows."""
+        return sum(
+            bisect_right(self._waiting[bucket], now)
+            + bisect_right(self._leased[bucket], now)
+            + self._beyond[bucket]
             for bucket, own in enumerate(self._own)
-            if own and self.when(bucket) <= now
-        ]
-        return math.inf if any(it.is_cut for it in seen) else sum(len(it.times) for it in seen)
+            if own
+        )
 
     def has_more(self, now: float) -> bool:
         """Whether more is due in its own buckets, as far as it knows."""

@@ -82,9 +82,8 @@ class Consumer:
             return list(self._serving.buckets)
 
     @property
-    def due(self) -> float:
-        """How many messages are due in its buckets, as far as it knows; infinite where there may be
-        more than it knows of. Makes no call."""
+    def due(self) -> int:
+        """How many messages are due in its buckets, as far as it knows. Makes no call."""
         with self._lock:
             return self._serving.due
 

@@ -42,6 +42,8 @@ class Seen(NamedTuple):
 
     waiting: list[float]
     leased: list[float]
+    beyond: int
+    """How many more are due than these tell."""
 
 
 def times_of(blob: bytes) -> list[float]:
@@ -62,8 +64,9 @@ def look(topic: Topic) -> Iterator[tuple[int, Seen | None]]:
         if isinstance(answer, TimelineError):
             yield from ((bucket, None) for bucket in buckets)
             continue
-        times = map(times_of, answer[1])
-        yield from zip(buckets, map(Seen, times, times), strict=True)
+        times, beyond = map(times_of, answer[1]), iter(answer[2])
+        seen = map(Seen, times, times, map(operator.add, beyond, beyond))
+        yield from zip(buckets, seen, strict=True)
 
 
 def counts(

@@ -58,7 +58,7 @@ class Serving:
         return self._made_agenda
 
     @property
-    def due(self) -> float:
+    def due(self) -> int:
         """How many messages are due in its own buckets, as far as it knows. Makes no call."""
         return 0 if self._made_agenda is None else self._made_agenda.due(self.clock.now_ms())
 
@@ -180,8 +180,8 @@ class Serving:
                 refused = answer
                 self._put_off(bucket)
                 continue
-            now_us, until, waiting, leased, blob, given_up = answer
-            self.agenda.learn(bucket, times_of(waiting), times_of(leased))
+            now_us, until, waiting, leased, blob, given_up, beyond = answer
+            self.agenda.learn(bucket, times_of(waiting), times_of(leased), beyond)
             found = list(leases_of(blob, itertools.repeat(int(until)), itertools.repeat(ends)))
             leases += self.readable(found)
             if self._topic.watch_lateness and found:

@@ -15,6 +15,7 @@ from dispatcher.timeline import TimelineUnavailableError
 from dispatcher.worker.notify import READY, STOPPING, WATCHDOG, Notifier
 from dispatcher.worker.pages import Page, Pages, verdict
 from dispatcher.worker.worker import Life, Worker
+from limiters._support.latch import Latch
 from limiters.errors import DispatcherError
 from limiters.outages import OUTAGES
 
@@ -30,7 +31,7 @@ class Signals:
     together, as systemd does, asks for one drain. For the main thread."""
 
     def __init__(self) -> None:
-        self.stop = threading.Event()
+        self.stop = Latch()
         self.at_once: Callable[[], None] = lambda: None
         """What is done before a second signal ends the process."""
         self._signalled = False

@@ -35,7 +35,7 @@ class View:
     """What may be spent in a period; None if there is no limit."""
     period: float = 1.0
     mean_cost: float | None = 1.0
-    due: float = 0
+    due: int = 0
     """How many messages are due and not leased, as far as is known."""
 
 

@@ -64,9 +64,10 @@ class _Process:
             if STOPPING in words:  # somebody has told it alone to
                 self.child.drains(drain_time)
 
-    def ask_to_stop(self) -> None:
+    def ask_to_stop(self, now: float, drain_time: float) -> None:
         """Not by a signal: it may have been sent one already, and a second one ends it where it
         stands. What was never ready has nothing to drain, and may not listen yet."""
+        self.listen(now, drain_time)  # it may have become ready in this very moment
         self.close_its_input()
         if self.running is not None and not self.child.ready:
             self.running.send_signal(signal.SIGTERM)
@@ -179,7 +180,7 @@ class Supervisor:
     def _stop(self) -> int:
         """Asks all to drain; who has not ended long after its drain time is killed."""
         for one in self._processes:
-            one.ask_to_stop()
+            one.ask_to_stop(time.monotonic(), self._drain_time)
         deadline = time.monotonic() + self._drain_time + SILENCE
         worst = 0
         for one in self._processes:

@@ -40,7 +40,7 @@ WRONG = [
 WRONG_OF_A_WORKER = [
     ("--shared-capacity 5", "--shared-capacity needs --limit"),
     ("--limit x", "--limit needs --shared-capacity"),
-    ("--limit x --shared-capacity 5 --limit-lease-time 1", "is too long for --limit-lease-time=1"),
+    ("--limit x --shared-capacity 5 --limit-lease-time 1", "--max-interval must be at most 0.25"),
     ("--cost nan", "--cost must be finite"),
     ("--redis http://x", "--redis must"),
     ("--topic a{b}", "topic must be without braces"),

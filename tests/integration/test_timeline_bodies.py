@@ -21,6 +21,7 @@ from dispatcher.timeline import (
     UnreadableBody,
     bodies,
 )
+from dispatcher.timeline.holding import Holding
 from dispatcher.worker import Worker
 from limiters.embedded import EmbeddedRedis
 from tests.commands import outside
@@ -118,7 +119,7 @@ def test_a_process_that_comes_back_is_not_stopped_by_what_it_had(
 ) -> None:
     consumer = timeline.consumer("one")
     with monkeypatch.context() as patched:  # it is killed as it reads them
-        patched.setattr(consumer, "settle", lambda endings: _away())
+        patched.setattr(Holding, "settle", lambda *given: _away())
         until(lambda: consumer.lease(100, 60) == [] and timeline.stats().processing == 6)
     assert {it.id for it in consumer.active()} == {"good", "fine"}
     assert timeline.stats().dead == len(unreadable)

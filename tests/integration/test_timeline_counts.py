@@ -204,3 +204,22 @@ def test_t10_a_listing_of_large_bodies_reads_few_at_once(own_redis: EmbeddedRedi
         page, cursor = ours.list(10)
         assert scripts(client) - before >= 600 / 40, "steps stay small"
     assert ([it.id for it in page], cursor) == (["o"], "")
+
+
+@pytest.mark.parametrize("buckets", [1, 40])
+def test_c5_a_consumer_knows_how_many_are_due_in_its_buckets_however_many(
+    shared_redis: EmbeddedRedis, hands: Hands, buckets: int
+) -> None:
+    timeline = timed(shared_redis.url, buckets=buckets)
+    producer, consumer = timeline.producer("us"), timeline.consumer("c")
+    producer.create([Message(n, id=f"m{n}") for n in range(300)])
+    producer.create([Message(n, delay=60) for n in range(100)])
+    first = consumer.lease(10, for_=10)
+    assert consumer.due == 290, "what it was told of as it leased"
+    others = timeline.consumer("other").lease(50, for_=1)
+    assert consumer.due == 290, "it makes no call"
+    consumer._serving.look()
+    assert consumer.due == 300 - len(first) - len(others)
+    hands.turn(2_000)
+    consumer._serving.look()
+    assert consumer.due == 290, "a lease that has ended is due as well"

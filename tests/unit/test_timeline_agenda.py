@@ -195,5 +195,7 @@ def test_what_is_due_in_its_own_buckets_is_counted_as_far_as_it_is_known() -> No
     assert agenda.due(5_000) == 8
     agenda.learn(0, [6_000], [])
     assert agenda.due(5_000) == 1
-    agenda.learn(0, [5_000] * KNOWN, [])
-    assert agenda.due(5_000) == math.inf, "there may be more than it knows of"
+    agenda.learn(0, [5_000] * KNOWN, [], 900)
+    assert agenda.due(5_000) == KNOWN + 900 + 1
+    agenda.learn(0, [6_000], [])
+    assert agenda.due(5_000) == 1

@@ -4,7 +4,8 @@
 -- ARGV   consumer, limit, lease_ms, most_attempts (0: any number), how late
 --        a time may be that is given, how many times of each set the consumer wants to know
 -- Reply  the server's time in microseconds; the end of the leases; the first times in waiting and
---        in leased that there are then; the leases; how many were given up
+--        in leased that there are then; the leases; how many were given up; how many more are due
+--        than the first times tell
 --
 -- What was given too often is dead, and counts towards the limit: so the work is bounded. Nothing
 -- is written that needs memory before something was removed: whoever is full can be emptied.
@@ -92,4 +93,5 @@ end
 return {
   NOW_US, string.format('%.0f', ends), times_in(WAITING, known), times_in(LEASED, known),
   table.concat(leases), given_up,
+  due_beyond(WAITING, known, NOW) + due_beyond(LEASED, known, NOW),
 }

@@ -2,12 +2,14 @@
 --
 -- KEYS   waiting, leased of a bucket, then of the next ...
 -- ARGV   how many times of each at most
--- Reply  the server's time in microseconds; for each key its first times
+-- Reply  the server's time in microseconds; for each key its first times; for each key how many
+--        more are due
 
 local time = redis.call('TIME')
-local seen = {}
+local now, limit = time[1] * 1000 + math.floor(time[2] / 1000), tonumber(ARGV[1])
+local seen, beyond = {}, {}
 
 for i, key in ipairs(KEYS) do
-  seen[i] = times_in(key, tonumber(ARGV[1]))
+  seen[i], beyond[i] = times_in(key, limit), due_beyond(key, limit, now)
 end
-return { time[1] * 1000000 + time[2], seen }
+return { time[1] * 1000000 + time[2], seen, beyond }

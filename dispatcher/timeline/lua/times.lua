@@ -7,3 +7,8 @@ local function times_in(key, limit)
   end
   return table.concat(times)
 end
+
+-- How many are due that are not among those.
+local function due_beyond(key, limit, now)
+  return math.max(0, redis.call('ZCOUNT', key, '-inf', now) - limit)
+end

@@ -99,6 +99,28 @@ def test_a_signal_to_the_whole_group_is_one_drain(
     assert (stats.deleted, stats.new, stats.processing) == (2, 2, 0)
 
 
+def test_processes_that_the_supervisor_has_not_heard_of_yet_drain_as_well(
+    timeline: Timeline, start: Start, log: Path, go_on: Path
+) -> None:
+    create(timeline, 4)
+    one_each = ("--max-batch-size", "1", "--concurrency", "1")
+    supervisor = start("slow", "--processes", "2", *one_each)
+    pid = supervisor.process.pid
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    wait_until(lambda: len(children.read_text().split()) == 2)
+    supervisor.signal(signal.SIGSTOP)
+    wait_until(lambda: len(pids(log)) == 2)
+    supervisor.signal(signal.SIGTERM)
+    supervisor.signal(signal.SIGCONT)
+    for pid in pids(log):
+        os.kill(pid, signal.SIGTERM)
+    supervisor.await_word("stopping: ", times=2)
+    go_on.touch()
+    assert supervisor.ended() == 0
+    assert len(handled(log)) == 2
+    assert "stopped at once" not in supervisor.text
+
+
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_the_working_directory_is_on_the_path_for_the_handler_and_not_before_this_package(
     timeline: Timeline, server: EmbeddedRedis, tmp_path: Path, processes: str

@@ -15,6 +15,7 @@ from dispatcher.worker import children, supervisor
 from dispatcher.worker.notify import Notifier
 from dispatcher.worker.process import Signals
 from dispatcher.worker.supervisor import Supervisor
+from limiters._support.latch import Latch
 from tests.waiting import until
 
 SOON = 0.5
@@ -48,7 +49,7 @@ class Asked(Signals):
     """What the signals would say, without any."""
 
     def __init__(self) -> None:
-        self.stop = threading.Event()
+        self.stop = Latch()
         self.at_once: Callable[[], None] = lambda: None
 
 
