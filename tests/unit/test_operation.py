@@ -125,7 +125,7 @@ def test_what_callbacks_say_is_checked_too() -> None:
     with pytest.raises(ValueError, match="retry_after"):
         Throttled("soon")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="failed"):
-        PartialFailure([1])
+        PartialFailure(["1"])
     with pytest.raises(ValueError, match=r"cause must be an exception, such as Reject\('why'\)"):
         PartialFailure([], "negative")  # type: ignore[arg-type]
 
