@@ -165,6 +165,7 @@ class Batcher(Entrance):
             try:
                 self._begin()
                 self._limiting.start(self.live_totals.published)
+                self._engine.limiter_runs()
             except BaseException:
                 self._thread = None
                 self._limiting.end()
