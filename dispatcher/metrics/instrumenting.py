@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -14,7 +14,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from dispatcher.metrics.collector import PartsCollector
 from dispatcher.metrics.mirror import Mirror, is_multi_process
 from dispatcher.metrics.parts import Options, Part, parts_of
-from limiters._support.validation import ArgumentError, amount, function
+from limiters._support.validation import ArgumentError, amount, function, text
 
 _collectors: WeakKeyDictionary[CollectorRegistry, PartsCollector] = WeakKeyDictionary()
 _mirrored: PartsCollector | None = None
@@ -79,13 +79,17 @@ def instrument(
     >>> registry.get_sample_value("dispatcher_operations_total", labels)
     0
     """
-    if name is not None and (not isinstance(name, str) or not name):
-        raise ArgumentError("name", name, "be a text that is not empty")
+    if name is not None:
+        text("name", name)
     if registry is not None and not isinstance(registry, CollectorRegistry):
         raise ArgumentError("registry", registry, "be a CollectorRegistry")
     if exemplar is not None:
         function("exemplar", exemplar)
-    bounds = tuple(amount("cost_buckets", one) for one in cost_buckets or ())
+    if cost_buckets is not None and not isinstance(cost_buckets, Iterable):
+        raise ArgumentError("cost_buckets", cost_buckets, "be a list of numbers that ascend")
+    bounds = tuple(
+        amount("cost_buckets", one) for one in (() if cost_buckets is None else cost_buckets)
+    )
     if list(bounds) != sorted(set(bounds)):
         raise ArgumentError("cost_buckets", cost_buckets, "ascend")
     options = Options(name, exemplar, bounds or None)

@@ -19,6 +19,7 @@ from functools import singledispatch
 from typing import Any, Protocol, runtime_checkable
 
 from dispatcher.metrics.readings import Reading
+from limiters._support.validation import ArgumentError
 
 
 class Part(Protocol):
@@ -66,9 +67,8 @@ def parts_of(subject: object, options: Options) -> Iterable[Part]:
     consists_of = getattr(subject, "consists_of", None)
     if consists_of is not None:
         return [part for one in consists_of for part in parts_of(one, options)]
-    raise ValueError(
-        "instrument() takes a Batcher, a limiter, a Timeline, a gate, a builder or a Worker, "
-        f"not {subject!r}"
+    raise ArgumentError(
+        "subject", subject, "be a Batcher, a limiter, a Timeline, a gate, a builder or a Worker"
     )
 
 

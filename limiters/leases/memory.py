@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 
-from limiters._support.validation import Seconds
+from limiters._support.validation import Seconds, text
 from limiters.clock import Clock, MonotonicClock
 from limiters.leases.coordinator import Coordinator
 from limiters.leases.manager import LimitView
@@ -33,7 +33,7 @@ class MemoryLeaseManager:
         lease_time: Seconds = 5.0,
         clock: Clock | None = None,
     ) -> None:
-        self._name = name
+        self._name = text("name", name)
         self._lease_time = lease_seconds(lease_time)
         self._clock = clock or MonotonicClock()
         self._begin()
