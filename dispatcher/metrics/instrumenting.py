@@ -56,12 +56,12 @@ def instrument(
 
     * `registry`: where; prometheus-client's own if not said.
     * `name`: the label `batcher`, `gate` or `builder`, and `limit` of a limiter that has no name
-      of its own and of its Batcher. What has the same labels is added up.
+      of its own. What has the same labels is added up.
     * `exemplar`: called with the operations of each batch that ends; what it returns, such as
       {"trace_id": ...}, is shown beside `callback_seconds`. It is called on the Batcher's thread.
     * `cost_buckets`: the bounds of `batch_cost`, if what your operations cost needs others.
 
-    With a Batcher comes its limiter. Things are read when somebody scrapes; of batches four
+    With a Batcher comes its limiter, and the Batcher has its label `limit`. Things are read when somebody scrapes; of batches four
     figures are noted when they begin and end, and nothing of single operations. It keeps nothing
     alive, and what was counted stays. Once for a thing and a registry: again changes nothing.
 
@@ -92,8 +92,8 @@ def instrument(
     )
     if list(bounds) != sorted(set(bounds)):
         raise ArgumentError("cost_buckets", cost_buckets, "ascend")
-    options = Options(name, exemplar, bounds or None)
     collector = _collector_of(registry)
+    options = Options(name, exemplar, bounds or None, collector.limit_of)
     return Instrumented(collector, collector.add(parts_of(subject, options)))
 
 

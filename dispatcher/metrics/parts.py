@@ -45,6 +45,16 @@ class Beginning(Protocol):
         ...
 
 
+@runtime_checkable
+class OfLimiter(Protocol):
+    """What the part of a limiter has besides: Batchers on the limiter show the same label."""
+
+    @property
+    def limit(self) -> str:
+        """The label `limit`."""
+        ...
+
+
 ExemplarOf = Callable[[list[Any]], Mapping[str, str]]
 """What to show of a batch, given its operations."""
 
@@ -56,6 +66,8 @@ class Options:
     name: str | None = None
     exemplar: ExemplarOf | None = None
     cost_bounds: tuple[float, ...] | None = None
+    limit_of: Callable[[object], str | None] = lambda limiter: None
+    """The label of a limiter that the registry shows already."""
 
 
 Maker = Callable[[Any, Options], Iterable[Part]]

@@ -104,8 +104,8 @@ def test_a_value_that_cannot_be_shown_in_full_is_named_all_the_same() -> None:
     ("parameter", "give"),
     [
         ("fn", lambda: Batcher().add_listener(generate)),
-        ("names", lambda: Batcher().add_listener(ignore, "capacity")),
-        ("names", lambda: Batcher().add_listener(ignore, cast(Any, ["pause"]))),
+        ("names", lambda: Batcher().add_listener(print, "capacity")),
+        ("names", lambda: Batcher().add_listener(print, cast(Any, ["pause"]))),
         ("on_batch", lambda: Watcher(generate)),
         ("retry_abandoned", lambda: Watcher(ignore, retry_abandoned=True)),
         ("name", lambda: MemoryLeaseManager(cast(Any, 5))),
@@ -133,8 +133,8 @@ def test_a_priority_of_another_library_is_a_priority(priority: int) -> None:
     assert (taken, type(taken)) == (priority, int)
 
 
-def generate(batch: list[Operation]) -> Iterator[int]:
-    yield len(batch)
+def generate(given: object) -> Iterator[object]:
+    yield given
 
 
 def flags() -> list[tuple[str, Callable[[Any], object]]]:
