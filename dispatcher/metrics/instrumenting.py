@@ -61,9 +61,10 @@ def instrument(
       {"trace_id": ...}, is shown beside `callback_seconds`. It is called on the Batcher's thread.
     * `cost_buckets`: the bounds of `batch_cost`, if what your operations cost needs others.
 
-    With a Batcher comes its limiter, and the Batcher has its label `limit`. Things are read when somebody scrapes; of batches four
-    figures are noted when they begin and end, and nothing of single operations. It keeps nothing
-    alive, and what was counted stays. Once for a thing and a registry: again changes nothing.
+    With a Batcher comes its limiter, and the Batcher has its label `limit`. Things are read when
+    somebody scrapes; of batches four figures are noted when they begin and end, and nothing of
+    single operations. It keeps nothing alive, and what was counted stays. Once for a thing and a
+    registry: again changes nothing.
 
     In multi-process mode (PROMETHEUS_MULTIPROC_DIR) and without a registry of one's own, values
     are copied to the files of that mode every second; call it in each process, after the fork.
