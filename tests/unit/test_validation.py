@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from tenacity import stop_after_delay, wait_fixed
 
 from dispatcher import Batcher, Operation, Watcher
 from dispatcher.registration import MemoryEntityStore, RegistrationGate
@@ -108,6 +109,9 @@ def test_a_value_that_cannot_be_shown_in_full_is_named_all_the_same() -> None:
         ("names", lambda: Batcher().add_listener(print, cast(Any, ["pause"]))),
         ("on_batch", lambda: Watcher(generate)),
         ("retry_abandoned", lambda: Watcher(ignore, retry_abandoned=True)),
+        ("retry", lambda: Watcher(ignore, retry=cast(Any, wait_fixed))),
+        ("retry", lambda: Watcher(ignore, retry=(wait_fixed(1), cast(Any, stop_after_delay)))),
+        ("pause_time", lambda: Batcher(pause_time=cast(Any, wait_fixed))),
         ("name", lambda: MemoryLeaseManager(cast(Any, 5))),
         ("late", lambda: verify([], 1, late=1)),
         (
