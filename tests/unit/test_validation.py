@@ -28,6 +28,7 @@ from limiters import (
     TooExpensiveError,
 )
 from limiters._support.validation import UNSHOWN, amount, count, named, seconds, text
+from limiters.testing import ManualClock
 from limiters.verifier import verify
 from tests.crank import ignore
 
@@ -112,6 +113,11 @@ def test_a_value_that_cannot_be_shown_in_full_is_named_all_the_same() -> None:
         ("retry", lambda: Watcher(ignore, retry=cast(Any, wait_fixed))),
         ("retry", lambda: Watcher(ignore, retry=(wait_fixed(1), cast(Any, stop_after_delay)))),
         ("pause_time", lambda: Batcher(pause_time=cast(Any, wait_fixed))),
+        ("clock", lambda: Batcher(clock=cast(Any, 5))),
+        ("clock", lambda: ProvisionedResource(5, clock=cast(Any, ManualClock))),
+        ("clock", lambda: MemoryLeaseManager(clock=cast(Any, 0))),
+        ("seconds", lambda: ManualClock().advance(cast(Any, "5"))),
+        ("seconds", lambda: ManualClock().advance(-5)),
         ("name", lambda: MemoryLeaseManager(cast(Any, 5))),
         ("late", lambda: verify([], 1, late=1)),
         (
