@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeGuard
 
 from tenacity import Future, RetryCallState, Retrying
 from tenacity.stop import stop_never
@@ -28,7 +29,7 @@ def call_state(attempt: int, elapsed: float, error: BaseException | None = None)
     return state
 
 
-def is_strategy(value: object) -> bool:
+def is_strategy(value: object) -> TypeGuard[Callable[..., Any]]:
     """Whether `value` can be asked: `wait_fixed` can, once it is made by `wait_fixed(1)`."""
     return callable(value) and not isinstance(value, type)
 
