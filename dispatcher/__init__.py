@@ -11,7 +11,9 @@ from dispatcher.errors import (
     ForkedError,
     HandlerError,
     ImproperOrderError,
+    KeyComparisonError,
     NoOperationError,
+    NothingRunError,
     NoWatcherError,
     TooExpensiveError,
     TooManyAttemptsError,
@@ -21,10 +23,11 @@ from dispatcher.operation import Operation
 from dispatcher.outcomes import Outcome, PartialFailure, Reject, Retry, Throttled
 from dispatcher.state import State
 from dispatcher.watcher import Watcher
-from limiters import LimiterError, ProvisionedResource, RateLimiter
+from limiters import ArgumentError, LimiterError, ProvisionedResource, RateLimiter
 
 __all__ = [
     "AlreadyEnqueuedError",
+    "ArgumentError",
     "BatchAbandonedError",
     "Batcher",
     "BatcherStoppedError",
@@ -35,10 +38,12 @@ __all__ = [
     "ForkedError",
     "HandlerError",
     "ImproperOrderError",
+    "KeyComparisonError",
     "LimiterError",
     "Listener",
     "NoOperationError",
     "NoWatcherError",
+    "NothingRunError",
     "Operation",
     "Outcome",
     "PartialFailure",

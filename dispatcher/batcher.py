@@ -41,7 +41,7 @@ from limiters._support.validation import (
     optional_seconds,
     seconds,
 )
-from limiters.clock import Clock, MonotonicClock
+from limiters.clock import Clock, clock_of
 from limiters.events import Emitter
 from limiters.limiter import RateLimiter
 
@@ -124,7 +124,7 @@ class Batcher(Entrance):
         buffer = self._buffer_type(count("max_buffer_size", max_buffer_size), bell.ring)
         super().__init__(buffer, error_on_full_buffer=fail_on_full)
         self._limiting = limiting
-        self._clock = clock or MonotonicClock()
+        self._clock = clock_of(clock)
         self._bell = bell
         self._emitter = self._emitter_type(type(self).__name__, events.BATCHER_EVENTS)
         self._pause = Pause(pause_time)
@@ -165,6 +165,7 @@ class Batcher(Entrance):
             try:
                 self._begin()
                 self._limiting.start(self.live_totals.published)
+                self._engine.limiter_runs()
             except BaseException:
                 self._thread = None
                 self._limiting.end()

@@ -123,8 +123,8 @@ class Engine:
         self._crowded = False
         """Whether something waits for a slot."""
         self._next_audit = math.inf
-        self._limiter_started = False
-        """Whether the limiter was seen to run."""
+        self._limiter_runs = False
+        """Whether the limiter was started: then it has to run for as long as this does."""
 
     def post(self, function: Callable[..., None], *arguments: Any) -> None:
         """Has `function(now, *arguments)` called in the next turn. From any thread."""
@@ -157,6 +157,10 @@ class Engine:
             self._audit(now)
         self._tell(now)
         return now if self.finished else self._next_turn(now)
+
+    def limiter_runs(self) -> None:
+        """The limiter was started, before the first turn: when it is stopped, all of this stops."""
+        self._limiter_runs = True
 
     # What can be posted.
 
@@ -384,9 +388,7 @@ class Engine:
         limiter = self.limiter
         if limiter is None:
             return
-        if limiter.started:
-            self._limiter_started = True
-        elif self._limiter_started and not self._stopping:
+        if self._limiter_runs and not limiter.started and not self._stopping:
             self._stop_with_limiter(now, limiter)
         if limiter.max_capacity != self._ceiling:
             self._ceiling = limiter.max_capacity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from limiters import errors
 from limiters._support.plain_numbers import plain
-from limiters.errors import DispatcherError, ImproperOrderError
+from limiters.errors import DispatcherError, ImproperOrderError, NothingRunError
 
 __all__ = [
     "AlreadyEnqueuedError",
@@ -19,6 +19,7 @@ __all__ = [
     "KeyComparisonError",
     "NoOperationError",
     "NoWatcherError",
+    "NothingRunError",
     "TooExpensiveError",
     "TooManyAttemptsError",
 ]

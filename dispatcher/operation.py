@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from limiters._support.plain_numbers import plain
-from limiters._support.validation import ArgumentError, flag
+from limiters._support.validation import ArgumentError, amount, flag, whole
 from limiters.errors import ImproperOrderError
 
 if TYPE_CHECKING:
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from dispatcher.watcher import Watcher
 
 _TOO_LARGE = 2**100
+
+_ZERO = 0
+"""The usual priority. Any other object is checked, also one that merely counts as false."""
 
 
 class Claim:
@@ -38,10 +41,8 @@ class Order:
             self.hash = hash(key)
         except TypeError:
             raise ArgumentError("key", key, "be hashable") from None
-        if isinstance(priority, bool) or not isinstance(priority, int):
-            raise ArgumentError("priority", priority, "be a whole number")
         self.key = key
-        self.priority = priority
+        self.priority = whole("priority", priority)
         self.line: Line | None = None
         """Its key's, while it waits or is in flight."""
 
@@ -102,7 +103,7 @@ class Operation:
         self._cost = cost
         self._attempts = 0
         self._where = None
-        if key is None and not priority:
+        if key is None and priority is _ZERO:
             self._order = None
         else:
             self._order = Order(key, priority)
@@ -199,12 +200,7 @@ def key_of(operation: Operation) -> Hashable:
 
 
 def _checked(cost: object) -> float:
-    if isinstance(cost, (str, bytes, bool)):
-        raise ArgumentError("cost", cost, "be a number")
-    try:
-        number = float(cost)  # type: ignore[arg-type]  # Decimal, numpy: what can be a float
-    except (TypeError, ValueError, OverflowError):
-        raise ArgumentError("cost", cost, "be a number") from None
-    if not 0 <= number < _TOO_LARGE:
-        raise ArgumentError("cost", cost, "be zero or more and finite")
+    number = amount("cost", cost, zero=True)
+    if number >= _TOO_LARGE:
+        raise ArgumentError("cost", cost, "be less than 2**100")
     return number

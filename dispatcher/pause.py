@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from dispatcher.retry import Wait, call_state
-from limiters._support.validation import seconds
+from limiters._support.validation import ArgumentError, seconds
 from limiters.damped_log import DampedLog
 
 FALLBACK = 0.5
@@ -19,6 +19,10 @@ class Pause:
     it."""
 
     def __init__(self, pause_time: object) -> None:
+        if isinstance(pause_time, type):
+            advice = "such as 0.5, or wait_exponential(max=30)"
+            requirement = "be seconds or a tenacity wait strategy"
+            raise ArgumentError("pause_time", pause_time, requirement, advice)
         self._wait: Wait | None = pause_time if callable(pause_time) else None
         self._fixed = 0.0 if self._wait else seconds("pause_time", pause_time)
         self._damped = DampedLog(logging.getLogger(__name__))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeGuard
 
 from tenacity import Future, RetryCallState, Retrying
 from tenacity.stop import stop_never
@@ -28,6 +29,11 @@ def call_state(attempt: int, elapsed: float, error: BaseException | None = None)
     return state
 
 
+def is_strategy(value: object) -> TypeGuard[Callable[..., Any]]:
+    """Whether `value` can be asked: `wait_fixed` can, once it is made by `wait_fixed(1)`."""
+    return callable(value) and not isinstance(value, type)
+
+
 class RetryPolicy:
     """`max_attempts` bounds every way of trying again; `wait` and `stop` rule the automatic one."""
 
@@ -42,11 +48,12 @@ class RetryPolicy:
         if retry is None:
             return cls(None, stop_never, max_attempts)
         wait, stop = retry if isinstance(retry, tuple) and len(retry) == 2 else (retry, stop_never)
-        if not callable(wait) or not callable(stop):
+        if not (is_strategy(wait) and is_strategy(stop)):
             raise ArgumentError(
                 "retry",
                 retry,
                 "be a tenacity wait strategy, or a pair of a wait and a stop strategy",
+                "such as wait_fixed(1), or (wait_fixed(1), stop_after_delay(60))",
             )
         return cls(wait, stop, max_attempts)
 

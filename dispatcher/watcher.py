@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from dispatcher.operation import Operation
 from dispatcher.retry import RetryPolicy, Stop, Wait
 from limiters._support.validation import (
+    UNSHOWN,
+    ArgumentError,
     Seconds,
     flag,
     optional_count,
@@ -105,9 +107,12 @@ class Watcher:
             retry_abandoned=flag("retry_abandoned", retry_abandoned),
         )
         if retry_abandoned and retry is None and on_failure is None:
-            raise ValueError(
-                "retry_abandoned needs a retry that says how, such as "
-                "retry=tenacity.wait_fixed(1), or an on_failure that takes what is abandoned"
+            raise ArgumentError(
+                "retry_abandoned",
+                UNSHOWN,
+                "go with a retry or an on_failure",
+                "retry=tenacity.wait_fixed(1), for example, tries what is abandoned again after a "
+                "second, and on_failure takes it",
             )
         self._batchers: weakref.WeakSet[Batcher] = weakref.WeakSet()
         self._home: Batcher | None = None

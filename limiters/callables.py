@@ -14,6 +14,7 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from typing import Any
 
+from limiters._support.validation import UNSHOWN, ArgumentError
 from limiters._support.validation import function as check_callable
 from limiters.errors import NothingRunError
 
@@ -25,9 +26,12 @@ def check_effective(parameter: str, function: Callable[..., Any]) -> None:
     """Refuses a `function` that does nothing when it is called; it may be an `async def`."""
     check_callable(parameter, function)
     if _is(inspect.isgeneratorfunction, function) or _is(inspect.isasyncgenfunction, function):
-        raise ValueError(
-            f"{parameter} must not be a generator function, and {name_of(function)} is one: a "
-            "call runs nothing of it; remove its yield, or call it from a function that iterates"
+        raise ArgumentError(
+            parameter,
+            UNSHOWN,
+            f"not be a generator function, and {name_of(function)} is one: a call runs nothing of "
+            "it",
+            "remove its yield, or call it from a function that iterates",
         )
 
 
@@ -35,9 +39,11 @@ def check_plain(parameter: str, function: Callable[..., Any]) -> None:
     """Refuses also an `async def`, where nothing awaits its result."""
     check_effective(parameter, function)
     if is_async(function):
-        raise ValueError(
-            f"{parameter} must be a plain function, and {name_of(function)} is an async def: "
-            "nothing would await it; hand in a function that starts it on your event loop"
+        raise ArgumentError(
+            parameter,
+            UNSHOWN,
+            f"be a plain function, and {name_of(function)} is an async def: nothing would await it",
+            "hand in a function that starts it on your event loop",
         )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+from limiters._support.validation import ArgumentError
+
 
 class Clock(Protocol):
     """Seconds that only ever grow. Their zero means nothing."""
@@ -25,3 +27,12 @@ class MonotonicClock:
     """
 
     now = staticmethod(time.monotonic)
+
+
+def clock_of(clock: Clock | None) -> Clock:
+    """The `clock` that was given, or the process's own."""
+    if clock is None:
+        return MonotonicClock()
+    if isinstance(clock, type) or not callable(getattr(clock, "now", None)):
+        raise ArgumentError("clock", clock, "be an object whose now() returns seconds")
+    return clock

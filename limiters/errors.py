@@ -28,7 +28,8 @@ def _received(kind: type[Sendable], args: tuple[Any, ...]) -> Sendable:
 
 
 class DispatcherError(Sendable):
-    """The root of every error this project raises on purpose."""
+    """The root of every error this project raises on purpose, but for ArgumentError: that is a
+    ValueError."""
 
 
 class LimiterError(DispatcherError):
@@ -36,7 +37,8 @@ class LimiterError(DispatcherError):
 
 
 class NothingRunError(DispatcherError, TypeError):
-    """A function of the user's returned something that is yet to be run or awaited."""
+    """A function of the user's returned something that is yet to be run or awaited: a generator, a
+    coroutine, a `map`."""
 
     def __init__(self, function: str, result: str) -> None:
         self.function = function

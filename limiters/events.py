@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
+from limiters._support.validation import ArgumentError
 from limiters.callables import check_plain, keep_last_raise, result_of
 from limiters.damped_log import DampedLog, Damper
 
@@ -118,12 +119,11 @@ class Emitter:
     def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
         """Calls `fn(event)` for the events named, or for all of them if none is."""
         check_plain("fn", fn)
-        unknown = set(names) - self._names
-        if unknown:
-            known = ", ".join(sorted(self._names))
-            raise ValueError(
-                f"names has no event {sorted(unknown)[0]!r}; {self._owner} raises: {known}"
-            )
+        for name in names:
+            if not isinstance(name, str) or name not in self._names:
+                known = ", ".join(sorted(self._names))
+                requirement = f"be names of events of a {self._owner}"
+                raise ArgumentError("names", name, requirement, f"these are {known}")
         listener = Listener(self, fn, frozenset(names) or self._names)
         with self._lock:
             self._listeners += (listener,)

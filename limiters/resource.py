@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 from limiters import events
 from limiters._support.validation import Seconds
-from limiters.clock import Clock, MonotonicClock
+from limiters.clock import Clock, clock_of
 from limiters.errors import ImproperOrderError
 from limiters.events import Emitter, Event, Listener
 from limiters.limiter import Grant
@@ -27,7 +27,7 @@ class Resource(ABC):
     EVENTS: ClassVar[frozenset[str]] = events.LIMITER_EVENTS
 
     def __init__(self, clock: Clock | None) -> None:
-        self._clock = clock or MonotonicClock()
+        self._clock = clock_of(clock)
         self._begin()
         _all.add(self)
 

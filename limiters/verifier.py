@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from limiters._support.plain_numbers import plain
 from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, amount, seconds
 from limiters.float_error import covers
 
@@ -87,7 +88,7 @@ def verify(
     settling = seconds("settling", settling, zero=True)
     late = seconds("late", late, zero=True)
     if late >= period:
-        raise ValueError(f"late must be less than the period, {period:g} s, not {late:g}")
+        raise ArgumentError("late", late, f"be less than the period, {plain(period)} s")
     steps = _steps(capacity)
     entries = sorted(Spent(*entry) for entry in log)
     if not entries:

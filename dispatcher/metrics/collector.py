@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from dispatcher.metrics import names
-from dispatcher.metrics.parts import Beginning, Part
+from dispatcher.metrics.parts import Beginning, OfLimiter, Part
 from dispatcher.metrics.readings import Reading, Readings
 from limiters.distribution import Distribution
 
@@ -55,6 +55,12 @@ class PartsCollector(Collector):
             if isinstance(part, Beginning):
                 part.begin()
         return new
+
+    def limit_of(self, limiter: object) -> str | None:
+        """The label of a limiter that is read already."""
+        with self._lock:
+            known = [part for part in self._parts if part.subject is limiter]
+        return next((part.limit for part in known if isinstance(part, OfLimiter)), None)
 
     def remove(self, parts: Iterable[Part]) -> None:
         """Reads these no more, nor what they counted."""

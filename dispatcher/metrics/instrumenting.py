@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -14,7 +14,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from dispatcher.metrics.collector import PartsCollector
 from dispatcher.metrics.mirror import Mirror, is_multi_process
 from dispatcher.metrics.parts import Options, Part, parts_of
-from limiters._support.validation import ArgumentError, amount, function
+from limiters._support.validation import ArgumentError, amount, function, text
 
 _collectors: WeakKeyDictionary[CollectorRegistry, PartsCollector] = WeakKeyDictionary()
 _mirrored: PartsCollector | None = None
@@ -56,14 +56,15 @@ def instrument(
 
     * `registry`: where; prometheus-client's own if not said.
     * `name`: the label `batcher`, `gate` or `builder`, and `limit` of a limiter that has no name
-      of its own and of its Batcher. What has the same labels is added up.
+      of its own. What has the same labels is added up.
     * `exemplar`: called with the operations of each batch that ends; what it returns, such as
       {"trace_id": ...}, is shown beside `callback_seconds`. It is called on the Batcher's thread.
     * `cost_buckets`: the bounds of `batch_cost`, if what your operations cost needs others.
 
-    With a Batcher comes its limiter. Things are read when somebody scrapes; of batches four
-    figures are noted when they begin and end, and nothing of single operations. It keeps nothing
-    alive, and what was counted stays. Once for a thing and a registry: again changes nothing.
+    With a Batcher comes its limiter, and the Batcher has its label `limit`. Things are read when
+    somebody scrapes; of batches four figures are noted when they begin and end, and nothing of
+    single operations. It keeps nothing alive, and what was counted stays. Once for a thing and a
+    registry: again changes nothing.
 
     In multi-process mode (PROMETHEUS_MULTIPROC_DIR) and without a registry of one's own, values
     are copied to the files of that mode every second; call it in each process, after the fork.
@@ -79,17 +80,21 @@ def instrument(
     >>> registry.get_sample_value("dispatcher_operations_total", labels)
     0
     """
-    if name is not None and (not isinstance(name, str) or not name):
-        raise ArgumentError("name", name, "be a text that is not empty")
+    if name is not None:
+        text("name", name)
     if registry is not None and not isinstance(registry, CollectorRegistry):
         raise ArgumentError("registry", registry, "be a CollectorRegistry")
     if exemplar is not None:
         function("exemplar", exemplar)
-    bounds = tuple(amount("cost_buckets", one) for one in cost_buckets or ())
+    if cost_buckets is not None and not isinstance(cost_buckets, Iterable):
+        raise ArgumentError("cost_buckets", cost_buckets, "be a list of numbers that ascend")
+    bounds = tuple(
+        amount("cost_buckets", one) for one in (() if cost_buckets is None else cost_buckets)
+    )
     if list(bounds) != sorted(set(bounds)):
         raise ArgumentError("cost_buckets", cost_buckets, "ascend")
-    options = Options(name, exemplar, bounds or None)
     collector = _collector_of(registry)
+    options = Options(name, exemplar, bounds or None, collector.limit_of)
     return Instrumented(collector, collector.add(parts_of(subject, options)))
 
 

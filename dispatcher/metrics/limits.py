@@ -18,7 +18,7 @@ def label_of(limiter: RateLimiter | None, options: Options) -> str:
     if limiter is None:
         return ""
     own = limiter.standing().name if isinstance(limiter, SharedResource) else ""
-    return own or options.name or "default"
+    return own or options.limit_of(limiter) or options.name or "default"
 
 
 class LimiterPart:
@@ -28,7 +28,7 @@ class LimiterPart:
         self._limiter = weakref.ref(limiter)
         self._shares = isinstance(limiter, SharedResource)
         self._standing = limiter.standing()
-        self._limit = label_of(limiter, options)
+        self.limit = label_of(limiter, options)
 
     @property
     def subject(self) -> object:
@@ -37,7 +37,7 @@ class LimiterPart:
 
     def read(self) -> Iterator[Reading]:
         """See Part."""
-        limiter, limit = self._limiter(), self._limit
+        limiter, limit = self._limiter(), self.limit
         if limiter is not None:
             self._standing = limiter.standing()
         now = self._standing
@@ -65,7 +65,7 @@ class ForeignLimiterPart:
 
     def __init__(self, limiter: RateLimiter, options: Options) -> None:
         self._limiter = weakref.ref(limiter)
-        self._limit = label_of(limiter, options)
+        self.limit = label_of(limiter, options)
 
     @property
     def subject(self) -> object:
@@ -76,8 +76,8 @@ class ForeignLimiterPart:
         """See Part."""
         limiter = self._limiter()
         if limiter is not None:
-            yield Reading(names.CAPACITY, (self._limit, "shared"), limiter.capacity)
-            yield Reading(names.CAPACITY, (self._limit, "max"), limiter.max_capacity)
+            yield Reading(names.CAPACITY, (self.limit, "shared"), limiter.capacity)
+            yield Reading(names.CAPACITY, (self.limit, "max"), limiter.max_capacity)
 
 
 @instrumentable(SharedResource)

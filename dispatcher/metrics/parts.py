@@ -19,6 +19,7 @@ from functools import singledispatch
 from typing import Any, Protocol, runtime_checkable
 
 from dispatcher.metrics.readings import Reading
+from limiters._support.validation import ArgumentError
 
 
 class Part(Protocol):
@@ -44,6 +45,16 @@ class Beginning(Protocol):
         ...
 
 
+@runtime_checkable
+class OfLimiter(Protocol):
+    """What the part of a limiter has besides: Batchers on the limiter show the same label."""
+
+    @property
+    def limit(self) -> str:
+        """The label `limit`."""
+        ...
+
+
 ExemplarOf = Callable[[list[Any]], Mapping[str, str]]
 """What to show of a batch, given its operations."""
 
@@ -55,6 +66,8 @@ class Options:
     name: str | None = None
     exemplar: ExemplarOf | None = None
     cost_bounds: tuple[float, ...] | None = None
+    limit_of: Callable[[object], str | None] = lambda limiter: None
+    """The label of a limiter that the registry shows already."""
 
 
 Maker = Callable[[Any, Options], Iterable[Part]]
@@ -66,9 +79,8 @@ def parts_of(subject: object, options: Options) -> Iterable[Part]:
     consists_of = getattr(subject, "consists_of", None)
     if consists_of is not None:
         return [part for one in consists_of for part in parts_of(one, options)]
-    raise ValueError(
-        "instrument() takes a Batcher, a limiter, a Timeline, a gate, a builder or a Worker, "
-        f"not {subject!r}"
+    raise ArgumentError(
+        "subject", subject, "be a Batcher, a limiter, a Timeline, a gate, a builder or a Worker"
     )
 
 

@@ -20,7 +20,7 @@ from dispatcher.registration.release import Registration, Release
 from dispatcher.registration.reports import GATE_EVENTS, Amounts, Counts, Report
 from dispatcher.registration.written import entity_checked
 from limiters._support.validation import Seconds, count, seconds
-from limiters.clock import Clock, MonotonicClock
+from limiters.clock import Clock, clock_of
 from limiters.events import Emitter, Event, Listener
 
 # As `Release(...)` does, without a call into Python: each message that passes makes one.
@@ -127,7 +127,7 @@ class RegistrationGate:
             auto_register=auto_register,
         )
         self._auto_register = auto_register
-        self._now = (clock or MonotonicClock()).now
+        self._now = clock_of(clock).now
         self._lock = threading.RLock()
         self._counts = Counts()
         self._emitter = Emitter("RegistrationGate", GATE_EVENTS)

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any, Final
 
 from limiters.errors import Sendable
@@ -19,6 +21,9 @@ UNSHOWN: Final = object()
 """In place of a value that no message may show, since it may hold a password, or that says
 nothing."""
 
+
+_MOST_SHOWN = 200
+"""Characters of a value in a message."""
 
 _SENT = (str, bytes, int, float, timedelta, type(None))
 """Values that any process can be sent; another may hold on to a socket."""
@@ -43,7 +48,7 @@ class ArgumentError(Sendable, ValueError):
         self.value = None if value is UNSHOWN else value
         self.requirement = requirement
         self.advice = advice
-        self._shown = "" if value is UNSHOWN else f", not {value!r}"
+        self._shown = "" if value is UNSHOWN else f", not {_shown(value)}"
         super().__init__(self._message())
 
     def _message(self) -> str:
@@ -108,10 +113,18 @@ def amount(name: str, value: object, *, zero: bool = False) -> float:
 
 def count(name: str, value: object) -> int:
     """`value` as a count of at least one."""
+    number = whole(name, value)
+    if number < 1:
+        raise ArgumentError(name, value, "be at least 1")
+    if number > sys.maxsize:
+        raise ArgumentError(name, value, f"be at most {sys.maxsize}")
+    return number
+
+
+def whole(name: str, value: object) -> int:
+    """`value` as a whole number of any size."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise ArgumentError(name, value, "be a whole number")
-    if value < 1:
-        raise ArgumentError(name, value, "be at least 1")
     return int(value)
 
 
@@ -150,13 +163,24 @@ def function(name: str, value: object) -> None:
 
 
 def _number(name: str, value: object, expected: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    if isinstance(value, bool) or not isinstance(value, (numbers.Real, Decimal)):
         raise ArgumentError(name, value, f"be {expected}")
     try:
         finite = math.isfinite(value)
+    except ValueError:  # the signalling NaN of a Decimal
+        finite = False
     except OverflowError:  # a whole number that no float can hold
         raise ArgumentError(name, UNSHOWN, "be finite", "it is too large for a float") from None
     if not finite:
         raise ArgumentError(name, value, "be finite")
     # What comes of numpy, which does sums of its own kinds in other ways.
     return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
+def _shown(value: object) -> str:
+    """`value` in a message. A `repr` may be the user's code, or a number of any length."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"an object of class {type(value).__qualname__}"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

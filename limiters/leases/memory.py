@@ -6,8 +6,8 @@ import os
 import threading
 import weakref
 
-from limiters._support.validation import Seconds
-from limiters.clock import Clock, MonotonicClock
+from limiters._support.validation import Seconds, text
+from limiters.clock import Clock, clock_of
 from limiters.leases.coordinator import Coordinator
 from limiters.leases.manager import LimitView
 from limiters.leases.messages import Reply, Request, Terms, check_partitions, lease_seconds
@@ -33,9 +33,9 @@ class MemoryLeaseManager:
         lease_time: Seconds = 5.0,
         clock: Clock | None = None,
     ) -> None:
-        self._name = name
+        self._name = text("name", name)
         self._lease_time = lease_seconds(lease_time)
-        self._clock = clock or MonotonicClock()
+        self._clock = clock_of(clock)
         self._begin()
         _all.add(self)
 

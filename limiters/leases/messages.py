@@ -33,7 +33,8 @@ def partitions_of(capacity: float, factor: float) -> int:
 
 def check_partitions(terms: Terms) -> None:
     """Refuses terms that make more partitions than there may be."""
-    if partitions_of(terms.capacity, terms.factor) > MOST_PARTITIONS:
+    # Not by partitions_of(): no whole number is as large as such a quotient may be.
+    if terms.capacity / terms.factor - FLOAT_ERROR > MOST_PARTITIONS:
         least = terms.capacity / MOST_PARTITIONS
         raise ArgumentError(
             "factor",

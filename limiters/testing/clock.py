@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from limiters._support.validation import ArgumentError
+from limiters._support.validation import amount
 
 
 class ManualClock:
@@ -23,6 +23,4 @@ class ManualClock:
 
     def advance(self, seconds: float) -> None:
         """Turns it forward."""
-        if seconds < 0:
-            raise ArgumentError("seconds", seconds, "be zero or more", "time never goes back")
-        self._now += seconds
+        self._now += amount("seconds", seconds, zero=True)

@@ -98,6 +98,23 @@ def test_a_limiter_that_is_stopped_under_a_batcher_is_an_error_and_an_event(
     assert [event.name for event in heard] == ["error", "shutdown"]
 
 
+def test_a_limiter_that_is_stopped_before_the_first_turn_is_no_less_an_error() -> None:
+    class Brief(ProvisionedResource):
+        """Stopped as soon as it was started, as by another thread."""
+
+        def start(self) -> None:
+            super().start()
+            self.stop()
+
+    heard: list[Event] = []
+    batcher = Batcher(rate_limiter=Brief(10))
+    batcher.add_listener(heard.append, "error")
+    batcher.start()
+    eventually(lambda: heard)
+    assert isinstance(heard[0].metadata, LimiterStoppedError)
+    assert batcher.stop() == []
+
+
 def test_its_own_end_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
     for limiter in (shared(), ProvisionedResource(100)):
         with Batcher(rate_limiter=limiter) as batcher:

@@ -237,7 +237,7 @@ def test_who_wants_more_than_there_is_hears_how_many_it_did_not_get() -> None:
 
 def test_a_listener_can_be_removed_and_names_are_checked() -> None:
     limiter = limiter_of()
-    with pytest.raises(ValueError, match=r"names has no event 'batch'.*allocated"):
+    with pytest.raises(ValueError, match=r"names must .* SharedResource, not 'batch'; .*allocated"):
         limiter.add_listener(print, "batch")
     heard: list[str] = []
     with limiter.add_listener(lambda event: heard.append(event.name), "connected"):

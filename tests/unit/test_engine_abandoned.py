@@ -99,7 +99,7 @@ def test_b7_once_it_is_abandoned_a_batch_cannot_begin() -> None:
 
 
 def test_retry_abandoned_without_a_retry_says_what_is_missing() -> None:
-    with pytest.raises(ValueError, match="retry_abandoned needs a retry"):
+    with pytest.raises(ValueError, match="retry_abandoned must go with a retry"):
         Watcher(ignore, retry_abandoned=True)
     Watcher(ignore, retry_abandoned=True, retry=wait_fixed(1))
     handed: list[BaseException] = []

@@ -141,7 +141,7 @@ def test_durations_may_be_timedeltas() -> None:
 
 
 def test_wrong_event_names_are_answered_with_the_right_ones() -> None:
-    with pytest.raises(ValueError, match=r"no event 'paused'.*pause"):
+    with pytest.raises(ValueError, match=r"names must .* Batcher, not 'paused'; .*pause"):
         Batcher().add_listener(ignore, "paused")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="fn must be callable"):
         Batcher().add_listener("pause")  # type: ignore[arg-type]

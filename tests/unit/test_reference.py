@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import inspect
 import re
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-REFERENCE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+REFERENCE = (DOCS / "reference.md").read_text()
 PACKAGES = (
     "dispatcher",
     "dispatcher.bridges",
@@ -55,3 +57,13 @@ def test_every_public_name_and_method_says_what_it_is(package: str) -> None:
                 and not inspect.getdoc(getattr(thing, method))
             ]
     assert not silent
+
+
+@pytest.mark.parametrize(("page", "package"), [("batcher", "dispatcher"), ("shared", "limiters")])
+def test_every_error_that_a_page_names_can_be_caught_with_an_import(
+    page: str, package: str
+) -> None:
+    named = set(re.findall(r"\b[A-Z]\w+Error\b", (DOCS / f"{page}.md").read_text()))
+    builtin = {name for name in named if hasattr(builtins, name)}
+    assert named - builtin
+    assert named - builtin <= set(importlib.import_module(package).__all__)

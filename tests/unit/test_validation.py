@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pickle
 import re
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from tenacity import stop_after_delay, wait_fixed
 
 from dispatcher import Batcher, Operation, Watcher
 from dispatcher.registration import MemoryEntityStore, RegistrationGate
@@ -24,7 +27,9 @@ from limiters import (
     SharedResource,
     TooExpensiveError,
 )
-from limiters._support.validation import UNSHOWN, amount, count, named, seconds
+from limiters._support.validation import UNSHOWN, amount, count, named, seconds, text
+from limiters.testing import ManualClock
+from limiters.verifier import verify
 from tests.crank import ignore
 
 PACKAGES = [Path(__file__).parents[2] / name for name in ("dispatcher", "limiters")]
@@ -38,6 +43,7 @@ PACKAGES = [Path(__file__).parents[2] / name for name in ("dispatcher", "limiter
         (np.uint8(7), 7),
         (np.float32(0.5), 0.5),
         (Fraction(1, 2), 0.5),
+        (Decimal("0.5"), 0.5),
     ],
 )
 def test_a_number_of_another_library_is_a_capacity(given: Any, taken: float) -> None:
@@ -58,8 +64,8 @@ def test_a_count_of_another_library_is_a_count() -> None:
     assert Watcher(ignore, max_batch_size=np.int64(3)).max_batch_size == 3  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", [2**2000, float("inf"), float("nan")])
-def test_a_capacity_that_no_float_can_hold_is_named(value: float) -> None:
+@pytest.mark.parametrize("value", [2**2000, float("inf"), float("nan"), Decimal("sNaN")])
+def test_a_capacity_that_no_float_can_hold_is_named(value: Any) -> None:
     limiter = ProvisionedResource(100)
     with pytest.raises(ArgumentError, match=r"^capacity must be finite") as caught:
         limiter.set_capacity(value)
@@ -72,6 +78,73 @@ def test_what_is_no_number_is_named(value: Any) -> None:
     for check in (amount, seconds, count):
         with pytest.raises(ArgumentError, match=r"^size must be a "):
             check("size", value)
+
+
+@pytest.mark.parametrize("most", ["max_buffer_size", "max_concurrent_batches"])
+def test_a_count_that_no_machine_reaches_is_named(most: str) -> None:
+    arguments: dict[str, Any] = {most: 10**30}
+    with pytest.raises(ArgumentError, match=rf"^{most} must be at most {sys.maxsize}, not 1"):
+        Batcher(**arguments)
+
+
+def test_a_value_that_cannot_be_shown_in_full_is_named_all_the_same() -> None:
+    class Silent:
+        def __repr__(self) -> str:
+            raise RuntimeError("no name")
+
+    shown = "0" * 199
+    for value, said in [
+        (10**5000, "an object of class int"),  # Python writes no number that is so long
+        (10**2000, f"1{shown}..."),
+        (Silent(), f"an object of class {Silent.__qualname__}"),
+    ]:
+        with pytest.raises(ArgumentError, match=rf"^name must be .*, not {re.escape(said)}$"):
+            text("name", value)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "give"),
+    [
+        ("fn", lambda: Batcher().add_listener(generate)),
+        ("names", lambda: Batcher().add_listener(print, "capacity")),
+        ("names", lambda: Batcher().add_listener(print, cast(Any, ["pause"]))),
+        ("on_batch", lambda: Watcher(generate)),
+        ("retry_abandoned", lambda: Watcher(ignore, retry_abandoned=True)),
+        ("retry", lambda: Watcher(ignore, retry=cast(Any, wait_fixed))),
+        ("retry", lambda: Watcher(ignore, retry=(wait_fixed(1), cast(Any, stop_after_delay)))),
+        ("pause_time", lambda: Batcher(pause_time=cast(Any, wait_fixed))),
+        ("clock", lambda: Batcher(clock=cast(Any, 5))),
+        ("clock", lambda: ProvisionedResource(5, clock=cast(Any, ManualClock))),
+        ("clock", lambda: MemoryLeaseManager(clock=cast(Any, 0))),
+        ("seconds", lambda: ManualClock().advance(cast(Any, "5"))),
+        ("seconds", lambda: ManualClock().advance(-5)),
+        ("name", lambda: MemoryLeaseManager(cast(Any, 5))),
+        ("late", lambda: verify([], 1, late=1)),
+        (
+            "factor",
+            lambda: LimiterConfig(url="redis://", name="a", shared_capacity=9, factor=1e-320),
+        ),
+        ("priority", lambda: Operation(None, 1, "a", priority=cast(Any, None))),
+        ("priority", lambda: Operation(None, 1, "a", priority=cast(Any, np.zeros(2)))),
+    ],
+)
+def test_every_refusal_says_of_which_parameter_it_is(
+    parameter: str, give: Callable[[], object]
+) -> None:
+    with pytest.raises(ArgumentError, match=f"^{parameter} must ") as caught:
+        give()
+    assert caught.value.parameter == parameter
+
+
+@pytest.mark.parametrize("priority", [7, 0, -7])
+def test_a_priority_of_another_library_is_a_priority(priority: int) -> None:
+    given: Any = np.int64(priority)
+    taken = Operation(None, 1, "a", priority=given).priority
+    assert (taken, type(taken)) == (priority, int)
+
+
+def generate(given: object) -> Iterator[object]:
+    yield given
 
 
 def flags() -> list[tuple[str, Callable[[Any], object]]]:

@@ -192,3 +192,19 @@ def test_a_batcher_and_its_limiter_have_one_label_by_which_they_are_joined(
         with instrument(batcher, shown.registry, name=name):
             assert shown("buffer_size_operations", batcher=label, limit=label) == 10_000
             assert shown("capacity", limit=label, kind="max") == 70
+
+
+@pytest.mark.parametrize("first", ["batcher", "limiter"])
+def test_all_batchers_on_a_limiter_without_a_name_have_the_label_it_is_shown_under(
+    shown: Shown, first: str
+) -> None:
+    limiter = ProvisionedResource(70)
+    batchers = {name: Batcher(rate_limiter=limiter) for name in "ab"}
+    label = "a"
+    if first == "limiter":
+        label = "store"
+        instrument(limiter, shown.registry, name=label)
+    for name, batcher in batchers.items():
+        instrument(batcher, shown.registry, name=name)
+        assert shown("buffer_size_operations", batcher=name, limit=label) == 10_000
+    assert shown("capacity", limit=label, kind="max") == 70

@@ -184,11 +184,12 @@ def test_a_kind_of_the_users_own_joins(shown: Shown) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"subject": 3}, "instrument() takes a Batcher"),
+        ({"subject": 3}, "subject must be a Batcher, a limiter"),
         ({"name": ""}, "name must be a text that is not empty, not ''"),
         ({"registry": "x"}, "registry must be a CollectorRegistry, not 'x'"),
         ({"exemplar": 5}, "exemplar must be callable, not 5"),
         ({"cost_buckets": [5, 1]}, "cost_buckets must ascend, not [5, 1]"),
+        ({"cost_buckets": 5}, "cost_buckets must be a list of numbers that ascend, not 5"),
     ],
 )
 def test_bad_values_are_named(arguments: dict[str, Any], said: str) -> None:
