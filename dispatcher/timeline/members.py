@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from dispatcher.timeline import ids
 from dispatcher.timeline.server import JOIN
@@ -58,6 +59,7 @@ class Membership:
         self._topic = topic
         self._consumer = consumer
         self._next = -math.inf
+        self._shown = -math.inf
         self._busy: dict[str, float] = {}
         """Until when each of the busy ones counts as such."""
         self.members: list[str] = []
@@ -66,6 +68,11 @@ class Membership:
     def is_due(self) -> bool:
         """Whether it wants to be refreshed: for its own heartbeat, or when another is missed."""
         return time.monotonic() >= self._next
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it has shown itself, and not left since."""
+        return self._shown > -math.inf
 
     @property
     def own(self) -> list[int]:
@@ -88,7 +95,11 @@ class Membership:
 
     def refresh(self) -> None:
         """Shows itself, and sees the others."""
-        now_us, seen = self._say(b"%d" % COUNTS_FOR_MS)
+        now_us, settings, listed = self._ask(b"%d" % COUNTS_FOR_MS)
+        self._topic.see(settings)
+        seen = {
+            ids.as_text(name): float(until) for name, until in zip(*[iter(listed)] * 2, strict=True)
+        }
         now, now_ms = time.monotonic(), now_us / 1000
         self._next = now + HEARTBEAT_MS / 1000
         for member, until_ms in seen.items():
@@ -97,18 +108,20 @@ class Membership:
         self.members = sorted(seen)
         self._busy = {one: until for one, until in self._busy.items() if one in seen}
 
+    def stay_listed(self) -> None:
+        """Shows itself, if it is time to, and changes nothing else: so another thread may call it
+        while that of the consumer has no room."""
+        if time.monotonic() - self._shown >= HEARTBEAT_MS / 1000:
+            self._ask(b"%d" % COUNTS_FOR_MS)
+
     def leave(self) -> None:
         """The others see at their next heartbeat that it is gone."""
-        self._say(b"0")
-        self._next = -math.inf
+        self._ask(b"0")
+        self._next = self._shown = -math.inf
 
-    def _say(self, counts_for_ms: bytes) -> tuple[int, dict[str, float]]:
-        """The server's time, and who counts until when."""
+    def _ask(self, counts_for_ms: bytes) -> list[Any]:
+        """The server's time, the topic's settings, and who counts until when."""
         told, layout = [ids.as_bytes(self._consumer), counts_for_ms], self._topic.layout
         answer = self._topic.server.run(JOIN, [layout.members, layout.settings], told)
-        now_us, settings, seen = answer
-        if counts_for_ms != b"0":
-            self._topic.see(settings)
-        return now_us, {
-            ids.as_text(name): float(until) for name, until in zip(*[iter(seen)] * 2, strict=True)
-        }
+        self._shown = time.monotonic()
+        return answer

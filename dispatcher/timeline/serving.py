@@ -130,10 +130,15 @@ class Serving:
             self.buckets = self._members.own
             self.agenda.assign(self._members.served)
 
+    def stay_listed(self) -> None:
+        """Shows itself to the others, if it is time to, from any thread."""
+        if not self._closed:
+            self._members.stay_listed()
+
     def leave(self) -> None:
         """Shows itself no more."""
         self._closed = True
-        if self._members.members:
+        if self._members.is_listed:
             self._members.leave()
 
     def _stop(self, length_ms: int) -> float:

@@ -82,30 +82,34 @@ class Subscription:
 
     def _leased(self, limit: int) -> Leases | None:
         """What is due; None, after a while, if Redis is away."""
-        asked, server = time.monotonic(), self._topic.server
+        asked = time.monotonic()
         try:
             with self._lock:
                 leases = self._serving.lease_known(limit, self._length_ms, self._patience)
         except TimelineUnavailableError as error:
-            if self._consumer.reachable is not False:
-                logger.log(
-                    OUTAGES.began(server.connection.where, asked),
-                    "%r has to wait: %s",
-                    *(self._consumer, error),
-                    extra={
-                        "happening": "redis-away",
-                        "topic": self._topic.name,
-                        "error": type(error).__name__,
-                    },
-                )
-            self._consumer.reachable = False
+            self._not_reached(asked, error)
             self._listen(self._patience)
             return None
-        if server.answered >= asked:  # nothing is asked where nothing is due
-            self._reached(asked)
+        self._reached(asked)
         return leases
 
+    def _not_reached(self, asked: float, error: TimelineUnavailableError) -> None:
+        if self._consumer.reachable is not False:
+            logger.log(
+                OUTAGES.began(self._topic.server.connection.where, asked),
+                "%r has to wait: %s",
+                *(self._consumer, error),
+                extra={
+                    "happening": "redis-away",
+                    "topic": self._topic.name,
+                    "error": type(error).__name__,
+                },
+            )
+        self._consumer.reachable = False
+
     def _reached(self, asked: float) -> None:
+        if self._topic.server.answered < asked:
+            return  # nothing was asked, since nothing was due
         back = OUTAGES.ended(self._topic.server.connection.where, asked)
         if self._consumer.reachable is False or back == logging.WARNING:
             facts = {"happening": "redis-back", "topic": self._topic.name}
@@ -119,11 +123,16 @@ class Subscription:
                 self._serving.hear(heard, has_missed)
 
     def _tell_availability(self, is_busy: bool) -> None:
-        name = ids.as_bytes(self._consumer.id)
+        asked, name = time.monotonic(), ids.as_bytes(self._consumer.id)
         said = busy(name) if is_busy else free(name)
         try:
+            if is_busy:  # the consumer's own thread asks nothing while there is no room
+                self._serving.stay_listed()
             self._topic.server.connection.client().publish(self._topic.layout.channel, said)
-        except Exception as error:  # Redis is away, which the consumer's own thread reports
+            self._reached(asked)
+        except TimelineUnavailableError as error:
+            self._not_reached(asked, error)
+        except Exception as error:  # the next heartbeat finds out whether Redis is away
             facts = {
                 "happening": "busy-untold",
                 "topic": self._topic.name,

@@ -9,9 +9,9 @@ import pytest
 from redis import Redis
 
 from dispatcher.timeline import BucketCountError, Message, Timeline
-from dispatcher.worker import Life, WorkerFailedError
+from dispatcher.worker import Life, Worker, WorkerFailedError
 from limiters.embedded import EmbeddedRedis
-from tests.integration.worker.handled import Made, Noted, create
+from tests.integration.worker.handled import Made, Noted, create, many
 from tests.servers.proxy import Proxy
 from tests.waiting import until
 
@@ -49,6 +49,49 @@ def test_what_ended_while_redis_was_away_is_settled_when_it_is_back(
     until(lambda: worker.totals.done == 1)
     assert worker.totals.lost == 0
     timeline.close()
+
+
+def test_it_stays_listed_while_all_its_slots_are_taken(
+    shared_redis: EmbeddedRedis, timeline: Timeline, run: Made
+) -> None:
+    """Else "nobody consumes it" would be said of a topic whose workers are all busy."""
+    go_on = threading.Event()
+    create(timeline, *many(10))
+    options = {"max_batch_size": 1, "concurrency": 2}
+    worker = run(lambda messages: go_on.wait(60) and None, **options)
+    until(lambda: worker.in_flight == 2)
+    with Redis.from_url(shared_redis.url) as client:
+        before = client.zscore(timeline._topic.layout.members, worker.consumer.id)
+        assert before is not None
+        until(lambda: (_listed_until(client, timeline, worker) or 0) > before + 3_000, within=30)
+    assert timeline.stats().consumers == 1
+    go_on.set()
+    worker.stop()
+    assert timeline.stats().consumers == 0
+
+
+def test_it_is_not_ready_while_redis_is_away_and_all_its_slots_are_taken(
+    proxy: Proxy, run: Made, caplog: pytest.LogCaptureFixture
+) -> None:
+    timeline = Timeline(proxy.url, "work", timeout=5)
+    go_on = threading.Event()
+    create(timeline, *many(2))
+    options = {"max_batch_size": 1, "concurrency": 2}
+    worker = run(lambda messages: go_on.wait(60) and None, timeline=timeline, **options)
+    until(lambda: worker.in_flight == 2 and worker.unready() == "")
+    proxy.refuse()
+    until(lambda: worker.unready() == "Redis does not answer", within=30)
+    proxy.accept()
+    until(lambda: worker.unready() == "", within=30)
+    go_on.set()
+    until(lambda: worker.totals.done == 2)
+    warnings = [it for it in caplog.records if it.levelname == "WARNING"]
+    assert [vars(it)["happening"] for it in warnings] == ["redis-away", "redis-back"]
+    timeline.close()
+
+
+def _listed_until(client: Redis, timeline: Timeline, worker: Worker) -> float | None:
+    return client.zscore(timeline._topic.layout.members, worker.consumer.id)
 
 
 def test_t11_it_ends_when_its_topic_is_made_anew_with_other_buckets(
