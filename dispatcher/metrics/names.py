@@ -123,7 +123,7 @@ TOPIC_OLDEST = _gauge(
 )
 TOPIC_CREATED = _counter("timeline_created", "topic", "Messages created.", "max")
 TOPIC_DELETED = _counter("timeline_deleted", "topic", "Messages deleted: done.", "max")
-TOPIC_DEAD = _counter("timeline_dead", "topic", "Messages given up after too many attempts.", "max")
+TOPIC_DEAD = _counter("timeline_dead", "topic", "Messages given up, whatever the reason.", "max")
 TOPIC_CONSUMERS = _gauge("timeline_consumers", "topic", "Consumers that show themselves.", "max")
 LATENESS = _histogram(
     "timeline_lateness_seconds", "topic", "From when a message was due until it was leased."

@@ -13,7 +13,7 @@ from typing import Any
 from dispatcher.timeline import ids
 from dispatcher.timeline.bell import Bell
 from dispatcher.timeline.errors import TimelineError
-from dispatcher.timeline.holding import Holding, as_leases, ends_at, leases_of
+from dispatcher.timeline.holding import Holding, as_deeds, as_leases, ends_at, leases_of
 from dispatcher.timeline.message import Lease, Leases
 from dispatcher.timeline.outcomes import Outcome
 from dispatcher.timeline.server import ACTIVE
@@ -134,9 +134,8 @@ class Consumer:
         `Release(delay=60)` or `Bury("malformed")`. As many calls as a delete of all makes.
 
         The outcomes are those of `delete`, `release` and `bury`."""
-        pairs = list(endings)
-        leases = as_leases(lease for lease, _ in pairs)
-        return self._holding.settle(leases, [ending.deed() for _, ending in pairs])
+        leases, deeds = as_deeds(endings)
+        return self._holding.settle(leases, deeds)
 
     def _settle_alike(self, leases: Iterable[Lease] | Lease, ending: Ending) -> list[Outcome]:
         held, deed = as_leases(leases), ending.deed()

@@ -22,7 +22,7 @@ from dispatcher.timeline.outcomes import (
     TimeInPast,
 )
 from dispatcher.timeline.server import HOLD, Call
-from dispatcher.timeline.settling import BURY, DELETE, EXTEND, Deed
+from dispatcher.timeline.settling import BURY, DELETE, EXTEND, Bury, Deed, Delete, Ending, Release
 from dispatcher.timeline.topic import Answer, Items, Topic, answers_of, body_of
 from limiters._support.validation import ArgumentError
 
@@ -121,6 +121,24 @@ def _outcome(name: str, action: int, said: Answer) -> Outcome:
     if code == 9:
         return TimeInPast(name, int(time_ms))
     return {3: NotFound, 7: LeaseLost, 10: AlreadyGone}[code](name)
+
+
+def as_deeds(endings: Iterable[tuple[Lease, Ending]]) -> tuple[list[Lease], list[Deed]]:
+    """The leases, and what is to be done with each."""
+    leases: list[Lease] = []
+    deeds: list[Deed] = []
+    for pair in endings:
+        match pair:
+            case (Lease() as lease, Delete() | Release() | Bury() as ending):
+                leases.append(lease)
+                deeds.append(ending.deed())
+            case _:
+                raise ArgumentError(
+                    "endings",
+                    pair,
+                    "be pairs of a lease and a Delete(), a Release(...) or a Bury(reason)",
+                )
+    return leases, deeds
 
 
 def as_leases(leases: Iterable[Lease] | Lease) -> list[Lease]:

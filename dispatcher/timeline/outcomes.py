@@ -23,7 +23,7 @@ class Status(StrEnum):
     PROCESSING = "processing"
     """A consumer has a lease on it."""
     DEAD = "dead"
-    """It was given up after too many attempts."""
+    """It was given up: after too many attempts, or with a reason of its own."""
     DELETED = "deleted"
     """It is not there any more, but its id is remembered."""
 

@@ -11,6 +11,7 @@ import pytest
 
 from dispatcher.timeline import (
     Buried,
+    Delete,
     Deleted,
     Invalid,
     LeaseLost,
@@ -265,3 +266,25 @@ def test_t3_a_lease_call_returns_no_lease_that_has_ended(shared_redis: EmbeddedR
         leases = consumer.lease(20_000, for_=length)
         ended = [lease for lease in leases if lease.is_expired()]
         assert not ended, f"{len(ended)} of {len(leases)}"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda lease: (lease, Delete),
+        lambda lease: (lease, "delete"),
+        lambda lease: (lease, None),
+        lambda lease: (lease.id, Delete()),
+        lambda lease: lease,
+    ],
+)
+def test_what_is_no_ending_of_a_lease_is_refused_before_anything_is_done(
+    shared_redis: EmbeddedRedis, hands: Hands, wrong: Any
+) -> None:
+    timeline = timed(shared_redis.url)
+    timeline.producer("us").create([Message(name, id=name) for name in "ab"])
+    consumer = timeline.consumer("c")
+    first, second = consumer.lease(10, for_=10)
+    with pytest.raises(ValueError, match=r"endings must be pairs of a lease and a Delete\(\)"):
+        consumer.settle([(first, Delete()), wrong(second)])
+    assert timeline.stats().processing == 2

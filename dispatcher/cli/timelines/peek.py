@@ -56,7 +56,7 @@ def add_commands(actions: Any) -> None:
     dead = actions.add_parser(
         "dead",
         help="the messages that were given up",
-        description="Shows the messages that were given up after too many attempts, the first "
+        description="Shows the messages that were given up and the reasons, the first "
         "that died first.\n`requeue` lets them live again, `delete --state dead` deletes them.",
         epilog="example:\n  dispatcher timeline dead mails --json | jq -r .id",
     )

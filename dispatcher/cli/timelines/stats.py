@@ -53,7 +53,10 @@ def page(title: str, stats: Stats, buckets: int, now: float) -> Page:
         Row(("lost", f"{stats.lost:,}", "due again: whoever had them did not keep its lease")),
         Row(("waiting", f"{stats.waiting:,}", upcoming)),
         Row(("processing", f"{stats.processing:,}", "leased by a consumer")),
-        Row(("dead", f"{stats.dead:,}", "given up after too many attempts"), bool(stats.dead)),
+        Row(
+            ("dead", f"{stats.dead:,}", "given up; dispatcher timeline dead says why"),
+            bool(stats.dead),
+        ),
         Row(("", "", "")),
         Row(("created", f"{stats.created:,}", "ever")),
         Row(("deleted", f"{stats.deleted:,}", f"and {stats.remembered:,} of them are remembered")),
