@@ -6,7 +6,7 @@ import functools
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -14,7 +14,7 @@ from dispatcher.batcher import Batcher
 from dispatcher.bridges.placing import Placed, give_up, place
 from dispatcher.errors import BatcherStoppedError, ImproperOrderError
 from dispatcher.operation import Operation
-from dispatcher.registration import RegistrationError, RegistrationGate, Release
+from dispatcher.registration import Registration, RegistrationError, RegistrationGate, Release
 from dispatcher.watcher import Watcher
 from limiters._support.validation import ArgumentError, Seconds, function, seconds
 from limiters.damped_log import DampedLog
@@ -32,8 +32,8 @@ class GatedSender:
     * `batchable`: whether operations may share a batch with others.
     * `evict_interval`: how often a thread drops what the gate has held too long.
 
-    While the Batcher has no place, `register` and `offer` wait, and so do others: who came
-    first is enqueued first. If the Batcher has stopped, they raise BatcherStoppedError, and
+    While the Batcher has no place, the calls that bring something wait, and so do others: who
+    came first is enqueued first. If the Batcher has stopped, they raise BatcherStoppedError, and
     `unsent` has what could not be enqueued. If an entity gets another top by an update, what
     is on its way is not waited for.
 
@@ -87,10 +87,20 @@ class GatedSender:
         with self._turn:
             self._send(self._gate.register(entity, parent=parent, data=data))
 
+    def register_many(self, registrations: Iterable[Registration]) -> None:
+        """See RegistrationGate; what that sets free is enqueued."""
+        with self._turn:
+            self._send(self._gate.register_many(registrations))
+
     def offer(self, entity: str, message: Any, *, metadata: bool = False) -> None:
         """See RegistrationGate; what may go on is enqueued."""
         with self._turn:
             self._send(self._gate.offer(entity, message, metadata=metadata))
+
+    def offer_many(self, messages: Iterable[tuple[str, Any]]) -> None:
+        """See RegistrationGate; what may go on is enqueued."""
+        with self._turn:
+            self._send(self._gate.offer_many(messages))
 
     def deregister(self, entity: str) -> list[str]:
         """See RegistrationGate."""

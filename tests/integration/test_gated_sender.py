@@ -23,6 +23,7 @@ from dispatcher.registration import (
     AutoRegistrationConflictError,
     EntityStoreError,
     MemoryEntityStore,
+    Registration,
     RegistrationGate,
     Release,
 )
@@ -47,6 +48,19 @@ def test_r4_an_order_key_is_the_topmost_ancestor(batcher: Batcher) -> None:
         sender.register("other")
         assert watcher.wait(20)
     assert sorted(keys) == ["a", "a", "a", "a", "other"]
+
+
+def test_many_registrations_and_messages_are_enqueued_at_once(batcher: Batcher) -> None:
+    seen: list[Any] = []
+    watcher = Watcher(lambda batch: seen.extend(map(words, batch)))
+    gate = RegistrationGate(MemoryEntityStore())
+    with GatedSender(gate, batcher, watcher) as sender:
+        sender.offer_many([("b", 1), ("a", 2), ("b", 3)])
+        sender.register_many([Registration("b", "a"), Registration("a")])
+        sender.offer_many([("a", 4), ("b", 5)])
+        assert watcher.wait(20)
+    registered = [("a", "registered"), ("a", 2), ("b", "registered"), ("b", 1), ("b", 3)]
+    assert seen == [*registered, ("a", 4), ("b", 5)]
 
 
 def test_r4_no_child_overtakes_its_parent_through_retries(batcher: Batcher) -> None:
