@@ -139,9 +139,7 @@ class RegistrationGate:
                     f"where all gates of its name find them, not {early_log!r}"
                 )
             self._room = RedisRoom(store, bounds)
-        elif all(
-            callable(getattr(store, name, None)) for name in ("load", "save", "emitted", "close")
-        ):
+        elif all(callable(getattr(store, name, None)) for name in _OF_A_STORE):
             self._room = LocalRoom(store, bounds, early_log)
         else:
             raise ValueError(f"store must be an entity store, not {store!r}")
