@@ -48,7 +48,7 @@ def main() -> int:
                 seeds.append(options.file, block)
                 for seed in failed:
                     print(f"{name}, seed {seed}: {found[seed - first][1]}")
-                    print(f"  python -m tests.reproduce storm {name} {seed}", flush=True)
+                    print(f"  .venv/bin/python -m tests.reproduce storm {name} {seed}", flush=True)
         except KeyboardInterrupt:
             code = 130
     blocks = seeds.read(options.file)
