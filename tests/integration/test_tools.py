@@ -15,6 +15,7 @@ from tests.servers import wait_until
 ROOT = Path(__file__).parents[2]
 COMPARE = [sys.executable, "-m", "benchmarks.compare"]
 
+
 def children(pid: int) -> set[int]:
     return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
