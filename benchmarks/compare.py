@@ -19,7 +19,8 @@ from pathlib import Path
 
 from benchmarks.__main__ import GROUPS
 from benchmarks.ratios import Comparison, verdict
-from tests.loop.suite import clone, environment, git
+from tests.loop.ending import end_as_by_ctrl_c
+from tests.loop.suite import GitError, clone, environment, git
 
 ROOT = Path(__file__).parents[1]
 ORDERS = (("base", "head", "again"), ("again", "head", "base"))
@@ -29,7 +30,7 @@ Values = dict[str, dict[str, list[float]]]
 
 
 def main() -> int:
-    """The exit code: 1 if a figure differs."""
+    """The exit code: 1 if a figure differs, 130 if it was interrupted."""
     parser = argparse.ArgumentParser("python -m benchmarks.compare", description=__doc__)
     parser.add_argument("base", help="a commit")
     parser.add_argument("--what", default="throughput,sharing", help="groups of figures")
@@ -38,16 +39,25 @@ def main() -> int:
     groups = options.what.split(",")
     if options.rounds < 10 or not set(groups) <= set(GROUPS):
         parser.error(f"at least 10 rounds, of: {', '.join(GROUPS)}")
+    end_as_by_ctrl_c()
+    try:
+        git("rev-parse", "--verify", "--quiet", f"{options.base}^{{commit}}", at=ROOT)
+    except GitError:
+        parser.error(f"{options.base} is not a commit of this repository")
     if git("status", "--porcelain", "--", "dispatcher", "limiters", at=ROOT):
         print("What is not committed is not measured.")
-    with tempfile.TemporaryDirectory(prefix="compare-") as directory:
-        trees = made(Path(directory), options.base)
-        comparisons = []
-        for group in groups:
-            print(f"{group}: {options.rounds} rounds, head/base", flush=True)
-            for one in compared(trees, group, options.rounds):
-                comparisons.append(one)
-                print(one, flush=True)
+    comparisons = []
+    try:
+        with tempfile.TemporaryDirectory(prefix="compare-") as directory:
+            trees = made(Path(directory), options.base)
+            for group in groups:
+                print(f"{group}: {options.rounds} rounds, head/base", flush=True)
+                for one in compared(trees, group, options.rounds):
+                    comparisons.append(one)
+                    print(one, flush=True)
+    except KeyboardInterrupt:
+        print("interrupted")
+        return 130
     print(verdict(comparisons))
     return int(any(one.differs for one in comparisons))
 

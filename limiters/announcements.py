@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 
@@ -15,6 +16,8 @@ from limiters.leases.ranges import Ranges
 from limiters.outages import OUTAGES
 
 _log = logging.getLogger(__name__)
+
+_numbers = itertools.count()  # an id() comes again, and outages are remembered
 
 MOST_TOLD = 5
 """How many different messages are told while the lease manager does not answer."""
@@ -35,7 +38,7 @@ class Announcements:
         self._kept_by = kept_by
         self._own = terms
         self._limit = limit
-        self._where = f"limit {limit}, {id(self)}" if where is None else where
+        self._where = f"limit {limit}, {next(_numbers)}" if where is None else where
         self._version = 0
         self._capacity: float | None = None
         self._connected: bool | None = None

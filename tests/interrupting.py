@@ -63,6 +63,8 @@ class _Interrupt:
         self.where = ""
 
     def __enter__(self) -> _Interrupt:
+        # Python 3.12 reports bytecodes only if a frame has asked for them before settrace.
+        sys._getframe().f_trace_opcodes = True
         sys.settrace(self._trace)
         return self
 

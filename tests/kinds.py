@@ -95,7 +95,7 @@ def needed_for(command: object) -> str:
     >>> needed_for(["/usr/bin/redis-server", "redis.conf"]), needed_for("ls")
     ('redis', 'process')
     """
-    words = [str(word) for word in command] if isinstance(command, list | tuple) else [str(command)]
+    words = " ".join(map(str, command if isinstance(command, list | tuple) else [command])).split()
     if any(word.endswith(("redis-server", "valkey-server")) for word in words):
         return "redis"
     return "spark" if words[0].endswith(("spark-submit", "java")) else "process"
@@ -105,11 +105,14 @@ def needed_for(command: object) -> str:
 def only(allowed: frozenset[str]) -> Iterator[None]:
     """Refuse, until the block ends, what a test with these markers may not do.
 
-    In the main thread: others may be left over from an earlier test, as those of Spark's client.
+    A thread that is left over from an earlier test may go on, as those of Spark's client do.
+    Only the main thread may not sleep: a test that does not wait for it loses no time by another.
     """
+    main = threading.main_thread()
+    earlier = {thread for thread in threading.enumerate() if thread is not main}
 
     def refuse(marker: str) -> None:
-        if marker not in allowed and threading.current_thread() is threading.main_thread():
+        if marker not in allowed and threading.current_thread() not in earlier:
             raise UnmarkedError(marker)
 
     start, sleep = subprocess.Popen.__init__, time.sleep
@@ -121,7 +124,7 @@ def only(allowed: frozenset[str]) -> Iterator[None]:
 
     @wraps(sleep)
     def guarded_sleep(seconds: float) -> None:
-        if seconds > POLL:
+        if seconds > POLL and threading.current_thread() is main:
             refuse("wallclock")
         sleep(seconds)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -21,6 +22,18 @@ TESTS = {
     "is_killed": "import os, signal\ndef test_c(): os.kill(os.getpid(), signal.SIGKILL)",
     "hangs": "import time\ndef test_d(): assert 0\ndef test_e(): time.sleep(1000)",
     "cannot_be_imported": "import nothing_of_this_name",
+    "goes_on": """
+import os, signal
+from pathlib import Path
+
+def test_g():
+    here = Path(os.environ["NOTES"])
+    signal.signal(signal.SIGINT, lambda *_: (here / "interrupted").touch())
+    (here / "pid.new").write_text(str(os.getpid()))
+    (here / "pid.new").rename(here / "pid")
+    while True:
+        signal.pause()
+""",
     "has_a_bad_fixture": "import pytest\n@pytest.fixture\ndef f(): 1 / 0\ndef test_f(f): pass",
 }
 
@@ -145,3 +158,32 @@ def test_ctrl_c_ends_it_and_keeps_what_was_run(small: Path) -> None:
         f"{runs[0].commit}: {len(runs)} runs ({len(runs)} on a busy machine): "
         f"{len(runs)} failed\n  {len(runs)} x {FAILING}\n"
     )
+
+
+def test_a_second_ctrl_c_ends_also_a_run_that_goes_on(small: Path) -> None:
+    notes, clones = small / "notes", small / "clones"
+    notes.mkdir()
+    clones.mkdir()
+    options = ["--root", str(small), "--file", str(small / "loop.tsv")]
+    command = [sys.executable, "-m", "tests.loop", *options, "--", "test_goes_on.py"]
+    variables = os.environ | {"NOTES": str(notes), "TMPDIR": str(clones)}
+    with subprocess.Popen(command, cwd=ROOT, env=variables) as loop:
+        wait_until((notes / "pid").exists, within=90)
+        loop.send_signal(signal.SIGINT)
+        wait_until((notes / "interrupted").exists, within=90)
+        loop.send_signal(signal.SIGINT)
+        assert loop.wait(90) == 130
+    pid = int((notes / "pid").read_text())
+    wait_until(lambda: not _runs(pid))
+    assert not list(clones.iterdir())
+
+
+def test_a_file_with_a_line_that_is_no_run_is_refused_before_the_first_run(small: Path) -> None:
+    file = small / "loop.tsv"
+    file.write_text(record.HEADER + "<<<<<<< HEAD\n")
+    options = ["--root", str(small), "--file", str(file), "--runs", "1"]
+    command = [sys.executable, "-m", "tests.loop", *options, "--", "test_passes.py"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"{file}, line 2: not a run of the loop" in done.stderr
+    assert "'<<<<<<< HEAD'" in done.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -16,6 +15,7 @@ from random import SystemRandom
 from tests.loop import __doc__ as what
 from tests.loop import record, suite
 from tests.loop.burners import burning
+from tests.loop.ending import end_as_by_ctrl_c
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "tests" / "loop.tsv"
@@ -32,8 +32,11 @@ def main() -> int:
     parser.add_argument("--file", type=Path, default=FILE, help="where runs are written down")
     parser.add_argument("arguments", nargs="*", help="for pytest; the whole suite if none")
     options = parser.parse_args()
-    for end in (signal.SIGINT, signal.SIGTERM):  # a shell has jobs in the background ignore one
-        signal.signal(end, signal.default_int_handler)
+    end_as_by_ctrl_c()
+    try:  # now, not after hours
+        record.read(options.file)
+    except record.RecordError as error:
+        parser.error(str(error))
     if changes := suite.git("status", "--porcelain", at=options.root).splitlines():
         print(f"Not run: changes in {len(changes)} files that are not committed.")
     logs = options.root / LOGS

@@ -11,6 +11,10 @@ from pathlib import Path
 PASSED = "passed"
 
 
+class RecordError(ValueError):
+    """A line of the file is not a run: cut off, or left over from a merge."""
+
+
 @dataclass(frozen=True)
 class Run:
     """One run of the suite."""
@@ -68,8 +72,17 @@ def read(path: Path) -> list[Run]:
     """All runs so far."""
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [Run.parse(line) for line in lines if line + "\n" != HEADER]
+    lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+    return [_parsed(path, number, line) for number, line in lines if line + "\n" != HEADER]
+
+
+def _parsed(path: Path, number: int, line: str) -> Run:
+    try:
+        return Run.parse(line)
+    except ValueError:
+        raise RecordError(
+            f"{path}, line {number}: not a run of the loop, correct or delete it: {line!r}"
+        ) from None
 
 
 def summary(runs: Iterable[Run], commit: str, what: str) -> str:

@@ -8,12 +8,17 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 ENDING = 60.0
 """How long a run that is interrupted may take to end what it has started."""
+
+
+class GitError(RuntimeError):
+    """Git refused a command, for the reason in the message."""
 
 
 class CloneError(RuntimeError):
@@ -33,7 +38,10 @@ class Outcome:
 def git(*arguments: str | Path, at: Path) -> str:
     """What git prints."""
     command = ["git", "-C", at, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise GitError(f"git {' '.join(map(str, arguments))}: {done.stderr.strip()}")
+    return done.stdout.strip()
 
 
 def clone(source: Path, target: Path, commit: str = "HEAD") -> str:
@@ -94,10 +102,12 @@ def _end(process: subprocess.Popen[bytes]) -> int:
     """As Ctrl-C does, so that the tests end what they have started; then by force."""
     os.killpg(process.pid, signal.SIGINT)
     try:
-        return process.wait(ENDING)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        return process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(ENDING)
+    finally:  # also if a second Ctrl-C ends the waiting
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()
 
 
 def outcome(code: int, report: Path, root: Path) -> Outcome:

@@ -13,6 +13,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from tests.loop.ending import end_as_by_ctrl_c
 from tests.loop.suite import git, last_change
 from tests.simulation import seeds
 from tests.simulation.storms import STORMS
@@ -30,6 +31,7 @@ def main() -> int:
     parser.add_argument("--storm", choices=STORMS, action="append", help="which; all if none")
     parser.add_argument("--file", type=Path, default=FILE, help="where it notes what it has done")
     options = parser.parse_args()
+    end_as_by_ctrl_c()
     names = options.storm or list(STORMS)
     commit = version()
     until = time.monotonic() + 60 * options.minutes
@@ -48,7 +50,7 @@ def main() -> int:
                 seeds.append(options.file, block)
                 for seed in failed:
                     print(f"{name}, seed {seed}: {found[seed - first][1]}")
-                    print(f"  python -m tests.reproduce storm {name} {seed}", flush=True)
+                    print(f"  .venv/bin/python -m tests.reproduce storm {name} {seed}", flush=True)
         except KeyboardInterrupt:
             code = 130
     blocks = seeds.read(options.file)

@@ -17,13 +17,31 @@ from tests.kinds import MARKERS, UnmarkedError, markers, only
     [
         ([sys.executable, "--version"], "process"),
         (["/bin/sh", "-c", "exec $@", "/usr/bin/valkey-server", "redis.conf"], "redis"),
+        ("exec redis-server --port 0", "redis"),
+        (["sh", "-c", "redis-server --port 0"], "redis"),
         (["/opt/spark/bin/spark-submit", "pyspark-shell"], "spark"),
     ],
 )
-def test_a_command_needs_its_marker(command: list[str], marker: str) -> None:
+def test_a_command_needs_its_marker(command: list[str] | str, marker: str) -> None:
     others = frozenset(MARKERS) - {marker}
     with only(others), pytest.raises(UnmarkedError, match=f"no marker '{marker}'"):
-        subprocess.run(command, check=True)
+        subprocess.run(command, check=True, shell=isinstance(command, str))
+
+
+def test_a_thread_of_the_test_needs_the_marker_too() -> None:
+    refused: list[UnmarkedError] = []
+
+    def start() -> None:
+        try:
+            subprocess.run([sys.executable, "--version"], check=True)
+        except UnmarkedError as error:
+            refused.append(error)
+
+    with only(frozenset()):
+        thread = threading.Thread(target=start)
+        thread.start()
+        thread.join()
+    assert refused
 
 
 def test_to_sleep_needs_a_marker_and_to_look_again_does_not() -> None:

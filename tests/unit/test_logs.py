@@ -246,6 +246,15 @@ def test_c7_a_lease_manager_that_is_away_for_a_minute_is_two_lines(
     assert len(told_of("leases-away", caplog)) <= 5
 
 
+def test_c7_the_outage_of_each_limiter_is_a_line_also_of_one_in_the_place_of_another(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    emitter = Emitter("test", SHARED_EVENTS)
+    for _ in range(10):  # each in the memory of the one before
+        Announcements(emitter, TERMS, "orders").lost(LeaseManagerError("away"))
+    assert len(told_of("leases-away", caplog)) == 10
+
+
 class Away(MemoryLeaseManager):
     """Answers when it is told to."""
 
