@@ -106,7 +106,8 @@ class Emitter:
         self._owner = owner
         self._names = names
         self._listeners: tuple[Listener, ...] = ()
-        self._lock = threading.Lock()
+        # A signal handler may call what its own thread was just doing.
+        self._lock = threading.RLock()
         self._waiting: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -151,10 +152,8 @@ class Emitter:
         with self._lock:
             self._closed = True
             thread, self._thread = self._thread, None
-        if thread is None:
-            return
-        self._waiting.put(None)
-        if thread is not threading.current_thread():
+        self._waiting.put(None)  # also for one that is just being started
+        if thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
 
     def _deliver_from_now_on(self) -> None:
