@@ -41,7 +41,7 @@ class Order:
         if isinstance(priority, bool) or not isinstance(priority, int):
             raise ArgumentError("priority", priority, "be a whole number")
         self.key = key
-        self.priority = priority
+        self.priority = int(priority)  # a class of the user's may compare as it likes
         self.line: Line | None = None
         """Its key's, while it waits or is in flight."""
 

@@ -12,10 +12,13 @@ import contextlib
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from types import TracebackType
 from typing import Any
 
 from limiters._support.validation import function as check_callable
 from limiters.errors import NothingRunError
+
+_TRACEBACK = BaseException.__dict__["__traceback__"]
 
 _UNRUN = (Generator, AsyncGenerator, Awaitable, map, filter)
 """Results that stand for work which has not been done when they are returned."""
@@ -79,7 +82,8 @@ def keep_last_raise(error: BaseException) -> None:
     frames of every earlier raise, and with them all that these calls were given; where the
     frame of the function that caught it comes a second time, the earlier raise begins.
     """
-    trace = error.__traceback__
+    # Not by its class, which may be the user's code.
+    trace: TracebackType | None = _TRACEBACK.__get__(error)
     if trace is None:
         return
     catcher = trace.tb_frame.f_code
