@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from limiters.callables import check_plain, keep_last_raise, result_of
+from limiters.callables import check_plain, keep_last_raise, notify
 from limiters.damped_log import DampedLog, Damper
 
 _log = logging.getLogger(__name__)
@@ -189,7 +189,7 @@ class Emitter:
 
     def _call(self, listener: Listener, event: Event) -> None:
         try:
-            result_of(listener.fn, event)
+            notify(listener.fn, event)
         except BaseException as error:  # it must not end the thread that serves the others
             keep_last_raise(error)
             self._damped.log(
