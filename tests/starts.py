@@ -10,9 +10,8 @@ from typing import Any
 
 from dispatcher.batch import CURRENT, Batch
 from limiters import SharedResource
-from limiters.limiter import Grant
+from limiters.purse import Purse
 from limiters.verifier import Spent
-from limiters.window import Spend
 
 
 def began() -> float:
@@ -25,34 +24,19 @@ def began() -> float:
 
 
 class Charging(SharedResource):
-    """A SharedResource that keeps what it charges, for those who acquire without a Batcher."""
+    """A SharedResource that keeps what it charges to those who acquire without a Batcher."""
 
     def __init__(self, **settings: Any) -> None:
-        self._spends: list[Spend] = []
         super().__init__(**settings)
-
-    @property
-    def log(self) -> list[Spent]:
-        """What has begun."""
-        return [
-            Spent(one.started_at, "all", one.cost)
-            for one in self._spends
-            if one.started_at is not None
-        ]
-
-    def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> Any:
-        """A grant whose charges are kept."""
-        return _KeptGrant(super().grant(up_to, at_least, claimant), self._spends)
+        self.log: list[Spent] = []
+        self._purse = _Kept(self._purse, self.log)
 
 
-class _KeptGrant:
-    def __init__(self, grant: Grant, spends: list[Spend]) -> None:
-        self.amount = grant.amount
-        self.close = grant.close
-        self._grant = grant
-        self._spends = spends
+class _Kept(Purse):
+    def __init__(self, purse: Purse, log: list[Spent]) -> None:
+        super().__init__(purse.reserved, purse.shared)
+        self._log = log
 
-    def spend(self, cost: float) -> Spend:
-        spend = self._grant.spend(cost)
-        self._spends.append(spend)
-        return spend
+    def spend(self, cost: float, now: float) -> None:
+        super().spend(cost, now)
+        self._log.append(Spent(now, "all", cost))
