@@ -139,6 +139,8 @@ class Batcher(Entrance):
             clock=self._clock.now,
         )
         self._thread: threading.Thread | None = None
+        self._launch = Gate()
+        """At which that thread waits for start()."""
         self._state = State.NEW
         self._state_lock = threading.RLock()
         self._ended = threading.Event()  # nothing waits for it: see Gate
@@ -154,7 +156,8 @@ class Batcher(Entrance):
         """Begins to raise batches. What was enqueued before is raised now.
 
         If it raises, since the limiter does or the system gives no thread, nothing has begun, and
-        it may be called again.
+        it may be called again. If an exception such as KeyboardInterrupt interrupts it, nothing
+        has begun either, but a limiter that it had started is stopped.
         """
         self._check_fork()
         with self._state_lock:
@@ -166,11 +169,14 @@ class Batcher(Entrance):
                 self._begin()
                 self._limiting.start(self.live_totals.published)
                 self._engine.limiter_runs()
-            except BaseException:
-                self._thread = None
-                self._limiting.end()
-                raise
-            self._state = State.RUNNING
+                if self._state is State.NEW:  # one step with the next line
+                    self._state = State.RUNNING
+            finally:
+                # It may be neither: a signal handler that interrupts this may call stop().
+                if self._state is not State.RUNNING:
+                    self._thread = None
+                    self._limiting.end()
+                self._launch.open()
 
     def stop(self, drain: bool = True, timeout: Seconds | None = None) -> list[Operation]:
         """Stops, and gives back the operations that were accepted and never raised, oldest
@@ -195,6 +201,7 @@ class Batcher(Entrance):
         if self._state is State.RUNNING:  # one step with the next line
             self._state = State.STOPPING
         self._buffer.close()
+        self._launch.open()  # a signal handler may have interrupted start() just before that
         self._engine.post(self._engine.end_pause)
         try:
             if drain:
@@ -361,7 +368,10 @@ class Batcher(Entrance):
 
     def _begin(self) -> None:
         self._limiting.listen(self._limiter_changed)
-        self._thread = threading.Thread(target=self._run, name="dispatcher-engine", daemon=True)
+        self._launch = launch = Gate()
+        self._thread = threading.Thread(
+            target=self._run, args=(launch,), name="dispatcher-engine", daemon=True
+        )
         self._thread.start()
 
     def _await_end(self) -> None:
@@ -369,10 +379,10 @@ class Batcher(Entrance):
         self._gates.append(gate)
         gate.wait(self._ended.is_set, None)
 
-    def _run(self) -> None:
-        with self._state_lock:  # until start() has done all that can fail
-            if self._thread is not threading.current_thread():
-                return
+    def _run(self, launch: Gate) -> None:
+        launch.wait(self._ended.is_set, None)  # until start() has done all that can fail
+        if self._thread is not threading.current_thread():
+            return
         engine, clock, bell = self._engine, self._clock, self._bell
         try:
             while not engine.finished:

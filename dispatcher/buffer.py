@@ -25,6 +25,7 @@ import asyncio
 import contextlib
 import math
 import queue
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Set
@@ -175,7 +176,7 @@ class Buffer(Claim):
                 if left is not None and left <= 0:
                     break
                 with contextlib.suppress(queue.Empty):
-                    gate.get(timeout=left)
+                    gate.get(timeout=left and min(left, threading.TIMEOUT_MAX))
         finally:
             withdrawn = self._leave_line(waiting)
         self._judge(item, withdrawn)
@@ -241,12 +242,22 @@ class Buffer(Claim):
             item._where = None
         else:
             return 0
+        self._clear_away(item)
+        return outside
+
+    def recall(self, chunk: Chunk) -> bool:
+        """Withdraws all of `chunk`, unless the engine has taken some."""
+        if not chunk.recall():
+            return False
+        self._clear_away(chunk)
+        return True
+
+    def _clear_away(self, item: Operation | Chunk) -> None:
         inbox = self.inbox
         if inbox and inbox[-1] is item:
             inbox.pop()
         else:
-            self.ring()  # the engine clears it away
-        return outside
+            self.ring()  # the engine does it
 
     def _judge(self, item: Operation | Chunk, withdrawn: int) -> None:
         if not withdrawn:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 
 from dispatcher import events
 from dispatcher.batch import Batch, BatchState
@@ -90,6 +90,11 @@ class Endings:
     def runs(self, inside: object) -> bool:
         """Whether `inside`, as CURRENT gives it, is a callback that has not ended."""
         return inside in self._handing_over or inside in self._books.inflight
+
+    @property
+    def abandoned(self) -> Set[Batch]:
+        """Batches that were abandoned and whose callbacks have not returned."""
+        return self._abandoned.keys()
 
     @property
     def pending(self) -> bool:

@@ -308,7 +308,7 @@ class Engine:
         lane = self.lanes.of(operation._watcher, free=free)
         try:
             lane.admit(operation)
-        except Exception as raised:
+        except BaseException as raised:  # also sys.exit(): it ends no thread of the Batcher
             error = KeyComparisonError()
             error.__cause__ = raised
             self.lanes.ready_cost -= operation._cost
@@ -374,13 +374,14 @@ class Engine:
         return planned
 
     def _refuse_who_waits_for_itself(self) -> None:
-        """Callbacks that wait for a place hold slots and keys. If all that run do so, and nothing
-        else can be raised, no place would ever become free."""
-        inflight = self.books.inflight
-        if inflight and (self._crowded or not self.lanes.ready):
+        """Callbacks that wait for a place hold slots and keys, and keys also once their batch was
+        abandoned. If all that run do so, and nothing else can be raised, no place would ever
+        become free."""
+        running = self.books.inflight | self.endings.abandoned
+        if running and (self._crowded or not self.lanes.ready):
             waiting = self.buffer.callbacks_outside()
-            if inflight <= waiting:
-                self.buffer.refuse(inflight)
+            if running <= waiting:
+                self.buffer.refuse(running)
 
     # The limiter.
 

@@ -156,8 +156,7 @@ class Entrance:
             raise self._stopped()
         buffer.inbox.append(chunk)
         if strict:
-            if buffer.beyond(chunk) and chunk.recall():
-                buffer.ring()
+            if buffer.beyond(chunk) and buffer.recall(chunk):
                 raise BufferFullError(buffer.size)
             timeout = None  # the engine has taken some of it, and will take the rest
         buffer.settle(chunk, timeout, inside, full=arrivals.single)
@@ -264,7 +263,8 @@ class Entrance:
         chunk.end = len(chunk.operations)
 
     def _adopt(self, watcher: Watcher) -> None:
-        watcher._batchers.add(self)  # type: ignore[arg-type]  # the Batcher that this is part of
+        # The Batcher that this is part of.
+        watcher._batchers[id(self)] = self  # type: ignore[assignment]
         self._buffer.adopt(watcher._terms.max_batch_size or math.inf)
         watcher._home = self  # type: ignore[assignment]
 

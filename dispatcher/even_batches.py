@@ -20,12 +20,17 @@ def even(full: float, cost: float, limit: float) -> float:
 
     >>> even(200, cost=2_000, limit=20_000), even(200, cost=2_000, limit=21_000)
     (200, 190)
+    >>> even(200, cost=1e-310, limit=20_000)
+    200
     """
     if math.isinf(full) or math.isinf(limit):
         return full
-    most = int(limit * (1 + FLOAT_ERROR) / cost * full)
+    fitting = limit * (1 + FLOAT_ERROR) / cost * full
+    if not full <= fitting < full / WORTH_IT:  # what is left over is less than a batch
+        return full
+    most = int(fitting)
     idle = most % int(full)
-    if most < full or idle <= most * WORTH_IT:
+    if idle <= most * WORTH_IT:
         return full
     smaller = most // math.ceil(most / full)
     return smaller if most % smaller < idle else full

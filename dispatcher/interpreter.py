@@ -9,6 +9,9 @@ things that CPython does, as long as it has its global interpreter lock:
   followed by an assignment;
 * what one thread has written, every other one reads from then on.
 
+A trace or profile function that is written in Python and set for several threads (`sys.settrace`, a
+debugger that steps through this package) runs in the middle of such steps: with one, they are none.
+
 A free-threaded interpreter gives the first for single operations of a deque only, and the others
 not at all. There each claim on an operation (`_where`), each piece taken of a chunk and each change
 of the room would have to be an atomic compare-and-set, and the inbox a queue of its own with them;

@@ -17,57 +17,75 @@ _log = logging.getLogger(__name__)
 
 
 class _Use:
-    """One limiter and the Batchers that use it."""
+    """One limiter and the Batchers that use it.
+
+    Nobody waits for the lock to leave: a signal handler may have interrupted the thread that holds
+    it, and wait in turn for a Batcher that leaves. Who finds the lock taken goes on, and the one
+    who holds it looks again once it has let go of it.
+    """
 
     def __init__(self, limiter: RateLimiter) -> None:
         self.limiter = limiter
-        self.holders = 0
-        """How many Batchers refer to this; the registry's."""
-        self._lock = threading.Lock()
-        self._running = 0
+        self.users: set[Limiting] = set()
+        self._lock = threading.RLock()
+        """For starting and stopping it."""
         self._ours = False
         """Whether a Batcher has started it. A limiter that the user started, the user stops."""
 
     def begin(self) -> None:
-        """One more Batcher runs on it. Starts it, unless it runs."""
-        with self._lock:
-            if not self.limiter.started:
-                self.limiter.start()
-                self._ours = True
-            self._running += 1
+        """Starts it, unless it runs. For who is one of its users."""
+        try:
+            with self._lock:
+                if not self.limiter.started:
+                    try:
+                        self.limiter.start()
+                    finally:
+                        self._ours = True
+        finally:
+            self._tidy()  # a signal handler may have ended what is just beginning
 
-    def end(self) -> None:
-        """One Batcher less runs on it; the last one stops it, if a Batcher has started it."""
-        with self._lock:
-            self._running -= 1
-            if self._ours and not self._running:
-                self._ours = False
-                self.limiter.stop()
+    def leave(self, user: Limiting) -> None:
+        """`user` does not use it any more."""
+        self.users.discard(user)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Forgets it, and stops it if a Batcher has started it, once nobody uses it."""
+        key = id(self.limiter)
+        while not self.users and (self._ours or _uses.get(key) is self):
+            if not self._lock.acquire(blocking=False):
+                return
+            try:
+                if self._ours and not self.users:
+                    self._ours = False
+                    if self.limiter.started:
+                        self.limiter.stop()
+            finally:
+                known = _uses.get(key) is self
+                if known and not self.users:  # one step with the next line
+                    del _uses[key]
+                self._lock.release()
 
 
-class _Registry:
-    """The limiters that Batchers of this process use, by identity."""
+_uses: dict[int, _Use] = {}
+"""The limiters that Batchers of this process use, by identity. It needs no lock: each change, and
+a test with the change that follows it, is one step. See `interpreter.py`."""
 
-    def __init__(self) -> None:
-        self._uses: dict[int, _Use] = {}
-        self._lock = threading.Lock()
 
-    def hold(self, limiter: RateLimiter) -> _Use:
-        """What all who use `limiter` share."""
-        with self._lock:
-            use = self._uses.setdefault(id(limiter), _Use(limiter))
-            use.holders += 1
+def _use_of(limiter: RateLimiter, user: Limiting) -> _Use:
+    """What all who use `limiter` share; `user` is one of them."""
+    while True:
+        use = _uses.setdefault(id(limiter), _Use(limiter))
+        use.users.add(user)
+        if _uses.get(id(limiter)) is use:  # else the last of the others has left in between
             return use
 
-    def let_go(self, use: _Use) -> None:
-        """One of those who hold `use` does not any more."""
-        with self._lock:
-            use.holders -= 1
-            if not use.holders:
-                del self._uses[id(use.limiter)]
 
-
-_registry = _Registry()
+def _leave(limiter: RateLimiter, user: Limiting) -> None:
+    """`user` is none of them any more."""
+    use = _uses.get(id(limiter))
+    if use is not None:
+        use.leave(user)
 
 
 class Limiting:
@@ -95,18 +113,18 @@ class Limiting:
 
     def start(self, totals: Source) -> None:
         """Starts it, unless it runs, and has it tell others of `totals`, if it can."""
-        limiter, registry = self.limiter, _registry
+        limiter = self.limiter
         if limiter is None:
             return
-        use = registry.hold(limiter)
-        self._undo.append(partial(registry.let_go, use))
-        use.begin()
-        self._undo.append(use.end)
+        _use_of(limiter, self).begin()
         if isinstance(limiter, Publisher):
             self._undo.append(limiter.publish(totals).end)
 
     def end(self) -> None:
-        """Ends all of that; an error of the user's limiter does not keep the Batcher from it."""
+        """Ends all of that, whatever was begun; an error of the user's limiter does not keep the
+        Batcher from it."""
+        if self.limiter is not None:
+            self._undo.insert(0, partial(_leave, self.limiter, self))
         while self._undo:
             try:
                 self._undo.pop()()
@@ -115,10 +133,5 @@ class Limiting:
                 _log.exception("the limiter could not be stopped: %r", self.limiter, extra=facts)
 
 
-def _begin_in_child() -> None:
-    # The Batchers stayed in the parent, and its threads may hold the lock.
-    global _registry
-    _registry = _Registry()
-
-
-os.register_at_fork(after_in_child=_begin_in_child)
+# In a forked child: the Batchers stayed in the parent, and its threads may hold a lock.
+os.register_at_fork(after_in_child=_uses.clear)

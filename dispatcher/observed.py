@@ -47,24 +47,25 @@ class Observed:
         for one in self.observers:
             try:
                 one.came_in(newest, waited, now)
-            except Exception:
+            except BaseException:
                 self._forget(one)
 
     def raised(self, batch: Batch, now: float) -> None:
         for one in self.observers:
             try:
                 one.raised(batch, now)
-            except Exception:
+            except BaseException:
                 self._forget(one)
 
     def returned(self, batch: Batch, seconds: float) -> None:
         for one in self.observers:
             try:
                 one.returned(batch, seconds)
-            except Exception:
+            except BaseException:
                 self._forget(one)
 
     def _forget(self, observer: Observer) -> None:
         facts = {"happening": "observer-raised"}
-        _log.exception("an observer raised, and is told nothing more: %r", observer, extra=facts)
+        kind = type(observer).__qualname__  # its `repr` may raise as well
+        _log.exception("an observer raised, and is told nothing more: a %s", kind, extra=facts)
         self.observers = tuple(one for one in self.observers if one is not observer)

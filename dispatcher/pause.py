@@ -75,7 +75,7 @@ class Pause:
         elapsed = now - self._began if self._in_a_row > 1 else 0.0
         try:
             return max(0.0, float(self._wait(call_state(self._in_a_row, elapsed))))
-        except Exception as error:
+        except BaseException as error:  # also sys.exit(): it ends no thread of the Batcher
             self._damped.log(
                 logging.ERROR,
                 "the strategy given as pause_time raised; pausing for %g s",

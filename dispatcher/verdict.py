@@ -42,7 +42,7 @@ class Verdict:
         """What the error says; a user's may be unable to."""
         try:
             return repr(self.error)
-        except Exception:
+        except BaseException:
             return type(self.error).__name__
 
 
@@ -58,7 +58,7 @@ def judge(
         return verdict
     try:
         _judge(verdict, batch, error, now, since)
-    except Exception as wrong:
+    except BaseException as wrong:  # as in a callback: sys.exit() ends no thread of the Batcher
         wrong.__context__ = error
         failed = [one for one in batch.operations if id(one) not in batch.requeued]
         return Verdict(requeued=verdict.requeued, failed=failed, error=wrong, expected=False)

@@ -114,7 +114,9 @@ class Watcher:
                 "retry=tenacity.wait_fixed(1), for example, tries what is abandoned again after a "
                 "second, and on_failure takes it",
             )
-        self._batchers: weakref.WeakSet[Batcher] = weakref.WeakSet()
+        # By identity, since a class of the user's may define `==`. Other threads may add to it
+        # while one waits: `valuerefs` copies it by one step, which iterating does not.
+        self._batchers: weakref.WeakValueDictionary[int, Batcher] = weakref.WeakValueDictionary()
         self._home: Batcher | None = None
 
     @property
@@ -155,8 +157,9 @@ class Watcher:
         """
         limit = left = optional_seconds("timeout", timeout, zero=True)
         began = time.monotonic()
-        for batcher in tuple(self._batchers):
-            if not batcher.wait_for(self, left):
+        for reference in self._batchers.valuerefs():
+            batcher = reference()
+            if batcher is not None and not batcher.wait_for(self, left):
                 return False
             left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
         return True

@@ -12,14 +12,21 @@ import contextlib
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from concurrent.futures import Future
+from types import TracebackType
 from typing import Any
 
 from limiters._support.validation import UNSHOWN, ArgumentError
 from limiters._support.validation import function as check_callable
 from limiters.errors import NothingRunError
 
+_TRACEBACK = BaseException.__dict__["__traceback__"]
+
 _UNRUN = (Generator, AsyncGenerator, Awaitable, map, filter)
 """Results that stand for work which has not been done when they are returned."""
+
+_UNFINISHED = (*_UNRUN, Future)
+"""The same, and what stands for work that was handed to somebody else."""
 
 
 def check_effective(parameter: str, function: Callable[..., Any]) -> None:
@@ -63,18 +70,26 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def result_of(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a plain `function`. Raises NothingRunError if its result is yet to be run."""
+    """Calls a plain `function`, whose work is done when it returns. Raises NothingRunError if its
+    result is yet to be run, or is the Future of an executor."""
     result = function(*arguments)
     if result is not None:
-        _check_run(function, result)
+        _check_run(function, result, _UNFINISHED)
     return result
+
+
+def notify(function: Callable[..., Any], *arguments: Any) -> None:
+    """`result_of`, where work may go on elsewhere once the plain `function` has returned."""
+    result = function(*arguments)
+    if result is not None:
+        _check_run(function, result, _UNRUN)
 
 
 async def awaited_result_of(function: Callable[..., Any], *arguments: Any) -> Any:
     """Calls an `async def` and awaits it. Raises NothingRunError if its result is yet to be run."""
     result = await function(*arguments)
     if result is not None:
-        _check_run(function, result)
+        _check_run(function, result, _UNFINISHED)
     return result
 
 
@@ -85,7 +100,8 @@ def keep_last_raise(error: BaseException) -> None:
     frames of every earlier raise, and with them all that these calls were given; where the
     frame of the function that caught it comes a second time, the earlier raise begins.
     """
-    trace = error.__traceback__
+    # Not by its class, which may be the user's code.
+    trace: TracebackType | None = _TRACEBACK.__get__(error)
     if trace is None:
         return
     catcher = trace.tb_frame.f_code
@@ -96,9 +112,9 @@ def keep_last_raise(error: BaseException) -> None:
         trace = below
 
 
-def _check_run(function: Callable[..., Any], result: Any) -> None:
+def _check_run(function: Callable[..., Any], result: Any, refused: tuple[type, ...]) -> None:
     # By its type: to ask the object itself for its class may run the user's code.
-    if not issubclass(type(result), _UNRUN):
+    if not issubclass(type(result), refused):
         return
     if isinstance(result, (Coroutine, Generator)):
         with contextlib.suppress(Exception):

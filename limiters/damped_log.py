@@ -71,7 +71,7 @@ class DampedLog:
         for trace in (exc_info, None):
             # A filter of the user's may raise, and an error whose attributes do has no traceback
             # that could be written: nothing of that may break what goes on here.
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception, SystemExit):
                 self._logger.log(
                     level,
                     text + "%s",

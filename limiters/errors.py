@@ -37,16 +37,16 @@ class LimiterError(DispatcherError):
 
 
 class NothingRunError(DispatcherError, TypeError):
-    """A function of the user's returned something that is yet to be run or awaited: a generator, a
-    coroutine, a `map`."""
+    """A function of the user's returned something that is yet to be run, awaited or finished."""
 
     def __init__(self, function: str, result: str) -> None:
         self.function = function
         self.result = result
         """The class of what it returned."""
         super().__init__(
-            f"{function} returned an object of class {result}, of which nothing has been run: "
-            "declare it with async def if it awaits, and iterate inside it over what is lazy"
+            f"{function} returned an object of class {result}, whose work is yet to be done: "
+            "declare it with async def if it awaits, iterate inside it over what is lazy, and "
+            "wait inside it for the result() of a Future"
         )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from limiters._support.validation import ArgumentError
-from limiters.callables import check_plain, keep_last_raise, result_of
+from limiters.callables import check_plain, keep_last_raise, notify
 from limiters.damped_log import DampedLog, Damper
 
 _log = logging.getLogger(__name__)
@@ -107,7 +107,8 @@ class Emitter:
         self._owner = owner
         self._names = names
         self._listeners: tuple[Listener, ...] = ()
-        self._lock = threading.Lock()
+        # A signal handler may call what its own thread was just doing.
+        self._lock = threading.RLock()
         self._waiting: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -151,10 +152,8 @@ class Emitter:
         with self._lock:
             self._closed = True
             thread, self._thread = self._thread, None
-        if thread is None:
-            return
-        self._waiting.put(None)
-        if thread is not threading.current_thread():
+        self._waiting.put(None)  # also for one that is just being started
+        if thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
 
     def _deliver_from_now_on(self) -> None:
@@ -190,7 +189,7 @@ class Emitter:
 
     def _call(self, listener: Listener, event: Event) -> None:
         try:
-            result_of(listener.fn, event)
+            notify(listener.fn, event)
         except BaseException as error:  # it must not end the thread that serves the others
             keep_last_raise(error)
             self._damped.log(

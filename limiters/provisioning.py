@@ -30,7 +30,7 @@ class Provisioning:
 
     def wait(self, timeout: float) -> float:
         """The seconds until something can be granted, once there is an answer."""
-        self._over.wait(timeout)
+        self._over.wait(min(timeout, threading.TIMEOUT_MAX))
         if self._quarantine is not None:
             return self._quarantine
         if self._error is not None:

@@ -55,9 +55,9 @@ def _delivered_at(code: CodeType) -> frozenset[int]:
 
 
 class _Interrupt:
-    def __init__(self, at: int, error: type[BaseException], every_bytecode: bool) -> None:
+    def __init__(self, at: int, handler: Callable[[], object], every_bytecode: bool) -> None:
         self.left = at
-        self.error = error
+        self.handler = handler
         self.every_bytecode = every_bytecode
         self.raised = False
         self.where = ""
@@ -87,8 +87,24 @@ class _Interrupt:
         if self.left < 0:
             self.raised = True
             self.where = f"{frame.f_code.co_qualname}:{frame.f_lineno}+{frame.f_lasti}"
-            raise self.error
+            self.handler()
         return self._opcode
+
+
+def each_call_in(
+    prepare: Callable[[], tuple[Callable[[], object], Callable[[], object]]],
+) -> Iterator[str]:
+    """Where a signal handler was run by a call that goes on after it, at each point of the call.
+    `prepare` gives the call and the handler."""
+    for at in itertools.count():
+        call, handler = prepare()
+        interrupt = _Interrupt(at, handler, every_bytecode=False)
+        with interrupt:
+            call()
+        if not interrupt.raised:
+            assert at > 0, "the call has no point"
+            return
+        yield interrupt.where
 
 
 def each_point(
@@ -99,10 +115,14 @@ def each_point(
     step: int = 1,
 ) -> Iterator[str]:
     """Where each exception came. `prepare` gives the call to be interrupted next."""
+
+    def handler() -> None:
+        raise error
+
     at = 0
     while True:
         call = prepare()
-        interrupt = _Interrupt(at, error, every_bytecode)
+        interrupt = _Interrupt(at, handler, every_bytecode)
         try:
             with interrupt:
                 call()

@@ -26,7 +26,7 @@ def began() -> float:
 
 
 class Charging(SharedResource):
-    """A SharedResource that keeps what it charges, for those who acquire without a Batcher."""
+    """A SharedResource that keeps what it charges to those who acquire without a Batcher."""
 
     def __init__(self, **settings: Any) -> None:
         self.log: list[Spent] = []

@@ -16,7 +16,7 @@ from dispatcher.timeline.message import Leases
 from dispatcher.timeline.serving import LOOK_AGAIN, Serving
 from dispatcher.timeline.topic import Topic
 from dispatcher.timeline.wakeups import Wakeups, busy, free
-from limiters.callables import keep_last_raise, result_of
+from limiters.callables import keep_last_raise, notify
 from limiters.damped_log import DampedLog
 from limiters.outages import OUTAGES
 
@@ -72,7 +72,7 @@ class Subscription:
         if leases:
             self._availability.set_busy(True)
             try:
-                result_of(fn, leases)
+                notify(fn, leases)
             except Exception as error:
                 keep_last_raise(error)
                 self._complain(error, len(leases))

@@ -429,7 +429,7 @@ def test_a_watcher_keeps_no_batcher_alive() -> None:
         del batcher
     watcher._home = None
     gc.collect()
-    assert list(watcher._batchers) == []
+    assert not watcher._batchers.valuerefs()
 
 
 def test_b10_a_limiter_begins_anew_in_a_forked_child() -> None:

@@ -77,6 +77,31 @@ def test_a_callback_waits_for_a_place_that_another_one_frees() -> None:
     assert sorted(map(str, done)) == ["ends", "fills", "more", "waits"]
 
 
+def test_a_callback_that_was_abandoned_does_not_wait_for_the_key_it_holds() -> None:
+    refused = threading.Event()
+    end = threading.Event()
+    other = Watcher(lambda batch: end.wait(TIME), max_operation_time=TIME)
+
+    def feed(batch: list[Operation]) -> None:
+        if batch[0].payload == "first":
+            batcher.enqueue(Operation(watcher, 1, "second", key="a"))
+            try:
+                batcher.enqueue(Operation(watcher, 1, "third", key="a"))
+            except BufferFullError:
+                refused.set()
+
+    watcher = Watcher(feed, max_operation_time=0.1)
+    with Batcher(max_buffer_size=1, flush_interval=0.01) as batcher:
+        batcher.enqueue(Operation(other, 1, None))
+        until(lambda: batcher.inflight)
+        batcher.enqueue(Operation(watcher, 1, "first", key="a"))
+        until(lambda: batcher.totals.batches_abandoned)
+        end.set()
+        assert refused.wait(TIME)
+        assert batcher.drain(TIME)
+    assert (batcher.totals.abandoned, batcher.totals.done) == (1, 2)
+
+
 def test_b2_an_operation_in_flight_is_refused_by_another_batcher() -> None:
     errors: list[AlreadyEnqueuedError] = []
     raised: list[int] = []

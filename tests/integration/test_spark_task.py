@@ -304,5 +304,5 @@ def test_k2_a_handler_of_which_nothing_was_run_has_sent_nothing() -> None:
 
     with pytest.raises(ValueError, match="handler must not be a generator function"):
         run(generate, None)
-    with pytest.raises(BatchFailedError, match="of which nothing has been run"):
+    with pytest.raises(BatchFailedError, match="whose work is yet to be done"):
         run(lambda batch, context: generate(batch, context), None)

@@ -8,6 +8,7 @@ import gc
 import sys
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 from unittest.mock import AsyncMock, MagicMock
 
@@ -71,6 +72,7 @@ LAZY: list[Callable[..., Any]] = [
     lambda *arguments: map(print, arguments),
     lambda *arguments: filter(None, arguments),
     lambda *arguments: Pending(),
+    lambda *arguments: Future[None](),
 ]
 
 
@@ -124,7 +126,7 @@ def test_a_result_that_is_yet_to_be_run_fails_its_batch(
         assert watcher.wait(PATIENCE)
     assert batcher.totals.done == 0
     assert batcher.totals.failed == 1
-    assert "of which nothing has been run" in caplog.text
+    assert "whose work is yet to be done" in caplog.text
 
 
 def test_so_does_what_a_coroutine_forgets_to_await() -> None:
@@ -170,7 +172,7 @@ def test_a_failure_callback_of_a_built_batch_is_guarded(
     function: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     give_up(Operation(Watcher(ignore, on_failure=function), 1, None), BufferFullError(1))
-    assert "of which nothing has been run" in caplog.text
+    assert "whose work is yet to be done" in caplog.text
 
 
 def test_a_failure_callback_of_a_built_batch_may_be_a_coroutine() -> None:
@@ -260,4 +262,19 @@ def test_a_listener_that_returns_a_coroutine_is_reported(
     limiter.add_listener(lambda event: awaits(event))
     with limiter:
         pass
-    eventually(lambda: "of which nothing has been run" in caplog.text)
+    eventually(lambda: "whose work is yet to be done" in caplog.text)
+
+
+def test_a_listener_may_hand_its_work_to_an_executor(caplog: pytest.LogCaptureFixture) -> None:
+    handed: list[object] = []
+
+    def listen(event: object) -> Future[None]:
+        handed.append(event)
+        return Future()
+
+    batcher = Batcher()
+    batcher.add_listener(listen, "shutdown")
+    with batcher:
+        pass
+    eventually(lambda: handed)
+    assert "raised" not in caplog.text

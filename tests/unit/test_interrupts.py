@@ -12,7 +12,7 @@ import pytest
 from dispatcher import BufferFullError, Operation, Watcher
 from limiters import ProvisionedResource, SharedResource
 from limiters.testing import ManualClock
-from tests.crank import Crank, ignore
+from tests.crank import Crank, batchable, ignore
 from tests.interrupting import ERRORS, SoftLimitError, each_point
 
 SIZE, COST = 4, 2
@@ -114,6 +114,8 @@ def test_b3_a_refused_enqueue_leaves_nothing_in_memory() -> None:
     for _ in range(100):
         with pytest.raises(BufferFullError):
             crank.entrance.enqueue(Operation(watcher, 1, None, batchable=True), timeout=0)
+        with pytest.raises(BufferFullError):
+            crank.entrance.enqueue_many(batchable(watcher, *range(3)))
     assert len(crank.buffer.inbox) == 1
     assert not crank.buffer.line
 
