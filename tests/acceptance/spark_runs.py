@@ -176,7 +176,7 @@ class Notes:
     def lost(self, expected: Mapping[str, int]) -> int:
         """How many rows of each subject's first so many were never taken."""
         taken: dict[str, set[int]] = defaultdict(set)
-        for one in self.of("ended"):
+        for one in (*self.of("ended"), *self.of("ended late")):
             first, last, count = one.seqs
             assert last - first + 1 == count, f"rows of a batch are not next to each other: {one}"
             taken[one.subject].update(range(first, last + 1))
@@ -201,8 +201,10 @@ class Notes:
         for one in sorted(self.all, key=lambda one: one.when):
             if one.what == "began":
                 open_[one.subject] = one
-            elif (other := open_.get(one.subject)) is not None and other.key != one.key:
-                wrong.append((other, one))
+            elif one.what != "ended late":
+                other = open_.get(one.subject)
+                if other is not None and other.key != one.key:
+                    wrong.append((other, one))
         return wrong
 
     def rows_sent_again(self) -> int:

@@ -77,3 +77,14 @@ def test_what_the_fault_itself_found_is_kept() -> None:
     played = judged("a fault", Notes(GOOD), EXPECTED, again=0, failed=("no copy was started",))
 
     assert played.wrong == ("no copy was started",)
+
+
+def test_the_late_end_of_a_call_whose_process_was_stopped_counts_as_sent_and_as_nothing_else() -> (
+    None
+):
+    began, ended = call("b", 0, 9, 1.0, ends=3.2)
+    late = [*GOOD[:4], began, replace(ended, what="ended late")]
+    replaced = [*call("b", 0, 9, 2.0), *call("b", 10, 19, 3.0)]
+
+    assert judge(late).holds
+    assert judged("a stop", Notes([*late, *replaced]), {"a": 20, "b": 20}, again=0).holds
