@@ -48,8 +48,8 @@ class Stage:
 
     @property
     def notes(self) -> Notes:
-        """What handlers have noted. A call in which its process was stopped ends when that
-        continues, which nothing can prevent: such an end is a late one."""
+        """What handlers have noted. Nothing can prevent that a call in which its process was
+        stopped ends when that continues, whatever was sent meanwhile: such an end is late."""
         began: dict[tuple[int, str], float] = {}
         notes = []
         for one in sorted(self.scene.notes.all, key=lambda one: one.when):
