@@ -148,7 +148,7 @@ class Note:
 
 
 ENDS = ("ended", "ended late")
-"""The second one is of a call in which its process was stopped, and that ended when it continued."""
+"""Late is the end of a call in which its process was stopped: it came when that continued."""
 
 
 class Notes:
