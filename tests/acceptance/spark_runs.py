@@ -147,6 +147,10 @@ class Note:
     seqs: tuple[int, int, int]
 
 
+ENDS = ("ended", "ended late")
+"""Late is the end of a call in which its process was stopped: it came when that continued."""
+
+
 class Notes:
     """All that handlers have noted."""
 
@@ -159,9 +163,9 @@ class Notes:
         told = [json.loads(line) for line in lines(log)]
         return cls(Note(**{**one, "seqs": tuple(one["seqs"])}) for one in told)
 
-    def of(self, what: str) -> list[Note]:
-        """All of one kind, as they came."""
-        return sorted((one for one in self.all if one.what == what), key=lambda one: one.when)
+    def of(self, *kinds: str) -> list[Note]:
+        """All of these kinds, as they came."""
+        return sorted((one for one in self.all if one.what in kinds), key=lambda one: one.when)
 
     @property
     def refused(self) -> int:
@@ -176,7 +180,7 @@ class Notes:
     def lost(self, expected: Mapping[str, int]) -> int:
         """How many rows of each subject's first so many were never taken."""
         taken: dict[str, set[int]] = defaultdict(set)
-        for one in self.of("ended"):
+        for one in self.of(*ENDS):
             first, last, count = one.seqs
             assert last - first + 1 == count, f"rows of a batch are not next to each other: {one}"
             taken[one.subject].update(range(first, last + 1))
@@ -201,8 +205,10 @@ class Notes:
         for one in sorted(self.all, key=lambda one: one.when):
             if one.what == "began":
                 open_[one.subject] = one
-            elif (other := open_.get(one.subject)) is not None and other.key != one.key:
-                wrong.append((other, one))
+            elif one.what != "ended late":
+                other = open_.get(one.subject)
+                if other is not None and other.key != one.key:
+                    wrong.append((other, one))
         return wrong
 
     def rows_sent_again(self) -> int:
@@ -212,7 +218,7 @@ class Notes:
     def _taken(self) -> Iterator[tuple[Note, int]]:
         """Each batch, and how many of its rows were taken before."""
         taken: dict[str, set[int]] = defaultdict(set)
-        for one in self.of("ended"):
+        for one in self.of(*ENDS):
             first, last, _ = one.seqs
             rows = set(range(first, last + 1))
             yield one, len(rows & taken[one.subject])

@@ -39,6 +39,14 @@ def speculation(stage: Stage) -> None:
         raise NotSeenError("Spark has started no speculative copy")
 
 
+def workers_not_reused(stage: Stage) -> None:
+    """Each task has a Python process of its own."""
+    plainly(stage)
+    tasks = 2 * stage.scene.files
+    if len(processes := {one.pid for one in stage.notes.all}) < tasks:
+        raise NotSeenError(f"{tasks} tasks have run in {len(processes)} processes")
+
+
 def dynamic_allocation(stage: Stage) -> None:
     """An executor goes while there is nothing to do, and comes back."""
     stage.setting.slow = 0.5  # an executor is asked for when tasks wait for a second
@@ -157,7 +165,7 @@ FAULTS = (
     Fault("the driver killed", driver_killed),
     Fault("an executor stopped and continued", executor_stopped),
     Fault("executors stopped, replaced, continued", executors_stopped_and_replaced),
-    Fault("Python workers not reused", plainly, {"spark.python.worker.reuse": "false"}),
+    Fault("Python workers not reused", workers_not_reused, {"spark.python.worker.reuse": "false"}),
     Fault(
         "record batches of ten rows",
         plainly,

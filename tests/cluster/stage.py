@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from limiters.embedded import EmbeddedRedis
@@ -32,8 +33,8 @@ class Stage:
     stack: ExitStack
     killed: int = 0
     """How many processes were killed that may have been in the middle of handlers."""
-    stopped: dict[int, float] = field(default_factory=dict)
-    """Processes that were stopped, and when they went on."""
+    continued: dict[int, float] = field(default_factory=dict)
+    """Processes that were stopped, and when they continued."""
 
     @property
     def setting(self) -> Setting:
@@ -47,9 +48,18 @@ class Stage:
 
     @property
     def notes(self) -> Notes:
-        """What handlers have noted, but for the ends of calls that a stopped process had begun:
-        nobody can keep it from ending them when it goes on."""
-        return Notes(one for one in self.scene.notes.all if not self._ended_late(one))
+        """What handlers have noted. Nothing can prevent that a call in which its process was
+        stopped ends when that continues, whatever was sent meanwhile: such an end is late."""
+        began: dict[tuple[int, str], float] = {}
+        notes = []
+        for one in sorted(self.scene.notes.all, key=lambda one: one.when):
+            call, continued = (one.pid, one.key), self.continued.get(one.pid, math.inf)
+            if one.what == "began":
+                began[call] = one.when
+            elif began[call] < continued <= one.when:
+                one = replace(one, what="ended late")
+            notes.append(one)
+        return Notes(notes)
 
     def driver(self) -> Driver:
         """A new one, ready."""
@@ -84,25 +94,19 @@ class Stage:
         yield
         now = time.monotonic()
         for pid in family:
-            self.stopped[pid] = now
+            self.continued[pid] = now
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
 
     def begun_when_superseded(self) -> list[Note]:
-        """What a stopped process has begun after it went on: nothing, once it has a successor."""
-        return [
-            one
-            for one in self.scene.notes.of("began")
-            if one.when >= self.stopped.get(one.pid, float("inf"))
-        ]
+        """What stopped processes began when they continued: nothing, if they have successors."""
+        began = self.scene.notes.of("began")
+        return [one for one in began if one.when >= self.continued.get(one.pid, math.inf)]
 
     def events(self) -> str:
         """Spark's own log of what happened."""
         files = sorted((self.folder / "events").rglob("*"))
         return "".join(one.read_text() for one in files if one.is_file())
-
-    def _ended_late(self, note: Note) -> bool:
-        return note.what == "ended" and note.when >= self.stopped.get(note.pid, float("inf"))
 
 
 @contextlib.contextmanager

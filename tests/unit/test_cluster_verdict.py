@@ -77,3 +77,14 @@ def test_what_the_fault_itself_found_is_kept() -> None:
     played = judged("a fault", Notes(GOOD), EXPECTED, again=0, failed=("no copy was started",))
 
     assert played.wrong == ("no copy was started",)
+
+
+def test_a_call_that_ends_late_in_a_process_that_was_stopped_is_not_beside_its_successors() -> None:
+    began, ended = call("b", 0, 9, 1.0, ends=3.2)
+    late = [*GOOD[:4], began, replace(ended, what="ended late")]
+    replaced = [*call("b", 0, 9, 2.0), *call("b", 10, 19, 3.0)]
+    played = judged("a stop", Notes([*late, *replaced]), {"a": 20, "b": 20}, again=1)
+
+    assert judge(late).holds, "its rows were sent"
+    assert played.holds
+    assert played.twice == 10
