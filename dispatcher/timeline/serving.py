@@ -69,6 +69,7 @@ class Serving:
 
     def lease(self, limit: int, length_ms: int) -> Leases:
         """What is due by now: in the buckets it serves, then in all others."""
+        self.look_after(LOOK_AGAIN)  # its own buckets may fill every limit, and hide the others
         stop = self._stop(length_ms)
         leases = self._lease(limit, length_ms, stop, PATIENCE_MS)
         if len(leases) < limit:
