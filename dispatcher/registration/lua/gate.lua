@@ -33,7 +33,7 @@
 --   "links", a list as JSON: registered entity, its parent ("" if it has none), for each
 --   "portion": the releases that follow are of an agenda
 --   "done": these were the last ones of it
---   "refused", which argument is a registration below its own descendant
+--   "taken", how many of the registrations that were asked for are carried out
 -- A request that is sent again, since its reply was lost, is not carried out again: the reply is
 -- the stored one.
 --
