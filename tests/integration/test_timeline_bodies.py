@@ -185,9 +185,8 @@ PLANTED = {
 """Messages, with their ids, as a faulty program may leave them in the keys of a topic."""
 
 
-def test_no_message_that_is_stored_badly_stops_a_worker(
-    shared_redis: EmbeddedRedis, timeline: Timeline
-) -> None:
+def test_no_message_that_is_stored_badly_stops_a_worker(shared_redis: EmbeddedRedis) -> None:
+    timeline = Timeline(shared_redis.url, "planted", buckets=1)
     timeline.producer("us").create([Message("good", id="good")])
     keys = [key.decode() for key in timeline._topic.layout.keys(0)]
     with Redis.from_url(shared_redis.url) as client:
@@ -203,3 +202,6 @@ def test_no_message_that_is_stored_badly_stops_a_worker(
     assert (timeline.stats().dead, timeline.stats().deleted) == (3, 3)
     dead, _ = timeline.dead(10)
     assert {it.id for it in dead} == {"empty", "short", "missing"}
+    outcomes = timeline.operator().delete([it for it in dead if it.id != "missing"])
+    assert all(it.ok for it in outcomes)
+    timeline.close()
