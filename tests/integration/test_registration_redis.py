@@ -376,3 +376,16 @@ def test_r9_many_registrations_at_once_are_as_one_after_the_other(
         assert shared.register_many(some) == expected
         assert shared.pending == alone.pending
     shared.close()
+
+
+def test_what_redis_has_lost_is_not_remembered_for_longer_than_until_it_is_asked(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    one = gate(shared_redis, refresh=1e-6)
+    one.register("meter")
+    with Redis.from_url(shared_redis.url) as client:
+        client.flushall()
+    one.register("new")
+    assert one.offer("meter", 1) == []
+    assert one.pending == 1
+    one.close()

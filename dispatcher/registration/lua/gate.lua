@@ -172,7 +172,10 @@ local function with_header(agenda, more, status)
   if seen > tonumber(newest) or seen < total('forgotten') then
     count = -1
   elseif seen < tonumber(newest) then
-    changes = redis.call('ZRANGEBYSCORE', CHANGES, '(' .. seen, '+inf', 'LIMIT', 0, CHANGES_AT_ONCE)
+    -- As it was sent: Lua would write a number of so many digits in another way.
+    changes = redis.call(
+      'ZRANGEBYSCORE', CHANGES, '(' .. ARGV[3], '+inf', 'LIMIT', 0, CHANGES_AT_ONCE
+    )
     count = #changes
     if count == CHANGES_AT_ONCE then
       generation = redis.call('ZSCORE', CHANGES, changes[count])
