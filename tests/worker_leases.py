@@ -14,7 +14,8 @@ _tokens = itertools.count(1)
 def lease(name: str = "m", *, attempt: int = 1, remaining: float = 60.0, body: Any = None) -> Lease:
     """One that lives for `remaining` seconds from now."""
     token = next(_tokens)
-    return Lease(name, body, 0, 0, token, attempt, 1, time.monotonic() + remaining)
+    ends, place = time.monotonic() + remaining, (0, name.encode())
+    return Lease(name, body, 0, 0, token, attempt, 1, ends, place)
 
 
 def leases(count: int, **facts: Any) -> list[Lease]:

@@ -44,6 +44,11 @@ class Room(Protocol):
         """The sequence number of the last registration that came out."""
         ...
 
+    @property
+    def highest(self) -> int:
+        """The highest sequence number that the store has given."""
+        ...
+
     def reports(self) -> list[Report]:
         """What has happened since the last call."""
         ...
@@ -245,12 +250,16 @@ class RegistrationGate:
         mark of a consumer that has handled nothing.
 
         A mark is the `sequence` of the last emission that is handled, and later that of the gate.
+        One above all numbers that the store has given is of a store that is gone, and counts as 0.
         EntityStoreError if the store cannot be read."""
         if isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < 0:
             raise ValueError(f"sequence must be a whole number from 0 on, not {sequence!r}")
         with self._lock:
-            emissions = in_order(self._room.emitted(sequence), sequence)
-            self._sequence = max([self._sequence, sequence, *(one.sequence for one in emissions)])
+            highest = self._room.highest
+            mark = sequence if sequence <= highest else 0
+            emissions = in_order(self._room.emitted(mark), mark)
+            before = min(self._sequence, highest)
+            self._sequence = max([before, mark, *(one.sequence for one in emissions)])
             return emissions
 
     # What it knows.
@@ -305,7 +314,7 @@ class RegistrationGate:
 
     def _handed_out(self, releases: list[Release]) -> list[Release]:
         if any(one.registration is not None for one in releases):
-            self._sequence = max(self._sequence, self._room.sequence)
+            self._sequence = self._room.sequence
         return releases
 
     def _telling(self) -> _Telling:

@@ -50,6 +50,11 @@ class LocalRoom:
         """The sequence number of the last emission."""
         return self._store.sequence
 
+    @property
+    def highest(self) -> int:
+        """The same."""
+        return self._store.sequence
+
     def reports(self) -> list[Report]:
         """What has happened since the last call."""
         reports, self._waiting.reports = self._waiting.reports, []

@@ -66,6 +66,11 @@ class RedisRoom:
         """How many entities wait."""
         return self._look(()).pending
 
+    @property
+    def highest(self) -> int:
+        """The highest sequence number that any gate has been given."""
+        return self._look(()).sequence
+
     def reports(self) -> list[Report]:
         """See LocalRoom."""
         reports, self._reports = self._reports, []
@@ -89,11 +94,13 @@ class RedisRoom:
         words: list[str | bytes] = []
         for entity, parent, data in registrations:
             words += [entity.encode(), record_of(parent, data)]
-        for start in range(0, len(registrations), REGISTRATIONS_AT_ONCE):
+        start = 0
+        while start < len(registrations):
             some = words[2 * start : 2 * (start + REGISTRATIONS_AT_ONCE)]
             reply = self._ask(REGISTER, *some)
+            start += reply.taken
             if reply.status == "cycle":
-                refused = registrations[start + reply.refused]
+                refused = registrations[start]
                 assert refused.parent is not None
                 raise RegistrationCycleError(refused.entity, refused.parent)
         return self._set_free()

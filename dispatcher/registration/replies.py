@@ -47,8 +47,8 @@ class Reply:
         self.free: list[Piece] = []
         self.portions: list[Portion] = []
         self.links: dict[str, str] = {}
-        self.refused = 0
-        """Which of the registrations that were asked for is refused."""
+        self.taken = 0
+        """How many of the registrations that were asked for are carried out."""
         self.pending = 0
         self.answered = 0
         """How many of the entities that were asked for were looked up."""
@@ -80,8 +80,8 @@ class Reply:
                 into = self.portions[-1].pieces
             elif kind == "done":
                 self.portions[-1].is_last = True
-            elif kind == "refused":
-                self.refused = int(next(texts))
+            elif kind == "taken":
+                self.taken = int(next(texts))
             elif kind == "pending":
                 self.pending = int(next(texts))
             elif kind == "answered":

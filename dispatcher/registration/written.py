@@ -14,6 +14,10 @@ from typing import Any
 from dispatcher.registration.release import Registration
 from limiters._support.validation import text
 
+DEEPEST = 100
+"""How many lists, tuples and dicts may be inside each other. Python reads and writes them by
+recursion: how deep it can go depends on who calls, and what is written must be readable by all."""
+
 _as_text = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
@@ -54,20 +58,24 @@ def message_of(text: str | bytes) -> Any:
     return decode(json.loads(text))
 
 
-def encode(name: str, value: Any) -> Any:
-    """`value` as JSON has it. ValueError if that would not give it back as it was."""
+def encode(name: str, value: Any, room: int = DEEPEST) -> Any:
+    """`value` as JSON has it, with `room` for so many levels. ValueError if that would not give
+    it back as it was."""
     kind = type(value)
     if value is None or kind in (bool, str, int):
         return value
     if kind is float:
         return value if math.isfinite(value) else {"float": repr(value)}
+    if room == 0 and kind in (list, tuple, dict):
+        raise ValueError(f"{name} must be at most {DEEPEST} lists, tuples and dicts deep")
+    left = room - 1
     if kind is list:
-        return [encode(name, one) for one in value]
+        return [encode(name, one, left) for one in value]
     if kind is dict:
-        pairs = [[encode(name, key), encode(name, one)] for key, one in value.items()]
+        pairs = [[encode(name, key, left), encode(name, one, left)] for key, one in value.items()]
         return {"dict": sorted(pairs, key=json.dumps)} if name == "data" else {"dict": pairs}
     if kind is tuple:
-        return {"tuple": [encode(name, one) for one in value]}
+        return {"tuple": [encode(name, one, left) for one in value]}
     if kind is bytes:
         return {"bytes": value.hex()}
     if kind is datetime:

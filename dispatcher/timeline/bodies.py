@@ -69,10 +69,14 @@ def decoded(stored: bytes) -> Any:
         if kind == JSON:
             return json.loads(body)
     except (ValueError, RecursionError) as error:
-        unreadable = UnreadableBody(body)
-        unreadable.reason = f"its body cannot be read: {type(error).__name__}: {error}"
-        return unreadable
-    return body
+        return _unreadable(body, f"{type(error).__name__}: {error}")
+    return body if kind == BYTES else _unreadable(stored, f"it is of no known kind: {kind!r}")
+
+
+def _unreadable(stored: bytes, why: str) -> UnreadableBody:
+    unreadable = UnreadableBody(stored)
+    unreadable.reason = f"its body cannot be read: {why}"
+    return unreadable
 
 
 def _too_deep(text: bytes) -> bool:

@@ -161,7 +161,8 @@ class Consumer:
                     untils = [int(until) for (until,) in _END.iter_unpack(ends)]
                     lasts_ms = [until - now_us / 1000 for until in untils]
                     ends_here = [ends_at(asked, it) for it in lasts_ms]
-                    found += self._serving.readable(list(leases_of(blob, untils, ends_here)))
+                    mine = list(leases_of(bucket, blob, untils, ends_here))
+                    found += self._serving.readable(mine)
                     if last:
                         further.append((bucket, last))
                 left = further

@@ -38,7 +38,9 @@ def ends_at(asked: float, length_ms: float) -> float:
     return asked + length_ms / 1000 * (1 - SAFETY)
 
 
-def leases_of(blob: bytes, untils: Iterable[int], ends: Iterable[float]) -> Iterator[Lease]:
+def leases_of(
+    bucket: int, blob: bytes, untils: Iterable[int], ends: Iterable[float]
+) -> Iterator[Lease]:
     """The leases that give.lua tells of, with the end of each by the server's clock and ours."""
     at = 0
     size, unpack = _LEASE.size, _LEASE.unpack_from
@@ -57,6 +59,7 @@ def leases_of(blob: bytes, untils: Iterable[int], ends: Iterable[float]) -> Iter
             attempt,
             version,
             end,
+            (bucket, blob[name:body]),
         )
 
 
@@ -83,8 +86,7 @@ class Holding:
     def _do(self, leases: Sequence[Lease], deeds: Sequence[Deed]) -> list[Outcome]:
         items = Items(len(leases))
         for place, (lease, deed) in enumerate(zip(leases, deeds, strict=True)):
-            written = ids.as_bytes(lease.id)
-            bucket = ids.bucket_of(lease.id, self._topic.buckets)
+            bucket, written = lease._place
             numbers = (lease.token, deed.action, deed.relative, deed.time_ms)
             text = _HELD.pack(*numbers, len(written), len(deed.why)) + written + deed.why
             items.add(place, bucket, text)

@@ -63,8 +63,11 @@ def as_bytes(text: str) -> bytes:
 
 
 def as_text(stored: bytes) -> str:
-    """And read."""
-    return stored.decode("utf-8", "surrogatepass")
+    """And read. What another program has written and is no text is shown with backslashes."""
+    try:
+        return stored.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return stored.decode("utf-8", "backslashreplace")
 
 
 def _generated_bucket(identity: str) -> int | None:

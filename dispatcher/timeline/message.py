@@ -51,6 +51,9 @@ class Lease:
     version: int
     _ends: float = field(repr=False, compare=False)
     """By this process's monotonic clock, on the safe side."""
+    _place: tuple[int, bytes] = field(repr=False, compare=False)
+    """Its bucket, and its id as it is stored there: another program may have written an id that
+    is no text, or into a bucket that is not the id's, and its lease can be settled all the same."""
 
     def is_expired(self) -> bool:
         """Whether it may have ended. Wall clocks, also one that is put right, change nothing."""

@@ -29,7 +29,15 @@ from dispatcher.timeline.outcomes import (
 from dispatcher.timeline.scanning import scan
 from dispatcher.timeline.server import CREATE, OWNER
 from dispatcher.timeline.times import Moment, when
-from dispatcher.timeline.topic import STATUSES, Answer, Items, Topic, answers_of, body_of
+from dispatcher.timeline.topic import (
+    STATUSES,
+    Answer,
+    Items,
+    Topic,
+    answers_of,
+    body_of,
+    owner_length,
+)
 from limiters._support.validation import ArgumentError, Seconds, count
 
 _CREATED = struct.Struct("<BdHI")
@@ -249,7 +257,7 @@ def _changed(name: str, action: bytes, said: Answer, stored: bytes, why: str) ->
             return Deleted(name)
         found = STATUSES[status]
         assert found is not None
-        group = ids.as_text(stored[1 : 1 + stored[0]])
+        group = ids.as_text(stored[1 : 1 + owner_length(stored)])
         facts = int(time), version, attempts, group, why
         return Snapshot(name, body_of(stored), found, *facts)
     if code == 5:

@@ -10,7 +10,7 @@ from dispatcher.timeline import ids
 from dispatcher.timeline.message import Snapshot
 from dispatcher.timeline.outcomes import Status
 from dispatcher.timeline.server import SCAN
-from dispatcher.timeline.topic import STATUSES, Topic, answers_of, body_of
+from dispatcher.timeline.topic import STATUSES, Topic, answers_of, body_of, owner_length
 from limiters._support.validation import ArgumentError
 
 _LENGTHS = struct.Struct("<HIH")
@@ -97,7 +97,7 @@ def told(answers: bytes, texts: bytes, bodies: bool = True) -> Iterator[Snapshot
         status = STATUSES[said.status]
         assert status is not None
         body = body_of(stored) if bodies and status is not Status.PROCESSING else None
-        group = ids.as_text(stored[1 : 1 + stored[0]])
+        group = ids.as_text(stored[1 : 1 + owner_length(stored)])
         facts = int(said.time), said.version, said.attempts, group, why
         yield Snapshot(name, body, status, *facts)
 

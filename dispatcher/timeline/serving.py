@@ -69,6 +69,7 @@ class Serving:
 
     def lease(self, limit: int, length_ms: int) -> Leases:
         """What is due by now: in the buckets it serves, then in all others."""
+        self.look_after(LOOK_AGAIN)  # its own buckets may fill every limit, and hide the others
         stop = self._stop(length_ms)
         leases = self._lease(limit, length_ms, stop, PATIENCE_MS)
         if len(leases) < limit:
@@ -114,14 +115,13 @@ class Serving:
 
     def readable(self, leases: list[Lease]) -> list[Lease]:
         """All but those whose bodies nobody can read, which are buried."""
-        unreadable = {it.id: it.body for it in leases if isinstance(it.body, UnreadableBody)}
-        if not unreadable:
+        bad = [(it, it.body.reason) for it in leases if isinstance(it.body, UnreadableBody)]
+        if not bad:
             return leases
-        bad = [it for it in leases if it.id in unreadable]
         with contextlib.suppress(TimelineUnavailableError):  # it is tried when the leases end
-            self._holding.settle(bad, [Bury(unreadable[it.id].reason).deed() for it in bad])
-            self._tell_dead(len(bad), next(iter(unreadable.values())).reason)
-        return [it for it in leases if it.id not in unreadable]
+            self._holding.settle([it for it, _ in bad], [Bury(why).deed() for _, why in bad])
+            self._tell_dead(len(bad), bad[0][1])
+        return [it for it in leases if not isinstance(it.body, UnreadableBody)]
 
     def keep_membership(self) -> None:
         """Shows itself to the others, if it is time to, and sees who they are."""
@@ -187,7 +187,8 @@ class Serving:
                 continue
             now_us, until, waiting, leased, blob, given_up, beyond = answer
             self.agenda.learn(bucket, times_of(waiting), times_of(leased), beyond)
-            found = list(leases_of(blob, itertools.repeat(int(until)), itertools.repeat(ends)))
+            untils, lasts = itertools.repeat(int(until)), itertools.repeat(ends)
+            found = list(leases_of(bucket, blob, untils, lasts))
             leases += self.readable(found)
             if self._topic.watch_lateness and found:
                 self._topic.tell_lateness(now_us, (lease.due for lease in found))

@@ -152,9 +152,7 @@ class Timeline:
 
     def producer(self, group: str) -> Producer:
         """Whoever creates messages on behalf of `group`, which owns them."""
-        return Producer(
-            self._topic, _short_name("group", group), Durably(self._server, self._patience * 0.8)
-        )
+        return self._producer_of(_short_name("group", group))
 
     def consumer(self, consumer_id: str) -> Consumer:
         """The consumer that is called so."""
@@ -162,7 +160,7 @@ class Timeline:
 
     def operator(self) -> Operator:
         """Whoever looks after the messages of all groups."""
-        return Operator(self._topic, self.producer)
+        return Operator(self._topic, self._producer_of)  # stored groups may be no names
 
     def exists(self) -> bool:
         """Whether anybody has used the topic; asking does not make it."""
@@ -253,6 +251,9 @@ class Timeline:
     def close(self) -> None:
         """Lets go of its connections. Those handed in stay open."""
         self._server.connection.close()
+
+    def _producer_of(self, group: str) -> Producer:
+        return Producer(self._topic, group, Durably(self._server, self._patience * 0.8))
 
     def _due_within(self, duration_ms: int) -> int:
         edges = [-math.inf, duration_ms + 1]

@@ -152,7 +152,13 @@ def answers_of(blob: bytes) -> Iterator[Answer]:
 
 def body_of(stored: bytes) -> Any:
     """The body of what messages holds; before it come the owner's length and the owner."""
-    return bodies.decoded(stored[1 + stored[0] :])
+    return bodies.decoded(stored[1 + owner_length(stored) :])
+
+
+def owner_length(stored: bytes) -> int:
+    """The length of the owner of what messages holds; nothing may be stored of a message that
+    another program has written."""
+    return stored[0] if stored else 0
 
 
 class Items:

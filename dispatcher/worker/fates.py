@@ -47,7 +47,7 @@ def judge(
             fates.throttled.append(message)
             fates.throttle = wrong
         elif isinstance(wrong, Reject):
-            fates.dead.setdefault(str(wrong.reason), []).append(message)
+            fates.dead.setdefault(_words(wrong.reason) or "rejected", []).append(message)
         elif isinstance(wrong, Retry) and policy.may_repeat(message.attempt):
             fates.again.setdefault(min(wrong.after, LONGEST), []).append(message)
         else:
@@ -67,12 +67,16 @@ def judge(
 
 def reason_of(message: Lease, error: BaseException) -> str:
     """Why it is dead, in words."""
-    try:
-        said = str(error)
-    except BaseException:  # a user's error may be unable to say what it is
-        said = ""
-    kind = type(error).__name__
+    said, kind = _words(error), type(error).__name__
     return f"attempt {message.attempt}, the last one: {f'{kind}: {said}' if said else kind}"
+
+
+def _words(value: object) -> str:
+    """What a user's object says of itself; "" if it is unable to."""
+    try:
+        return str(value)
+    except BaseException:
+        return ""
 
 
 def _said(

@@ -23,6 +23,7 @@ from dispatcher.registration import (
     RegistrationGate,
     Release,
 )
+from dispatcher.registration.emissions import Emission
 from dispatcher.registration.redis import COMMANDS
 from limiters.embedded import EmbeddedRedis
 from tests.seen import eventually
@@ -334,3 +335,57 @@ def test_an_early_log_is_not_for_a_gate_that_is_shared(
 def test_a_store_can_be_sent_to_another_process_and_shows_no_password() -> None:
     store = pickle.loads(pickle.dumps(RedisEntityStore("redis://:secret@db:1/0", name="plant")))
     assert repr(store) == "RedisEntityStore('plant', at 'redis://db:1/0')"
+
+
+def test_a_mark_from_before_redis_forgot_hides_nothing(shared_redis: EmbeddedRedis) -> None:
+    one = gate(shared_redis)
+    for number in range(5):
+        one.register(f"e{number}")
+    mark = one.sequence
+    with Redis.from_url(shared_redis.url) as client:
+        client.flushall()
+    one.register("new")
+    assert one.sequence == 1
+    assert one.emissions_since(mark) == [Emission(1, Registration("new"))]
+    one.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_r9_many_registrations_at_once_are_as_one_after_the_other(
+    shared_redis: EmbeddedRedis, seed: int
+) -> None:
+    """Also where one of them is of an entity that another one sets free."""
+    chance = random.Random(seed)
+    names = ["a", "b", "c", "d", "e"]
+    shared, alone = gate(shared_redis), RegistrationGate(MemoryEntityStore())
+    for _ in range(20):
+        some = [
+            Registration(chance.choice(names), chance.choice([None, *names]), chance.randrange(2))
+            for _ in range(chance.randint(1, 6))
+        ]
+        try:
+            expected = [
+                release
+                for entity, parent, data in some
+                for release in alone.register(entity, parent=parent, data=data)
+            ]
+        except RegistrationCycleError as error:
+            with pytest.raises(RegistrationCycleError, match=str(error)):
+                shared.register_many(some)
+            break
+        assert shared.register_many(some) == expected
+        assert shared.pending == alone.pending
+    shared.close()
+
+
+def test_what_redis_has_lost_is_not_remembered_for_longer_than_until_it_is_asked(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    one = gate(shared_redis, refresh=1e-6)
+    one.register("meter")
+    with Redis.from_url(shared_redis.url) as client:
+        client.flushall()
+    one.register("new")
+    assert one.offer("meter", 1) == []
+    assert one.pending == 1
+    one.close()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
+from redis import Redis
 
 from dispatcher.timeline import (
     Invalid,
@@ -21,7 +22,6 @@ from dispatcher.timeline import (
     UnreadableBody,
     bodies,
 )
-from dispatcher.timeline.holding import Holding
 from dispatcher.worker import Worker
 from limiters.embedded import EmbeddedRedis
 from tests.commands import outside
@@ -50,9 +50,11 @@ def unreadable(timeline: Timeline, monkeypatch: pytest.MonkeyPatch) -> set[str]:
         "cut": b"j{",
         "number": b"j" + b"9" * 5_000,
         "text": b"s\xff",
+        "kind": b"z{}",
+        "nothing": b"",
     }
     encoded = bodies.encoded
-    monkeypatch.setattr(bodies, "encoded", lambda body: stored.get(body) or encoded(body))
+    monkeypatch.setattr(bodies, "encoded", lambda it: stored[it] if it in stored else encoded(it))
     made = [Message(name, id=name) for name in stored]
     made += [Message(name, id=name) for name in ("good", "fine")]
     assert all(it.ok for it in timeline.producer("us").create(made))
@@ -119,8 +121,8 @@ def test_a_process_that_comes_back_is_not_stopped_by_what_it_had(
 ) -> None:
     consumer = timeline.consumer("one")
     with monkeypatch.context() as patched:  # it is killed as it reads them
-        patched.setattr(Holding, "settle", lambda *given: _away())
-        until(lambda: consumer.lease(100, 60) == [] and timeline.stats().processing == 6)
+        patched.setattr(consumer._holding, "settle", lambda leases, deeds: _away())
+        until(lambda: consumer.lease(100, 60) == [] and timeline.stats().processing == 8)
     assert {it.id for it in consumer.active()} == {"good", "fine"}
     assert timeline.stats().dead == len(unreadable)
 
@@ -166,8 +168,40 @@ def test_the_command_line_shows_and_deletes_what_cannot_be_read(
     requeued = outside("timeline", "requeue", "jobs", "deep", "--delay", "1h", **place)
     assert (requeued.code, requeued.out) == (0, "1 requeued\n")
     deleted = outside("timeline", "delete", "jobs", *unreadable, "--yes", **place)
-    assert (deleted.code, deleted.out) == (0, "4 deleted\n")
+    assert (deleted.code, deleted.out) == (0, f"{len(unreadable)} deleted\n")
     deep = outside(
         "timeline", "create", "jobs", "--group", "us", "[" * 2000, "--body-json", **place
     )
     assert "Traceback" not in deep.err
+
+
+PLANTED = {
+    b"empty": b"",
+    b"short": b"\x05us",
+    b"missing": None,
+    b"\xff\xfe": b"\x02usj1",
+    b"~no generated id": b"\x02usj1",
+}
+"""Messages, with their ids, as a faulty program may leave them in the keys of a topic."""
+
+
+def test_no_message_that_is_stored_badly_stops_a_worker(shared_redis: EmbeddedRedis) -> None:
+    timeline = Timeline(shared_redis.url, "planted", buckets=1)
+    timeline.producer("us").create([Message("good", id="good")])
+    keys = [key.decode() for key in timeline._topic.layout.keys(0)]
+    with Redis.from_url(shared_redis.url) as client:
+        for name, stored in PLANTED.items():
+            client.zadd(keys[0], {name: 1})
+            if stored is not None:
+                client.hset(keys[2], name, stored)
+        client.hincrby(keys[7], "created", len(PLANTED))
+    assert "good" in {it.id for it in timeline.operator().peek(10)}
+    with Worker(timeline, lambda its: None, rate_limiter=None) as worker:
+        until(lambda: timeline.stats().remaining == 0)
+        assert worker.trouble() == ""
+    assert (timeline.stats().dead, timeline.stats().deleted) == (3, 3)
+    dead, _ = timeline.dead(10)
+    assert {it.id for it in dead} == {"empty", "short", "missing"}
+    outcomes = timeline.operator().delete([it for it in dead if it.id != "missing"])
+    assert all(it.ok for it in outcomes)
+    timeline.close()

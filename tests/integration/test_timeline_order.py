@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from dispatcher.timeline import Consumer, Leases, Message, Timeline
+from dispatcher.timeline.ids import bucket_of
 from limiters.embedded import EmbeddedRedis
 from tests.timelines import START_MS, Hands, timed
 from tests.waiting import LONG, until
@@ -167,3 +168,25 @@ def test_a_consumer_without_room_leaves_its_messages_to_others_until_it_has_some
 
 def has_served(subscriber: Subscriber, names: list[str]) -> bool:
     return set(names) <= set(subscriber.served)
+
+
+def test_t11_what_is_due_in_another_bucket_comes_however_much_there_is_in_one(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    """A caller of `lease` whose limit is always reached still sees what was created meanwhile."""
+    timeline = Timeline(shared_redis.url, "topic", buckets=4)
+    producer, consumer = timeline.producer("us"), timeline.consumer("c")
+    names = [f"n{number}" for number in range(100)]
+    first = next(name for name in names if bucket_of(name, 4) == 0)
+    older = next(name for name in names if bucket_of(name, 4) == 1)
+    producer.create([Message(None, id=first)])
+
+    def comes() -> bool:
+        leases = consumer.lease(1, for_=30)
+        consumer.release(leases, delay=0)
+        return [lease.id for lease in leases] == [older]
+
+    assert not comes()
+    producer.create([Message(None, id=older, at=1_000_000_000_000)])
+    until(comes)
+    timeline.close()

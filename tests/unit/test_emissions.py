@@ -160,3 +160,22 @@ def test_a_consumer_that_is_killed_anywhere_has_all_in_the_end(moves: Any, data:
 def test_a_mark_is_a_whole_number(mark: Any) -> None:
     with pytest.raises(ValueError, match="sequence must be a whole number from 0 on"):
         RegistrationGate(MemoryEntityStore()).emissions_since(mark)
+
+
+@pytest.mark.parametrize("mark", [2, 10**6, 10**30])
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_mark_of_a_store_that_is_gone_hides_nothing(
+    kind: str, mark: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """It is above all numbers of this one: what came out of this one is not handled."""
+    store = (
+        MemoryEntityStore()
+        if kind == "memory"
+        else SqliteEntityStore(tmp_path_factory.mktemp("gate") / "entities.db")
+    )
+    with RegistrationGate(store) as one:
+        one.register("house")
+        assert one.emissions_since(mark) == [Emission(1, Registration("house"))]
+        assert one.sequence == 1
+        one.register("meter")
+        assert one.emissions_since(1) == [Emission(2, Registration("meter"))]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sqlite3
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from dispatcher.registration import (
     AutoRegistrationConflictError,
+    EarlyMessageLog,
     EntityStoreError,
     MemoryEntityStore,
     Registration,
@@ -21,6 +24,7 @@ from dispatcher.registration import (
     Report,
     SqliteEntityStore,
 )
+from dispatcher.registration.written import DEEPEST
 from limiters.testing import ManualClock
 from tests.seen import eventually
 
@@ -471,3 +475,20 @@ def test_threads_that_offer_and_register_at_once_lose_nothing() -> None:
         (part, number) for part in range(4) for number in range(200)
     ]
     assert sum(release.registration is not None for release in out) == 50
+
+
+@pytest.mark.parametrize("nest", [lambda it: [it], lambda it: {"a": it}, lambda it: (it,)])
+def test_what_is_kept_elsewhere_is_not_so_deep_that_it_cannot_be_read(
+    nest: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    """How deep Python can read depends on who reads: it may be deeper in its calls than the
+    writer was, and what it cannot read would be lost with all that comes with it."""
+    log = EarlyMessageLog(tmp_path, max_bytes=10**6, max_age=60)
+    with RegistrationGate(MemoryEntityStore(), early_log=log) as gate:
+        deepest = functools.reduce(lambda it, _: nest(it), range(DEEPEST), 1)
+        gate.offer("meter", deepest)
+        with pytest.raises(ValueError, match="must be at most 100 lists, tuples and dicts deep"):
+            gate.offer("meter", nest(deepest))
+        with pytest.raises(ValueError, match="must be at most 100 lists, tuples and dicts deep"):
+            gate.register("meter", data=nest(deepest))
+        assert gate.register("meter", data=deepest)[0].messages == (deepest,)

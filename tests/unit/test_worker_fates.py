@@ -137,3 +137,16 @@ def test_an_error_that_cannot_be_said_is_named() -> None:
 
     fates = judge([lease(attempt=5)], Mute(), None, POLICY)
     assert list(fates.dead) == ["attempt 5, the last one: Mute"]
+
+
+def test_a_reason_that_cannot_say_what_it_is_rejects_its_message_alone() -> None:
+    class Mute:
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    batch = leases(2)
+    reject = Reject("")
+    reject.reason = Mute()
+    fates = judge(batch, None, {batch[0].id: reject}, POLICY)
+    assert fates.dead == {"rejected": [batch[0]]}
+    assert fates.done == [batch[1]]

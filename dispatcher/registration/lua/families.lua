@@ -280,6 +280,12 @@ local function serve(hands_out, carry_out)
   -- It needs memory, and so comes before all other writes: a server that has none left refuses
   -- either all of them or none.
   redis.call('HSET', TOTALS, 'now_ms', now_ms)
+  -- Where Redis has lost the gate, no gate may take its numbers for those it has seen: they begin
+  -- above all that there were.
+  if not redis.call('HGET', TOTALS, 'generation') then
+    local beginning_us = string.format('%.0f', time[1] * 1000000 + time[2])
+    redis.call('HSET', TOTALS, 'generation', beginning_us, 'forgotten', beginning_us)
+  end
   local auto = redis.call('HGET', TOTALS, 'auto')
   local wrong, id
   if auto and auto ~= bounds.auto then

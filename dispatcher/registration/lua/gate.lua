@@ -33,7 +33,7 @@
 --   "links", a list as JSON: registered entity, its parent ("" if it has none), for each
 --   "portion": the releases that follow are of an agenda
 --   "done": these were the last ones of it
---   "refused", which argument is a registration below its own descendant
+--   "taken", how many of the registrations that were asked for are carried out
 -- A request that is sent again, since its reply was lost, is not carried out again: the reply is
 -- the stored one.
 --
@@ -172,7 +172,10 @@ local function with_header(agenda, more, status)
   if seen > tonumber(newest) or seen < total('forgotten') then
     count = -1
   elseif seen < tonumber(newest) then
-    changes = redis.call('ZRANGEBYSCORE', CHANGES, '(' .. seen, '+inf', 'LIMIT', 0, CHANGES_AT_ONCE)
+    -- As it was sent: Lua would write a number of so many digits in another way.
+    changes = redis.call(
+      'ZRANGEBYSCORE', CHANGES, '(' .. ARGV[3], '+inf', 'LIMIT', 0, CHANGES_AT_ONCE
+    )
     count = #changes
     if count == CHANGES_AT_ONCE then
       generation = redis.call('ZSCORE', CHANGES, changes[count])

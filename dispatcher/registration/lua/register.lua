@@ -2,8 +2,11 @@
 --
 -- KEYS   see gate.lua
 -- ARGV   see gate.lua; then entity, record, for each
--- Reply  see gate.lua; "cycle" if an entity would be its own ancestor, whose registration is
---        "refused"; those before it are carried out, those behind it are not
+-- Reply  see gate.lua; "taken", how many are carried out; "cycle" if the next one is refused, as
+--        that entity would be its own ancestor
+--
+-- Many are carried out as if one came after the other: behind one that sets others free the rest
+-- waits for another call, when those are registered.
 
 -- Whether `entity` would be its own ancestor below `parent`, or they have no end.
 local function goes_round(entity, parent)
@@ -44,10 +47,17 @@ end
 
 return serve(true, function()
   evict()
+  local taken, wrong = 0, nil
   for i = 10, #ARGV, 2 do
     if take(ARGV[i], ARGV[i + 1]) then
-      put('refused', (i - 10) / 2)
-      return 'cycle'
+      wrong = 'cycle'
+      break
+    end
+    taken = taken + 1
+    if agenda and #beginning(WAITING, prefix(ARGV[i]), 1) > 0 then
+      break
     end
   end
+  put('taken', taken)
+  return wrong
 end)

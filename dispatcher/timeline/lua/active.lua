@@ -23,7 +23,7 @@ for i, entry in ipairs(entries) do
     redis.call('HDEL', STATES, '') -- see bucket.lua: a lease is told also if memory is full
     state.token, state.version = next_tokens(1), state.version + 1
     redis.call('HSET', STATES, id, text_of(state))
-    local message = redis.call('HGET', MESSAGES, id)
+    local message = redis.call('HGET', MESSAGES, id) or ''
     bytes = bytes + #message
     leases[#leases + 1] = told(id, state, message)
     ends[#ends + 1] = struct.pack('<d', time)

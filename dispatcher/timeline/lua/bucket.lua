@@ -59,6 +59,11 @@ local function text_of(state)
   return numbers .. state.consumer
 end
 
+-- Of what is stored of a message; another program may have stored nothing.
+local function owner_of(stored)
+  return string.sub(stored, 2, 1 + (string.byte(stored) or 0))
+end
+
 local function held_as(consumer, id)
   return consumer .. '\0' .. id
 end

@@ -55,7 +55,7 @@ if #ids > 0 then
       state.token, state.consumer = 0, 'leased ' .. state.attempts .. ' times'
     else
       state.attempts, state.consumer = state.attempts + 1, consumer
-      local message = redis.call('HGET', MESSAGES, id)
+      local message = redis.call('HGET', MESSAGES, id) or '' -- it is buried as unreadable
       bytes = bytes + #message
       given[#given + 1] = { id, state, message }
     end

@@ -48,7 +48,7 @@ local function act(id, version, due)
     return answer(action == 'delete' and is_remembered(id) and GONE or NOT_FOUND)
   end
   bytes = bytes + #stored
-  if string.sub(stored, 2, 1 + string.byte(stored)) ~= owner then
+  if owner_of(stored) ~= owner then
     return answer(NOT_OWNER)
   end
   local status, time = where_is(id)

@@ -26,7 +26,7 @@ end
 local function look_at(id, stored)
   local status, time = where_is(id)
   if (any or wanted[status]) and time >= from and time < to then
-    stored = stored or redis.call('HGET', MESSAGES, id)
+    stored = stored or redis.call('HGET', MESSAGES, id) or ''
     bytes = bytes + #stored
     if is_owned(stored) then
       tell(id, stored, status, time, with_bodies)

@@ -5,14 +5,10 @@
 
 local answers, texts, told_bytes = {}, {}, 0
 
-local function owner_of(stored)
-  return string.sub(stored, 2, 1 + string.byte(stored))
-end
-
 local function tell(id, stored, status, time, with_body)
   local state = state_of(redis.call('HGET', STATES, id))
   if not with_body or status == IS_PROCESSING then
-    stored = string.sub(stored, 1, 1 + string.byte(stored))
+    stored = string.sub(stored, 1, 1 + #owner_of(stored))
   end
   answers[#answers + 1] = answer(DONE, status, time, state)
   local why = status == IS_DEAD and state.consumer or ''
