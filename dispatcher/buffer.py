@@ -12,7 +12,9 @@ held, and a handler that calls stop() would wait for a thread that waits for the
 place each side relies on CPython's interpreter lock: a single call into C is one step, and
 CPython switches threads and runs signal handlers only after a call, at a jump back or on entering
 a function, so a test and the assignment that follows it are one step as well. See
-`interpreter.py`.
+`interpreter.py`. What several threads change is copied by `list`, which is one step. (`tuple` is
+not: it allocates after it has made its iterator, so that the garbage collector may run finalizers
+in between, and with them other threads.)
 
 A *claim* says where an operation is before the engine has taken it: `operation._where` is the
 Buffer, or the Chunk, through which it came. The engine takes each claim once. A claim that was
@@ -95,7 +97,7 @@ class Buffer(Claim):
 
     def has(self, item: Operation | Chunk) -> bool:
         """Whether `item` is in the inbox, for the engine to take."""
-        return not self.ended and any(one is item for one in tuple(self.inbox))
+        return not self.ended and any(one is item for one in list(self.inbox))
 
     def holds(self, operation: Operation) -> bool:
         """Whether `operation`, which has a claim on this buffer, was published."""
@@ -154,7 +156,7 @@ class Buffer(Claim):
     def _beyond(self, item: Operation | Chunk) -> int:
         """From the end, where those are who ask. What was withdrawn and is still in the inbox
         counts like the rest, until the engine clears it away."""
-        items = tuple(self.inbox)
+        items = list(self.inbox)
         up_to = len(items) + self._surplus()
         for one in reversed(items):
             if one is item:
@@ -209,7 +211,7 @@ class Buffer(Claim):
         """Lets no more operations in, and wakes all callers that wait. Idempotent."""
         self.closed = True
         self.ceiling = self._quiet_at = self.ring_at = NEVER
-        for waiting in tuple(self.line.values()):
+        for waiting in list(self.line.values()):
             waiting.wake()
 
     def _line_up(self, waiting: Waiting) -> None:
@@ -276,7 +278,7 @@ class Buffer(Claim):
         """How many more operations than items are in the inbox."""
         if not self._chunks:
             return 0
-        return sum(self._count(one) - 1 for one in tuple(self.inbox) if isinstance(one, Chunk))
+        return sum(self._count(one) - 1 for one in list(self.inbox) if isinstance(one, Chunk))
 
     def arrived(self) -> tuple[float, int]:
         """The cost and the number of the operations in the inbox that are accepted."""
@@ -286,7 +288,7 @@ class Buffer(Claim):
         room = self.room
         cost: float = 0
         count = 0
-        for one in tuple(self.inbox):
+        for one in list(self.inbox):
             if count >= room:
                 break
             if isinstance(one, Chunk):
@@ -381,11 +383,11 @@ class Buffer(Claim):
 
     def callbacks_outside(self) -> set[object]:
         """The callbacks, as CURRENT gives them, by which those in the line are called."""
-        return {waiting.inside for waiting in tuple(self.line.values())}
+        return {waiting.inside for waiting in list(self.line.values())}
 
     def refuse(self, callbacks: Set[object]) -> None:
         """Refuses those in the line that are called by one of `callbacks`."""
-        for waiting in tuple(self.line.values()):
+        for waiting in list(self.line.values()):
             if waiting.inside in callbacks:
                 waiting.refused = True
                 waiting.wake()
@@ -432,8 +434,8 @@ class Buffer(Claim):
 
     def _let_in(self) -> None:
         """Tells the callers in the line who are inside now."""
-        line = tuple(self.line.items())
-        items = tuple(self.inbox)  # in this order: who lines up has published before
+        line = list(self.line.values())
+        items = list(self.inbox)  # in this order: who lines up has published before
         up_to = len(items) + self._surplus()
         outside = set()
         for one in reversed(items):
@@ -441,10 +443,10 @@ class Buffer(Claim):
                 break
             outside.add(id(one))
             up_to -= self._count(one) if isinstance(one, Chunk) else 1
-        for key, waiting in line:
+        for waiting in line:
             if id(waiting.item) not in outside:
                 waiting.admitted = True
-                self.line.pop(key, None)
+                self.line.pop(id(waiting), None)
                 waiting.wake()
 
     def _begin_change(self) -> None:

@@ -97,7 +97,8 @@ class Holds:
 
     @property
     def stuck(self) -> bool:
-        """Whether a call of the handler was abandoned before it began, and none has begun since."""
+        """Whether a call of the handler was abandoned before it began, and none has begun or ended
+        since."""
         return self._stuck
 
     @property
@@ -141,6 +142,7 @@ class Holds:
         that wait are being settled. None: all were given back meanwhile, and are nothing of
         ours."""
         with self._change:
+            self._stuck = False
             if run not in self._runs:
                 return None
             self._runs.remove(run)

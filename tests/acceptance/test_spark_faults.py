@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from dispatcher.cli.datastore import Datastore
 from dispatcher.cli.datastore_server import DatastoreServer
 from limiters.embedded import EmbeddedRedis
 from tests.acceptance.spark_runs import Driver, Scene
+from tests.processes import ROOT
 from tests.processes.spark_sink import Setting
 from tests.servers import wait_until
+from tests.servers.spark_connect import ConnectServer
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -48,6 +51,13 @@ def setting(tmp_path: Path, own_redis_that_saves: EmbeddedRedis, store: Datastor
 @pytest.fixture
 def own_redis_that_saves() -> Iterator[EmbeddedRedis]:
     with EmbeddedRedis(appendonly=True) as server:
+        yield server
+
+
+@pytest.fixture
+def connect_server(tmp_path: Path) -> Iterator[ConnectServer]:
+    found = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    with ConnectServer(tmp_path, "local[2]", {}, **found) as server:
         yield server
 
 
@@ -118,8 +128,10 @@ def test_k1_k3_k7_through_kills_failures_and_a_redis_that_restarts(
         judge(scene, killed=4)
 
 
-def test_k1_k3_k4_through_spark_connect_also_over_a_restart(setting: Setting) -> None:
-    setting.remote = "local[2]"
+def test_k1_k3_k4_through_spark_connect_also_over_a_restart(
+    setting: Setting, connect_server: ConnectServer
+) -> None:
+    setting.remote = connect_server.url
     setting.slow = 0.2
     scene = Scene(setting, SIZES)
     scene.more(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher import BatcherStoppedError, BufferFullError, Operation, Watcher
-from dispatcher.buffer import Buffer
+from dispatcher.buffer import Buffer, Waiting
 from dispatcher.chunk import Chunk
 from tests.crank import ignore
 from tests.waiting import until
@@ -150,3 +151,32 @@ def test_an_operation_with_two_claims_is_taken_once() -> None:
     buffer.inbox.append(again)
     assert [one.payload for one in take(buffer)] == [1, 0]
     assert buffer.room == 3
+
+
+def test_others_may_publish_whenever_the_garbage_collector_runs() -> None:
+    buffer = Buffer(100, silent)
+    publish_many(buffer, 2)
+    line = [publish(buffer) for _ in range(3)]
+
+    def publish_one(phase: str, facts: object) -> None:
+        """A finalizer runs, and with it another thread."""
+        buffer.inbox.append(line[0])
+        buffer.line[len(buffer.line)] = Waiting(line[0], None, silent)
+
+    before = gc.get_threshold()
+    gc.callbacks.append(publish_one)
+    gc.set_threshold(1)
+    try:
+        for look in (
+            lambda: buffer.has(line[1]),
+            lambda: buffer.beyond(line[1]),
+            lambda: buffer.arrived(),
+            lambda: buffer.look_at(5),
+            lambda: buffer.callbacks_outside(),
+            lambda: buffer.refuse(set()),
+        ):
+            for _ in range(20):
+                look()
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(publish_one)

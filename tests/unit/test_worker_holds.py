@@ -92,6 +92,17 @@ def test_a_call_that_is_abandoned_before_it_began_is_stuck_until_one_begins(hold
     assert (holds.stuck, holds.waiting) == (False, 0)
 
 
+def test_a_worker_is_not_stuck_any_more_when_the_call_ends_that_kept_others_from_beginning(
+    holds: Holds,
+) -> None:
+    run = holds.begin(holds.admit(leases(1), 0), 0, 0)
+    assert run is not None
+    holds.abandon(holds.admit(leases(1), 0))
+    assert holds.stuck
+    holds.end(run)
+    assert not holds.stuck
+
+
 def test_closing_gives_back_what_waits_and_lets_nothing_begin(holds: Holds) -> None:
     held = holds.admit(leases(3), 0.0)
     run = holds.begin(held[:1], 0.0, 0)
