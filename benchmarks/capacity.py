@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 
+from benchmarks.backlog import feeding
 from benchmarks.figures import Figure
-from dispatcher import Batcher, BatcherStoppedError, Operation, ProvisionedResource, Watcher
+from dispatcher import Batcher, Operation, ProvisionedResource, Watcher
 from limiters.verifier import Spent, verify
 
 CAPACITY, COST, SIZE, SECONDS = 20_000, 10, 100, 12.0
@@ -36,17 +36,7 @@ def _spend() -> list[Spent]:
     batcher = Batcher(rate_limiter=ProvisionedResource(CAPACITY))
     batcher.start()
 
-    def feed() -> None:
-        try:
-            while True:
-                batcher.enqueue_many(
-                    [Operation(watcher, COST, None, batchable=True) for _ in range(1000)]
-                )
-        except BatcherStoppedError:
-            return
-
-    feeder = threading.Thread(target=feed)
-    feeder.start()
+    feeder = feeding(batcher, watcher, COST)
     time.sleep(SECONDS)
     batcher.stop(drain=False)
     feeder.join()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 
+from benchmarks.backlog import feeding
 from benchmarks.figures import Figure
-from dispatcher import Batcher, BatcherStoppedError, Operation, Watcher
+from dispatcher import Batcher, Operation, Watcher
 from limiters import MemoryLeaseManager, SharedResource
 from limiters.verifier import Spent, verify
 
@@ -40,17 +40,7 @@ def _case(reserved: int, size: int) -> Iterator[Figure]:
     batcher = Batcher(rate_limiter=limiter)
     batcher.start()
 
-    def feed() -> None:
-        try:
-            while True:
-                batcher.enqueue_many(
-                    [Operation(watcher, COST, None, batchable=True) for _ in range(1000)]
-                )
-        except BatcherStoppedError:
-            return
-
-    feeder = threading.Thread(target=feed)
-    feeder.start()
+    feeder = feeding(batcher, watcher, COST)
     time.sleep(SETTLING)
     before, began = limiter.standing(), time.monotonic()
     time.sleep(SECONDS)

@@ -370,7 +370,7 @@ class Engine:
             grant.close()
         self._wanted = planned.wanted
         if self._wanted is not None and not covers(self._ceiling, self._wanted):
-            self._refuse_too_dear(now)
+            self._refuse_oversized(now)
         return planned
 
     def _refuse_who_waits_for_itself(self) -> None:
@@ -394,7 +394,7 @@ class Engine:
         if limiter.max_capacity != self._ceiling:
             self._ceiling = limiter.max_capacity
             self.buffer.admit_up_to(self._ceiling)
-            self._refuse_too_dear(now)
+            self._refuse_oversized(now)
 
     def _stop_with_limiter(self, now: float, limiter: RateLimiter) -> None:
         """Nothing that waits would ever be granted: stop() gives it back, rather than hang."""
@@ -407,14 +407,14 @@ class Engine:
         _log.error("%s", error, extra={"happening": "limiter-stopped"})
         self.emit(events.ERROR, 0, str(error), error)
 
-    def _refuse_too_dear(self, now: float) -> None:
+    def _refuse_oversized(self, now: float) -> None:
         """What could never go out any more fails, rather than block what is behind it."""
         ceiling = self._ceiling
         for lane in self.lanes:
-            dear = self.lanes.withdraw(lane, ceiling / ALL_BUT_ERROR)
-            if dear:
-                error = TooExpensiveError(max(map(one_cost, dear)), ceiling)
-                self.endings.fail(now, lane, dear, error)
+            oversized = self.lanes.withdraw(lane, ceiling / ALL_BUT_ERROR)
+            if oversized:
+                error = TooExpensiveError(max(map(one_cost, oversized)), ceiling)
+                self.endings.fail(now, lane, oversized, error)
 
     # The rest of a turn.
 

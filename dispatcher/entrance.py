@@ -60,10 +60,10 @@ class Entrance:
                     self._requeue(operation)
                     return
             known = operation._watcher._home is self  # type: ignore[union-attr]
-            dear = operation._cost > buffer.ceiling
+            oversized = operation._cost > buffer.ceiling
         except AttributeError:
             raise self._explain(operation) from None
-        if dear or not known:
+        if oversized or not known:
             self._prepare(operation)
             self.enqueue(operation, timeout)
             return
