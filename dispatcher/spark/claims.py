@@ -94,11 +94,18 @@ class Claim:
     lease: float
     """For how many seconds a task may send, unless it says that it still does."""
     remember: float
+    acknowledged: int = 0
+    """Of how many sequences rows of this micro-batch were acknowledged before it was claimed."""
 
     def sequences(self, turns_ago: int = 0) -> str:
         """The key of what is remembered of the sequences."""
         turn = str(self.turn - turns_ago)
         return self.place.key("sequences", self.place.checkpoint, self.generation, turn)
+
+    @property
+    def stream(self) -> str:
+        """The key of what is remembered of the stream."""
+        return self.place.key("stream", self.place.checkpoint)
 
 
 class Redis:
@@ -211,17 +218,16 @@ class Run:
         )
         if status != "ok":
             raise _refused(status, said, place, batch, signature, time_kind)
-        epoch, generation, turn, wait_ms = said
+        epoch, generation, turn, wait_ms, acknowledged = said
         self.epoch = epoch
-        claim = Claim(place, batch, epoch, generation, int(turn), lease, remember)
         while int(wait_ms) > 0:
             # Most of them say soon that they have ended.
             time.sleep(min(int(wait_ms) / 1000, 0.1))
-            status, *said = redis.ask(WAIT, keys[:2], epoch)
+            status, *said = redis.ask(WAIT, keys, epoch)
             if status != "ok":
                 raise _superseded(place, "another run")
-            (wait_ms,) = said
-        return claim
+            wait_ms, acknowledged = said
+        return Claim(place, batch, epoch, generation, int(turn), lease, remember, int(acknowledged))
 
 
 def finish(redis: Redis, claim: Claim, sums: dict[str, float]) -> None:

@@ -72,7 +72,7 @@ def with_own_column(df: DataFrame, name: str, value: Column) -> DataFrame:
 
 def hash_column(df: DataFrame, identity: list[str]) -> DataFrame:
     """`df` with a hash of what `identity`, names of columns, makes of each row."""
-    ties = [_tie(field) for field in df.schema if field.name in identity]
+    ties = _ties(df, identity)
     # A hash leaves out what is null: two rows that differ only in where it is would be alike.
     nulls = [functions.isnull(tie) for tie in ties]
     return with_own_column(df, HASH_COLUMN, functions.xxhash64(*ties, *nulls))
@@ -84,8 +84,7 @@ def in_order(
     """`df` in `parts`, those of one `by` together, each sorted by `first`, then by the columns
     `identity`, as a text if they cannot be compared: so that a replay has the same order."""
     spread = df.repartition(parts, by) if by is not None else df.repartition(1)
-    ties = [_tie(field) for field in df.schema if field.name in identity]
-    return spread.sortWithinPartitions(*first, *ties)
+    return spread.sortWithinPartitions(*first, *_ties(df, identity))
 
 
 def parallelism(df: DataFrame) -> int:
@@ -95,6 +94,12 @@ def parallelism(df: DataFrame) -> int:
         return int(session.sparkContext.defaultParallelism)
     except Exception:  # Connect has none
         return int(session.conf.get("spark.sql.shuffle.partitions"))
+
+
+def _ties(df: DataFrame, identity: list[str]) -> list[Column]:
+    """The columns `identity` in order of their names, whatever their order in a replay."""
+    fields = sorted(df.schema, key=lambda field: field.name)
+    return [_tie(field) for field in fields if field.name in identity]
 
 
 def _tie(field: types.StructField) -> Column:

@@ -76,15 +76,7 @@ class Sender:
 
     def look_up(self, sequences: Sequence[bytes]) -> dict[bytes, Entry]:
         """What is remembered of each of `sequences`."""
-        found: dict[bytes, Entry] = {}
-        for start in range(0, len(sequences), MOST_TOGETHER):
-            some = sequences[start : start + MOST_TOGETHER]
-            for turns_ago in (1, 0):  # what is newer replaces what is older
-                written = self._read(self._claim.sequences(turns_ago), some)
-                for sequence, text in zip(some, written, strict=True):
-                    if text is not None or turns_ago:
-                        found[sequence] = Entry.read(text)
-        return found
+        return look_up(self._redis, self._claim, sequences)
 
     def may_begin(self) -> bool:
         """Whether something may be sent now. Raises if nothing may be sent any more."""
@@ -101,13 +93,6 @@ class Sender:
         return written
 
     # Inside.
-
-    def _read(self, key: str, sequences: Sequence[bytes]) -> list[bytes | None]:
-        client = self._redis.connection.client()
-        read: list[bytes | None] = self._redis.persistently(
-            lambda: client.execute_command("HMGET", key, *sequences)
-        )
-        return read
 
     def _join(self) -> float:
         """Asks for leave, or prolongs it; for how many seconds somebody else has it."""
@@ -174,6 +159,7 @@ class Sender:
     def _write(self, posts: list[Acknowledgement]) -> None:
         words = [word for sequence, entry, _ in posts for word in (sequence, entry.written())]
         keys = [*self._keys, self._claim.sequences(), self._claim.sequences(turns_ago=1)]
+        keys.append(self._claim.stream)
         kept = (self._kept_ms, self._two_turns_ms)
         while True:
             asked = time.monotonic()
@@ -192,6 +178,27 @@ class Sender:
                     "it could not be written down, since another task sends in the place of "
                     "this one: they may be sent again"
                 )
+
+
+def look_up(redis: Redis, claim: Claim, sequences: Sequence[bytes]) -> dict[bytes, Entry]:
+    """What is remembered of each of `sequences`. It needs no leave to send."""
+    found: dict[bytes, Entry] = {}
+    for start in range(0, len(sequences), MOST_TOGETHER):
+        some = sequences[start : start + MOST_TOGETHER]
+        for turns_ago in (1, 0):  # what is newer replaces what is older
+            written = _read(redis, claim.sequences(turns_ago), some)
+            for sequence, text in zip(some, written, strict=True):
+                if text is not None or turns_ago:
+                    found[sequence] = Entry.read(text)
+    return found
+
+
+def _read(redis: Redis, key: str, sequences: Sequence[bytes]) -> list[bytes | None]:
+    client = redis.connection.client()
+    read: list[bytes | None] = redis.persistently(
+        lambda: client.execute_command("HMGET", key, *sequences)
+    )
+    return read
 
 
 def _settle(posts: Iterable[Acknowledgement], error: SparkSinkError | None) -> None:

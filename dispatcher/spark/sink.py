@@ -13,6 +13,7 @@ from dispatcher.spark.cutting import Cut
 from dispatcher.spark.groups import Columns
 from dispatcher.spark.micro_batch import MicroBatch
 from dispatcher.spark.progress import Counter
+from dispatcher.spark.replayed import check_sequences
 from dispatcher.spark.sending import Sending
 from dispatcher.spark.streams import Stream, is_connect
 from dispatcher.spark.sums import SCHEMA, together
@@ -136,6 +137,10 @@ class Sink:
         prepared = self._prepare(df)
         kind = prepared.time_kind
         claim = self._claim(query, stream, batch_id, kind) if self._ledger else None
+        if claim is not None:
+            check_sequences(
+                prepared.frame, prepared.columns.sequence, claim, self._sending.patience
+            )
         claimed = time.monotonic()
         job = Job(
             self._sending.for_tasks(),

@@ -89,6 +89,25 @@ def test_k3_what_was_acknowledged_is_found_by_a_replay(place: Place) -> None:
     assert found == {b"=a": Entry(7, 3, None, 30), b"=b": Entry(7, 1, 5, 10), b"=c": Entry()}
 
 
+def test_k3_a_claim_says_of_how_many_sequences_rows_were_acknowledged(place: Place) -> None:
+    first = claimed(place, 7)
+    with sender(first) as sending:
+        for rows in (1, 2):
+            sending.acknowledge(b"=a", Entry(7, rows, None, 30)).result()
+        both = [sending.acknowledge(name, Entry(7, 1, None, 30)) for name in (b"=b", b"=c")]
+        for written in both:
+            written.result()
+
+    again = claimed(place, 7)
+    with sender(again) as sending:
+        sending.acknowledge(b"=a", Entry(7, 3, None, 30)).result()
+        # What a task of an earlier micro-batch has still to say does not count for this one.
+        sending.acknowledge(b"=old", Entry(6, 3, None, 30)).result()
+
+    numbers = [claimed(place, batch).acknowledged for batch in (7, 8)]
+    assert [first.acknowledged, again.acknowledged, *numbers] == [0, 3, 3, 0]
+
+
 def test_k7_each_refusal_is_an_error_of_its_own(place: Place) -> None:
     depths: list[int] = []
     with sender(claimed(place, 7)) as stopped:

@@ -1,7 +1,7 @@
 -- Writes down what was acknowledged, if whoever says so may still send; and prolongs that. It
 -- comes after fence.lua.
 --
--- KEYS   fence, senders, sequences, those of the turn before
+-- KEYS   fence, senders, sequences, those of the turn before, stream
 -- ARGV   epoch, slot, id, lease_ms, kept_ms (how long a query is remembered), two turns in ms, then
 --        sequence, what is to be remembered of it, ...
 -- Reply  "ok"; "superseded": it was written, and nothing more is to be sent; "lost": it was not
@@ -14,6 +14,23 @@ if not till or tonumber(till) <= now then
   return { 'lost' }
 end
 redis.call('ZADD', senders, now + ARGV[4], member)
+-- How many sequences have their first rows of this batch acknowledged: not counted twice when the
+-- request is sent again.
+local batch = redis.call('HGET', KEYS[5], 'batch')
+local names, first = {}, 0
+for i = 7, #ARGV, 2 do
+  names[#names + 1] = ARGV[i]
+end
+for i, was in ipairs(redis.call('HMGET', sequences, unpack(names))) do
+  local written = string.match(ARGV[2 * i + 6], '^%S+')
+  if written == batch and not (was and string.match(was, '^%S+') == batch) then
+    first = first + 1
+  end
+end
+if first > 0 then
+  local counted = redis.call('HGET', KEYS[5], 'acknowledged') or 0
+  redis.call('HSET', KEYS[5], 'acknowledged', counted + first)
+end
 redis.call('HSET', sequences, unpack(ARGV, 7))
 -- A replay may come late: as long as there is a query, there is what it has sent.
 redis.call('PEXPIRE', sequences, ARGV[5])

@@ -3,7 +3,8 @@
 -- KEYS   fence, senders, stream
 -- ARGV   claim, token, epoch (the one this run claimed last, or 0), checkpoint, batch, signature,
 --        time_kind, label, remember_ms, kept_ms (how long a query is remembered)
--- Reply  "ok", epoch, generation, turn, wait_ms (how long others may still send)
+-- Reply  "ok", epoch, generation, turn, wait_ms (how long others may still send), acknowledged (of how
+--        many sequences rows of this batch were acknowledged before)
 --        "superseded", label, checkpoint, ago_ms: another run has claimed since
 --        "sent": the run itself has ended this batch, and Spark sends none again in one run
 --        "behind", batch: the stream is further than that already
@@ -22,9 +23,9 @@ end
 local stored = redis.call('HMGET', fence, 'epoch', 'claim', 'label', 'checkpoint', 'seen_ms',
   'token')
 local at = redis.call('HMGET', stream, 'batch', 'finished', 'signature', 'generation', 'turn',
-  'turned_ms', 'time_kind')
+  'turned_ms', 'time_kind', 'acknowledged')
 if stored[2] == claim then
-  return { 'ok', stored[1], at[4], at[5], others_left(stored[1]) }
+  return { 'ok', stored[1], at[4], at[5], others_left(stored[1]), at[8] or '0' }
 end
 if known ~= '0' and stored[1] ~= known then
   if not stored[1] then
@@ -57,13 +58,15 @@ if now - turned >= tonumber(ARGV[9]) and at[2] == at[1] and batch ~= tonumber(at
   turn, turned = turn + 1, now
 end
 
+local acknowledged = at[1] and batch == tonumber(at[1]) and at[8] or '0'
+
 -- The time, so that none comes again, not even when what was known of the last ones is lost.
 local epoch = string.format('%.0f', math.max(now, tonumber(stored[1] or 0) + 1))
 redis.call('HSET', fence, 'epoch', epoch, 'claim', claim, 'token', token, 'label', ARGV[8], 'checkpoint',
   checkpoint, 'seen_ms', now)
 redis.call('HSET', stream, 'batch', batch, 'signature', signature, 'generation', generation,
-  'turn', turn, 'turned_ms', turned, 'time_kind', time_kind)
+  'turn', turn, 'turned_ms', turned, 'time_kind', time_kind, 'acknowledged', acknowledged)
 redis.call('PEXPIRE', stream, ARGV[10])
 redis.call('PEXPIRE', fence, ARGV[10])
 redis.call('ZREMRANGEBYSCORE', senders, '-inf', now)
-return { 'ok', epoch, generation, tostring(turn), others_left(epoch) }
+return { 'ok', epoch, generation, tostring(turn), others_left(epoch), acknowledged }

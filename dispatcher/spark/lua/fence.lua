@@ -4,7 +4,8 @@
 --   senders   sorted set: "<epoch>|<slot>|<id>" of each task that may send -> until when
 --   stream    hash, one for each checkpoint: batch (the last one claimed), finished (the last one
 --             that ended), signature (what cuts its batches), generation, turn, turned_ms,
---             time_kind (in which kind of time sequences are remembered)
+--             time_kind (in which kind of time sequences are remembered), acknowledged (of how many
+--             sequences rows of that batch were acknowledged)
 --   sequences hash, one for each checkpoint, generation and turn: a sequence -> what was
 --             acknowledged of it, see ledger.py
 --   totals    hash: name -> sum over all micro-batches that ended

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
 
-from dispatcher.spark import DeadLetterTable
+from dispatcher.spark import ChangedSinkError, DeadLetterTable
 from tests.spark.handlers import fail_at, note, notes, noting, take
 from tests.spark.subject_sink.orders import ROWS, Made, frame, taken
 
@@ -38,6 +39,51 @@ def test_k3_a_filter_that_drops_rows_that_were_sent_stops_the_query(
 
     made()(rows.where("n <> 30"), 5)
     made()(rows, 5)
+    assert taken(log, "a") == [[10], [20], [30]]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("where subject <> 'a'", {}),
+        ("upper(subject) as subject", {}),
+        ("upper(subject) as subject", {"identity": ["n"]}),
+        ("lane + 1 as lane", {"order": "global", "lane": "lane"}),
+    ],
+)
+def test_k3_a_subject_that_is_gone_or_has_another_name_stops_the_query(
+    spark: SparkSession, sink: Made, log: Path, change: str, told: dict[str, Any]
+) -> None:
+    rows = frame(spark, ROWS).selectExpr("*", "ascii(subject) as lane")
+    with pytest.raises(PySparkException, match="is not liked"):
+        sink(noting(fail_at, log, number=30), max_batch_size=1, **told)(rows, 5)
+    sent = notes(log)
+    assert [20] in [one["numbers"] for one in sent]
+
+    if change.startswith("where"):
+        changed = rows.where(change.removeprefix("where "))
+    else:
+        value, name = change.split(" as ")
+        changed = rows.withColumn(name, expr(value))
+    with pytest.raises(
+        ChangedSinkError, match=r"of micro-batch 5 of query 'orders' were sent befo"
+    ):
+        sink(max_batch_size=1, **told)(changed, 5)
+    assert notes(log) == sent
+
+    sink(max_batch_size=1, **told)(rows, 5)
+    numbers = sorted(number for one in notes(log) for number in one["numbers"])
+    assert numbers == sorted(n for _, _, n in ROWS)
+
+
+def test_k3_columns_in_another_order_are_the_same_rows(
+    spark: SparkSession, sink: Made, log: Path
+) -> None:
+    rows = frame(spark, ROWS)
+    made = stopped_half_way(sink, log, rows)
+
+    made()(rows.select("n", "at", "subject"), 5)
+
     assert taken(log, "a") == [[10], [20], [30]]
 
 
