@@ -14,6 +14,8 @@ except ImportError:
         "the format 'dispatcher' needs Spark 4.1 or newer; SubjectSink and dispatch do not"
     ) from None
 
+from tenacity import wait_fixed
+
 from dispatcher.handler import check
 from dispatcher.spark.cutting import Cut
 from dispatcher.spark.groups import Columns
@@ -22,6 +24,7 @@ from dispatcher.spark.sums import NAMES
 from dispatcher.spark.task import Job
 from dispatcher.spark.usable_columns import check_values
 from limiters import LimiterConfig
+from limiters._support.validation import named, seconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,8 +51,9 @@ SENDING = {
     "maxOperationTime": ("max_operation_time", float),
     "deadLetters": ("dead_letters", str),
 }
-OWN = ("handler", "cost", "costColumn", "path", "checkpointLocation", "queryName")
+OWN = ("handler", "cost", "costColumn", "retryWait", "path", "checkpointLocation", "queryName")
 """And those that Spark hands through."""
+OPTION_OF = {parameter: option for option, (parameter, _) in (LIMIT | SENDING).items()}
 
 
 @dataclass
@@ -86,7 +90,8 @@ class DispatcherDataSource(datasource.DataSource):
         df.writeStream.format("dispatcher").option("handler", "shop.handlers:send")...
 
     Options: handler ("module:function"), cost (a number) or costColumn (the name of a column,
-    which the handler is given too), rows, maxBatchSize, maxBatchCost, concurrency, maxAttempts,
+    which the handler is given too), rows, maxBatchSize, maxBatchCost, concurrency, retryWait
+    (seconds before a failed batch is sent again; without it none is), maxAttempts,
     maxOperationTime, deadLetters ("module:function"); redis, limit, sharedCapacity,
     reservedCapacity, factor, period, leaseTime, maxInterval, weight, prefix.
 
@@ -135,12 +140,15 @@ def job_of(options: Mapping[str, str], schema: StructType) -> Job:
             f"the option {said!r} says nothing without 'limit', the name of what is shared, or "
             "'reservedCapacity': rows would be sent without any limit"
         )
-    sending = Sending(
-        handler=given["handler"],
-        cost=column or _number("cost", given.get("cost", "1"), float),
-        limiter=LimiterConfig(**limit) if limit else None,
-        **_read(given, SENDING),
-    )
+    cost = column or _number("cost", given.get("cost", "1"), float)
+    with named(OPTION_OF):  # a user knows the options, not our parameters
+        sending = Sending(
+            handler=given["handler"],
+            cost=cost,
+            limiter=LimiterConfig(**limit) if limit else None,
+            retry=_retry(given),
+            **_read(given, SENDING),
+        )
     cut = Cut(sending.max_batch_size, sending.max_batch_cost, same_subject=False, in_order=False)
     columns = Columns(None, None, cost=column)
     return Job(sending, columns, cut, "number", "", 0, None)
@@ -154,8 +162,22 @@ def _read(given: Mapping[str, str], named: Mapping[str, tuple[str, Any]]) -> dic
     }
 
 
+def _retry(given: Mapping[str, str]) -> Any:
+    """The wait strategy that the option `retryWait` stands for."""
+    if "retrywait" in given:
+        wait = seconds("retryWait", _number("retryWait", given["retrywait"], float), zero=True)
+        return wait_fixed(wait)
+    if "maxattempts" in given:
+        raise ValueError(
+            "the option 'maxAttempts' needs 'retryWait', the seconds before a failed batch is sent "
+            "again: without it none is"
+        )
+    return None
+
+
 def _number(option: str, text: str, kind: Any) -> Any:
     try:
         return kind(text)
     except ValueError:
-        raise ValueError(f"the option {option!r} must be a number, not {text!r}") from None
+        what = "a whole number" if kind is int else "a number"
+        raise ValueError(f"the option {option!r} must be {what}, not {text!r}") from None

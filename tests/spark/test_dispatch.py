@@ -150,6 +150,26 @@ def test_the_format_sends_a_dataframe_and_a_stream(
     assert len(log.read_text().splitlines()) == 200
 
 
+def fails_once(rows: list[dict[str, str]]) -> None:
+    """Notes its rows where they say; its first call fails when it has."""
+    first = not Path(rows[0]["path"]).exists()
+    count_rows(rows)
+    if first:
+        raise RuntimeError("the first call fails")
+
+
+@pytest.mark.spark4
+def test_the_format_sends_a_failed_batch_again(spark: SparkSession, log: Path) -> None:
+    register(spark)
+    rows = spark.range(5).selectExpr("id as n", f"'{log}' as path").coalesce(1)
+    handler = "tests.spark.test_dispatch:fails_once"
+    options = {"handler": handler, "rows": "dict", "retryWait": "0.01", "maxAttempts": "2"}
+
+    rows.write.format("dispatcher").options(**options).mode("append").save()
+
+    assert len(log.read_text().splitlines()) == 10
+
+
 @pytest.mark.spark4
 @pytest.mark.parametrize(
     ("options", "said"),
@@ -157,7 +177,11 @@ def test_the_format_sends_a_dataframe_and_a_stream(
         ({}, "the option 'handler' must name a function"),
         ({"handler": "x"}, "handler must be a callable or 'module:function'"),
         ({"handler": COUNT, "maxBatchsize": "5", "limt": "x"}, "there is no option 'limt'"),
-        ({"handler": COUNT, "concurrency": "many"}, "'concurrency' must be a number"),
+        ({"handler": COUNT, "concurrency": "many"}, "'concurrency' must be a whole number"),
+        ({"handler": COUNT, "maxBatchSize": "0"}, "maxBatchSize must be at least 1, not 0"),
+        ({"handler": COUNT, "reservedCapacity": "-1"}, "reservedCapacity must be zero or more"),
+        ({"handler": COUNT, "maxAttempts": "3"}, "'maxAttempts' needs 'retryWait'"),
+        ({"handler": COUNT, "retryWait": "-1"}, "retryWait must be zero or more seconds"),
         ({"handler": COUNT, "costColumn": "m"}, "costColumn='m' is not a column"),
         (
             {"handler": COUNT, "sharedCapacity": "5"},
