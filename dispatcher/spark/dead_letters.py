@@ -14,7 +14,7 @@ from dispatcher.handler import Target, check, load
 from dispatcher.spark.context import Context
 from dispatcher.spark.errors import SparkSinkError
 from dispatcher.spark.row_formats import dicts
-from limiters._support.validation import ArgumentError
+from limiters._support.validation import ArgumentError, key_part, named
 from limiters.callables import check_effective
 from limiters.leases.address import checked, without_secrets
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LARGEST_BODY = 250_000
 """Of a message on a Timeline, in bytes."""
+SCHEMES = ("s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss", "file")
+"""File systems that pyarrow opens by a URI."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,16 @@ class DeadLetterTable:
                 "path",
                 self.path,
                 "be a URI or an absolute path, so that it is the same on all executors",
+            )
+        scheme, separator, _ = self.path.partition("://")
+        if separator and scheme not in SCHEMES:
+            known = ", ".join(f"{one}://" for one in SCHEMES)
+            raise ArgumentError(
+                "path",
+                self.path,
+                f"begin with one of {known}",
+                "pyarrow writes the files, and these are the schemes it knows: where Spark says "
+                "s3a://, say s3://",
             )
 
     def take(self, records: pa.RecordBatch, context: Context) -> None:
@@ -80,6 +92,17 @@ class DeadLetterTimeline:
     url: str
     topic: str
     prefix: str = "dispatcher"
+
+    def __post_init__(self) -> None:
+        # Otherwise a mistake shows only when the first batch is given up.
+        if not isinstance(self.url, str):
+            raise ArgumentError(
+                "url", self.url, "be a URL that executors can be given, such as redis://host:6379/0"
+            )
+        with named({"url_or_client": "url"}):
+            checked(self.url)
+        key_part("topic", self.topic)
+        key_part("prefix", self.prefix)
 
     def take(self, records: pa.RecordBatch, context: Context) -> None:
         """Creates messages of `records`, of which `context` says why they were not sent."""

@@ -46,7 +46,7 @@ class Sending:
         if callable(self.handler):
             load(self.handler)  # it refuses a function that takes other arguments
         checked_target(self.dead_letters)
-        if self.rows not in FORMATS:
+        if not isinstance(self.rows, str) or self.rows not in FORMATS:
             raise ArgumentError("rows", self.rows, f"be one of {', '.join(FORMATS)}")
         count("max_batch_size", self.max_batch_size)
         if count("concurrency", self.concurrency) > MOST_AT_ONCE:

@@ -38,6 +38,10 @@ _log = logging.getLogger(__name__)
 
 LEASE = 5.0
 SHORTEST_LEASE = 1.0
+LONGEST_LEASE = 86_400.0
+LONGEST_MEMORY = 100 * 366 * 86_400.0
+MOST_PARTITIONS = 100_000
+"""Tasks of one micro-batch: more are most likely a mistake, and Spark takes long to say so."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +101,19 @@ class Sink:
         self._lease = seconds("lease_time", lease_time)
         if self._lease < SHORTEST_LEASE:
             raise ArgumentError("lease_time", lease_time, f"be at least {SHORTEST_LEASE:g}")
+        if self._lease > LONGEST_LEASE:
+            raise ArgumentError(
+                "lease_time",
+                lease_time,
+                f"be at most {LONGEST_LEASE:g} seconds",
+                "a successor of a killed task waits for that long",
+            )
         self._remember = seconds("remember", remember)
+        if self._remember > LONGEST_MEMORY:
+            raise ArgumentError("remember", remember, "be at most 100 years")
         self._partitions = optional_count("partitions", partitions)
+        if (self._partitions or 0) > MOST_PARTITIONS:
+            raise ArgumentError("partitions", partitions, f"be at most {MOST_PARTITIONS:,}")
         self._on_micro_batch = on_micro_batch
         self._begin()
 

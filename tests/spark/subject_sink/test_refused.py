@@ -39,6 +39,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"late": "reject"}, "late='reject' needs dead_letters"),
     ({"late": "reject", "dead_letters": only_rows, "ledger": False}, "needs the ledger"),
     ({"rows": "pandas"}, "rows must be one of row, dict, tuple, arrow"),
+    ({"rows": ["dict"]}, r"rows must be one of .*, not \['dict'\]"),
     ({"max_batch_size": 0}, "max_batch_size"),
     ({"concurrency": 0}, "concurrency"),
     ({"concurrency": 1_000_000}, "concurrency must be at most 1,000, not 1000000"),
@@ -66,6 +67,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"redis": "http://x"}, "redis"),
     ({"query": ""}, "query must be"),
     ({"lease_time": 0.1}, "lease_time must be at least 1"),
+    ({"lease_time": 1e30}, "lease_time must be at most 86400 seconds"),
+    ({"remember": 1e30}, "remember must be at most 100 years"),
+    ({"partitions": 2**31}, "partitions must be at most 100,000, not 2147483648"),
     ({"on_micro_batch": 5}, "on_micro_batch"),
     ({"partitions": 0}, "partitions"),
 ]
