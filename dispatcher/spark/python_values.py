@@ -18,32 +18,52 @@ class Unreadable(str):
     __slots__ = ()
 
 
-def values_of(column: pa.Array) -> tuple[list[Any], list[int]]:
-    """The values of `column`, and the places of those that are Unreadable.
+def values_of(column: pa.Array) -> tuple[list[Any], dict[int, str]]:
+    """The values of `column`; and by their places, the texts of those that Python cannot hold. Such
+    a text, an Unreadable, stands in place of the value, also inside of others.
 
     >>> import pyarrow as pa
     >>> values_of(pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int64())))
-    ([{'a': 1}, None], [])
+    ([{'a': 1}, None], {})
     >>> values_of(pa.array([0, 5_000_000], pa.date32()))
-    ([datetime.date(1970, 1, 1), '15659-07-15'], [1])
+    ([datetime.date(1970, 1, 1), '15659-07-15'], {1: '15659-07-15'})
     """
-    unreadable: list[int] = []
+    unreadable: dict[int, str] = {}
     try:
         values: list[Any] = column.to_pylist()
     except (OverflowError, ValueError):
-        values = [_value(column, place) for place in range(len(column))]
-        unreadable = [place for place, one in enumerate(values) if isinstance(one, Unreadable)]
+        values = []
+        for place in range(len(column)):
+            texts: list[str] = []
+            values.append(_value(column, place, texts))
+            if texts:
+                unreadable[place] = texts[0]
     convert = _conversion(column.type)
     if convert is not None:
         values = [_converted(value, convert) for value in values]
     return values, unreadable
 
 
-def _value(column: pa.Array, place: int) -> Any:
+def _value(column: pa.Array, place: int, texts: list[str]) -> Any:
+    """The value at `place`; the texts of what is Unreadable in it are added to `texts`."""
+    import pyarrow as pa
+
+    kind = column.type
     try:
         return column[place].as_py()
     except (OverflowError, ValueError):
-        return Unreadable(_text(column, place))
+        pass
+    if pa.types.is_struct(kind):
+        return {
+            field.name: _value(column.field(number), place, texts)
+            for number, field in enumerate(kind)
+        }
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
+        inner = column[place].values
+        found = [_value(inner, one, texts) for one in range(len(inner))]
+        return [tuple(one.values()) for one in found] if pa.types.is_map(kind) else found
+    texts.append(_text(column, place))
+    return Unreadable(texts[-1])
 
 
 def _text(column: pa.Array, place: int) -> str:
@@ -51,7 +71,7 @@ def _text(column: pa.Array, place: int) -> str:
 
     try:
         return str(column.slice(place, 1).cast(pa.string())[0].as_py())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # what holds other values has no text
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return f"a {column.type} with a time that Python cannot hold"
 
 

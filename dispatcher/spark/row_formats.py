@@ -63,8 +63,8 @@ class _Listed:
         for name, column in zip(names, batch.columns, strict=True):
             values, unreadable = values_of(column)
             columns.append(values)
-            for place in unreadable:
-                reasons.setdefault(place, why_unreadable(name, values[place]))
+            for place, text in unreadable.items():
+                reasons.setdefault(place, why_unreadable(name, text))
         return Read(self._rows(names, zip(*columns, strict=True)), reasons)
 
     def _rows(self, names: list[str], rows: Iterable[tuple[Any, ...]]) -> list[Any]:

@@ -207,9 +207,14 @@ class Task:
             costs[readable] = told
         if not (np.isfinite(costs) & (costs >= 0)).all():
             raise UnusableRowsError(
-                f"the cost of a row of {group.sequence!r} is null, negative or not finite"
+                f"the cost of a row of subject {group.sequence!r} in {self._where()} is null, "
+                "negative or not finite: let cost give a number of zero or more for each row"
             )
         return costs
+
+    def _where(self) -> str:
+        """Which micro-batch it is, for people."""
+        return f"micro-batch {self._job.batch} of query {self._job.query!r}"
 
     def _waits_in_gate(self, unit: Unit, batcher: Batcher) -> bool:
         """Whether it does from now on; that is written down then, before anything else is done."""
@@ -229,8 +234,8 @@ class Task:
     def _enqueue(self, unit: Unit, batcher: Batcher, watcher: Watcher) -> None:
         if unit.refused and self._delivery.dead_letters is None:
             raise UnusableRowsError(
-                f"a row of subject {unit.subject!r} in micro-batch {self._job.batch} cannot be "
-                f"sent: {unit.refused}. Filter such rows out, or give the sink dead_letters"
+                f"a row of subject {unit.subject!r} in {self._where()} cannot be sent: "
+                f"{unit.refused}. Filter such rows out, or give the sink dead_letters"
             )
         unit.waiting_since = time.monotonic()
         while True:

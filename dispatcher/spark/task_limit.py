@@ -41,8 +41,8 @@ class TaskLimit:
         if now - self._since >= self._patience:
             raise LimitAwayError(
                 f"{self._name()} has not answered for {self._patience:g} s, and rows wait for it. "
-                "When its Redis can be reached, the micro-batch is sent from where it stopped; "
-                "patience says how long a task waits for that"
+                "Run the query again when that Redis can be reached; patience says how long a task "
+                "waits for it"
             )
 
     def _name(self) -> str:

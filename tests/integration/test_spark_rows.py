@@ -193,6 +193,10 @@ def test_a_row_that_python_cannot_hold_is_named_and_becomes_a_dead_letter() -> N
     until = pa.array([0, BEYOND, 0], pa.timestamp("us", "America/New_York"))
     batch = table([1, 2, 3]).append_column("until", until)
 
+    with pytest.raises(
+        UnusableRowsError, match=r"in micro-batch 1 of query 'orders' cannot be sent"
+    ):
+        run(lambda rows: None, batch)
     with pytest.raises(UnusableRowsError, match=r"its until \(9999-12-31 .* beyond what Python"):
         run(lambda rows: None, batch)
     sums = run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,18 @@ def test_the_format_sends_a_dataframe_and_a_stream(
     assert query.awaitTermination(60)
     assert query.exception() is None
     assert len(log.read_text().splitlines()) == 200
+
+
+@pytest.mark.spark4
+def test_the_options_that_the_docs_give_the_format_make_a_job(spark: SparkSession) -> None:
+    from dispatcher.spark.data_source import job_of
+
+    page = Path(__file__).parents[2].joinpath("docs", "spark.md").read_text()
+    options = dict(re.findall(r'[.]option[(]"(\w+)", "?([^")]+)"?[)]', page))
+
+    assert {"handler", "redis", "limit", "sharedCapacity", "checkpointLocation"} <= set(options)
+    job = job_of(options, spark.range(3).schema)
+    assert job.sending.limiter is not None
 
 
 def fails_once(rows: list[dict[str, str]]) -> None:

@@ -199,6 +199,32 @@ def test_maps_are_dicts_wherever_they_are() -> None:
     }
 
 
+def test_of_what_holds_others_only_the_value_that_python_cannot_hold_is_a_text() -> None:
+    far = pa.timestamp("us", "UTC")
+    one = pa.struct([("at", far), ("n", pa.int64())])
+    kind = pa.struct([("listed", pa.list_(one)), ("mapped", pa.map_(pa.string(), far))])
+    deep = [
+        {"listed": [{"at": 0, "n": 1}, {"at": BEYOND, "n": 2}], "mapped": [("a", 0)]},
+        {"listed": None, "mapped": [("b", BEYOND), ("c", None)]},
+        {"listed": [], "mapped": [("d", 0)]},
+    ]
+    batch = pa.RecordBatch.from_pydict({"deep": pa.array(deep, kind)})
+
+    read = AsDict().read(batch)
+    first, second, third = [row["deep"] for row in read.rows]
+
+    early, text = datetime(1970, 1, 1, tzinfo=UTC), "10000-01-01 00:00:00.000000Z"
+    assert first == {
+        "listed": [{"at": early, "n": 1}, {"at": text, "n": 2}],
+        "mapped": {"a": early},
+    }
+    assert second == {"listed": None, "mapped": {"b": text, "c": None}}
+    assert third == {"listed": [], "mapped": {"d": early}}
+    reason = f"its deep ({text}) is beyond what Python can hold"
+    assert read.unreadable == {0: reason, 1: reason}
+    assert AsDict().read(batch.slice(1)).rows == read.rows[1:]
+
+
 def test_a_proof_grows_alike_however_the_rows_are_added() -> None:
     from dispatcher.spark.proof import NONE, Proof
 

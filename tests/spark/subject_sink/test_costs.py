@@ -48,7 +48,10 @@ def test_no_batch_costs_more_than_it_may(spark: SparkSession, sink: Made, log: P
 
 
 def test_a_cost_that_is_none_is_an_error(spark: SparkSession, sink: Made) -> None:
-    with pytest.raises(PySparkException, match="the cost of a row of 'a' is null, negative"):
+    with pytest.raises(
+        PySparkException,
+        match=r"of subject 'a' in micro-batch \d+ of query 'orders' is null, negative",
+    ):
         sink(cost="if(n = 10, null, n)")(frame(spark, ROWS), 0)
 
 
