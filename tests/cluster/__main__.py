@@ -18,6 +18,7 @@ from tests.cluster.faults import Fault
 from tests.cluster.playing import play
 from tests.cluster.suite import ALL
 from tests.cluster.verdict import Played
+from tests.loop.ending import end_as_by_ctrl_c
 from tests.servers.spark_cluster import SparkCluster
 
 COLUMNS = ("rows", "lost", "twice", "out of order")
@@ -34,6 +35,7 @@ def chosen(names: list[str]) -> list[Fault]:
 def main() -> int:
     """Plays them; 0 if all went as it should."""
     faults = chosen(sys.argv[1:])
+    end_as_by_ctrl_c()  # the cluster's processes have groups of their own
     _say(f"Spark {pyspark.__version__}\n\n| fault | {' | '.join(COLUMNS)} | seconds |")
     _say("| --- |" + " ---: |" * (len(COLUMNS) + 1))
     played: list[Played] = []
@@ -66,4 +68,7 @@ def _name(fault: Fault) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -38,6 +38,25 @@ def test_a_base_that_is_no_commit_is_named() -> None:
     assert "nothing-of-this-name is not a commit of this repository" in done.stderr
 
 
+def _workers(folder: Path) -> int:
+    """How many workers the cluster has."""
+    logs = folder.glob("cluster-*/spark/*.log")
+    return sum("Successfully registered with master" in log.read_text() for log in logs)
+
+
+def test_a_cluster_suite_that_is_ended_ends_its_cluster(tmp_path: Path) -> None:
+    variables = os.environ | {"TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "tests.cluster", "none"]
+    with subprocess.Popen(command, cwd=ROOT, env=variables) as suite:
+        wait_until(lambda: _workers(tmp_path) == 2, within=90)
+        pids = children(suite.pid)
+        suite.send_signal(signal.SIGTERM)
+        assert suite.wait(90) == 130
+    # A helper that watches over its parent ends a little later.
+    wait_until(lambda: not [pid for pid in pids if Path(f"/proc/{pid}").exists()], within=30)
+    assert not list(tmp_path.glob("cluster-*"))
+
+
 def test_storms_that_are_ended_end_their_processes(tmp_path: Path) -> None:
     file = tmp_path / "storms.tsv"
     command = [sys.executable, "-m", "tests.simulation", "--file", str(file)]
