@@ -16,6 +16,10 @@ COST_COLUMN = "dispatcher_cost"
 LANE_COLUMN = "dispatcher_lane"
 HASH_COLUMN = "dispatcher_hash"
 
+_NESTED = (types.StructType, types.ArrayType, types.MapType)
+_ALL_FIELDS = {"ignoreNullFields": "false", "timeZone": "UTC"}
+"""How nested values are written as JSON: null ones too, and alike in every session."""
+
 _KINDS_OF_TIME: dict[type[types.DataType], str] = {
     types.TimestampType: "timestamp",
     types.TimestampNTZType: "timestamp_ntz",
@@ -73,9 +77,15 @@ def with_own_column(df: DataFrame, name: str, value: Column) -> DataFrame:
 def hash_column(df: DataFrame, identity: list[str]) -> DataFrame:
     """`df` with a hash of what `identity`, names of columns, makes of each row."""
     ties = [_tie(field) for field in df.schema if field.name in identity]
-    # A hash leaves out what is null: two rows that differ only in where it is would be alike.
+    # A hash leaves out what is null: two rows that differ only in where it is would be alike. So it
+    # does within a column, where it also does not see in which array an element is: a text does.
     nulls = [functions.isnull(tie) for tie in ties]
-    return with_own_column(df, HASH_COLUMN, functions.xxhash64(*ties, *nulls))
+    texts = [
+        functions.to_json(column(field.name), _ALL_FIELDS)
+        for field in df.schema
+        if field.name in identity and isinstance(field.dataType, _NESTED)
+    ]
+    return with_own_column(df, HASH_COLUMN, functions.xxhash64(*ties, *nulls, *texts))
 
 
 def in_order(
