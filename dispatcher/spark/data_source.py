@@ -44,7 +44,6 @@ SENDING = {
     "maxBatchSize": ("max_batch_size", int),
     "maxBatchCost": ("max_batch_cost", float),
     "concurrency": ("concurrency", int),
-    "maxAttempts": ("max_attempts", int),
     "maxOperationTime": ("max_operation_time", float),
     "deadLetters": ("dead_letters", str),
 }
@@ -86,7 +85,7 @@ class DispatcherDataSource(datasource.DataSource):
         df.writeStream.format("dispatcher").option("handler", "shop.handlers:send")...
 
     Options: handler ("module:function"), cost (a number) or costColumn (the name of a column,
-    which the handler is given too), rows, maxBatchSize, maxBatchCost, concurrency, maxAttempts,
+    which the handler is given too), rows, maxBatchSize, maxBatchCost, concurrency,
     maxOperationTime, deadLetters ("module:function"); redis, limit, sharedCapacity,
     reservedCapacity, factor, period, leaseTime, maxInterval, weight, prefix.
 

@@ -14,7 +14,7 @@ from dispatcher.handler import Target, check, load
 from dispatcher.spark.context import Context
 from dispatcher.spark.errors import SparkSinkError
 from dispatcher.spark.row_formats import dicts
-from limiters._support.validation import ArgumentError
+from limiters._support.validation import ArgumentError, key_part, named
 from limiters.callables import check_effective
 from limiters.leases.address import checked, without_secrets
 
@@ -80,6 +80,16 @@ class DeadLetterTimeline:
     url: str
     topic: str
     prefix: str = "dispatcher"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.url, str):
+            raise ArgumentError(
+                "url", self.url, "be a URL that executors can be given, such as redis://host:6379/0"
+            )
+        with named({"url_or_client": "url"}):
+            checked(self.url)
+        key_part("topic", self.topic)
+        key_part("prefix", self.prefix)
 
     def take(self, records: pa.RecordBatch, context: Context) -> None:
         """Creates messages of `records`, of which `context` says why they were not sent."""

@@ -18,6 +18,7 @@ from limiters._support.validation import (
     optional_count,
     seconds,
 )
+from limiters.callables import check_plain
 
 MOST_AT_ONCE = 1_000
 """How many batches a task may have in flight."""
@@ -46,7 +47,7 @@ class Sending:
         if callable(self.handler):
             load(self.handler)  # it refuses a function that takes other arguments
         checked_target(self.dead_letters)
-        if self.rows not in FORMATS:
+        if not (isinstance(self.rows, str) and self.rows in FORMATS):
             raise ArgumentError("rows", self.rows, f"be one of {', '.join(FORMATS)}")
         count("max_batch_size", self.max_batch_size)
         if count("concurrency", self.concurrency) > MOST_AT_ONCE:
@@ -81,6 +82,7 @@ class Sending:
         _travels("retry", self.retry)
         _travels("gate", self.gate)
         if callable(self.cost):
+            check_plain("cost", self.cost)
             _travels("cost", self.cost)
 
     def for_tasks(self) -> Sending:

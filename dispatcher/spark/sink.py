@@ -27,7 +27,7 @@ from limiters._support.validation import (
     optional_count,
     seconds,
 )
-from limiters.callables import check_plain
+from limiters.callables import check_plain, notify
 from limiters.leases.address import checked
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ _log = logging.getLogger(__name__)
 
 LEASE = 5.0
 SHORTEST_LEASE = 1.0
+LONGEST_LEASE = 86_400.0
+"""For so long a successor may have to wait for a task that was killed."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,9 @@ class Sink:
                 checked(self._url)
         self._prefix = key_part("prefix", prefix)
         self._lease = seconds("lease_time", lease_time)
-        if self._lease < SHORTEST_LEASE:
-            raise ArgumentError("lease_time", lease_time, f"be at least {SHORTEST_LEASE:g}")
+        if not SHORTEST_LEASE <= self._lease <= LONGEST_LEASE:
+            span = f"be from {SHORTEST_LEASE:g} to {LONGEST_LEASE:g} seconds"
+            raise ArgumentError("lease_time", lease_time, span)
         self._remember = seconds("remember", remember)
         self._partitions = optional_count("partitions", partitions)
         self._on_micro_batch = on_micro_batch
@@ -256,7 +259,7 @@ class Sink:
         _log.info("%s", micro_batch, extra={"happening": "micro-batch", **micro_batch.as_dict()})
         if self._on_micro_batch is not None:
             try:
-                self._on_micro_batch(micro_batch)
+                notify(self._on_micro_batch, micro_batch)
             except Exception:
                 facts = {"happening": "on-micro-batch-raised"}
                 _log.exception(

@@ -6,6 +6,7 @@ import math
 from contextlib import closing
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,6 +40,25 @@ def test_a_table_may_be_named_by_a_uri(tmp_path: Path) -> None:
 def test_a_place_that_is_another_on_each_executor_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="path must be a URI or an absolute path"):
         DeadLetterTable(path)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (
+            {"url": 6379},
+            "url must be a URL that executors can be given, such as redis://.*not 6379",
+        ),
+        ({"url": "localhost:6379"}, "url must begin with one of redis://"),
+        ({"topic": ""}, "topic must be a text that is not empty"),
+        ({"prefix": "{x}"}, "prefix must be without braces"),
+    ],
+)
+def test_a_timeline_that_cannot_be_is_refused_when_it_is_named(
+    told: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        DeadLetterTimeline(**{"url": "redis://localhost", "topic": "dead"} | told)
 
 
 def test_a_timeline_takes_what_json_does_not_know_as_texts(shared_redis: EmbeddedRedis) -> None:

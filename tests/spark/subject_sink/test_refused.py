@@ -65,7 +65,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"redis": None}, "redis must say where"),
     ({"redis": "http://x"}, "redis"),
     ({"query": ""}, "query must be"),
-    ({"lease_time": 0.1}, "lease_time must be at least 1"),
+    ({"lease_time": 0.1}, "lease_time must be from 1 to 86400 seconds, not 0.1"),
+    ({"lease_time": 1e12}, "lease_time must be from 1 to 86400 seconds"),
+    ({"rows": ["row"]}, "rows must be one of row, dict, tuple, arrow"),
+    ({"lane": "", "order": "global"}, "lane must be the name of a column"),
+    ({"cost": awaits}, "cost must be a plain function"),
+    ({"cost": generates}, "cost must not be a generator function"),
     ({"on_micro_batch": 5}, "on_micro_batch"),
     ({"partitions": 0}, "partitions"),
 ]
