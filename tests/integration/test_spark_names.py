@@ -24,3 +24,13 @@ def test_every_name_there_is_can_be_imported_at_once(before: str, has_data_sourc
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[-1] == str(has_data_sources)
+
+
+@pytest.mark.spark4
+def test_the_format_has_no_option_that_needs_one_it_lacks() -> None:
+    from pyspark.sql.types import StructType
+
+    from dispatcher.spark.data_source import job_of
+
+    with pytest.raises(ValueError, match="there is no option 'maxattempts'"):
+        job_of({"handler": "shop:send", "maxAttempts": "3"}, StructType())
