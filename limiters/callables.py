@@ -11,9 +11,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+import itertools
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Future
-from types import TracebackType
+from multiprocessing.pool import AsyncResult
+from types import FunctionType, MethodType, TracebackType
 from typing import Any
 
 from limiters._support.validation import UNSHOWN, ArgumentError
@@ -22,11 +24,21 @@ from limiters.errors import NothingRunError
 
 _TRACEBACK = BaseException.__dict__["__traceback__"]
 
-_UNRUN = (Generator, AsyncGenerator, Awaitable, map, filter)
+_LAZY = tuple(kind for kind in vars(itertools).values() if isinstance(kind, type))
+"""Iterators that do nothing until somebody iterates over them."""
+
+_UNRUN = (Generator, AsyncGenerator, Awaitable, map, filter, zip, *_LAZY)
+_UNRUN += (FunctionType, MethodType, functools.partial)
 """Results that stand for work which has not been done when they are returned."""
 
-_UNFINISHED = (*_UNRUN, Future)
+_UNFINISHED = (*_UNRUN, Future, AsyncResult)
 """The same, and what stands for work that was handed to somebody else."""
+
+_COLLECTIONS = (list, tuple, set, frozenset, dict)
+_FINISHED = frozenset({type(None), bool, int, float, str, bytes})
+"""What most collections hold: it need not be looked at for longer."""
+_DEEPEST = 3
+"""In how many collections, one in the other, unfinished work is found."""
 
 
 def check_effective(parameter: str, function: Callable[..., Any]) -> None:
@@ -113,13 +125,30 @@ def keep_last_raise(error: BaseException) -> None:
 
 
 def _check_run(function: Callable[..., Any], result: Any, refused: tuple[type, ...]) -> None:
-    # By its type: to ask the object itself for its class may run the user's code.
-    if not issubclass(type(result), refused):
+    # By their type: to ask an object itself for its class may run the user's code.
+    found = list(_found(result, refused, _DEEPEST))
+    if not found:
         return
-    if isinstance(result, (Coroutine, Generator)):
-        with contextlib.suppress(Exception):
-            result.close()  # else Python warns that it was never awaited
-    raise NothingRunError(name_of(function), type(result).__name__)
+    for one in found:
+        if isinstance(one, (Coroutine, Generator)):
+            with contextlib.suppress(Exception):
+                one.close()  # else Python warns that it was never awaited
+    what = type(found[0]).__name__
+    raise NothingRunError(
+        name_of(function), what if found[0] is result else f"{what} in a {type(result).__name__}"
+    )
+
+
+def _found(result: Any, refused: tuple[type, ...], deepest: int) -> Iterator[Any]:
+    """What of `result` is of a class that is `refused`: itself, or what a collection holds."""
+    kind = type(result)
+    if kind in _FINISHED:
+        return
+    if issubclass(kind, refused):
+        yield result
+    elif kind in _COLLECTIONS and deepest:
+        for one in result.values() if kind is dict else result:
+            yield from _found(one, refused, deepest - 1)
 
 
 def _is(test: Callable[[Any], bool], function: Callable[..., Any]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from dispatcher.handler import load
 from dispatcher.operation import Operation
@@ -28,6 +28,11 @@ from dispatcher.watcher import Watcher
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_FAILURES = (Exception, SystemExit, asyncio.CancelledError)
+"""What a handler may raise. A program that ends itself, or a task of the handler's that was
+cancelled, ends a batch and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ class Delivery:
                 handed = _listed(rows)
                 try:
                     self._handler.bound(self._context(unit, operation.attempt))(rows)
-                except Exception as error:
+                except _FAILURES as error:
                     self._judge(unit, handed, operation.attempt, error)
             if unit.refused and (waiting := self._bury(unit)) is not None:
                 asyncio.run(_awaited(waiting))
@@ -121,7 +126,9 @@ class Delivery:
                 handed = _listed(rows)
                 try:
                     await self._handler.bound(self._context(unit, operation.attempt))(rows)
-                except Exception as error:
+                except _FAILURES as error:
+                    if _is_cancelled():
+                        raise
                     self._judge(unit, handed, operation.attempt, error)
             if unit.refused and (waiting := await asyncio.to_thread(self._bury, unit)) is not None:
                 await waiting
@@ -187,7 +194,7 @@ class Delivery:
         """Leaves of `unit` only what has failed; why that is, or what is wrong with `error`."""
         places = {_identity(one): place for place, one in enumerate(handed)}
         try:
-            failed = sorted(places[_identity(one)] for one in error.failed)
+            failed = sorted({places[_identity(one)] for one in error.failed})
         except KeyError:
             return RowsFailedError(
                 "PartialFailure must name rows of this batch, the very objects that the handler "
@@ -277,7 +284,14 @@ def _listed(rows: Rows) -> list[Any]:
 
 
 def _identity(named: object) -> object:
-    return named if isinstance(named, int) else ("object", id(named))
+    # A number may be one of numpy's.
+    return named.__index__() if isinstance(named, SupportsIndex) else ("object", id(named))
+
+
+def _is_cancelled() -> bool:
+    """Whether the task that runs a handler is cancelled, rather than something in the handler."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _awaited(waiting: Awaitable[object]) -> None:

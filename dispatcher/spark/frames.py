@@ -16,6 +16,10 @@ COST_COLUMN = "dispatcher_cost"
 LANE_COLUMN = "dispatcher_lane"
 HASH_COLUMN = "dispatcher_hash"
 
+_NESTED = (types.StructType, types.ArrayType, types.MapType)
+_ALL_FIELDS = {"ignoreNullFields": "false", "timeZone": "UTC"}
+"""How nested values are written as JSON: null ones too, and alike in every session."""
+
 _KINDS_OF_TIME: dict[type[types.DataType], str] = {
     types.TimestampType: "timestamp",
     types.TimestampNTZType: "timestamp_ntz",
@@ -72,10 +76,17 @@ def with_own_column(df: DataFrame, name: str, value: Column) -> DataFrame:
 
 def hash_column(df: DataFrame, identity: list[str]) -> DataFrame:
     """`df` with a hash of what `identity`, names of columns, makes of each row."""
-    ties = _ties(df, identity)
-    # A hash leaves out what is null: two rows that differ only in where it is would be alike.
+    fields = _in_order_of_names(df, identity)
+    ties = [_tie(field) for field in fields]
+    # A hash leaves out what is null: two rows that differ only in where it is would be alike. So it
+    # does within a column, where it also does not see in which array an element is: a text does.
     nulls = [functions.isnull(tie) for tie in ties]
-    return with_own_column(df, HASH_COLUMN, functions.xxhash64(*ties, *nulls))
+    texts = [
+        functions.to_json(column(field.name), _ALL_FIELDS)
+        for field in fields
+        if isinstance(field.dataType, _NESTED)
+    ]
+    return with_own_column(df, HASH_COLUMN, functions.xxhash64(*ties, *nulls, *texts))
 
 
 def in_order(
@@ -97,9 +108,13 @@ def parallelism(df: DataFrame) -> int:
 
 
 def _ties(df: DataFrame, identity: list[str]) -> list[Column]:
+    return [_tie(field) for field in _in_order_of_names(df, identity)]
+
+
+def _in_order_of_names(df: DataFrame, identity: list[str]) -> list[types.StructField]:
     """The columns `identity` in order of their names, whatever their order in a replay."""
     fields = sorted(df.schema, key=lambda field: field.name)
-    return [_tie(field) for field in fields if field.name in identity]
+    return [field for field in fields if field.name in identity]
 
 
 def _tie(field: types.StructField) -> Column:

@@ -217,10 +217,14 @@ DAY = 86_400_000_000
 
 
 def _beyond(name: str, column: pa.Array, times: np.ndarray[Any, Any]) -> dict[int, str]:
-    """Why rows cannot be given to a handler whose time Python cannot hold."""
+    """Why rows cannot be sent by their time: Python cannot hold it, or it is infinite, after which
+    all others would be late."""
     import numpy as np
     import pyarrow as pa
 
+    if pa.types.is_floating(column.type):
+        places = np.flatnonzero(np.isinf(times)).tolist()
+        return {place: f"its {name} is {times[place].item()}" for place in places}
     if pa.types.is_timestamp(column.type):
         outside = (times < FIRST_DAY * DAY) | (times >= (LAST_DAY + 1) * DAY)
     elif pa.types.is_date(column.type):

@@ -18,6 +18,7 @@ from limiters._support.validation import (
     optional_count,
     seconds,
 )
+from limiters.callables import check_plain
 
 MOST_AT_ONCE = 1_000
 """How many batches a task may have in flight."""
@@ -81,6 +82,7 @@ class Sending:
         _travels("retry", self.retry)
         _travels("gate", self.gate)
         if callable(self.cost):
+            check_plain("cost", self.cost)
             _travels("cost", self.cost)
 
     def for_tasks(self) -> Sending:

@@ -28,7 +28,7 @@ from limiters._support.validation import (
     optional_count,
     seconds,
 )
-from limiters.callables import check_plain
+from limiters.callables import check_plain, notify
 from limiters.leases.address import checked
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ class Sink:
         _log.info("%s", micro_batch, extra={"happening": "micro-batch", **micro_batch.as_dict()})
         if self._on_micro_batch is not None:
             try:
-                self._on_micro_batch(micro_batch)
+                notify(self._on_micro_batch, micro_batch)
             except Exception:
                 facts = {"happening": "on-micro-batch-raised"}
                 _log.exception(

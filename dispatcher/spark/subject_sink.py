@@ -118,7 +118,11 @@ class SubjectSink(Sink):
         patience: Seconds = 60.0,
         on_micro_batch: Callable[[MicroBatch], object] | None = None,
     ) -> None:
-        for name, value in (("subject", subject), ("time", time), ("lane", lane or "-")):
+        for name, value in (
+            ("subject", subject),
+            ("time", time),
+            ("lane", "-" if lane is None else lane),
+        ):
             if not (isinstance(value, str) and value):
                 raise ArgumentError(name, value, "be the name of a column")
         if order not in ("subject", "global"):

@@ -200,11 +200,17 @@ class Task:
             readable = [one for one in range(group.size) if one not in group.unreadable]
             if group.unreadable:
                 rows = self._format.chosen(rows, readable)
-            told = self._format.costs(rows, price)
-            if isinstance(told, float):
-                return told
-            costs = np.zeros(group.size)
-            costs[readable] = told
+            try:
+                told = self._format.costs(rows, price)
+                if isinstance(told, float):
+                    return told
+                costs = np.zeros(group.size)
+                costs[readable] = told
+            except Exception as error:  # of the user's function, or what it returned is no number
+                raise UnusableRowsError(
+                    f"cost, a function of a row, has failed for rows of {group.sequence!r}: "
+                    f"{error!r}"
+                ) from error
         if not (np.isfinite(costs) & (costs >= 0)).all():
             raise UnusableRowsError(
                 f"the cost of a row of subject {group.sequence!r} in {self._where()} is null, "

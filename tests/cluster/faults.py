@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tests.cluster.stage import LEASE, LOPSIDED, PLAIN, Stage
+from tests.acceptance.spark_runs import Driver
+from tests.cluster.stage import LEASE, LONGER, LOPSIDED, PLAIN, Stage
 from tests.servers import wait_until
 from tests.servers.sentinel import SentinelRedis
 from tests.servers.spark_cluster import HOSTS
@@ -125,6 +126,51 @@ def executors_stopped_and_replaced(stage: Stage) -> None:
         raise AssertionError(f"{len(begun)} batches were begun by executors that had a successor")
 
 
+def second_run(stage: Stage) -> None:
+    """Beside the first, which lives and is in the middle of a long call. Of that subject's rows
+    another task sends in the second run: nobody but the claim waits for that call."""
+    successor = successor_with_other_parts(stage)
+    stage.setting.slow_subject, stage.setting.slower = OTHER_PART, 30.0
+    stage.run(files=1)
+    wait_until(lambda: any(one.subject == OTHER_PART for one in stage.notes.all), within=60)
+    first = {one.pid for one in stage.notes.all}
+    successor.do("start")
+    stage.finish(successor)
+    check_both_have_sent(stage, first)
+
+
+def second_run_beside_stopped_workers(stage: Stage) -> None:
+    """The first run lives, but its Python workers sleep until the second one sends. There is no
+    limit that would keep them from sending when they go on."""
+    stage.setting.slow, stage.setting.limited = 0.5, False
+    successor = successor_with_other_parts(stage)
+    stage.run(files=1)
+    first = {one.pid for one in stage.notes.all}
+    with stage.pause(sorted(first)):
+        stage.killed += 1  # what it had begun is sent again, with the same key
+        successor.do("start")
+        stage.scene.wait_for_batches(10)
+    stage.finish(successor)
+    check_both_have_sent(stage, first)
+    if begun := stage.begun_when_superseded():
+        raise AssertionError(f"{len(begun)} batches were begun by workers that had a successor")
+
+
+def successor_with_other_parts(stage: Stage) -> Driver:
+    """A second driver, ready before the first one is: it takes over in the middle."""
+    stage.setting.partitions += 1
+    successor = stage.driver()
+    stage.setting.partitions -= 1
+    return successor
+
+
+def check_both_have_sent(stage: Stage, first: set[int]) -> None:
+    """That one micro-batch was sent by processes of the `first` run and by others."""
+    of_first = {one.batch for one in stage.notes.all if one.pid in first}
+    if not of_first & {one.batch for one in stage.notes.all if one.pid not in first}:
+        raise NotSeenError("the second run has not taken over in the middle of a micro-batch")
+
+
 def redis_fails_over(stage: Stage) -> None:
     """The master of Redis dies in the middle; a replica takes its place."""
     sentinel = stage.stack.enter_context(SentinelRedis())
@@ -134,6 +180,11 @@ def redis_fails_over(stage: Stage) -> None:
     stage.killed += 2  # what only the old master knew is sent again, if a task fails
     stage.finish(driver)
 
+
+OTHER_PART = "s7"
+"""A subject that Spark puts into part 1 of two, and into part 0 of three."""
+ONE_EXECUTOR = {"spark.cores.max": "1"}
+"""For each run, so that there is one for a second run."""
 
 FAULTS = (
     Fault("none", plainly),
@@ -165,6 +216,13 @@ FAULTS = (
     Fault("the driver killed", driver_killed),
     Fault("an executor stopped and continued", executor_stopped),
     Fault("executors stopped, replaced, continued", executors_stopped_and_replaced),
+    Fault("a second run beside the first", second_run, ONE_EXECUTOR),
+    Fault(
+        "a second run beside stopped workers",
+        second_run_beside_stopped_workers,
+        ONE_EXECUTOR,
+        LONGER,
+    ),
     Fault("Python workers not reused", workers_not_reused, {"spark.python.worker.reuse": "false"}),
     Fault(
         "record batches of ten rows",

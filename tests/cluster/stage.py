@@ -18,6 +18,8 @@ from tests.processes.spark_sink import Setting
 from tests.servers.spark_cluster import SparkCluster, descendants
 
 PLAIN = {f"s{subject}": 20 for subject in range(20)}
+LONGER = dict.fromkeys(PLAIN, 60)
+"""Enough for a second run to begin in the middle."""
 LOPSIDED = {**dict.fromkeys(PLAIN, 10), "s0": 1_710}
 """One subject has nine tenths of the rows."""
 LEASE = 2.0

@@ -4,10 +4,12 @@ a task of a sink, without Spark."""
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from tenacity import wait_fixed
@@ -299,3 +301,77 @@ def test_what_is_reserved_goes_on_while_the_limit_is_away(away: Proxy) -> None:
 def test_dead_letters_of_which_nothing_was_run_are_not_gone(returns: Any) -> None:
     with pytest.raises(BatchFailedError, match="NothingRunError"):
         run(in_a_thread, table([1, 2]), dead_letters=lambda rows: returns(rows))
+
+
+def test_rows_that_are_named_twice_are_sent_again_once() -> None:
+    calls: list[list[int]] = []
+
+    def names_twice(batch: Any, context: Context) -> None:
+        calls.append([row["n"] for row in batch])
+        if context.attempt == 1:
+            raise PartialFailure([batch[0], batch[0]])
+
+    sums = run(names_twice, table([1, 2, 3]), **RETRIED)
+
+    assert calls == [[1, 2, 3], [1]]
+    assert sums["sent_rows"] == 3
+
+
+def test_rows_may_be_named_by_numbers_of_numpy() -> None:
+    dead: list[Any] = []
+
+    def handler(batch: pa.RecordBatch) -> None:
+        raise PartialFailure(np.flatnonzero(np.array(batch.column("n")) == 2))
+
+    run(handler, table([1, 2, 3]), rows="arrow", dead_letters=dead.append)
+
+    assert [[row["n"] for row in batch] for batch in dead] == [[2]]
+
+
+@pytest.mark.parametrize("error", [SystemExit, asyncio.CancelledError])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_ends_a_program_or_a_task_of_the_handler_fails_its_batch_alone(
+    error: type[BaseException], is_async: bool
+) -> None:
+    dead: list[Any] = []
+
+    def plain(batch: list[Any]) -> None:
+        if batch[0]["n"] == 1:
+            raise error
+
+    async def awaited(batch: list[Any]) -> None:
+        plain(batch)
+
+    sums = run(awaited if is_async else plain, table([1, 2]), most=1, dead_letters=dead.append)
+
+    assert [[row["n"] for row in batch] for batch in dead] == [[1]]
+    assert (sums["sent_rows"], sums["rejected_rows"]) == (1, 1)
+
+
+def test_rows_whose_time_is_infinite_become_dead_letters_and_make_no_other_late(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    sent: list[tuple[float, bool]] = []
+    dead: list[tuple[float, str]] = []
+
+    def take(rows: list[Any], context: Context) -> None:
+        sent.extend((row["time"], context.late) for row in rows)
+
+    def bury(rows: list[Any], context: Context) -> None:
+        dead.extend((row["time"], context.reason) for row in rows)
+
+    sending = Sending(handler=take, rows="dict", dead_letters=bury)
+    for batch, times in ((1, [-math.inf, 1.0, 2.0, math.inf]), (2, [3.0])):
+        rows = table(list(range(len(times)))).set_column(1, "time", pa.array(times))
+        claim = claimed(shared_redis.url, batch=batch)
+        job = Job(sending, COLUMNS, Cut(1), "number", "orders", batch, claim)
+        list(job.run([rows]))
+
+    assert sent == [(1.0, False), (2.0, False), (3.0, False)]
+    assert dead == [(-math.inf, "its time is -inf"), (math.inf, "its time is inf")]
+
+
+def test_a_cost_that_fails_is_named() -> None:
+    for cost in (lambda row: row["nothing"], lambda row: "much"):
+        with pytest.raises(UnusableRowsError, match="cost, a function of a row, has failed for ro"):
+            run(lambda rows: None, table([1]), cost=cost)

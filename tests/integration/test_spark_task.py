@@ -46,12 +46,12 @@ def _released() -> Iterator[None]:
     released.set()
 
 
-def claimed(url: str, *, run: Run | None = None, lease: float = LEASE) -> Claim:
+def claimed(url: str, *, run: Run | None = None, lease: float = LEASE, batch: int = 1) -> Claim:
     place = Place(url, "test", "orders", "checkpoint")
     redis = claims.Redis(place, patience=LONG)
     try:
         return (run or Run()).claim(
-            redis, place, 1, signature="s", time_kind="number", lease=lease, remember=1_000
+            redis, place, batch, signature="s", time_kind="number", lease=lease, remember=1_000
         )
     finally:
         redis.close()

@@ -54,6 +54,9 @@ class Setting:
     slow_subject: str = ""
     slower: float = 1.0
     """How much longer the handler takes for the slow subject."""
+    partitions: int = 2
+    limited: bool = True
+    """Without a limit only the ledger keeps a task from sending."""
 
     def as_argument(self) -> str:
         """The form in which it is handed to a process."""
@@ -73,7 +76,7 @@ def send(rows: list[Any], context: Any, *, setting: dict[str, Any]) -> None:
         "late": context.late,
         "seqs": [rows[0]["seq"], rows[-1]["seq"], len(rows)],
     }
-    _note(setting["log"], told, "began", began())
+    _note(setting["log"], told, "began", began() if setting["limited"] else time.monotonic())
     if setting["fail_once"] and _unlinked(setting["fail_once"]):
         raise RuntimeError("failed on purpose")
     time.sleep(setting["slow"] + setting["slower"] * (context.subject == setting["slow_subject"]))
@@ -122,9 +125,21 @@ def session(master: str, more: dict[str, str] | None = None) -> Any:
     return spark
 
 
+def _limiter(setting: Setting) -> Any:
+    from limiters import LimiterConfig
+
+    return LimiterConfig(
+        url=setting.redis,
+        name="orders",
+        shared_capacity=setting.shared_capacity,
+        factor=setting.shared_capacity / 20,
+        lease_time=2.0,
+    )
+
+
 def query(spark: Any, setting: Setting) -> Any:
     """The query, started."""
-    from dispatcher.spark import LimiterConfig, SubjectSink
+    from dispatcher.spark import SubjectSink
 
     sink = SubjectSink(
         functools.partial(send, setting=asdict(setting)),
@@ -133,17 +148,12 @@ def query(spark: Any, setting: Setting) -> Any:
         rows="dict",
         max_batch_size=setting.max_batch_size,
         concurrency=setting.concurrency,
-        partitions=2,
+        partitions=setting.partitions,
         query=setting.query,
         checkpoint=setting.checkpoint if setting.remote else None,
         lease_time=2.0,
-        limiter=LimiterConfig(
-            url=setting.redis,
-            name="orders",
-            shared_capacity=setting.shared_capacity,
-            factor=setting.shared_capacity / 20,
-            lease_time=2.0,
-        ),
+        redis=setting.redis,
+        limiter=_limiter(setting) if setting.limited else None,
     )
     rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(setting.source)
     return (

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import itertools
 import sys
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
-from typing import Any
+from multiprocessing.pool import AsyncResult
+from typing import Any, ClassVar
 from unittest.mock import AsyncMock, MagicMock
 
 import pytest
@@ -74,6 +76,28 @@ LAZY: list[Callable[..., Any]] = [
     lambda *arguments: Pending(),
     lambda *arguments: Future[None](),
 ]
+HIDDEN: list[Callable[..., Any]] = [
+    lambda *arguments: [awaits(one) for one in (1, 2)],
+    lambda *arguments: {"one": (generates(),)},
+    lambda *arguments: [Future[None]()],
+    lambda *arguments: ({Pending()}, set()),  # as of asyncio.wait
+    lambda *arguments: itertools.starmap(print, [arguments]),
+    lambda *arguments: itertools.chain(map(print, arguments)),
+    lambda *arguments: zip(map(print, arguments), arguments, strict=True),
+    lambda *arguments: functools.partial(print, *arguments),
+    lambda *arguments: lambda: ignore(*arguments),
+    lambda *arguments: AsyncResult(_NO_POOL, None, None),
+]
+
+
+class _NoPool:
+    """What an AsyncResult looks at of the pool that is to call it."""
+
+    _cache: ClassVar[dict[int, Any]] = {}
+    _change_notifier = None
+
+
+_NO_POOL: Any = _NoPool()
 
 
 @pytest.mark.parametrize("function", GENERATORS)
@@ -140,7 +164,7 @@ def test_so_does_what_a_coroutine_forgets_to_await() -> None:
     assert batcher.totals.failed == 1
 
 
-@pytest.mark.parametrize("function", LAZY)
+@pytest.mark.parametrize("function", LAZY + HIDDEN)
 def test_a_handler_is_guarded_wherever_it_is_called(function: Any) -> None:
     with pytest.raises(NothingRunError):
         load(function).bound(None)([1])
@@ -153,7 +177,18 @@ def test_a_handler_is_guarded_wherever_it_is_called(function: Any) -> None:
         asyncio.run(bound([1]))
 
 
-@pytest.mark.parametrize("result", [None, {}, {"id": OSError()}, [1], iter([1]), 7])
+def test_work_in_a_collection_is_named() -> None:
+    with pytest.raises(NothingRunError, match="an object of class coroutine in a list, whose work"):
+        result_of(lambda: [1, (awaits(), awaits())])
+
+
+ITSELF: list[Any] = []
+ITSELF.append(ITSELF)
+
+
+@pytest.mark.parametrize(
+    "result", [None, {}, {"id": OSError()}, [1], iter([1]), 7, ITSELF, [[None], {"id": [print]}]]
+)
 def test_what_a_handler_answers_is_passed_on(result: object) -> None:
     assert load(lambda batch: result).bound(None)([1]) is result
     assert result_of(lambda: result) is result
@@ -191,7 +226,7 @@ def test_nothing_that_was_refused_warns_later() -> None:
     unraised: list[Any] = []
     before, sys.unraisablehook = sys.unraisablehook, unraised.append
     try:
-        for function in LAZY:
+        for function in LAZY + HIDDEN:
             with pytest.raises(NothingRunError):
                 result_of(function)
         gc.collect()

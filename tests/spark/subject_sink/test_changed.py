@@ -12,7 +12,7 @@ from pyspark.sql.functions import expr
 
 from dispatcher.spark import ChangedSinkError, DeadLetterTable
 from tests.spark.handlers import fail_at, note, notes, noting, take
-from tests.spark.subject_sink.orders import ROWS, Made, frame, taken
+from tests.spark.subject_sink.orders import ROWS, Made, at, frame, taken
 
 
 def stopped_half_way(sink: Made, log: Path, rows: DataFrame, **told: Any) -> Made:
@@ -142,3 +142,27 @@ def test_a_time_after_the_year_9999_is_a_dead_letter(
     else:
         (row,) = spark.read.parquet(str(dead)).where(f"until = {last}").select("n").collect()
         assert row.n == 20
+
+
+@pytest.mark.parametrize(
+    ("sent", "unsent"),
+    [
+        ("struct(cast(null as int) as a, 1 as b)", "struct(1 as a, cast(null as int) as b)"),
+        ("struct(array(1) as a, array(2) as b)", "struct(array(1, 2) as a, array() as b)"),
+    ],
+    ids=["where a null is", "in which array an element is"],
+)
+def test_k3_rows_that_differ_only_inside_a_nested_value_are_others(
+    spark: SparkSession, sink: Made, log: Path, sent: str, unsent: str
+) -> None:
+    rows = frame(spark, [("a", at(1), 10), ("a", at(1), 20)])
+    rows = rows.selectExpr("*", f"if(n = 10, {sent}, {unsent}) as nested")
+    how: dict[str, Any] = {"identity": ["nested"], "max_batch_size": 1}
+
+    with pytest.raises(PySparkException, match="is not liked"):
+        sink(noting(fail_at, log, number=20), **how)(rows, 5)
+    with pytest.raises(PySparkException, match=r"ChangedSinkError.*of subject 'a', 1 rows"):
+        sink(**how)(rows.where("n <> 10"), 5)
+    sink(**how)(rows, 5)
+
+    assert taken(log, "a") == [[10], [20]]

@@ -70,6 +70,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"lease_time": 1e30}, "lease_time must be at most 86400 seconds"),
     ({"remember": 1e30}, "remember must be at most 100 years"),
     ({"partitions": 2**31}, "partitions must be at most 100,000, not 2147483648"),
+    ({"rows": ["row"]}, "rows must be one of row, dict, tuple, arrow"),
+    ({"lane": "", "order": "global"}, "lane must be the name of a column"),
+    ({"cost": awaits}, "cost must be a plain function"),
+    ({"cost": generates}, "cost must not be a generator function"),
     ({"on_micro_batch": 5}, "on_micro_batch"),
     ({"partitions": 0}, "partitions"),
 ]

@@ -38,6 +38,19 @@ def test_the_driver_is_told_of_each_micro_batch_and_a_query_of_all(
     assert connect(shared_redis.url).zrange("dispatcher:spark:v1:known", 0, -1) == [b"orders"]
 
 
+async def hear(told: MicroBatch) -> None:
+    """Hears nothing until it is awaited."""
+
+
+def test_a_coroutine_that_on_micro_batch_returns_is_reported(
+    spark: SparkSession, sink: Made, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink(on_micro_batch=lambda told: hear(told))(frame(spark, ROWS), 0)
+
+    assert "on_micro_batch raised; the micro-batch is sent all the same" in caplog.text
+    assert "whose work is yet to be done" in caplog.text
+
+
 def test_k7_a_sink_that_was_superseded_says_so(spark: SparkSession, sink: Made) -> None:
     first, second = sink(), sink()
     first(frame(spark, ROWS), 0)
