@@ -51,7 +51,8 @@ class EventTimeBuilder(Generic[M]):
       attribute. Two of one key and different times part their batch.
     * `event_time`: when it was generated, likewise. A number or a datetime.
     * `duplicate_memory`: for how long after its batch closed a message is known, so that it is
-      not taken for another when it is delivered again. By default `window` + `timeout`.
+      not taken for another when it is delivered again: in the unit of `now`. By default
+      `window` + `timeout`; set it where event times are counted in another unit than `now`.
 
     `by_event_time` makes one with the other closing rule. No clock is read: `now` is handed in,
     a number or a datetime that need not be of the same kind as event times. An earlier `now`

@@ -55,6 +55,10 @@ def event_time_batches(
     * `arrival_slack`: how far the arrivals of one subject may be behind those of another. With
       it, batches close when the latest arrival of any subject, less this, has passed their time;
       without, only when the subject's own next row comes.
+    * `duplicate_memory`: how long after its batch closed a row is still recognized when it is
+      delivered again: in seconds, or in the unit of `arrival` where that holds numbers. By
+      default the sum of `window` and `timeout` as you give them; set it where `time` is counted
+      in another unit than that, such as milliseconds.
     * `invalid`: what a null or NaN in one of these columns does: "error", or "drop".
     * `timers`: without `arrival`, whether batches close when no row comes. A query with timers
       never ends by `availableNow`.

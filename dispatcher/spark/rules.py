@@ -14,6 +14,8 @@ from limiters._support.validation import Seconds, seconds
 
 Message = tuple[Any, Any, int]
 """What the builder is given: a key, a time, and which row it is."""
+_LONGEST = 2**63 - 1
+"""In microseconds: more than Spark's timestamps span. Its timeouts overflow not far beyond."""
 FIELDS: dict[str, Any] = {"key": itemgetter(0), "event_time": itemgetter(1)}
 
 
@@ -52,17 +54,18 @@ def rule_of(
     duplicate_memory: Seconds | None,
 ) -> Rule:
     ticks = MICROSECONDS if arrival is None else arrival.unit
-    memory = None
-    if duplicate_memory is not None:
-        memory = _span("duplicate_memory", duplicate_memory, ticks)
     if rule is None:
         if window is None or timeout is None:
             raise ValueError(
                 f"window and timeout must both be given, not {window!r} and {timeout!r}"
             )
         spans = (_width(time, "window", window), _span("timeout", timeout, ticks))
-        return Rule(spans, by_event_time=False, duplicate_memory=memory)
-    if window is not None or timeout is not None or memory is not None:
+        return Rule(
+            spans,
+            by_event_time=False,
+            duplicate_memory=_memory(window, timeout, duplicate_memory, ticks),
+        )
+    if window is not None or timeout is not None or duplicate_memory is not None:
         raise ValueError("rule stands in place of window, timeout and duplicate_memory")
     _check_one_clock(time, arrival)
     return Rule(
@@ -74,6 +77,17 @@ def rule_of(
         by_event_time=True,
         duplicate_memory=None,
     )
+
+
+def _memory(window: Seconds, timeout: Seconds, memory: Seconds | None, ticks: int) -> float:
+    """How long duplicates are known, in the unit of arrivals.
+
+    The builder's own default would add the two spans as this step hands them over, and they may
+    be counted in different units: numbers of the time column, and microseconds of a clock.
+    """
+    if memory is not None:
+        return _span("duplicate_memory", memory, ticks)
+    return _span("window", window, ticks) + _span("timeout", timeout, ticks)
 
 
 def _check_one_clock(time: TimeColumn, arrival: TimeColumn | None) -> None:
@@ -94,4 +108,4 @@ def _width(time: TimeColumn, parameter: str, value: Seconds) -> float:
 
 def _span(parameter: str, value: Seconds, unit: int) -> float:
     span = seconds(parameter, value, zero=True)
-    return span if unit == 1 else round(span * unit)
+    return span if unit == 1 else round(min(span * unit, _LONGEST))

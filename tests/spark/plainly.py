@@ -16,7 +16,8 @@ Told = tuple[Any, Any, Any, list[dict[str, Any]]]
 def batches(
     micro_batches: Iterable[tuple[Rows, Any]], window: Any, timeout: Any, arrival: str | None = None
 ) -> list[Told]:
-    """Micro-batches, each with its processing time, in the columns s, k and t."""
+    """Micro-batches, each with its processing time, in the columns s, k and t. `window` and
+    `timeout` are those of the step: in other units they would make another duplicate memory."""
     builders: dict[Any, EventTimeBuilder[dict[str, Any]]] = {}
     out: list[Told] = []
     for rows, now in micro_batches:

@@ -17,5 +17,7 @@ def started() -> SparkSession:
         .config("spark.log.level", "ERROR")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "Europe/Berlin")
+        # `Stream` reads in the checkpoint what was fed when; Spark keeps but the last 100.
+        .config("spark.sql.streaming.minBatchesToRetain", "10000")
         .getOrCreate()
     )

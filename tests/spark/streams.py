@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 Step = Callable[[DataFrame], DataFrame]
-
+_1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 LONG = 240
 """Seconds after which a test gives up."""
@@ -111,8 +112,8 @@ class Stream:
         names = (path.name for path in commits.iterdir()) if commits.exists() else ()
         return sorted(int(name) for name in names if name.isdigit())
 
-    def fed(self, files: list[list[dict[str, Any]]]) -> list[tuple[list[dict[str, Any]], int]]:
-        """The rows and the processing time (in milliseconds) of each that was finished."""
+    def fed(self, files: list[list[dict[str, Any]]]) -> list[tuple[list[dict[str, Any]], datetime]]:
+        """The rows and the processing time of each that was finished."""
         told = []
         before = -1
         for number in self.finished():
@@ -122,5 +123,6 @@ class Stream:
             for file in files[before + 1 : until + 1]:
                 rows += file
             before = until
-            told.append((rows, json.loads(lines[1])["batchTimestampMs"]))
+            began = timedelta(milliseconds=json.loads(lines[1])["batchTimestampMs"])
+            told.append((rows, _1970 + began))
         return told

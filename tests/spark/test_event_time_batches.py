@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +117,25 @@ def test_k5_by_processing_time_batches_close_with_no_row_and_as_a_plain_builder_
         return any(rows and len(files) <= n and n in done for n, rows in list(stream.seen))
 
     stream.run_until(step, closed_without_a_row)
-    expected = plainly.batches(stream.fed(files), 50, 800)
+    expected = plainly.batches(stream.fed(files), 50, 0.8)
     assert plainly.by_subject(plainly.told(stream.out)) == plainly.by_subject(expected)
+
+
+def test_e4_by_processing_time_a_closed_batch_is_known_for_the_window_too(stream: Stream) -> None:
+    files = [[row("x", "a", 1), row("x", "b", 5)], [row("x", "b", 5), row("x", "c", 6)]]
+    stream.write(files[0])
+    step = functools.partial(event_time_batches, **COLUMNS, window=600, timeout=0.2)
+
+    def closed_for_longer_than_its_timeout() -> bool:
+        if not stream.out:
+            return False
+        times = [now for _, now in stream.fed(files)]
+        return times[-1] - times[0] > timedelta(seconds=0.6)
+
+    stream.run_until(step, closed_for_longer_than_its_timeout)
+    stream.write(files[1])
+    stream.run_until(step, lambda: len(stream.out) == 2)
+    assert names(stream.out, "x") == [["a:t1", "b:t5"], ["c:t6"]]
 
 
 def test_k5_a_replayed_micro_batch_gives_the_same_and_a_restart_loses_nothing(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,15 @@ def row(s: str, t: int, n: int = 0) -> dict[str, Any]:
 
 
 def plainly(
-    micro_batches: list[tuple[list[dict[str, Any]], int]], delay_ms: int
+    micro_batches: list[tuple[list[dict[str, Any]], datetime]], delay: timedelta
 ) -> list[list[tuple[str, int, int, bool]]]:
     """What goes out in each micro-batch."""
-    held: list[tuple[int, dict[str, Any]]] = []
+    held: list[tuple[datetime, dict[str, Any]]] = []
     marks: dict[str, int] = {}
     out = []
     for rows, now in micro_batches:
         late = [row for row in rows if row["t"] < marks.get(row["s"], -1)]
-        held += [(now + delay_ms, row) for row in rows if row not in late]
+        held += [(now + delay, row) for row in rows if row not in late]
         for due, one in held:
             if due <= now:
                 marks[one["s"]] = max(one["t"], marks.get(one["s"], -1))
@@ -65,7 +66,7 @@ def test_k1_rows_wait_for_those_before_them_and_come_out_when_none_follow(stream
         sorted((one.s, one.t, one.n, one[LATE_COLUMN]) for one in seen.get(number, []))
         for number in stream.finished()
     ]
-    assert got == plainly(stream.fed(files), 3_000)
+    assert got == plainly(stream.fed(files), timedelta(seconds=3))
     # Which others are late depends on how long Spark took; the plain rule has told.
     late = {(one.s, one.t) for one in stream.out if one[LATE_COLUMN]}
     assert {("x", 35), ("y", 3)} <= late

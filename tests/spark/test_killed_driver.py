@@ -82,7 +82,7 @@ def test_k3_k5_a_driver_killed_with_open_batches_loses_none_and_repeats_but_what
     assert not any(one["late"] for one in told)
 
     out = [batch_of(one) for one in told if one is once[one["key"]]]
-    built = plainly.batches(stream.fed(files), WINDOW, TIMEOUT * 1000)
+    built = plainly.batches(stream.fed(files), WINDOW, TIMEOUT)
     expected = [
         (s, start, end, [one["n"] for one in messages]) for s, start, end, messages in built
     ]
