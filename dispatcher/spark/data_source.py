@@ -47,6 +47,7 @@ SENDING = {
     "maxBatchSize": ("max_batch_size", int),
     "maxBatchCost": ("max_batch_cost", float),
     "concurrency": ("concurrency", int),
+    "maxAttempts": ("max_attempts", int),
     "maxOperationTime": ("max_operation_time", float),
     "deadLetters": ("dead_letters", str),
 }
