@@ -18,8 +18,8 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
+from limiters._inherited import InheritedSpending
 from limiters.float_error import ALL_BUT_ERROR, FLOAT_ERROR
-from limiters.portion import portion
 
 BURST = 0.1
 """The share of a period's capacity that may go at once after a rest."""
@@ -103,6 +103,9 @@ class WindowLedger:
         self._measure_in(period)
         self._held = 0.0
         self._starting: list[Spend] = []
+        self.inherited = InheritedSpending()
+        self.charges = 0
+        """How many batches it has paid for."""
         self._started: dict[int, float] = {}
         self._expiries: list[int] = []
         self._paid_until = -math.inf
@@ -149,6 +152,7 @@ class WindowLedger:
     def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> Spend:
         """Turns `cost` of what is held into an entry that counts from now on."""
         self._held -= cost
+        self.charges += 1
         self._pace(cost, now)
         spend = Spend(cost, now, tenure)
         self._starting.append(spend)
@@ -161,6 +165,7 @@ class WindowLedger:
         interrupt before that has changed no more than the pace, by a moment.
         """
         self._pace(cost, now)
+        self.charges += 1
         spend = Spend(cost, now)
         spend.started_at = now
         self._starting.append(spend)
@@ -196,7 +201,7 @@ class WindowLedger:
 
     def set_period(self, period: float, now: float) -> None:
         """From now on windows are of `period`; what has begun counts on, in the new one."""
-        entries = self.take_out(math.inf, now)
+        entries, _ = self.split(1.0, now, inherited=False)
         self._measure_in(period)
         for started_at, cost in entries:
             self._enter(cost, started_at)
@@ -209,7 +214,8 @@ class WindowLedger:
             # if an interrupt comes in between.
             self._started.pop(self._expiries[0], None)
             heapq.heappop(self._expiries)
-        return math.fsum((*self._started.values(), self.starting))
+        own = math.fsum((*self._started.values(), self.starting))
+        return own + self.inherited.total(now)
 
     def total(self) -> float:
         """What has begun, since this ledger was made."""
@@ -226,10 +232,10 @@ class WindowLedger:
         """What is set aside, or charged and has not begun: it may begin at any moment."""
         return self._held + self.starting
 
-    def receive(self, cost: float, started_at: float, now: float) -> None:
-        """Counts `cost` that somebody else has spent."""
+    def receive(self, stamp: int, cost: float, expires: float, now: float) -> None:
+        """Counts `cost` that others have spent, until it expires."""
         self._uneven_until = now + UNEVEN_PERIODS * self.period
-        self._enter(cost, started_at)
+        self.inherited.add(stamp, cost, expires)
 
     def _enter(self, cost: float, started_at: float) -> None:
         slice_ = self._slice_of(started_at)
@@ -241,14 +247,19 @@ class WindowLedger:
             heapq.heappush(self._expiries, slice_)
         return slice_
 
-    def take_out(self, cost: float, now: float) -> list[tuple[float, float]]:
-        """Stops counting `cost` of what has begun; (when, cost) of what was taken out."""
+    def split(
+        self, part: float, now: float, *, inherited: bool = True
+    ) -> tuple[list[tuple[float, float]], tuple[tuple[int, float], ...]]:
+        """Takes `part` of every entry out, but of what has not begun: (when, cost) of one's own,
+        and (time stamp, cost) of what is inherited."""
         self.spent(now)
         self._uneven_until = now + UNEVEN_PERIODS * self.period
-        taken, left = portion(sorted(self._started.items()), cost)
-        self._started = dict(left)
-        self._expiries = sorted(self._started)
-        return [(slice_ * self._slice, part) for slice_, part in taken]
+        taken = [(slice_ * self._slice, cost * part) for slice_, cost in self._started.items()]
+        if part < 1:
+            self._started = {at: cost - cost * part for at, cost in self._started.items()}
+        else:
+            self._started, self._expiries = {}, []
+        return sorted(taken), self.inherited.split(part) if inherited else ()
 
     @property
     def _rate(self) -> float:
@@ -272,7 +283,8 @@ class WindowLedger:
 
     def _coming_free(self, now: float) -> Iterator[tuple[float, float]]:
         slices = sorted(self._started.items())
-        started = ((self._expires(slice_), cost) for slice_, cost in slices)
+        own = ((self._expires(slice_), cost) for slice_, cost in slices)
+        started = heapq.merge(own, self.inherited.coming_free())
         # One that has not begun yet lives at least this long; whoever waits looks again then.
         soonest = now + self._slice
         starting = sorted(
