@@ -47,11 +47,10 @@ MAX_EXCHANGES = 40
 class News:
     """What a reply has changed."""
 
-    before: int = 0
-    """Units that were held before; `units` and this say what was gained or lost."""
-    units: int = 0
-    short: bool = False
-    """Whether it is entitled to more than it was granted."""
+    answered: bool = False
+    """Whether it is an answer: not if the request was only sent back."""
+    permit: float = 0.0
+    """The cost of a permit that was granted."""
     disowned: bool = False
     """Another process uses the same identity: it has to be given up."""
     refused: Terms | None = None
@@ -98,7 +97,11 @@ class InstanceShare:
         self.pending: Request | None = None
         """The request that is under way, or has to be sent again."""
         self.left = False
+        self.permits = 0
+        """How many permits it was granted."""
 
+        self._asks_since: float | None = None
+        """Since when it has asked for a permit; None if it does not."""
         self._waiting = 0.0
         self._missed = 0.0
         """What waited while nothing was held: it counts once, even if it no longer waits."""
@@ -198,9 +201,9 @@ class InstanceShare:
             self.short(False, now)
         if not self.units:
             self._missed = max(self._missed, waiting)
-        if gathering != self._gathering:
-            self._gathering = gathering
+        if not self._gathering:
             self._gathers_since = now
+        self._gathering = gathering
 
     def short(self, short: bool, now: float) -> None:
         """Whether something that could start has to wait for capacity, from now on."""
@@ -220,10 +223,13 @@ class InstanceShare:
         """What it needed when it last asked."""
         return self._asked_need
 
-    def look_again(self, capacity: float) -> None:
-        """The shared capacity was changed: asks soon what that means."""
-        self.terms = replace(self.terms, capacity=capacity, in_force=0.0, rising=0.0)
+    def look_again(self) -> None:
+        """The terms were changed: asks soon what that means."""
         self._curious = True
+
+    def permit_wait(self, now: float) -> float:
+        """For how long it has waited for a permit."""
+        return 0.0 if self._asks_since is None else now - self._asks_since
 
     # When to ask, and what.
 
@@ -234,14 +240,14 @@ class InstanceShare:
         if self.pending is not None:
             idle = not (self._waiting or self._missed) and now >= self.until
             return math.inf if idle else self._next_call
-        soon = self._last_call + MIN_REQUEST_INTERVAL
+        soon = self._last_call + (MIN_REQUEST_INTERVAL if self._asked_need else 0.0)
         if self.permit.number:
             if self.permit.is_open(now):
                 return max(soon, self.permit.until)
             if not self.units:
                 return soon
         if self._urgent(now):
-            return max(self._next_call if self._failures else 0.0, soon)
+            return max(self._next_call if self._failures else -math.inf, soon)
         if self._curious:
             return soon
         if self._asked_need or self._waiting or self._missed or self.units or self._seq == 0:
@@ -326,6 +332,10 @@ class InstanceShare:
         number, used = self.permit.close(now)
         by_permit = self.permit.recent(now, self.ledger.period)
         since = self._gathers_since if gathers else self._short_since
+        if not ask:
+            self._asks_since = None
+        elif self._asks_since is None:
+            self._asks_since = now
         self._seq += 1
         return Request(
             instance=self.instance,
@@ -415,7 +425,7 @@ class InstanceShare:
         if reply.kind is Kind.RETRY:
             self._tries += 1
             self._again = True
-            return News(self.units, self.units)
+            return News()
         self._nonce = reply.nonce
         if reply.kind in (Kind.CHALLENGE, Kind.REFUSED):
             return self._sent_back(reply, now)
@@ -423,7 +433,6 @@ class InstanceShare:
         self.pending = None
         if reply.kind is not Kind.ANSWER:
             return News(disowned=True)
-        before = self.units if now < self.until else 0
         self._confirm(reply, sent_at, now)
         self._follow(reply.terms, reply.certain, now)
         for stamp, cost in reply.given:
@@ -436,15 +445,19 @@ class InstanceShare:
                 self.tenure.until = until
             else:  # what was charged before has lapsed
                 self.tenure = Tenure(until)
+        permit = 0.0
         if reply.permit and (self.reply is None or reply.permit != self.reply.permit):
-            self.permit.open(reply.permit, reply.permit_cost, self._composed + (valid - 1) / 1000)
+            permit = reply.permit_cost
+            self.permits += 1
+            self._asks_since = None
+            self.permit.open(reply.permit, permit, self._composed + (valid - 1) / 1000)
         self.reply = reply
         self.settle(now)
         self._next_call = sent_at + self.interval
         if reply.back >= 0:
             back = max(sent_at + MIN_REQUEST_INTERVAL, now + reply.back / 1000)
             self._next_call = min(self._next_call, back)
-        return News(before, reply.units, reply.short)
+        return News(answered=True, permit=permit)
 
     def _sent_back(self, reply: Reply, now: float) -> News:
         """A challenge, or a refusal: the request will not be answered. The next one says so."""
@@ -452,13 +465,13 @@ class InstanceShare:
         self._ended = True
         if reply.kind is Kind.CHALLENGE:
             self._again = True
-            return News(self.units, self.units)
+            return News()
         self._next_call = now + self.interval
         if reply.terms.version > self.terms.version:  # an operator has set them
             self._follow(reply.terms, False, now)
             self._again = True
-            return News(self.units, self.units)
-        return News(self.units, self.units, refused=reply.terms)
+            return News()
+        return News(refused=reply.terms)
 
     def _confirm(self, reply: Reply, sent_at: float, now: float) -> None:
         if reply.server != self._server:

@@ -58,10 +58,13 @@ class PermitBudget:
         self._held = max(0.0, self._held - amount)
 
     def charge(self, cost: float, now: float) -> Spend:
-        """Turns what is held into one that may start while the permit is valid."""
+        """Turns what is held into one that may start while the permit is valid; never, if it was
+        closed since."""
         self._held = max(0.0, self._held - cost)
+        if not covers(self._left, cost):
+            return Spend(cost, now, Tenure(-math.inf))
         self._left -= cost
-        if covers(FLOAT_ERROR, self._left):
+        if self._left <= cost * FLOAT_ERROR:
             self._left = 0.0
         spend = Spend(cost, now, self._tenure)
         self._spends.append(spend)
@@ -69,7 +72,7 @@ class PermitBudget:
 
     def spend(self, cost: float, now: float) -> None:
         """Counts `cost` as begun now, by one step."""
-        self._left -= cost
+        self._left = max(0.0, self._left - cost)
         spend = Spend(cost, now, self._tenure)
         spend.started_at = now
         self._spends.append(spend)
@@ -79,6 +82,7 @@ class PermitBudget:
         an age of -1 for what may still start. Nothing if it was reported before."""
         number, spends = self.number, self._spends
         self.number, self._spends, self._left, self._held = 0, [], 0.0, 0.0
+        self._tenure = Tenure(-math.inf)  # of what was charged, each keeps its own
         report = []
         for one in spends:
             if not one.cost:

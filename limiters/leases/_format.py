@@ -62,14 +62,20 @@ SILENT_MS = 100
 REGISTRY_SPANS = 10
 """How many spans ahead the registry says that something of a limit may be out."""
 
-RELEASE_SLACK = 16
-"""While nobody is short, an instance keeps what it does not need, up to this fraction of it."""
+FREE_SHARE = 8
+"""While nobody is short and the pool holds this part of the limit, nothing has to be released."""
 
 NEVER = -(10**15)
 """A time before all others."""
 
 DEFAULT_SPAN = 6006
 """How long a server without certainty waits at least: the span of the default lease and period."""
+
+CHUNK = 200
+"""How many doubles a script packs at once: a list of any length would overflow its stack."""
+
+RECORD_PREFIX = "="
+"""In front of the name of an instance, as a field of a hash."""
 
 _CONSTANTS = (
     "FORMAT",
@@ -86,81 +92,147 @@ _CONSTANTS = (
     "MIN_STAYED",
     "SILENT_MS",
     "REGISTRY_SPANS",
-    "RELEASE_SLACK",
+    "FREE_SHARE",
     "NEVER",
     "DEFAULT_SPAN",
+    "CHUNK",
+    "RECORD_PREFIX",
 )
 
 
 class Kind(Enum):
-    """How a field is written."""
+    """What a field is. Numbers are doubles, and those of one message or record are packed into one
+    string, in the order of their declaration."""
 
+    WHOLE = "n"
+    FLOAT = "f"
+    FLAG = "b"
     TEXT = "s"
-    NUMBER = "n"
-    """A whole number or a float: as text with 17 digits when sent, as a double when stored."""
     PAIRS = "p"
-    """Pairs of numbers, packed as doubles."""
+    """Pairs of a whole number and a float, packed."""
+    FLOATS = "d"
+    """Floats, packed."""
 
 
-T, N, P = Kind.TEXT, Kind.NUMBER, Kind.PAIRS
+NUMBERS = (Kind.WHOLE, Kind.FLOAT, Kind.FLAG)
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: its name in both languages, and how it is written."""
+    """One field: its name in both languages, and what it is."""
 
     name: str
     kind: Kind
 
 
-def _fields(text: str) -> tuple[Field, ...]:
+Fields = tuple[Field, ...]
+
+
+def _fields(text: str) -> Fields:
     return tuple(
         Field(name, Kind(kind or "n"))
         for name, _, kind in (one.partition(":") for one in text.split())
     )
 
 
+def numbers_of(fields: Fields) -> Fields:
+    """Those that are packed together."""
+    return tuple(field for field in fields if field.kind in NUMBERS)
+
+
+def texts_of(fields: Fields) -> Fields:
+    """Those that are strings of their own: they come first, then the numbers."""
+    return tuple(field for field in fields if field.kind not in NUMBERS)
+
+
 REQUEST = _fields(
-    "format instance:s seq born server:s age nonce:s ended confirmed tries "
-    "capacity factor period lease version served in_force rising "
-    "units left released history:p stamped:p need by_permit ask gathers waited valid piece weight "
-    "interval spent reserved label:s leaving permit permit_spent:p totals:p"
+    "format instance:s seq born server:s age nonce:s ended:b confirmed tries "
+    "capacity:f factor:f period lease version served:b in_force:f rising:f "
+    "units left released history:p stamped:p need:f by_permit:f ask:f gathers:b waited valid "
+    "piece:f weight interval spent:f reserved:f label:s leaving:b permit permit_spent:p totals:d"
 )
 """What an instance sends. `history` and `permit_spent` are pairs of age and cost, `stamped` and
 what is granted pairs of time stamp and cost."""
 
 REPLY = _fields(
-    "kind:s format seq server:s now nonce:s created "
-    "capacity factor period lease version in_force rising certain uncertain cause:s skew "
-    "born units given:p keep share short permit permit_cost back waiting ahead evicted counted "
-    "instances needs free"
+    "kind:s format seq server:s now nonce:s created:b "
+    "capacity:f factor:f period lease version served:b in_force:f rising:f "
+    "certain:b uncertain cause:s skew "
+    "born units given:p keep share short:b permit permit_cost:f back waiting ahead evicted:b "
+    "counted:b instances needs free"
 )
 
-RECORD = _fields(
-    "seq born units until gone seen interval need by_permit weight piece ask ask_since gathers "
-    "turn permit permit_at permit_cost permit_stayed permit_wave spent reserved evicted counted "
-    "share"
+SCANNED = _fields("units gone need by_permit weight ask:f ask_since gathers:b turn:f seen interval")
+"""What a pass over all records reads of each."""
+
+RECORD = SCANNED + _fields(
+    "seq born until piece:f permit permit_at permit_cost:f permit_stayed:f permit_wave "
+    "spent:f reserved:f evicted:b counted:b share granted"
 )
-"""What is stored of an instance: these, as doubles."""
+"""What is stored of an instance, in one string."""
 
 HEADER = _fields(
-    "format now skew since proven not_before last interval doubted deleted "
-    "capacity factor period lease version served ramp_from ramp_at ramp_rate "
-    "pool stayed wave next_id instances kept_until due "
-    "shares_at fair_units fair_weight level_units level_weight aside needs"
+    "format now skew since proven not_before last interval doubted:b deleted:b "
+    "capacity:f factor:f period lease version served:b ramp_from:f ramp_at ramp_rate:f "
+    "pool stayed:f wave next_id instances kept_until due "
+    "shares_at fair_units fair_weight level_units level_weight needs"
 )
-"""What is stored of the limit itself: these, as doubles; beside them texts and lists."""
+"""What is stored of the limit itself, in one string; beside it are texts and lists."""
+
+LISTS = ("server", "nonce", "cause", "ledger", "returning", "queue")
+"""Those: three texts, pairs of time and cost, pairs of time and units, and who waits."""
+
+REGISTRY = _fields("format since now skew")
+"""What one server process knows of all limits, beside a time for each name."""
 
 
 def lua_prelude() -> str:
-    """The constants and fields, for the scripts."""
+    """The constants, and functions that read and write what is sent and stored, for the scripts."""
     lines = [f"local {name} = {globals()[name]!r}" for name in _CONSTANTS]
-    for name, fields in (
-        ("REQUEST", REQUEST),
-        ("REPLY", REPLY),
-        ("RECORD", RECORD),
-        ("HEADER", HEADER),
-    ):
-        names = ", ".join(f"{{'{field.name}', '{field.kind.value}'}}" for field in fields)
-        lines.append(f"local {name} = {{ {names} }}")
-    return "\n".join(lines)
+    lines += [
+        f"local SCANNED = '<{'d' * len(SCANNED)}'",
+        _reader("read_record", RECORD),
+        _writer("write_record", RECORD),
+        _reader("read_header", HEADER),
+        _writer("write_header", HEADER),
+        _reader("read_registry", REGISTRY),
+        _writer("write_registry", REGISTRY),
+        _reader("read_request", REQUEST),
+        _writer("write_reply", REPLY),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _reader(name: str, fields: Fields) -> str:
+    """A Lua function that makes a table of fields: of texts, and the numbers packed. It returns nil
+    if their length is another one."""
+    texts, numbers = texts_of(fields), numbers_of(fields)
+    targets = ", ".join(f"t.{field.name}" for field in numbers)
+    flags = [f"  t.{one.name} = t.{one.name} ~= 0" for one in numbers if one.kind is Kind.FLAG]
+    arguments = ", ".join([*(f"{field.name}_" for field in texts), "packed"])
+    return "\n".join(
+        [
+            f"local function {name}({arguments})",
+            f"  if not packed or #packed ~= {8 * len(numbers)} then return nil end",
+            "  local t = {}",
+            *(f"  t.{field.name} = {field.name}_" for field in texts),
+            f"  {targets} = struct.unpack('<{'d' * len(numbers)}', packed)",
+            *flags,
+            "  return t",
+            "end",
+        ]
+    )
+
+
+def _writer(name: str, fields: Fields) -> str:
+    """A Lua function that returns the texts of a table, in a list, and the numbers packed; what is
+    missing is empty."""
+    texts, numbers = texts_of(fields), numbers_of(fields)
+    values = ", ".join(
+        f"t.{field.name} and 1 or 0" if field.kind is Kind.FLAG else f"t.{field.name} or 0"
+        for field in numbers
+    )
+    packed = f"struct.pack('<{'d' * len(numbers)}', {values})"
+    listed = ", ".join([*(f"t.{field.name} or ''" for field in texts), packed])
+    answer = f"{{ {listed} }}" if texts else packed
+    return f"local function {name}(t)\n  return {answer}\nend"

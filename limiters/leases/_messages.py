@@ -65,6 +65,11 @@ def lease_seconds(value: object) -> float:
     return lease
 
 
+def milliseconds(duration: float | None) -> int | None:
+    """Whole milliseconds of a duration in seconds, if there is one."""
+    return None if duration is None else round(duration * 1000)
+
+
 def weight_units(value: object) -> int:
     """`value` as the weight of an instance, in whole thousandths."""
     weight = amount("weight", value)

@@ -63,8 +63,12 @@ class LimitView:
     """What all instances there ever were have done, by COUNTERS; () for nothing yet."""
 
 
-def view_of(limit: Limit, totals: tuple[float, ...], clock: int, default_span: int) -> LimitView:
+def view_of(
+    limit: Limit, totals: tuple[float, ...], clock: int, default_span: int
+) -> LimitView | None:
     """What `limit` looks like at `clock`, the time of the server that keeps it."""
+    if limit.deleted:
+        return None
     from limiters.leases._coordinator import certainty
 
     now = max(limit.now, clock - limit.skew)

@@ -17,6 +17,8 @@ from limiters.leases._format import NEVER, UNITS
 from limiters.leases._ledger import Ledger
 from limiters.leases._messages import Request, Terms
 
+DISAGREES = "what is stored of it did not agree"
+
 
 def new_limit(terms: Terms, server: str, now: int, token: str) -> Limit:
     """A limit that nobody has used yet."""
@@ -24,6 +26,12 @@ def new_limit(terms: Terms, server: str, now: int, token: str) -> Limit:
     _adopt(limit, terms)
     _start(limit, now, token)
     return limit
+
+
+def agrees(limit: Limit) -> bool:
+    """Whether the amounts sum to the whole limit: otherwise a part of what is stored was lost."""
+    held = sum(one.units for one in limit.records.values())
+    return limit.pool + held + sum(units for _, units in limit.returning) == UNITS
 
 
 def doubt(limit: Limit, server: str, now: int, token: str, cause: str) -> None:
@@ -50,7 +58,7 @@ def _start(limit: Limit, now: int, token: str) -> None:
     limit.kept_until = limit.shares_at = NEVER
     limit.due = now
     limit.fair = limit.level = Level()
-    limit.needs = 0
+    limit.needs, limit.spare = 0, 0.0
 
 
 def _adopt(limit: Limit, terms: Terms) -> None:

@@ -18,12 +18,12 @@ from limiters.leases._coordinator.state import Limit, Ramp, Record, Registry
 from limiters.leases._format import (
     DEFAULT_SPAN,
     FORMAT,
+    FREE_SHARE,
     INSTANCES_PER_MS,
     MAX_TRIES,
     NEVER,
     QUEUE_LENGTH,
     REGISTRY_SPANS,
-    RELEASE_SLACK,
     UNITS,
     WHOLE_BATCHES,
 )
@@ -136,8 +136,8 @@ class Coordinator:
         token = f"{now}:{request.instance}:{request.seq}"
         limit, created = self._open(request.terms, server, now, token)
         limit.now = max(limit.now, now)
-        self._notice_gap(limit)
-        self._collect(limit)
+        self._notice_gap(limit, token)
+        self._collect(limit, token)
         record = limit.records.get(request.instance)
         if record is not None and request.seq < record.seq:
             return Reply(Kind.STALE)
@@ -145,13 +145,15 @@ class Coordinator:
         challenged = self._challenge(limit, record, request, again, token)
         if challenged is not None:
             return challenged
+        record = limit.records.get(request.instance)  # all are forgotten after news
         uncertain = certainty.remaining(limit, self.default_span) > 0
         certainty.learn_terms(limit, request, uncertain)
         if not request.terms.agrees(limit.terms):
             return self._refuse(limit, request, uncertain)
         if again:
             assert record is not None
-            self._refresh(limit)
+            if record.given_is_lost or not self._refresh(limit, token):
+                return Reply(Kind.CHALLENGE, nonce=limit.nonce)
             return self._answer(limit, request, record, again=True, created=created)
         known = record is not None
         record = self._admit(limit, record, request, uncertain)
@@ -161,7 +163,8 @@ class Coordinator:
         self._hear(limit, record, request, uncertain)
         limit.deleted = False
         limit.last, limit.interval = limit.now, max(limit.interval, request.interval)
-        self._refresh(limit)
+        if not self._refresh(limit, token):
+            return Reply(Kind.CHALLENGE, nonce=limit.nonce)
         permits.enqueue(limit, request.instance, record)
         reply = self._answer(limit, request, record, again=False, created=created)
         self._write_ahead(limit)
@@ -191,18 +194,21 @@ class Coordinator:
         nonce = limit.nonce if uncertain else ""
         return Reply(Kind.REFUSED, nonce=nonce, terms=limit.terms)
 
-    def _notice_gap(self, limit: Limit) -> None:
+    def _notice_gap(self, limit: Limit, token: str) -> None:
         """If nobody could confirm the time since the last request, another server may have been
         in charge meanwhile, and have renewed every lease: nobody is given up before those end."""
         if limit.now - limit.last > 2 * limit.interval or self._swallowed:
-            self._collect(limit)
+            self._collect(limit, token)
             limit.kept_until = max(limit.kept_until, limit.now + limit.terms.span)
 
     # Who holds what.
 
-    def _collect(self, limit: Limit) -> None:
+    def _collect(self, limit: Limit, token: str) -> None:
         """Gives up instances that were silent for too long; takes back what was missing."""
         if limit.now < limit.due:
+            return
+        if not certainty.agrees(limit):
+            certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
             return
         limit.pool += sum(units for at, units in limit.returning if at <= limit.now)
         limit.returning = [(at, units) for at, units in limit.returning if at > limit.now]
@@ -223,6 +229,10 @@ class Coordinator:
         if record is not None and not uncertain and request.born != record.born:
             # The last grant answered a delayed copy of a request, so the instance never received
             # it. Nothing of it was spent; return it to the pool.
+            if record.given_is_lost:
+                lost = min(record.granted, record.units)
+                record.units -= lost
+                self._return_later(limit, lost)
             limit.pool += record.units
             limit.ledger.merge(record.given)
             evicted, record = record.evicted, None
@@ -275,7 +285,7 @@ class Coordinator:
         permits.correct(limit, record, request)
         worth = limit.worth
         idle = request.leaving or record.evicted
-        record.seq, record.given = request.seq, Ledger()
+        record.seq, record.given, record.granted = request.seq, Ledger(), 0
         record.seen, record.interval = limit.now, request.interval
         record.weight, record.piece = request.weight, request.piece
         record.spent, record.reserved, record.label = request.spent, request.reserved, request.label
@@ -289,10 +299,14 @@ class Coordinator:
 
     # Shares.
 
-    def _refresh(self, limit: Limit) -> None:
-        """Computes the shares and the queue again, unless they are recent enough."""
+    def _refresh(self, limit: Limit, token: str) -> bool:
+        """Computes the shares and the queue again, unless they are recent enough. False if what is
+        stored did not agree, so that everything was forgotten."""
         if limit.now - limit.shares_at < len(limit.records) // INSTANCES_PER_MS:
-            return
+            return True
+        if not certainty.agrees(limit):
+            certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
+            return False
         limit.shares_at = limit.now
         records = limit.records.values()
         limit.needs = sum(one.need for one in records)
@@ -304,11 +318,19 @@ class Coordinator:
             key=lambda one: (one.turn > limit.now, one),
         )
         asks = [(permits.wants(limit, one), one.weight) for one in records]
-        limit.level = level_of(asks, UNITS - permits.kept_aside(limit))
+        units = UNITS - permits.kept_aside(limit)
+        limit.level = level_of(asks, units)
+        wanted = sum(want for want, _ in asks)
+        # Nobody is short: half of what is left is held by those who work, so that they can do more
+        # without asking first; the other half serves newcomers at once.
+        limit.spare = (units - wanted) / 2 / wanted if 0 < wanted < units else 0.0
+        return True
 
     def _entitled(self, limit: Limit, record: Record) -> int:
         """How much an instance may hold as a share."""
         want = permits.wants(limit, record)
+        if limit.spare > 0:
+            return min(UNITS, want + math.floor(want * limit.spare))
         share = limit.level.share(want, record.weight)
         worth = share * limit.worth
         if record.piece > 0 and share < want and worth < WHOLE_BATCHES * record.piece:
@@ -324,6 +346,7 @@ class Coordinator:
         part = units / limit.pool
         limit.ledger.total(limit.now - limit.terms.counts)
         record.given = limit.ledger.split(part)
+        record.granted = units if record.given.entries else 0
         permits.handed_over(limit, part)
         limit.pool -= units
         record.units += units
@@ -385,12 +408,11 @@ class Coordinator:
 
     def _kept(self, limit: Limit, record: Record, right: int, uncertain: int) -> int:
         """How much of what it holds an instance may keep. Each hand-over carries history, so
-        small differences stay where they are while nobody is short."""
+        nothing moves while nobody is short."""
         if uncertain:
             return max(right, record.units)
-        nobody_short = not limit.level.weight and not limit.queue
-        if nobody_short and 0 < (record.units - right) * RELEASE_SLACK <= record.units:
-            return record.units
+        if limit.spare > 0 and right > 0 and limit.pool * FREE_SHARE >= UNITS:
+            return max(right, record.units)
         return right
 
     def _write_ahead(self, limit: Limit) -> None:
@@ -436,7 +458,7 @@ class Coordinator:
         )
         if not terms.agrees(old) and known is not None:
             self._start_over(limit, now, token, "an operator changed the lease or the period")
-        limit.terms = terms
+        limit.terms, limit.deleted = terms, False
         if capacity:
             limit.ramp = Ramp(before, limit.now, ramp or 0.0) if known is not None else Ramp()
         self._store_time(server, now, clock - now)
@@ -470,6 +492,8 @@ class Coordinator:
         return self.limit is not None and self.limit.deleted
 
     def _start_over(self, limit: Limit, now: int, token: str, cause: str) -> None:
+        if not certainty.agrees(limit):  # then its records do not say what may be out
+            limit.since = limit.now
         limit.not_before = certainty.last_use(limit, self.default_span)
         limit.proven = max(limit.proven, limit.terms.span)
         if self.registry is not None and self.registered:

@@ -94,7 +94,7 @@ def grant(limit: Limit, name: str, record: Record, request: Request) -> int:
     due = line(limit)
     names = [one.instance for one in due]
     if name not in names:
-        return max(1, math.ceil(record.turn - now) + 1)
+        return max(1, min(4 * record.interval, math.ceil(record.turn - now) + 1))
     room = limit.pool * limit.worth - limit.ledger.total(now - terms.counts)
     for one in due[: names.index(name)]:
         room -= one.ask

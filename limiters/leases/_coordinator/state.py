@@ -69,7 +69,14 @@ class Record:
     share: int = 0
     label: str = ""
     given: Ledger = field(default_factory=Ledger)
-    """What came along with its last grant."""
+    """What came along with its last grant. A store may lose it."""
+    granted: int = 0
+    """How much that grant was; 0 if nothing came along."""
+
+    @property
+    def given_is_lost(self) -> bool:
+        """Whether something came along with the last grant, and it is not known what."""
+        return self.granted > 0 and not self.given.entries
 
 
 @dataclass(slots=True, order=True)
@@ -128,6 +135,8 @@ class Limit:
     fair: Level = field(default_factory=Level)
     """The level if nothing were kept aside for permits."""
     level: Level = field(default_factory=Level)
+    spare: float = 0.0
+    """How much more than it wants an instance may hold, as a share of that, as nobody is short."""
     needs: int = 0
     queue: list[Waiter] = field(default_factory=list)
     records: dict[str, Record] = field(default_factory=dict)
