@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from limiters.leases._coordinator.state import Limit, Record
 from limiters.leases._format import NEVER, UNITS, WEIGHT_SCALE
-from limiters.leases._messages import Reply, Request, Terms
+from limiters.leases._messages import Reply, Request, Terms, partitions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,11 @@ class LimitView:
     """Those that take part."""
     totals: tuple[float, ...] = ()
     """What all instances there ever were have done, by COUNTERS; () for nothing yet."""
+
+    @property
+    def partitions(self) -> int:
+        """Into how many partitions people see it divided."""
+        return partitions_of(self.terms.capacity, self.terms.factor)
 
 
 def view_of(
