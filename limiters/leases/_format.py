@@ -162,11 +162,13 @@ REPLY = _fields(
     "counted:b instances needs free"
 )
 
-SCANNED = _fields("units gone need by_permit weight ask:f ask_since gathers:b turn:f seen interval")
+SCANNED = _fields(
+    "units gone need by_permit weight ask:f ask_since gathers:b piece:f turn:f seen interval"
+)
 """What a pass over all records reads of each."""
 
 RECORD = SCANNED + _fields(
-    "seq born until piece:f permit permit_at permit_cost:f permit_stayed:f permit_wave "
+    "seq born until permit permit_at permit_cost:f permit_stayed:f permit_wave "
     "spent:f reserved:f evicted:b counted:b share granted"
 )
 """What is stored of an instance, in one string."""
@@ -175,7 +177,7 @@ HEADER = _fields(
     "format now skew since proven not_before last interval doubted:b deleted:b "
     "capacity:f factor:f period lease version served:b ramp_from:f ramp_at ramp_rate:f "
     "pool stayed:f wave next_id instances kept_until due "
-    "shares_at fair_units fair_weight level_units level_weight needs"
+    "shares_at fair_units fair_weight level_units level_weight needs spare:f"
 )
 """What is stored of the limit itself, in one string; beside it are texts and lists."""
 
@@ -191,6 +193,7 @@ def lua_prelude() -> str:
     lines = [f"local {name} = {globals()[name]!r}" for name in _CONSTANTS]
     lines += [
         f"local SCANNED = '<{'d' * len(SCANNED)}'",
+        f"local RECORD_LENGTH = {8 * len(RECORD)}",
         _reader("read_record", RECORD),
         _writer("write_record", RECORD),
         _reader("read_header", HEADER),
@@ -203,11 +206,16 @@ def lua_prelude() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _in_lua(field: Field) -> str:
+    """As a field of a Lua table; `until` is a keyword there."""
+    return f"t.{field.name}_" if field.name == "until" else f"t.{field.name}"
+
+
 def _reader(name: str, fields: Fields) -> str:
     """A Lua function that makes a table of fields: of texts, and the numbers packed. It returns nil
     if their length is another one."""
     texts, numbers = texts_of(fields), numbers_of(fields)
-    targets = ", ".join(f"t.{field.name}" for field in numbers)
+    targets = ", ".join(_in_lua(field) for field in numbers)
     flags = [f"  t.{one.name} = t.{one.name} ~= 0" for one in numbers if one.kind is Kind.FLAG]
     arguments = ", ".join([*(f"{field.name}_" for field in texts), "packed"])
     return "\n".join(
@@ -229,7 +237,7 @@ def _writer(name: str, fields: Fields) -> str:
     missing is empty."""
     texts, numbers = texts_of(fields), numbers_of(fields)
     values = ", ".join(
-        f"t.{field.name} and 1 or 0" if field.kind is Kind.FLAG else f"t.{field.name} or 0"
+        f"{_in_lua(field)} and 1 or 0" if field.kind is Kind.FLAG else f"{_in_lua(field)} or 0"
         for field in numbers
     )
     packed = f"struct.pack('<{'d' * len(numbers)}', {values})"
