@@ -39,6 +39,13 @@ HISTORY_SLICES = 200
 MAX_PERMIT_MS = 300
 """For how long a permit is asked for, at most."""
 
+WORTH_A_CALL = 4
+"""A surplus of more than this part of what it holds is released at once, a smaller one with the
+next sync."""
+
+MAX_AT_ONCE = 4
+"""How many requests in a row may be sent back and follow each other without a pause."""
+
 MAX_EXCHANGES = 40
 """How many exchanges with the server are remembered, to confirm its clock."""
 
@@ -123,8 +130,8 @@ class InstanceShare:
         self._last_call = -math.inf
         self._next_call = -math.inf
         self._failures = 0
-        self._again = False
-        """Whether the next request is due at once: the last one was sent back."""
+        self._sent_backs = 0
+        """How many requests in a row were sent back: the next one is due at once."""
         self._curious = False
         """Whether something has changed that only the next reply can show."""
 
@@ -235,8 +242,8 @@ class InstanceShare:
 
     def next_call(self, now: float) -> float:
         """When the next request is due; infinity if there is nothing to say."""
-        if self._again:
-            return now
+        if self._sent_backs:
+            return now if self._sent_backs <= MAX_AT_ONCE else self._last_call + self.interval
         if self.pending is not None:
             idle = not (self._waiting or self._missed) and now >= self.until
             return math.inf if idle else self._next_call
@@ -262,7 +269,7 @@ class InstanceShare:
             return True
         if not covers(max(self._asked_gathering, self._worth(self.units)), self._gathering):
             return True
-        return self.reply.keep < self.units and self._surplus(now) > 0
+        return self._surplus(now) * WORTH_A_CALL > self.units
 
     def compose(self, now: float, totals: tuple[float, ...] = ()) -> Request:
         """The request to send now: the one that was not answered, or a new one."""
@@ -270,7 +277,6 @@ class InstanceShare:
             self.units = 0
         if self.pending is None:
             self._look_back(now)
-            self._asked_need = self._need(now)
             self._asked_gathering = self._gathering
             self._curious = False
             self._begin(self._request(self._surplus(now), now, leaving=False, totals=totals), now)
@@ -282,7 +288,7 @@ class InstanceShare:
         if now >= self.until:
             self.units = 0
         self.left = True
-        self._waiting = self._missed = self._gathering = self._shortage = self._asked_need = 0.0
+        self._waiting = self._missed = self._gathering = self._shortage = 0.0
         self._begin(self._request(self._releasable(self.units, now), now, True, totals), now)
         return self._copy(now)
 
@@ -296,7 +302,6 @@ class InstanceShare:
         assert self.pending is not None
         self._last_call = now
         self._missed = 0.0
-        self._again = False
         return replace(self.pending, confirmed=self._confirmed(now), tries=self._tries)
 
     def _confirmed(self, now: float) -> int:
@@ -325,11 +330,11 @@ class InstanceShare:
     def _request(
         self, released: int, now: float, leaving: bool, totals: tuple[float, ...]
     ) -> Request:
-        need = 0.0 if leaving else self._need(now)
+        number, used = self.permit.close(now)  # first: what it paid for is needed again
+        need = self._asked_need = 0.0 if leaving else self._need(now)
         spent = self.spent(now)
         history, stamped = self._part_with(released, now)
         ask, gathers = (0.0, False) if leaving else self._ask(now)
-        number, used = self.permit.close(now)
         by_permit = self.permit.recent(now, self.ledger.period)
         since = self._gathers_since if gathers else self._short_since
         if not ask:
@@ -407,7 +412,9 @@ class InstanceShare:
     ) -> tuple[tuple[tuple[int, float], ...], tuple[tuple[int, float], ...]]:
         if not released:
             return (), ()
-        own, stamped = self.ledger.split(released / self.units, now)
+        part = released / self.units
+        own, stamped = self.ledger.split(part, now)
+        self.ledger.changed_hands(part, now)
         self.units -= released
         self.settle(now)
         return in_slices(own, now, self.terms.period), stamped
@@ -424,20 +431,23 @@ class InstanceShare:
         self._failures = 0
         if reply.kind is Kind.RETRY:
             self._tries += 1
-            self._again = True
+            self._sent_backs += 1
             return News()
         self._nonce = reply.nonce
         if reply.kind in (Kind.CHALLENGE, Kind.REFUSED):
             return self._sent_back(reply, now)
         valid = self.pending.valid if self.pending is not None else 0
         self.pending = None
+        self._sent_backs = 0
         if reply.kind is not Kind.ANSWER:
             return News(disowned=True)
         self._confirm(reply, sent_at, now)
         self._follow(reply.terms, reply.certain, now)
         for stamp, cost in reply.given:
             age = reply.now - stamp
-            self.ledger.receive(stamp, cost, now + (self.terms.counts - age) / 1000, now)
+            self.ledger.receive(stamp, cost, now + (self.terms.counts - age) / 1000)
+        if reply.units > self.units:
+            self.ledger.changed_hands(1 - self.units / reply.units, now)
         self.units = reply.units
         if not self.left:
             until = self._composed + usable_lease(self.terms.lease) / 1000
@@ -464,12 +474,12 @@ class InstanceShare:
         self.pending = None
         self._ended = True
         if reply.kind is Kind.CHALLENGE:
-            self._again = True
+            self._sent_backs += 1
             return News()
         self._next_call = now + self.interval
         if reply.terms.version > self.terms.version:  # an operator has set them
             self._follow(reply.terms, False, now)
-            self._again = True
+            self._sent_backs += 1
             return News()
         return News(refused=reply.terms)
 

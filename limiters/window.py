@@ -25,8 +25,9 @@ BURST = 0.1
 """The share of a period's capacity that may go at once after a rest."""
 
 UNEVEN_BURST, UNEVEN_PERIODS = 0.3, 3
-"""The same for a few periods after capacity changed hands: what others spent was spent at other
-times than one's own, and room comes back in the same uneven way."""
+"""The same, at least, for a few periods after capacity changed hands: others spent at other times,
+and room comes back in the same uneven way. If more than this share of what is held changed hands,
+so much may go at once: an operation that costs the whole limit leaves room for all at once."""
 
 GUARD = 0.006
 """Seconds an entry counts beyond its period. A start is noted just before the callback is
@@ -100,6 +101,7 @@ class WindowLedger:
         self.capacity = capacity
         self._drift = drift
         self._uneven_until = -math.inf
+        self._uneven = UNEVEN_BURST
         self._measure_in(period)
         self._held = 0.0
         self._starting: list[Spend] = []
@@ -118,7 +120,13 @@ class WindowLedger:
 
     def burst(self, now: float) -> float:
         """What may go at once after a rest."""
-        return self.capacity * (UNEVEN_BURST if now < self._uneven_until else BURST)
+        return self.capacity * (self._uneven if now < self._uneven_until else BURST)
+
+    def changed_hands(self, part: float, now: float) -> None:
+        """`part` of what is held now came from others, or went to them."""
+        before = self._uneven if now < self._uneven_until else UNEVEN_BURST
+        self._uneven = min(1.0, max(before, part))
+        self._uneven_until = now + UNEVEN_PERIODS * self.period
 
     def available(self, now: float, at_least: float = 0.0) -> float:
         """What may be charged now; amounts dearer than a burst say so in `at_least`."""
@@ -232,9 +240,8 @@ class WindowLedger:
         """What is set aside, or charged and has not begun: it may begin at any moment."""
         return self._held + self.starting
 
-    def receive(self, stamp: int, cost: float, expires: float, now: float) -> None:
+    def receive(self, stamp: int, cost: float, expires: float) -> None:
         """Counts `cost` that others have spent, until it expires."""
-        self._uneven_until = now + UNEVEN_PERIODS * self.period
         self.inherited.add(stamp, cost, expires)
 
     def _enter(self, cost: float, started_at: float) -> None:
@@ -253,7 +260,6 @@ class WindowLedger:
         """Takes `part` of every entry out, but of what has not begun: (when, cost) of one's own,
         and (time stamp, cost) of what is inherited."""
         self.spent(now)
-        self._uneven_until = now + UNEVEN_PERIODS * self.period
         taken = [(slice_ * self._slice, cost * part) for slice_, cost in self._started.items()]
         if part < 1:
             self._started = {at: cost - cost * part for at, cost in self._started.items()}

@@ -110,9 +110,9 @@ class Coordinator:
         """The limit, and whether it is new; uncertain if nothing vouches for what is stored."""
         vouched = self._vouched_for(terms, server, now)
         limit = self.limit
-        if limit is not None and limit.deleted and limit.server == server:
-            if now >= limit.not_before:
-                limit = None
+        over = limit is not None and limit.deleted and now >= limit.not_before
+        if limit is not None and limit.server == server and over:
+            limit = None  # nothing of what was deleted can be out
         if limit is not None:
             if limit.server != server:
                 certainty.doubt(limit, server, now, token, "the server is another one")
@@ -318,12 +318,12 @@ class Coordinator:
             key=lambda one: (one.turn > limit.now, one),
         )
         asks = [(permits.wants(limit, one), one.weight) for one in records]
-        units = UNITS - permits.kept_aside(limit)
-        limit.level = level_of(asks, units)
-        wanted = sum(want for want, _ in asks)
+        limit.level = level_of(asks, UNITS - permits.kept_aside(limit))
         # Nobody is short: half of what is left is held by those who work, so that they can do more
         # without asking first; the other half serves newcomers at once.
-        limit.spare = (units - wanted) / 2 / wanted if 0 < wanted < units else 0.0
+        wanted = sum(want for want, _ in asks)
+        left = UNITS - limit.needs
+        limit.spare = left / 2 / wanted if left > 0 and wanted > 0 else 0.0
         return True
 
     def _entitled(self, limit: Limit, record: Record) -> int:

@@ -28,14 +28,16 @@ def fair_share(limit: Limit, record: Record) -> int:
     return limit.fair.share(record.need, record.weight)
 
 
-def saves_up(limit: Limit, record: Record) -> bool:
-    """Whether an instance cannot live on a share: its next operation costs more than that."""
-    return record.gathers and fair_share(limit, record) * limit.worth < record.ask
+def lives_on_permits(limit: Limit, record: Record) -> bool:
+    """Whether a share is of no use to an instance: its next operation, or a batch of it, costs
+    more than that."""
+    batch = record.ask if record.gathers else record.piece
+    return fair_share(limit, record) * limit.worth < batch
 
 
 def wants(limit: Limit, record: Record) -> int:
     """What it wants as a share, in units: not what goes by permits."""
-    return 0 if saves_up(limit, record) else max(0, record.need - record.by_permit)
+    return 0 if lives_on_permits(limit, record) else max(0, record.need - record.by_permit)
 
 
 def waiter(limit: Limit, name: str, record: Record) -> Waiter | None:
@@ -63,9 +65,13 @@ def line(limit: Limit) -> list[Waiter]:
 
 
 def kept_aside(limit: Limit) -> int:
-    """How much of the pool is kept for the first in line."""
-    first = line(limit)[:1]
-    return min(UNITS, math.ceil(first[0].ask / limit.worth)) if first else 0
+    """How much of the pool is kept for permits: for all whose turn it is and who cannot live on a
+    share. Between their turns the others may have it all."""
+    asks = 0.0
+    for one in line(limit):
+        if not one.later and one.turn <= limit.now:
+            asks += one.ask
+    return math.ceil(min(asks / limit.worth, UNITS))
 
 
 def correct(limit: Limit, record: Record, request: Request) -> None:
