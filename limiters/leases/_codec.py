@@ -73,8 +73,7 @@ def reply_of(answer: Sequence[Any]) -> Reply:
     given = dict(zip((one.name for one in texts), map(raw, answer), strict=False))
     value = _numbers(REPLY, raw(answer[len(texts)]))
     kind = ReplyKind(given["kind"].decode())
-    terms = Terms(*(value.pop(name) for name in _TERMS), in_force=value.pop("in_force"))
-    terms = replace(terms, rising=value.pop("rising"))
+    terms = Terms(**{name: value.pop(name) for name in (*_TERMS, "in_force", "rising")})
     reply = Reply(
         kind,
         format=value.pop("format"),
@@ -128,7 +127,7 @@ def _limit(
         raise FormatError(f"the limit is stored in format {stored}, not {FORMAT}", stored)
     value = _numbers(HEADER, packed)
     del value["format"], value["instances"]
-    terms = Terms(*(value.pop(name) for name in _TERMS))
+    terms = Terms(**{name: value.pop(name) for name in _TERMS})
     return Limit(
         server=as_text(fields[b"server"]),
         nonce=as_text(fields[b"nonce"]),

@@ -8,6 +8,9 @@ from urllib.parse import quote
 from limiters.leases._format import lua_prelude
 from limiters.leases.script import Script, of_source
 
+OLD_FORMAT = 1
+"""The number of the first format, which is a part of its keys."""
+
 OLD_KEYS = ("limit", "members", "asks", "going", "dear", "coming", "spent", "totals", "heard")
 """What the first format stored of a limit. The first key is kept occupied."""
 
@@ -33,7 +36,7 @@ def keys_of(prefix: str, name: str, *, registered: bool = True) -> tuple[str, ..
 
 def old_keys_of(prefix: str, name: str) -> tuple[str, ...]:
     """The keys of one limit in the first format."""
-    return tuple(f"{prefix}:v1:{{{quote(name, safe='')}}}:{key}" for key in OLD_KEYS)
+    return tuple(f"{prefix}:v{OLD_FORMAT}:{{{quote(name, safe='')}}}:{key}" for key in OLD_KEYS)
 
 
 def registry_key(prefix: str) -> str:
@@ -61,3 +64,4 @@ DELETE = _script(*TWIN, "delete")
 EVICT = _script(*TWIN, "evict")
 LOOK = _script("look")
 MARK = _script("mark")
+DELETE_OLD = _script("old")

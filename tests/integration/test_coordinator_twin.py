@@ -24,7 +24,7 @@ from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
 from limiters.leases._format import FORMAT, NEVER, RECORD_PREFIX, UNITS
 from limiters.leases._ledger import Ledger
-from limiters.leases._messages import Kind, Reply, Request, Terms
+from limiters.leases._messages import Reply, Request, Terms
 from limiters.leases._scripts import TWIN, keys_of, registry_key, source_of
 
 HISTORIES = 25
@@ -39,7 +39,7 @@ local function server_identity() return ARGV[#ARGV - 1], '7.0.0' end
 NAMES = ("orders", "mails {eu}")
 
 
-class Difference(AssertionError):
+class DifferenceError(AssertionError):
     """The two gave different answers, or store different things."""
 
 
@@ -124,7 +124,7 @@ class InRedis:
         )
 
     def sync(self, name: str, request: Request, server: str, clock: int) -> Reply:
-        arguments = [as_bytes(name), *arguments_of(request), server, clock]
+        arguments: list[Any] = [as_bytes(name), *arguments_of(request), server, clock]
         return reply_of(self._sync(self.keys[name], arguments))
 
     def set_terms(
@@ -138,7 +138,7 @@ class InRedis:
         return bool(self._delete(self.keys[name], [as_bytes(name), token, server, clock]))
 
     def evict(self, name: str, instance: str) -> bool:
-        arguments = [as_bytes(name), as_bytes(instance), "any", 0]
+        arguments: list[Any] = [as_bytes(name), as_bytes(instance), "any", 0]
         return bool(self._evict(self.keys[name], arguments))
 
     def stored(self, name: str) -> Any:
@@ -232,7 +232,7 @@ def differences(one: Any, other: Any, path: str = "") -> list[str]:
 
 
 class History:
-    """One random history, played to both. What differs raises Difference."""
+    """One random history, played to both. What differs raises DifferenceError."""
 
     def __init__(self, client: Redis, seed: int, compare_every: int = 5) -> None:
         client.flushall()
@@ -468,7 +468,7 @@ class History:
     def _check(self, expected: Any, got: Any, what: str) -> None:
         if different := differences(expected, got):
             lines = "\n".join(different[:20])
-            raise Difference(f"seed {self.seed}, call {self.calls}, {what}:\n{lines}")
+            raise DifferenceError(f"seed {self.seed}, call {self.calls}, {what}:\n{lines}")
 
 
 @pytest.mark.parametrize("batch", range(12))
