@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from limiters.leases.messages import Terms
 from limits import parse, storage, strategies
 from redis import Redis
 
@@ -14,7 +15,6 @@ from benchmarks.figures import Figure
 from dispatcher import Batcher, Operation, Watcher
 from limiters import RedisLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis
-from limiters.leases.messages import Terms
 
 LEASE, TRIALS, OPERATIONS = 2.0, 12, 400_000
 
