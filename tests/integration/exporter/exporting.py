@@ -18,7 +18,7 @@ from dispatcher import Batcher, Operation, Watcher
 from dispatcher.metrics import names
 from dispatcher.metrics.cluster import ClusterCollector
 from limiters import RedisLeaseManager, SharedResource
-from limiters.leases.messages import Terms
+from limiters.leases._messages import Terms
 
 COMMAND = [sys.executable, "-m", "dispatcher.cli.main", "exporter"]
 TERMS = Terms(1_000, 100, 1_000, 1_000)
@@ -79,6 +79,16 @@ def once(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
         timeout=PATIENCE,
         check=False,
         env=os.environ | environment,
+    )
+
+
+def make(manager: RedisLeaseManager) -> None:
+    """Sets the limit, as an operator does."""
+    assert manager.set_terms(
+        capacity=TERMS.capacity,
+        factor=TERMS.factor,
+        period=TERMS.period / 1000,
+        lease_time=TERMS.lease / 1000,
     )
 
 
