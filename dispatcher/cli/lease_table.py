@@ -115,8 +115,8 @@ def as_json(name: str, view: LimitView) -> dict[str, object]:
         "capacity_in_force": view.capacity,
         "period": view.terms.period / 1000,
         "partitions": view.partitions,
-        "used": (1 - view.free) * view.partitions,
-        "demand": demand,
+        "used": _rounded((1 - view.free) * view.partitions),
+        "demand": _rounded(demand),
         "spend": spend,
         "uncertain": view.uncertain_ms / 1000,
         "cause": view.cause,
@@ -129,12 +129,12 @@ def _instance_as_json(view: LimitView, one: InstanceView) -> dict[str, object]:
     return {
         "instance": one.instance,
         "label": one.label,
-        "partitions": one.held * view.partitions,
-        "of_the_limit": one.held,
+        "partitions": _rounded(one.held * view.partitions),
+        "of_the_limit": _rounded(one.held),
         "lease_left": one.lease_ms / 1000,
-        "wants": one.need,
+        "wants": _rounded(one.need),
         "spends": one.spent,
-        "fair_share": one.share * view.partitions,
+        "fair_share": _rounded(one.share * view.partitions),
         "waits_for": one.waits_for,
         "waits_since": one.waits_ms / 1000,
         "permit": one.permit,
@@ -143,3 +143,8 @@ def _instance_as_json(view: LimitView, one: InstanceView) -> dict[str, object]:
         "silent": one.seen_ms / 1000,
         "evicted": one.evicted,
     }
+
+
+def _rounded(number: float) -> float:
+    """Shares are whole units of a limit, so that 300 may be 300.00000005."""
+    return round(number, 6)

@@ -110,7 +110,7 @@ def _as_json(name: str, view: LimitView) -> dict[str, object]:
         "period": view.terms.period / 1000,
         "lease_time": view.terms.lease / 1000,
         "version": view.terms.version,
-        "free": view.free * view.partitions,
+        "free": round(view.free * view.partitions, 6),
         "instances": len(view.instances),
         "uncertain": view.uncertain_ms / 1000,
         "cause": view.cause,

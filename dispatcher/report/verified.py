@@ -23,8 +23,8 @@ def report(
 ) -> Verdict:
     """Judges a run as limiters.verifier.verify does, and writes what it saw, to look at it.
 
-    `path` is a page, or a picture if it ends with .svg. `holdings`: who held which share of
-    the limit, from 0 to 1, at one time after the other, if that is known, and `partitions`: how many
+    `path` is a page, or a picture if it ends with .svg. `holdings`: who held which share of the
+    limit, from 0 to 1, at one time after the other, if that is known, and `partitions`: how many
     there are, if shares are to be shown so. ReportError if `path` cannot be written.
 
     >>> import tempfile

@@ -19,6 +19,7 @@ from dispatcher.timeline import Stats
 from limiters.leases import LimitView
 from tests.views import instance, limit
 
+
 def stats(**known: Any) -> Stats:
     numbers = dict.fromkeys(
         ("new", "lost", "waiting", "processing", "dead", "created", "deleted", "given_up"), 0
