@@ -192,6 +192,8 @@ def lua_prelude() -> str:
     """The constants, and functions that read and write what is sent and stored, for the scripts."""
     lines = [f"local {name} = {globals()[name]!r}" for name in _CONSTANTS]
     lines += [
+        "local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max",
+        "local byte, sub = string.byte, string.sub",
         f"local SCANNED = '<{'d' * len(SCANNED)}'",
         f"local RECORD_LENGTH = {8 * len(RECORD)}",
         _reader("read_record", RECORD),

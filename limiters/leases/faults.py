@@ -45,7 +45,7 @@ KNOWN = (
         "stop-writes-on-bgsave-error no",
     ),
     (
-        ("MovedError", "AskError", "MOVED", "CROSSSLOT"),
+        ("MovedError", "AskError", "MOVED", "CROSSSLOT", "CrossSlot"),
         "is one node of a cluster; use redis+cluster://",
     ),
     (

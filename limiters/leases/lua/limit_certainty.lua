@@ -17,7 +17,7 @@ end
 
 local function start(now, token)
   limit.now, limit.nonce = now, token
-  limit.next_id = math.max(limit.next_id, now * 1000) -- also after everything was forgotten
+  limit.next_id = max(limit.next_id, now * 1000) -- also after everything was forgotten
   limit.pool, limit.ledger, limit.returning = UNITS, {}, {}
   limit.stayed, limit.wave = 1, limit.wave + 1
   limit.instances, limit.queue = 0, {}
@@ -57,13 +57,13 @@ end
 
 -- Nothing is granted before this time.
 local function end_of_doubt()
-  local longest = math.max(limit.proven, span_of(limit), DEFAULT_SPAN)
-  return math.max(limit.not_before, limit.since + longest)
+  local longest = max(limit.proven, span_of(limit), DEFAULT_SPAN)
+  return max(limit.not_before, limit.since + longest)
 end
 
 -- For how long it stays uncertain; 0 if it is certain.
 local function remaining()
-  return math.max(0, end_of_doubt() - limit.now)
+  return max(0, end_of_doubt() - limit.now)
 end
 
 -- Whether the limit is certain, and nobody holds, spends or waits for anything: then it does not
@@ -91,7 +91,7 @@ local function learn_terms(request, uncertain)
     return
   end
   if request.left > 0 and request.units ~= 0 then
-    limit.proven = math.max(limit.proven, span_of(request))
+    limit.proven = max(limit.proven, span_of(request))
   end
   if request.version > limit.version
     or (request.version == limit.version and request.served and not limit.served) then
@@ -120,11 +120,11 @@ end
 -- Up to then something may be out, or count: after a change by an operator nothing is granted
 -- before. And whether all that is stored agrees.
 local function last_use()
-  local last = math.max(limit.now, end_of_doubt())
+  local last = max(limit.now, end_of_doubt())
   local held, count = 0, 0
   local all = listed()
   for i = 1, #all, 2 do
-    if string.byte(all[i]) == RECORD_BYTE then
+    if byte(all[i]) == RECORD_BYTE then
       local text = all[i + 1]
       count = count + 1
       if #text ~= RECORD_LENGTH then
@@ -134,16 +134,16 @@ local function last_use()
       local units, gone = struct.unpack('<dd', text)
       held = held + units
       if units ~= 0 then
-        last = math.max(last, gone, limit.kept_until)
+        last = max(last, gone, limit.kept_until)
       end
     end
   end
   local ledger, counts = ledger_of(), counts_of(limit)
   for i = 1, #ledger, 2 do
-    last = math.max(last, ledger[i] + counts)
+    last = max(last, ledger[i] + counts)
   end
   for i = 1, #limit.returning, 2 do
-    last = math.max(last, limit.returning[i])
+    last = max(last, limit.returning[i])
   end
   return last, amounts_agree(held, count)
 end

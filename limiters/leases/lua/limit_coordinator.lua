@@ -55,7 +55,7 @@ local function confirmed_time(request, server, clock)
   if not past then
     return clock
   end
-  local says = math.max(past, clock - skew)
+  local says = max(past, clock - skew)
   local now
   if is_mine(server) and nothing_is_out(past) then
     now = says
@@ -82,7 +82,7 @@ local function vouched_for(terms, server, now)
   if not registry or registry.server ~= server then
     new_registry(server, now)
   end
-  local settled = registry.since + math.max(span_of(terms), DEFAULT_SPAN)
+  local settled = registry.since + max(span_of(terms), DEFAULT_SPAN)
   return settled <= now and registry.names_until <= now
 end
 
@@ -119,18 +119,18 @@ local function collect(token)
   local held, count, freed, due = 0, 0, 0, nil
   for i = 1, #all, 2 do
     local name = all[i]
-    if string.byte(name) == RECORD_BYTE and not records.removed[name] then
+    if byte(name) == RECORD_BYTE and not records.removed[name] then
       if #all[i + 1] ~= RECORD_LENGTH then
         held = nil
         break
       end
       local units, at = struct.unpack('<dd', all[i + 1])
-      at = math.max(at, limit.kept_until)
+      at = max(at, limit.kept_until)
       held, count = held + units, count + 1
       if at <= now then
         gone[#gone + 1], freed = name, freed + units
       else
-        due = math.min(due or at, at)
+        due = min(due or at, at)
       end
     end
   end
@@ -144,7 +144,7 @@ local function collect(token)
       freed = freed + units
     else
       kept[#kept + 1], kept[#kept + 2] = at, units
-      due = math.min(due or at, at)
+      due = min(due or at, at)
     end
   end
   limit.pool, limit.returning = limit.pool + freed, kept
@@ -169,7 +169,7 @@ end
 local function notice_gap(token)
   if limit.now - limit.last > 2 * limit.interval or swallowed then
     collect(token)
-    limit.kept_until = math.max(limit.kept_until, limit.now + span_of(limit))
+    limit.kept_until = max(limit.kept_until, limit.now + span_of(limit))
   end
 end
 
@@ -185,13 +185,13 @@ local function own_record(token)
 end
 
 local function claim(record, units)
-  units = math.max(0, math.min(units, limit.pool))
+  units = max(0, min(units, limit.pool))
   record.units = record.units + units
   limit.pool = limit.pool - units
 end
 
 local function release(record, request, uncertain)
-  local released = math.min(request.released, record.units)
+  local released = min(request.released, record.units)
   if released == 0 then
     return
   end
@@ -211,7 +211,7 @@ local function return_later(units)
   local at = slice_end(limit.now + counts_of(limit), limit.period)
   limit.returning[#limit.returning + 1] = at
   limit.returning[#limit.returning + 1] = units
-  limit.due = math.min(limit.due, at)
+  limit.due = min(limit.due, at)
 end
 
 -- The record of the sender. What it states replaces what was known: upwards only while uncertain.
@@ -222,7 +222,7 @@ local function admit(record, request, uncertain)
     -- Nothing of it was spent; return it to the pool.
     local given = given_of(record)
     if given_is_lost(record) then
-      local lost = math.min(record.granted, record.units)
+      local lost = min(record.granted, record.units)
       record.units = record.units - lost
       return_later(lost)
     end
@@ -261,7 +261,7 @@ end
 
 -- A cost as units of the limit, rounded up.
 local function in_units(cost, worth)
-  return math.max(0, math.min(UNITS, math.ceil(math.min(cost / worth, UNITS) - 1e-9)))
+  return max(0, min(UNITS, ceil(min(cost / worth, UNITS) - 1e-9)))
 end
 
 -- What the instance wants from now on.
@@ -274,7 +274,7 @@ local function hear(record, request)
   record.weight, record.piece = request.weight, request.piece
   record.spent, record.reserved, people.label = request.spent, request.reserved, request.label
   record.need = idle and 0 or in_units(request.need, worth)
-  record.by_permit = math.min(record.need, in_units(request.by_permit, worth))
+  record.by_permit = min(record.need, in_units(request.by_permit, worth))
   local asks = request.ask > 0 and not idle and request.ask <= in_force()
   if asks and record.ask == 0 then
     record.ask_since = limit.now - request.waited
@@ -289,42 +289,39 @@ end
 -- did not agree, so that everything was forgotten.
 local function refresh(record, token)
   local now = limit.now
-  if now - limit.shares_at < math.floor(limit.instances / INSTANCES_PER_MS) then
+  if now - limit.shares_at < floor(limit.instances / INSTANCES_PER_MS) then
     return true
   end
-  local needs, weights, wanted, batches, asking = {}, {}, {}, {}, {}
-  local held, count, needed = 0, 0, 0
-
-  local function scan(name, units, _, need, by_permit, weight, ask, since, gathers, piece, turn,
-    seen, interval)
-    count = count + 1
-    held, needed = held + units, needed + need
-    needs[count], weights[count] = need, weight
-    wanted[count] = math.max(0, need - by_permit)
-    batches[count] = gathers ~= 0 and ask or piece
-    if ask > 0 then
-      asking[#asking + 1] = {
-        name = string.sub(name, #RECORD_PREFIX + 1), turn = turn, since = since, ask = ask,
-        silent = seen + 2 * interval + SILENT_MS, at = count,
-      }
-    end
-  end
-
-  local all = listed()
-  for i = 1, #all, 2 do
-    local name = all[i]
-    if string.byte(name) == RECORD_BYTE and name ~= records.own and not records.removed[name] then
-      if #all[i + 1] ~= RECORD_LENGTH then
+  -- By instance, in lists of numbers: a table for each would cost as much as all the rest.
+  local needs, weights, wanted, batches, fairs = {}, {}, {}, {}, {}
+  -- By instance that asks for a permit: the positions of its name and of the above, and its ask.
+  local names, places, asks, turns, sinces, silents = {}, {}, {}, {}, {}, {}
+  local held, count, needed, asked = 0, 0, 0, 0
+  local all, removed, own = listed(), records.removed, records.own
+  local length = #all
+  all[length + 1], all[length + 2] = own, write_record(record)
+  for i = 1, length + 2, 2 do
+    local name, text = all[i], all[i + 1]
+    local counts = byte(name) == RECORD_BYTE and name ~= own and not removed[name]
+    if counts or i > length then
+      if #text ~= RECORD_LENGTH then
         held = nil
         break
       end
-      scan(name, struct.unpack(SCANNED, all[i + 1]))
+      local units, _, need, by_permit, weight, ask, since, gathers, piece, turn, seen, interval =
+        struct.unpack(SCANNED, text)
+      count = count + 1
+      held, needed = held + units, needed + need
+      needs[count], weights[count] = need, weight
+      wanted[count] = need > by_permit and need - by_permit or 0
+      batches[count] = gathers ~= 0 and ask or piece
+      if ask > 0 then
+        asked = asked + 1
+        names[asked], places[asked] = i, count
+        asks[asked], turns[asked], sinces[asked] = ask, turn, since
+        silents[asked] = seen + 2 * interval + SILENT_MS
+      end
     end
-  end
-  if held then
-    scan(records.own, record.units, record.gone, record.need, record.by_permit, record.weight,
-      record.ask, record.ask_since, record.gathers and 1 or 0, record.piece, record.turn,
-      record.seen, record.interval)
   end
   if not amounts_agree(held, count) then
     doubt(limit.server, now, token, DISAGREES)
@@ -333,30 +330,39 @@ local function refresh(record, token)
   limit.shares_at, limit.needs = now, needed
   local fair_units, fair_weight = level_of(needs, weights, UNITS)
   limit.fair_units, limit.fair_weight = fair_units, fair_weight
-  local worth, queue = worth_of_unit(), {}
-  for _, one in ipairs(asking) do
-    local fair = share_at(fair_units, fair_weight, needs[one.at], weights[one.at])
-    one.later = fair * worth >= one.ask
-    if one.silent >= now then
-      local i = #queue
-      if i < QUEUE_LENGTH or queued_before(one, queue[i]) then
-        while i > 0 and queued_before(one, queue[i]) do
-          queue[i + 1] = queue[i]
-          i = i - 1
-        end
-        queue[i + 1] = one
-        queue[QUEUE_LENGTH + 1] = nil
-      end
-    end
-  end
-  limit.queue = queue
-  local sum = 0
+  local worth, sum = worth_of_unit(), 0
   for i = 1, count do
-    if share_at(fair_units, fair_weight, needs[i], weights[i]) * worth < batches[i] then
+    local fair = needs[i]
+    if fair_weight ~= 0 then
+      fair = min(fair, floor(weights[i] * fair_units / fair_weight))
+    end
+    fairs[i] = fair
+    if fair * worth < batches[i] then
       wanted[i] = 0 -- as in permits: it lives on permits
     end
     sum = sum + wanted[i]
   end
+  local queue, last = {}, nil
+  for i = 1, asked do
+    local later = fairs[places[i]] * worth >= asks[i]
+    -- Most of those who wait come behind the last one of a full queue by their turn alone.
+    local behind = last and last.turn <= now and turns[i] > now
+    if silents[i] >= now and not behind then
+      local one = {
+        later = later, turn = turns[i], since = sinces[i], ask = asks[i], silent = silents[i],
+        name = sub(all[names[i]], #RECORD_PREFIX + 1),
+      }
+      local at = #queue
+      while at > 0 and queued_before(one, queue[at]) do
+        queue[at + 1] = queue[at]
+        at = at - 1
+      end
+      queue[at + 1] = one
+      queue[QUEUE_LENGTH + 1] = nil
+      last = queue[QUEUE_LENGTH]
+    end
+  end
+  limit.queue = queue
   limit.level_units, limit.level_weight = level_of(wanted, weights, UNITS - kept_aside())
   -- Nobody is short: half of what is left is held by those who work, so that they can do more
   -- without asking first; the other half serves newcomers at once.
@@ -369,19 +375,19 @@ end
 local function entitled(record)
   local want = wants(record)
   if limit.spare > 0 then
-    return math.min(UNITS, want + math.floor(want * limit.spare))
+    return min(UNITS, want + floor(want * limit.spare))
   end
   local share = share_at(limit.level_units, limit.level_weight, want, record.weight)
   local worth = share * worth_of_unit()
   if record.piece > 0 and share < want and worth < WHOLE_BATCHES * record.piece then
-    local batches = math.floor(worth / record.piece + 1e-9)
-    return math.min(UNITS, math.ceil(batches * record.piece / worth_of_unit()))
+    local batches = floor(worth / record.piece + 1e-9)
+    return min(UNITS, ceil(batches * record.piece / worth_of_unit()))
   end
   return share
 end
 
 local function grant(record, right)
-  local units = math.min(right - record.units, limit.pool - kept_aside())
+  local units = min(right - record.units, limit.pool - kept_aside())
   if units <= 0 then
     return
   end
@@ -399,10 +405,10 @@ end
 -- while nobody is short.
 local function kept(record, right, uncertain)
   if uncertain > 0 then
-    return math.max(right, record.units)
+    return max(right, record.units)
   end
   if limit.spare > 0 and right > 0 and limit.pool * FREE_SHARE >= UNITS then
-    return math.max(right, record.units)
+    return max(right, record.units)
   end
   return right
 end
@@ -428,14 +434,14 @@ local function answer(request, record, again, created)
       back = -1 -- its share will pay for it
     end
     if record.units == 0 and right > 0 then
-      back = math.max(1, math.floor(record.interval / 4))
+      back = max(1, floor(record.interval / 4))
     end
   end
   if not request.leaving and not again then
-    local late = 2 * math.max(limit.interval, record.interval)
+    local late = 2 * max(limit.interval, record.interval)
     record.until_ = limit.now + limit.lease
     record.gone = record.until_ + counts_of(limit) + late
-    limit.due = math.min(limit.due, record.gone)
+    limit.due = min(limit.due, record.gone)
   end
   record.share = fair_share(record)
   local ahead = 0
@@ -503,7 +509,7 @@ local function serve(request, server, now)
   local token = string.format('%.0f:', now) .. request.instance
     .. string.format(':%.0f', request.seq)
   local created = open(request, server, now, token)
-  limit.now = math.max(limit.now, now)
+  limit.now = max(limit.now, now)
   notice_gap(token)
   collect(token)
   local record = own_record(token)
@@ -541,7 +547,7 @@ local function serve(request, server, now)
   end
   hear(record, request)
   limit.deleted = false
-  limit.last, limit.interval = limit.now, math.max(limit.interval, request.interval)
+  limit.last, limit.interval = limit.now, max(limit.interval, request.interval)
   if not refresh(record, token) then
     people.label = nil
     return challenge()
@@ -558,10 +564,10 @@ local function operator_starts_over(now, token, cause)
   local last, agree = last_use()
   if not agree then -- then its records do not say what may be out
     limit.since = limit.now
-    last = math.max(last, end_of_doubt())
+    last = max(last, end_of_doubt())
   end
   limit.not_before = last
-  limit.proven = math.max(limit.proven, span_of(limit))
+  limit.proven = max(limit.proven, span_of(limit))
   if registry then
     registry.names_until = limit.not_before
   end

@@ -5,7 +5,7 @@ local WIDE = '<' .. string.rep('d', CHUNK)
 
 -- The doubles that are packed in a string.
 local function doubles(packed)
-  local values, count, position = {}, math.floor(#packed / 8), 1
+  local values, count, position = {}, floor(#packed / 8), 1
   while count - #values >= CHUNK do
     local many = { struct.unpack(WIDE, packed, position) }
     local before = #values
@@ -36,7 +36,7 @@ local function packed(values)
   end
   local parts = {}
   for i = 1, #values, CHUNK do
-    local last = math.min(#values, i + CHUNK - 1)
+    local last = min(#values, i + CHUNK - 1)
     parts[#parts + 1] =
       struct.pack('<' .. string.rep('d', last - i + 1), unpack(values, i, last))
   end
@@ -45,20 +45,20 @@ end
 
 -- The end of the slice in which `at` lies.
 local function slice_end(at, period)
-  local width = math.max(1, math.floor(period / SLICES))
-  return math.ceil(at / width) * width
+  local width = max(1, floor(period / SLICES))
+  return ceil(at / width) * width
 end
 
 -- How long an entry counts after its stamp: the period, and a guard.
 local function counts_for(period)
-  return period + math.max(GUARD_MS, math.ceil(period * GUARD_MS / 1000))
+  return period + max(GUARD_MS, ceil(period * GUARD_MS / 1000))
 end
 
 -- The position of the first entry whose stamp is not before `at`.
 local function first_from(ledger, at)
   local low, high = 0, #ledger / 2
   while low < high do
-    local middle = math.floor((low + high) / 2)
+    local middle = floor((low + high) / 2)
     if ledger[2 * middle + 1] < at then
       low = middle + 1
     else

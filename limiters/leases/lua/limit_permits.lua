@@ -14,13 +14,13 @@ end
 
 -- What it wants as a share, in units: not what goes by permits.
 local function wants(record)
-  return lives_on_permits(record) and 0 or math.max(0, record.need - record.by_permit)
+  return lives_on_permits(record) and 0 or max(0, record.need - record.by_permit)
 end
 
 -- The order of texts by their bytes: that of Lua depends on the server's locale.
 local function text_before(one, other)
-  for i = 1, math.min(#one, #other) do
-    local a, b = string.byte(one, i), string.byte(other, i)
+  for i = 1, min(#one, #other) do
+    local a, b = byte(one, i), byte(other, i)
     if a ~= b then
       return a < b
     end
@@ -78,7 +78,7 @@ local function enqueue(name, record)
   -- As bisect does: the queue was in order when it was made, and turns have come since.
   local low, high = 1, #queue + 1
   while low < high do
-    local middle = math.floor((low + high) / 2)
+    local middle = floor((low + high) / 2)
     if queued_before(place, queue[middle]) then
       high = middle
     else
@@ -112,8 +112,8 @@ local function line()
   return due
 end
 
--- How much of the pool is kept for permits: for all whose turn it is and who cannot live on a share.
--- Between their turns the others may have it all.
+-- How much of the pool is kept for permits: for all whose turn it is and who cannot live on a
+-- share. Between their turns the others may have it all.
 local function kept_aside()
   local asks = 0
   for _, one in ipairs(line()) do
@@ -121,7 +121,7 @@ local function kept_aside()
       asks = asks + one.ask
     end
   end
-  return math.ceil(math.min(asks / worth_of_unit(), UNITS))
+  return ceil(min(asks / worth_of_unit(), UNITS))
 end
 
 -- The last permit is over; if the request reports how it was used, its entry is corrected: for the
@@ -142,7 +142,7 @@ local function correct(record, request)
     if spent[i] >= 0 then
       used = slice_end(limit.now - spent[i], limit.period)
     end
-    ledger_add(ledger, math.min(at, used), spent[i + 1] * stayed)
+    ledger_add(ledger, min(at, used), spent[i + 1] * stayed)
   end
 end
 
@@ -160,7 +160,7 @@ local function room_at(missing, interval)
   for i = 1, #ledger, 2 do
     missing = missing - ledger[i + 1]
     if missing <= FLOAT_ERROR * in_force() then
-      return math.max(1, math.min(4 * interval, ledger[i] + counts_of(limit) - limit.now))
+      return max(1, min(4 * interval, ledger[i] + counts_of(limit) - limit.now))
     end
   end
   return interval
@@ -177,7 +177,7 @@ local function grant_permit(name, record, request)
     end
   end
   if not place then
-    return math.max(1, math.min(4 * record.interval, math.ceil(record.turn - now) + 1))
+    return max(1, min(4 * record.interval, ceil(record.turn - now) + 1))
   end
   local worth = worth_of_unit()
   local room = limit.pool * worth - ledger_total(ledger_of(), now - counts_of(limit))
@@ -189,9 +189,9 @@ local function grant_permit(name, record, request)
   end
   local turn = now
   if limit.fair_weight ~= 0 then
-    local share = math.max(1e-9, fair_share(record) * worth)
+    local share = max(1e-9, fair_share(record) * worth)
     local takes = record.ask * limit.period / share
-    turn = math.max(now - math.max(takes, CREDIT_PERIODS * limit.period), record.turn) + takes
+    turn = max(now - max(takes, CREDIT_PERIODS * limit.period), record.turn) + takes
   end
   record.turn = turn
   local at = slice_end(now + request.valid, limit.period)

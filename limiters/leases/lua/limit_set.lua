@@ -24,7 +24,7 @@ local function set_terms()
     served = false, in_force = 0, rising = 0,
   }
   open(known and limit or given, server, now, token)
-  limit.now = math.max(limit.now, now)
+  limit.now = max(limit.now, now)
   local before, old_lease, old_period = in_force(), limit.lease, limit.period
   lease, period = lease ~= 0 and lease or old_lease, period ~= 0 and period or old_period
   if known and (lease ~= old_lease or period ~= old_period) then
@@ -33,7 +33,7 @@ local function set_terms()
   limit.capacity = capacity ~= 0 and capacity or limit.capacity
   limit.factor = factor ~= 0 and factor or limit.factor
   limit.lease, limit.period = lease, period
-  limit.version, limit.served = math.max(limit.version + 1, clock), true
+  limit.version, limit.served = max(limit.version + 1, clock), true
   limit.deleted = false
   if capacity ~= 0 then
     limit.ramp_from, limit.ramp_at, limit.ramp_rate = 0, 0, 0

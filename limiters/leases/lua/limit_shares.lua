@@ -7,28 +7,32 @@ local function share_at(units, weight, want, own_weight)
   if weight == 0 then
     return want
   end
-  return math.min(want, math.floor(own_weight * units / weight))
+  return min(want, floor(own_weight * units / weight))
 end
 
 -- The fair level of `units` for (want, weight) of each instance, in two lists.
 local function level_of(wants, weights, units)
-  local want, weight, count, needed, all = {}, {}, 0, 0, 0
+  local needed = 0
+  for i = 1, #wants do
+    needed = needed + wants[i]
+  end
+  if needed <= units then
+    return 0, 0
+  end
+  local want, weight, count, all = {}, {}, 0, 0
   for i = 1, #wants do
     if wants[i] > 0 then
       count = count + 1
       want[count], weight[count] = wants[i], weights[i]
-      needed, all = needed + wants[i], all + weights[i]
+      all = all + weights[i]
     end
-  end
-  if needed <= units then
-    return 0, 0
   end
   local left = units
   for _ = 1, MAX_ROUNDS do
     local kept, satisfied, freed = 0, 0, 0
     for i = 1, count do
       local one, own = want[i], weight[i]
-      if one <= math.floor(own * left / all) then
+      if one <= floor(own * left / all) then
         satisfied, freed = satisfied + one, freed + own
       else
         kept = kept + 1
@@ -40,5 +44,5 @@ local function level_of(wants, weights, units)
     end
     count, left, all = kept, left - satisfied, all - freed
   end
-  return math.max(0, left), all
+  return max(0, left), all
 end

@@ -7,8 +7,8 @@
 --   KEYS[3]  hash, for people: "=" + instance -> label; `totals` (packed). It may be lost.
 --   KEYS[4]  the limit of the first format. A string occupies it, so that a process of that format
 --            fails; if it is a hash, this one fails.
---   KEYS[5]  hash, the registry of the server: `header` (packed), `server`, "=" + name -> until when
---            something of that limit may be out. Not given in a cluster.
+--   KEYS[5]  hash, the registry of the server: `header` (packed), `server`, "=" + name -> the time up
+--            to which something of that limit may be out. Not given in a cluster.
 --
 -- A call reads first and writes last, in `save`, so that one that fails has written nothing. A
 -- server without memory lets a script go on that has written something, however little: the first
@@ -22,7 +22,7 @@
 local LIMIT, GRANTS, PEOPLE, OLD, REGISTRY = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local OCCUPIED = 'kept by format ' .. FORMAT
 local PACKED_PAIR = 16
-local RECORD_BYTE = string.byte(RECORD_PREFIX)
+local RECORD_BYTE = byte(RECORD_PREFIX)
 
 local stored = {} -- the strings of the limit's hash, as they were read
 local people = {} -- what of KEYS[3] was read, and what is to be written
@@ -52,10 +52,11 @@ local function read_queue(text)
     later, one.turn, one.since, one.ask, one.silent, length, position =
       struct.unpack(WAITER, text, position)
     one.later = later ~= 0
-    one.name = string.sub(text, position, position + length - 1)
+    one.name = sub(text, position, position + length - 1)
     position = position + length
     queue[#queue + 1] = one
   end
+  assert(position == #text + 1)
   return queue
 end
 
@@ -185,8 +186,8 @@ local function in_force()
   if limit.ramp_rate <= 0 then
     return limit.capacity
   end
-  local risen = limit.ramp_rate * math.max(0, limit.now - limit.ramp_at)
-  return math.min(limit.capacity, limit.ramp_from + risen)
+  local risen = limit.ramp_rate * max(0, limit.now - limit.ramp_at)
+  return min(limit.capacity, limit.ramp_from + risen)
 end
 
 -- What one unit is worth.
@@ -208,7 +209,7 @@ local MOST_AT_ONCE = 1000
 
 local function delete_fields(key, names)
   for i = 1, #names, MOST_AT_ONCE do
-    redis.call('HDEL', key, unpack(names, i, math.min(#names, i + MOST_AT_ONCE - 1)))
+    redis.call('HDEL', key, unpack(names, i, min(#names, i + MOST_AT_ONCE - 1)))
   end
 end
 
@@ -248,7 +249,7 @@ local function add_totals(added)
     return
   end
   local new, known = doubles(added), doubles(people.stored_totals or '')
-  for i = 1, math.max(#new, #known) do
+  for i = 1, max(#new, #known) do
     known[i] = (new[i] or 0) + (known[i] or 0)
   end
   people.totals = packed(known)
@@ -332,7 +333,7 @@ local function save(record)
   end
   redis.call('HSET', LIMIT, unpack(fields))
   if limit.deleted then
-    local left = math.max(0, limit.not_before - limit.now) + 2 * DEFAULT_SPAN
+    local left = max(0, limit.not_before - limit.now) + 2 * DEFAULT_SPAN
     redis.call('PEXPIRE', LIMIT, string.format('%.0f', left))
   elseif limit.was_deleted then
     redis.call('PERSIST', LIMIT)

@@ -2,7 +2,7 @@
 --
 -- KEYS   those of limit_state.lua
 -- ARGV   the name of the limit; then the texts of _format.REQUEST, in order, and its numbers packed
--- Reply  the texts of _format.REPLY, in order, and its numbers packed. Instead an error, and nothing
+-- Reply  the texts of _format.REPLY, in order, and its numbers packed. Or an error, and nothing
 --        written: UNSUPPORTED and the version of a server older than 6.2; OLDFORMAT if a limit of
 --        the first format is stored.
 --
