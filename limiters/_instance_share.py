@@ -91,6 +91,7 @@ class InstanceShare:
         self.instance = instance
         self.terms = terms
         """Its own, until a reply brings those in force."""
+        self._configured = terms
         self.interval = interval
         self.weight = weight
         self.reserved = reserved
@@ -476,11 +477,13 @@ class InstanceShare:
         if reply.kind is Kind.CHALLENGE:
             self._sent_backs += 1
             return News()
-        self._next_call = now + self.interval
-        if reply.terms.version > self.terms.version:  # an operator has set them
+        # What an operator has set everybody follows; so does one that followed what was lost since.
+        if reply.terms.version or self._configured.agrees(reply.terms):
             self._follow(reply.terms, False, now)
             self._sent_backs += 1
             return News()
+        self._sent_backs = 0
+        self._next_call = now + self.interval
         return News(refused=reply.terms)
 
     def _confirm(self, reply: Reply, sent_at: float, now: float) -> None:

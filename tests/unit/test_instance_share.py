@@ -456,6 +456,28 @@ def test_c9_what_an_operator_has_set_is_followed_at_once() -> None:
     assert share.interval == 0.25, "a lease lasts at least four intervals"
 
 
+def test_c9_two_changes_of_one_version_and_one_that_was_lost_refuse_nobody_for_ever() -> None:
+    share = holding(0)
+    share.compose(NOW + 0.5)
+    for terms in (
+        replace(TERMS, lease=1_000, version=9),
+        replace(TERMS, lease=1_500, version=9),  # set on another server
+        replace(TERMS, lease=1_200, version=8),
+        TERMS,  # nobody there had heard of any change
+    ):
+        assert share.answered(Reply(Kind.REFUSED, terms=terms), NOW, NOW).refused is None
+        assert share.compose(NOW).terms.agrees(terms)
+
+
+def test_c6_one_that_is_refused_after_it_followed_does_not_ask_all_the_time() -> None:
+    share = holding(0)
+    share.compose(NOW + 0.5)
+    share.answered(Reply(Kind.REFUSED, terms=replace(TERMS, lease=1_000, version=9)), NOW, NOW)
+    share.compose(NOW + 0.5)
+    share.answered(Reply(Kind.REFUSED, terms=replace(TERMS, lease=9_000)), NOW + 0.5, NOW + 0.5)
+    assert share.next_call(NOW + 0.5) == pytest.approx(NOW + 0.5 + share.interval)
+
+
 def test_c8_it_says_whether_a_certain_server_has_answered_under_its_terms() -> None:
     share = InstanceShare("me", TERMS)
     assert not share.compose(NOW).terms.served
