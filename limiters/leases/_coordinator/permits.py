@@ -100,7 +100,9 @@ def grant(limit: Limit, name: str, record: Record, request: Request) -> int:
     due = line(limit)
     names = [one.instance for one in due]
     if name not in names:
-        return max(1, min(4 * record.interval, math.ceil(record.turn - now) + 1))
+        if record.turn <= now:  # others have waited longer: it is enough to ask with the next sync
+            return -1
+        return min(4 * record.interval, math.ceil(record.turn - now) + 1)
     room = limit.pool * limit.worth - limit.ledger.total(now - terms.counts)
     for one in due[: names.index(name)]:
         room -= one.ask
