@@ -65,11 +65,14 @@ def _both_halves(console: Console, capacity: float, seconds: float, redis: str) 
             f"units each, for a datastore that allows [bold]{capacity:,.0f} a second[/]: "
             f"{JOBS * records * COST / capacity:.1f} s of work at best.\n"
         )
-        # Nobody holds anything of it, and its server, which we have started, knows that.
+        # Made now, so that by the second half it is certain that nobody holds anything.
         leases.set_terms(
             capacity=capacity, factor=capacity / PARTITIONS, period=PERIOD, lease_time=LEASE
         )
+        view = leases.look()
+        granting = time.monotonic() + (view.uncertain_ms / 1000 if view is not None else 0.0)
         first = _half(console, "on their own", plan, leases)
+        time.sleep(max(0.0, granting - time.monotonic()))  # if the first one was short
         return [first, _half(console, "sharing the limit", replace(plan, redis=redis), leases)]
 
 

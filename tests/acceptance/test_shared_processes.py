@@ -15,7 +15,6 @@ import pytest
 
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
-from limiters.leases.messages import Terms
 from limiters.verifier import Verdict, verify
 from tests.processes import Processes
 from tests.processes.plan import Plan
@@ -26,7 +25,6 @@ from tests.servers.sentinel import SentinelRedis
 
 CAPACITY = 20_000.0
 LEASE, INTERVAL, PERIOD = 1.2, 0.3, 1.0
-TERMS = Terms(CAPACITY, 1_000.0, int(PERIOD * 1000), int(LEASE * 1000))
 
 
 @pytest.fixture
@@ -38,7 +36,8 @@ def server() -> Iterator[EmbeddedRedis]:
 def plan_for(url: str) -> Plan:
     """Instances with a backlog that never ends."""
     manager = RedisLeaseManager(url, name="orders", lease_time=LEASE)
-    manager.set_capacity(TERMS)  # it is certain who holds what by the time all have started
+    # It is certain who holds what by the time all have started.
+    manager.set_terms(capacity=CAPACITY, factor=1_000, period=PERIOD, lease_time=LEASE)
     manager.close()
     return Plan(url=url, log="", lease_time=LEASE, max_interval=INTERVAL, operations=None)
 
