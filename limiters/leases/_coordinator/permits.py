@@ -118,7 +118,9 @@ def grant(limit: Limit, name: str, record: Record, request: Request) -> int:
     limit.ledger.add(at, record.ask)
     limit.next_id += 1
     record.permit = Permit(limit.next_id, at, record.ask, limit.stayed, limit.wave)
-    record.ask = 0.0
+    # It keeps its place until its next request says what it asks for now: otherwise others would be
+    # granted in between what it needs for its next operation.
+    record.ask_since = now
     enqueue(limit, name, record)
     return -1
 
