@@ -22,7 +22,7 @@ from limiters.embedded import EmbeddedRedis
 from limiters.leases._codec import arguments_of, as_bytes, limit_of, registry_of, reply_of
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
-from limiters.leases._format import FORMAT, NEVER, RECORD_PREFIX, UNITS
+from limiters.leases._format import FORMAT, HEADER, NEVER, QUEUE_LENGTH, RECORD_PREFIX, UNITS
 from limiters.leases._ledger import Ledger
 from limiters.leases._messages import Reply, Request, Terms
 from limiters.leases._scripts import TWIN, keys_of, registry_key, source_of
@@ -180,8 +180,6 @@ class InRedis:
         key = self.keys[name][0]
         header = self.client.hget(key, "header")
         if header is not None:
-            from limiters.leases._format import HEADER
-
             at = 8 * [field.name for field in HEADER].index("pool")
             (pool,) = struct.unpack_from("<d", header, at)
             changed = header[:at] + struct.pack("<d", pool + 1) + header[at + 8 :]
@@ -259,8 +257,10 @@ class History:
         self.calm = random.choice((0.9, 0.98, 0.995, 1.0))
         self.nonces = [""]
         self.calls = 0
+        self.longest = 0
         self.kinds: dict[str, int] = {}
         self.restore: list[Callable[[], None]] = []
+        self.copied_from = self.server
         for at in range(random.choice((1, 2, 3, 3, 5, 5, 8, 8, 40, 120))):
             self._join(f"instance{at}")
 
@@ -290,6 +290,33 @@ class History:
         for name in NAMES:
             self._compare(name)
 
+    def crowd(self, count: int, rounds: int) -> None:
+        """So many ask for a permit that the header does not keep them all."""
+        random, terms = self.random, Terms(50.0, 1.0, 1_000, 2_000)
+        born = [0] * count
+        for name in NAMES:
+            self._both("lose", name)
+        for round_ in range(1, rounds + 1):
+            for at in range(count):
+                self.clock += random.choice((0, 3, 9))
+                request = Request(
+                    f"instance{at:03}",
+                    round_,
+                    terms,
+                    born=born[at],
+                    nonce=random.choice(self.nonces[-3:]),
+                    need=random.choice((0.1, 3.0, 70.0)),
+                    ask=random.choice((0.0, 1.0, 1.0, 1.0, 5.0)),
+                    gathers=random.random() < 0.2,
+                    waited=random.choice((0, 0, 100)),
+                    weight=random.choice((1000, 1000, 1, 5000)),
+                    valid=200,
+                )
+                born[at] = self._sync(NAMES[0], request).born
+            if round_ == 1:
+                self.clock += 1 + self.random.randrange(7_000)
+        self._compare(NAMES[0])
+
     def _pass_time(self) -> None:
         random = self.random
         passed = random.choice((0, 1, 7, 50, 50, 130))
@@ -318,8 +345,12 @@ class History:
             share.unanswered(self.now)  # it is lost on its way
             return
         reply = self._sync(name, request)
-        if random.random() < 0.07:
+        if random.random() < (0.3 if reply.given else 0.07):
             share.unanswered(self.now)  # the reply is lost
+            if reply.given and random.random() < 0.5:
+                self._both("lose_grants", name)
+                if random.random() < 0.3:
+                    self._sync(name, replace(request, seq=request.seq + 1, born=1))
             return
         delay = random.choice((0, 1, 20))
         self.now += delay / 1000
@@ -369,6 +400,7 @@ class History:
             {"seq": max(0, request.seq + random.choice((-1, 1, 1, 5)))},
             {"born": random.choice((0, 1, request.born + 1))},
             {"server": random.choice(("", "server1", "server9", self.server))},
+            {"server": "server9", "age": 0, "nonce": self.nonces[-1] or request.nonce},
             {"age": random.choice((0, 1, 10**5))},
             {"nonce": random.choice(self.nonces)},
             {"ended": not request.ended},
@@ -407,16 +439,18 @@ class History:
         what = random.randrange(13)
         if what < 3:
             capacity = random.choice((None, self.terms.capacity * random.choice((0.3, 1, 2.7))))
-            new: dict[str, float | None] = {
-                "capacity": capacity,
-                "factor": random.choice((None, self.terms.factor)),
-                "period": random.choice((None, None, self.terms.period, 600)),
-                "lease": random.choice((None, None, self.terms.lease, 1_000)),
-                "ramp": random.choice((None, self.terms.capacity / 10_000)),
-            }
-            self._both("set_terms", name, self.server, self.clock, self._token(), **new)
+            self._set_terms(
+                name,
+                capacity=capacity,
+                factor=random.choice((None, self.terms.factor)),
+                period=random.choice((None, None, self.terms.period, 600)),
+                lease=random.choice((None, None, self.terms.lease, 1_000)),
+                ramp=random.choice((None, self.terms.capacity / 10_000)),
+            )
         elif what == 3:
             self._both("delete", name, self.server, self.clock, self._token())
+            if random.random() < 0.5:
+                self._set_terms(name, capacity=7.0, factor=1.0, period=700, lease=900)
         elif what == 4:
             instance = random.choice([*(one for _, one in self.shares), "nobody"])
             self._both("evict", name, instance)
@@ -431,13 +465,21 @@ class History:
             self._both("lose_grants", name)
         elif what == 9 and random.random() < 0.3:
             self._both("corrupt", name)
+            if random.random() < 0.5:
+                self._both("delete", name, self.server, self.clock, self._token())
         elif what == 10:
             self.restore = [self.python.copied(), self.redis.copied()]
+            self.copied_from = self.server
         elif what == 11:
             for restore in self.restore:
                 restore()
+            if random.random() < 0.7:
+                self.server = self.copied_from  # an old server is in charge again
         else:
             self._join(f"late{self.calls}")
+
+    def _set_terms(self, name: str, **terms: float | None) -> None:
+        self._both("set_terms", name, self.server, self.clock, self._token(), **terms)
 
     def _token(self) -> str:
         self.tokens += 1
@@ -448,6 +490,7 @@ class History:
         self.nonces.append(reply.nonce)
         self.calls += 1
         self.kinds[reply.kind] = self.kinds.get(reply.kind, 0) + 1
+        self.longest = max(self.longest, reply.waiting)
         if reply.permit:
             self.kinds["permit"] = self.kinds.get("permit", 0) + 1
         if reply.given:
@@ -478,6 +521,14 @@ def test_scripts_answer_and_store_what_the_reference_does(
     with Redis.from_url(shared_redis.url) as client:
         for seed in range(batch * HISTORIES, (batch + 1) * HISTORIES):
             History(client, seed).run(STEPS)
+
+
+def test_long_queue_keeps_the_same_instances(shared_redis: EmbeddedRedis) -> None:
+    with Redis.from_url(shared_redis.url) as client:
+        for seed in range(3):
+            history = History(client, seed, compare_every=10)
+            history.crowd(70, rounds=4)
+            assert history.longest == QUEUE_LENGTH
 
 
 def run(first: int, count: int, steps: int = 200) -> None:

@@ -177,7 +177,10 @@ local function grant_permit(name, record, request)
     end
   end
   if not place then
-    return max(1, min(4 * record.interval, ceil(record.turn - now) + 1))
+    if record.turn <= now then -- others have waited longer: it is enough to ask with the next sync
+      return -1
+    end
+    return min(4 * record.interval, ceil(record.turn - now) + 1)
   end
   local worth = worth_of_unit()
   local room = limit.pool * worth - ledger_total(ledger_of(), now - counts_of(limit))
@@ -199,7 +202,9 @@ local function grant_permit(name, record, request)
   limit.next_id = limit.next_id + 1
   record.permit, record.permit_at, record.permit_cost = limit.next_id, at, record.ask
   record.permit_stayed, record.permit_wave = limit.stayed, limit.wave
-  record.ask = 0
+  -- It keeps its place until its next request says what it asks for now: otherwise others would be
+  -- granted in between what it needs for its next operation.
+  record.ask_since = now
   enqueue(name, record)
   return -1
 end
