@@ -2,6 +2,7 @@
 
 Instances report what was added since what was counted before. Only a request of an instance that
 is known counts, and a request that is sent again counts once; the reply says whether it counted.
+If a reply is lost and its receiver is given up before it asks again, its report counts twice.
 """
 
 from __future__ import annotations
