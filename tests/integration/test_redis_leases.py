@@ -162,8 +162,7 @@ def test_process_of_the_first_format_finds_its_place_taken(
 
 def test_server_without_memory_refuses_all_of_a_call(own_redis: EmbeddedRedis) -> None:
     with Redis.from_url(own_redis.url) as client:
-        mark_as_new(client)
-        manager = RedisLeaseManager(client, name="orders")
+        manager = RedisLeaseManager(client, name="orders", timeout=10)
         manager.sync(request())
         manager.sync(request("two"))
         before = stored(client)
