@@ -181,9 +181,6 @@ HEADER = _fields(
 )
 """What is stored of the limit itself, in one string; beside it are texts and lists."""
 
-LISTS = ("server", "nonce", "cause", "ledger", "returning", "queue")
-"""Those: three texts, pairs of time and cost, pairs of time and units, and who waits."""
-
 REGISTRY = _fields("format since now skew")
 """What one server process knows of all limits, beside a time for each name."""
 
