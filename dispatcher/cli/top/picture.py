@@ -80,7 +80,8 @@ def _instances(
     label = min(LABEL, max(len(printable(one.label)) for one in instances))
     room = width - label - sum(widths) - 2 * len(widths) - 4 - len("  starving 10 min")
     room = max(LEAST_BAR, min(MOST_BAR, room))
-    head = "  " + " " * (label + 1) + "against the limit"[:room].ljust(room + 1)
+    said = "against the limit"
+    head = " " * (label + 3) + (said if len(said) <= room else "use").ljust(room + 1)
     titles = "  ".join(title.rjust(wide) for title, wide in zip(TITLES, widths, strict=True))
     lines: list[Line] = [line(head + titles, "bold")]
     for one, row in zip(instances, rows, strict=True):
