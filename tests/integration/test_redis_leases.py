@@ -14,9 +14,10 @@ from limiters import ImproperOrderError, LeaseManagerError, RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._format import FORMAT, UNITS
 from limiters.leases._messages import Kind, Request, Terms
-from limiters.leases._scripts import keys_of, old_keys_of, registry_key
+from limiters.leases._scripts import TWIN, keys_of, old_keys_of, registry_key, source_of
 from limiters.leases.faults import COMMANDS
 from limiters.leases.redis import mark_as_new
+from limiters.leases.script import of_source
 
 TERMS = Terms(capacity=100.0, factor=10.0, period=1000, lease=2000)
 KEYS = keys_of("dispatcher", "orders")
@@ -235,3 +236,14 @@ def test_client_that_decodes_is_fine(shared_redis: EmbeddedRedis) -> None:
         view = manager.look()
         assert view is not None
         assert [one.label for one in view.instances] == ["h\udcff"]
+
+
+def test_server_that_is_too_old_is_refused_by_its_version(
+    client: Any, manager: RedisLeaseManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = "local function server_identity() return 'x', '6.0.16' end"
+    script = of_source(source_of(*TWIN, "sync", server=old))
+    monkeypatch.setattr("limiters.leases.redis.SYNC", script)
+    with pytest.raises(LeaseManagerError, match=r"is version 6\.0\.16; 6\.2 or newer is needed"):
+        manager.sync(request())
+    assert not stored(client)
