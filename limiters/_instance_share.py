@@ -21,7 +21,7 @@ from limiters._permit import PermitBudget
 from limiters.float_error import covers
 from limiters.leases._format import DRIFT, TOLERANCE_MS, UNITS, WEIGHT_SCALE, WHOLE_BATCHES
 from limiters.leases._messages import Kind, Reply, Request, Terms, usable_lease
-from limiters.window import UNEVEN_BURST, Tenure, WindowLedger
+from limiters.window import BURST, UNEVEN_BURST, Tenure, WindowLedger
 
 WINDOW_DRIFT = 0.006
 """The share by which clocks may differ, before windows are over."""
@@ -447,7 +447,8 @@ class InstanceShare:
         for stamp, cost in reply.given:
             age = reply.now - stamp
             self.ledger.receive(stamp, cost, now + (self.terms.counts - age) / 1000)
-        if reply.units > self.units:
+        came = math.fsum(cost for _, cost in reply.given)
+        if came > BURST * self._worth(reply.units):  # else room comes back as it always does
             self.ledger.changed_hands(1 - self.units / reply.units, now)
         self.units = reply.units
         if not self.left:

@@ -654,7 +654,7 @@ def test_c4_an_unused_permit_is_refunded_at_once() -> None:
     assert granted.permit
     waits = server.sync(replace(asks[1], born=second.born), 100.15)
     assert (waits.permit, waits.back > 0) == (0, True)
-    unused = replace(asks[0], seq=3, born=first.born, permit=granted.permit, ask=0.0, need=0.0)
+    unused = replace(asks[0], seq=3, born=first.born, permit=granted.permit, ask=0.0)
     assert not server.sync(unused, 100.2).permit
     assert server.sync(replace(asks[1], seq=3, born=second.born), 100.25).permit
 

@@ -338,6 +338,14 @@ class Coordinator:
             return min(UNITS, math.ceil(batches * record.piece / limit.worth))
         return share
 
+    def _pays_at_once(self, limit: Limit, record: Record, right: int) -> bool:
+        """Whether a share that is about to be granted has room for what an instance asks for."""
+        units = min(right - record.units, limit.pool - permits.kept_aside(limit))
+        if units <= 0:
+            return False
+        spent = limit.ledger.total(limit.now - limit.terms.counts)
+        return units / limit.pool * (limit.pool * limit.worth - spent) >= record.ask
+
     def _grant(self, limit: Limit, record: Record, right: int) -> None:
         free = limit.pool - permits.kept_aside(limit)
         units = min(right - record.units, free)
@@ -360,7 +368,7 @@ class Coordinator:
         uncertain = certainty.remaining(limit, self.default_span)
         back = -1
         if not uncertain and not again and not request.leaving:
-            if record.ask:
+            if record.ask and not self._pays_at_once(limit, record, right):
                 back = permits.grant(limit, request.instance, record, request)
             self._grant(limit, record, right)
             if right * limit.worth >= request.ask:

@@ -386,6 +386,16 @@ local function entitled(record)
   return share
 end
 
+-- Whether a share that is about to be granted has room for what an instance asks for.
+local function pays_at_once(record, right)
+  local units = min(right - record.units, limit.pool - kept_aside())
+  if units <= 0 then
+    return false
+  end
+  local spent = ledger_total(ledger_of(), limit.now - counts_of(limit))
+  return units / limit.pool * (limit.pool * worth_of_unit() - spent) >= record.ask
+end
+
 local function grant(record, right)
   local units = min(right - record.units, limit.pool - kept_aside())
   if units <= 0 then
@@ -426,7 +436,7 @@ local function answer(request, record, again, created)
   local right, uncertain = entitled(record), remaining()
   local back = -1
   if uncertain == 0 and not again and not request.leaving then
-    if record.ask ~= 0 then
+    if record.ask ~= 0 and not pays_at_once(record, right) then
       back = grant_permit(request.instance, record, request)
     end
     grant(record, right)
