@@ -125,12 +125,15 @@ class SimulatedCluster:
 
     def _reached(self, addressed: SimulatedServer) -> SimulatedServer:
         """The server in charge, or the one to which a message was sent before the last change."""
-        random = self.random
-        if self.network.astray and random.random() < self.network.astray:
-            return random.choice([*self.servers, self.new_server()])
+        if self.network.astray and self.random.random() < self.network.astray:
+            return self.stray()
         if addressed is self.server:
             return addressed
-        return random.choice([addressed, self.server])
+        return self.random.choice([addressed, self.server])
+
+    def stray(self) -> SimulatedServer:
+        """Where a request goes astray: to a server that was never in charge."""
+        return self.new_server()
 
     def _note_terms(self, reply: Reply) -> None:
         self._note(reply.terms.in_force, reply.terms.period)

@@ -64,6 +64,9 @@ class StormCluster(SimulatedCluster):
 
     storm: Weather
 
+    def stray(self) -> SimulatedServer:
+        return self.storm.stray()
+
     def serve(self, request: Request, addressed: SimulatedServer) -> Reply | None:
         if self.now < self.away_until:
             return None
@@ -372,8 +375,20 @@ class Weather:
         if limit is not None and not hidden:
             kept = [one for one in limit.records.values() if one.gone > limit.now]
             held = sum(one.units for one in kept)
-        end = cluster.now + max(self.spans) + 0.05
+        end = cluster.now + max(self.spans) + self.lag
         self.allowances.append(Allowance(cluster.now, end, 1 - held / UNITS))
+
+    def stray(self) -> SimulatedServer:
+        """Where a request goes astray. If it is a server that was in charge before, that is a
+        return for one request: exception X1."""
+        cluster = self.cluster
+        if "return" not in self.faults:
+            return cluster.new_server()
+        server = self.random.choice([*cluster.servers, cluster.new_server()])
+        if server in cluster.servers and server is not cluster.server:
+            end = cluster.now + max(self.spans) + self.lag
+            self.allowances.append(Allowance(cluster.now, end, 1.0))
+        return server
 
     def change_terms(self) -> None:
         """An operator sets another lease or period; most processes are deployed anew."""
