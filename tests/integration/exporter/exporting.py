@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
@@ -94,7 +95,10 @@ def make(manager: RedisLeaseManager) -> None:
 
 def limiter_of(url: str, name: str = "orders", **changes: Any) -> SharedResource:
     settings = {"shared_capacity": 1_000, "factor": 100, "max_interval": 0.1} | changes
-    return SharedResource(lease_manager=RedisLeaseManager(url, name=name, lease_time=1), **settings)
+    manager = RedisLeaseManager(url, name=name, lease_time=1)
+    limiter = SharedResource(lease_manager=manager, **settings)
+    weakref.finalize(limiter, manager.close)
+    return limiter
 
 
 def work(limiter: SharedResource, count: int, on_batch: Callable[..., Any] | None = None) -> None:
