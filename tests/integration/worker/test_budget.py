@@ -13,7 +13,7 @@ from dispatcher.timeline import Lease, Message, Timeline
 from dispatcher.worker import leasing
 from dispatcher.worker.room import View, claim
 from limiters import MemoryLeaseManager, SharedResource
-from limiters.leases._messages import Kind, Reply, Request
+from limiters.leases._messages import Kind, Reply, Request, Terms
 from limiters.verifier import Spent, verify
 from tests.integration.worker.handled import Made, Noted, create, dead, many
 from tests.starts import began
@@ -218,3 +218,18 @@ def test_one_that_is_evicted_from_its_limit_gives_back_what_it_cannot_begin(
     until(lambda: timeline.stats().new == 100 - worker.totals.done)
     assert worker.totals.lost == 0
     assert worker.trouble() == "", "it is for the operator to restart it"
+
+
+def test_one_whose_limit_has_another_lease_time_is_not_ready_until_an_operator_changes_it(
+    timeline: Timeline, run: Made
+) -> None:
+    manager = MemoryLeaseManager(lease_time=5)
+    manager.sync(Request("another", 1, Terms(20, 10, 1_000, 9_000)))
+    limiter = SharedResource(shared_capacity=20, lease_manager=manager, max_interval=0.25)
+    worker = run(Noted(), rate_limiter=limiter)
+    create(timeline, *many(3))
+    until(lambda: "another lease time or period" in worker.unready())
+    assert worker.trouble() == "", "it is not for a restart to mend it"
+    manager.set_terms(lease_time=5)
+    until(lambda: worker.totals.done == 3)
+    assert worker.unready() == ""
