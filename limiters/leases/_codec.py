@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from limiters.errors import Sendable
 from limiters.leases._coordinator.shares import Level
 from limiters.leases._coordinator.state import Limit, Permit, Ramp, Record, Registry, Waiter
 from limiters.leases._format import (
@@ -35,7 +36,7 @@ _PREFIX = RECORD_PREFIX.encode()
 _WAITER = struct.Struct("<5dI")
 
 
-class FormatError(ValueError):
+class FormatError(Sendable, ValueError):
     """What is stored is of another format, which `stored` numbers, or cannot be read."""
 
     def __init__(self, message: str, stored: int) -> None:

@@ -1,5 +1,5 @@
-"""Several SharedResources on one limit, by a clock that is turned by hand: laws C1, C4, C5 and C9 to
-C12 as far as they are visible there, with Batchers and without."""
+"""Several SharedResources on one limit, by a clock that is turned by hand: laws C1, C4, C5 and
+C9 to C12 as far as they are visible there, with Batchers and without."""
 
 from __future__ import annotations
 
