@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -182,7 +183,9 @@ def test_c1_replies_are_lost_after_they_were_carried_out(server: EmbeddedRedis) 
 
 
 def test_c1_on_a_redis_cluster() -> None:
-    with ClusterRedis() as servers, Processes(plan_for(servers.url)) as cluster:
+    with ClusterRedis() as servers, ExitStack() as stack:
+        url = servers.url.replace("redis://", "redis+cluster://").removesuffix("/0")
+        cluster = stack.enter_context(Processes(plan_for(url)))
         cluster.start([["a"], ["b"]])
         await_spending(cluster, "a", "b")
         time.sleep(1)
