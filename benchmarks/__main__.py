@@ -19,6 +19,7 @@ GROUPS = {
     "leases": "leases",
     "asking": "asking",
     "sharing": "sharing",
+    "limits": "limits",
     "simulation": "simulation",
     "timeline": "timeline",
     "timeline-order": "timeline_order",

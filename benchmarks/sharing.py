@@ -21,8 +21,8 @@ from benchmarks.figures import Figure
 from dispatcher import Batcher, Operation, Watcher
 from dispatcher.report import report
 from limiters import RedisLeaseManager, SharedResource
+from limiters.clock import MonotonicClock
 from limiters.embedded import EmbeddedRedis
-from limiters.leases.messages import Terms
 from limiters.verifier import Spent, fairness, verify
 from tests.processes import Processes
 from tests.processes.plan import Plan
@@ -34,6 +34,9 @@ REPORT = os.environ.get("REPORT")
 """A directory, for a page about each case."""
 OPERATIONS = 100_000 if LONG else 20_000
 """For each of the two processes that have work: 100 seconds of it, or 20."""
+
+now = MonotonicClock().now
+"""The clock by which processes note when a batch began."""
 
 BRIEF = 200_000
 """Operations of the brief figures."""
@@ -86,11 +89,6 @@ def _acquired(limiter: SharedResource) -> float:
 
 
 def _cluster(server: EmbeddedRedis, limit: str, **plan: Any) -> Processes:
-    """A cluster whose limit was made long enough ago to grant at once."""
-    manager = RedisLeaseManager(server.url, name=limit, lease_time=LEASE)
-    manager.set_capacity(Terms(CAPACITY, FACTOR, int(PERIOD * 1000), int(LEASE * 1000)))
-    manager.close()
-    time.sleep(LEASE + PERIOD + 0.1)
     return Processes(Plan(url=server.url, log="", limit=limit, lease_time=LEASE, **plan))
 
 
@@ -113,14 +111,14 @@ def _two_jobs(server: EmbeddedRedis) -> Iterator[Figure]:
     name = f"4 processes, 2 with {OPERATIONS:,} operations"
     with _cluster(server, "two-jobs", cost=COST) as cluster:
         cluster.start([["idle 1"], ["idle 2"]])
-        begin = time.monotonic() + 2
+        begin = now() + 2
         cluster.start([["job 1"], ["job 2"]], operations=OPERATIONS, begin_at=begin)
         batches = 2 * OPERATIONS // cluster.plan.batch
         # In the middle, when nothing starts or ends.
-        time.sleep(begin + 3 - time.monotonic())
-        before, since = _calls(server), time.monotonic()
+        time.sleep(begin + 3 - now())
+        before, since = _calls(server), now()
         time.sleep(2 * OPERATIONS * COST / CAPACITY - 6)
-        calls = (_calls(server) - before) / (time.monotonic() - since) / 2
+        calls = (_calls(server) - before) / (now() - since) / 2
         while len(cluster.log()) < batches:
             time.sleep(0.2)
         log = cluster.log()
@@ -141,15 +139,15 @@ def _losses(server: EmbeddedRedis) -> Iterator[Figure]:
         processes = cluster.start([["a"], ["b"], ["c"], ["d"]])
         time.sleep(4)
         processes[0].signal(signal.SIGKILL)
-        killed = time.monotonic()
-        back = killed + LEASE + INTERVAL + PERIOD
-        time.sleep(back + 3 - time.monotonic())
+        killed = now()
+        back = killed + LEASE + 3 * INTERVAL + PERIOD
+        time.sleep(back + 3 - now())
         processes[1].stop()
-        left = time.monotonic()
+        left = now()
         time.sleep(5)
         log = cluster.log()
     yield from _judged(name, log)
-    title = "used from lease + sync + period after the kill"
+    title = "used from lease + 3 syncs + period after the kill"
     yield Figure(title, _used(log, back, left), "of the limit", at_least=0.98)
     title = "used from sync + period after the other left"
     back = left + INTERVAL + PERIOD
@@ -169,7 +167,7 @@ def _fair(server: EmbeddedRedis) -> Iterator[Figure]:
         with _cluster(server, f"fair-{count}", operations=None) as cluster:
             cluster.start(groups)
             time.sleep(5)
-            begin = time.monotonic()
+            begin = now()
             time.sleep(2 * span)
             log = cluster.log()
         found = [fairness(log, names, start=at, end=at + span) for at in (begin, begin + span)]
@@ -181,11 +179,11 @@ def _fair(server: EmbeddedRedis) -> Iterator[Figure]:
 def _dear(server: EmbeddedRedis) -> Iterator[Figure]:
     with _cluster(server, "dear", operations=None) as cluster:
         cluster.start([["a"], ["b"], ["c"], ["d"]])
-        begin = time.monotonic() + 4
+        begin = now() + 4
         cluster.start([["dear"]], cost=CAPACITY, batch=1, operations=1, begin_at=begin)
         while not (gone := [entry.at for entry in cluster.log() if entry.instance == "dear"]):
             time.sleep(0.05)
-            if time.monotonic() > begin + 30:
+            if now() > begin + 30:
                 break
         time.sleep(2)
         log = cluster.log()

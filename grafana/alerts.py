@@ -114,8 +114,31 @@ ALERTS = (
         "instances wait for it",
         "Some instance holds what it does not use, or nothing is granted. In the dashboard of the "
         "limit see who holds much and spends little (a callback that hangs, a program that asks "
-        "and does not spend), whether partitions are overdue, and whether there is a "
-        "quarantine. `dispatcher leases --evict` takes from one what it holds.",
+        "and does not spend), whether partitions are overdue, and whether anything is "
+        "granted. `dispatcher leases --evict` takes from one what it holds.",
+    ),
+    Alert(
+        "DispatcherNothingGranted",
+        "warning",
+        lambda pace: f"max {RULES} (dispatcher_cluster_uncertain_seconds) > 0",
+        5 * MINUTE,
+        "Limit {{ $labels.limit }} grants nothing for another {{ $value | humanizeDuration }}: "
+        "{{ $labels.cause }}",
+        "It is not known who holds what, so nothing new is granted until every lease that may be "
+        "out has ended; instances keep what they prove. With long leases or periods that takes "
+        "long. If it comes again and again, Redis loses its state or changes its server: make it "
+        "keep its state (appendonly), and see why it restarts or fails over.",
+    ),
+    Alert(
+        "DispatcherRefused",
+        "warning",
+        lambda pace: "max without (instance, pod) (dispatcher_refused) == 1",
+        5 * MINUTE,
+        "An instance of limit {{ $labels.limit }} gets no shared capacity: its lease time or "
+        "period is another one",
+        "Nobody can share a limit under two lease times or periods. Its log says which ones "
+        "differ, and has the command (`dispatcher limit set`) that changes them for everybody: "
+        "use it before you deploy instances with other ones, or correct their configuration.",
     ),
     Alert(
         "DispatcherBufferNearlyFull",
@@ -189,7 +212,8 @@ ALERTS = (
         lambda pace: "abs(dispatcher_clock_drift_seconds) > 1",
         5 * MINUTE,
         "The clock of {{ $labels.instance }} is {{ $value | humanizeDuration }} off that of Redis",
-        "No limit and no lease depends on it, as only Redis' clock counts. But what is scheduled "
+        "No limit depends on it: an instance's own clock is compared with nothing but itself, and "
+        "Redis' clock is believed only as far as instances confirm it. But what is scheduled "
         "by this machine's clock falls due that much too early or too late. Set the clock right "
         "(chrony, ntpd), of this machine or, if all say so, of Redis'.",
     ),

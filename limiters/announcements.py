@@ -7,12 +7,11 @@ import logging
 import math
 
 from limiters import events
+from limiters._instance_share import News
 from limiters._support.plain_numbers import plain
 from limiters.events import Emitter
-from limiters.holdings import News
-from limiters.leases import ranges
-from limiters.leases.messages import Reply, Terms, partitions_of
-from limiters.leases.ranges import Ranges
+from limiters.leases._format import FLOAT_ERROR
+from limiters.leases._messages import Reply, Terms, partitions_of
 from limiters.outages import OUTAGES
 
 _log = logging.getLogger(__name__)
@@ -46,6 +45,8 @@ class Announcements:
         self._evicted = False
         self._provisioned = False
         self._certain = True
+        self._partitions = 0
+        self._refused: Terms | None = None
 
     def connected(self, asks: bool) -> bool | None:
         """Whether the lease manager answers; None before the first answer, or the lack of it, and
@@ -60,10 +61,14 @@ class Announcements:
         self._emit(events.CAPACITY, capacity)
         return True
 
-    def released(self, released: Ranges) -> None:
-        """What was given back."""
-        for index in ranges.indexes(released):
-            self._emit(events.RELEASED, index)
+    def partitions(self, held: float) -> None:
+        """How many partitions are held; one event for each whole one that came or went."""
+        whole = math.floor(held + FLOAT_ERROR)
+        for number in range(self._partitions, whole):
+            self._emit(events.ALLOCATED, number)
+        for number in range(self._partitions - 1, whole - 1, -1):
+            self._emit(events.RELEASED, number)
+        self._partitions = whole
 
     def lost(self, error: BaseException, asked: float = math.inf) -> None:
         """The lease manager did not answer a request of that time, by the monotonic clock."""
@@ -85,8 +90,8 @@ class Announcements:
             )
             self._emit(events.ERROR, 0, message, error)
 
-    def reply(self, reply: Reply, news: News) -> None:
-        """The lease manager has answered."""
+    def reply(self, reply: Reply, news: News, missing: float) -> None:
+        """The lease manager has answered; `missing` partitions were wanted and not granted."""
         self._troubles.clear()
         if not self._connected:
             if self._connected is False:
@@ -100,7 +105,10 @@ class Announcements:
         if news.disowned:
             self._trouble_with("disowned", "somebody else used the same identity; taking a new one")
             return
-        self._quarantine(reply)
+        self._refusal(news.refused)
+        if not news.answered:
+            return
+        self._uncertainty(reply)
         if not self._provisioned:
             self._provisioned = True
             self._provision(reply)
@@ -116,11 +124,10 @@ class Announcements:
                 },
             )
         self._version = reply.terms.version
-        for index in ranges.indexes(news.gained):
-            self._emit(events.ALLOCATED, index)
-        self.released(ranges.union(news.lost, news.released))
-        if news.missing:
-            self._emit(events.FAILED, news.missing)
+        if news.permit:
+            self._emit(events.PERMIT, news.permit)
+        if missing > FLOAT_ERROR:
+            self._emit(events.FAILED, math.ceil(missing - FLOAT_ERROR))
         if reply.evicted and not self._evicted:
             self._trouble_with(
                 "evicted",
@@ -136,27 +143,44 @@ class Announcements:
         self._emit(limit, reply.terms.capacity, self._kept_by)
         for index in range(partitions_of(reply.terms.capacity, reply.terms.factor)):
             self._emit(partition, index, self._kept_by)
-        self._emit(events.PROVISION_DONE, reply.quarantine_ms / 1000)
+        self._emit(events.PROVISION_DONE, reply.uncertain / 1000)
 
-    def _quarantine(self, reply: Reply) -> None:
-        certain = not reply.quarantine_ms
-        if not certain and self._certain and self._provisioned:
-            self._emit(events.PROVISION_DONE, reply.quarantine_ms / 1000)
-        if not certain and self._certain:
-            why = "the limit is new" if reply.created else "its state is new, or may be old"
-            _log.log(
-                logging.WARNING if self._provisioned else logging.INFO,
-                "%s, so nothing more is granted for %.1f s: until whatever somebody may hold has "
-                "run out",
-                why,
-                reply.quarantine_ms / 1000,
-                extra={
-                    "happening": "quarantine",
-                    "limit": self._limit,
-                    "seconds": reply.quarantine_ms / 1000,
-                },
-            )
+    def _uncertainty(self, reply: Reply) -> None:
+        certain = not reply.uncertain
+        if certain is self._certain:
+            return
         self._certain = certain
+        self._emit(events.UNCERTAIN, reply.uncertain / 1000, reply.cause)
+        if certain:
+            return
+        if self._provisioned:
+            self._emit(events.PROVISION_DONE, reply.uncertain / 1000)
+        _log.log(
+            logging.WARNING if self._provisioned else logging.INFO,
+            "%s, so nothing is granted for %.1f s: until every lease that may be out has ended",
+            reply.cause,
+            reply.uncertain / 1000,
+            extra={
+                "happening": "quarantine",
+                "limit": self._limit,
+                "seconds": reply.uncertain / 1000,
+            },
+        )
+
+    def _refusal(self, terms: Terms | None) -> None:
+        """The limit has another lease time or period: nobody may share it under both."""
+        if terms is not None and terms != self._refused:
+            self._emit(events.REFUSED, 0, self._limit)
+            self._trouble_with(
+                "refused",
+                "no shared capacity: this instance was made with lease_time="
+                f"{plain(self._own.lease / 1000)} and period={plain(self._own.period / 1000)}, but "
+                f"the limit {self._limit!r} has {plain(terms.lease / 1000)} and "
+                f"{plain(terms.period / 1000)}; use those, or change the limit for everybody: "
+                f"dispatcher limit set {self._limit} --lease-time "
+                f"{plain(self._own.lease / 1000)} --period {plain(self._own.period / 1000)}",
+            )
+        self._refused = terms
 
     def _compare(self, terms: Terms) -> None:
         different = [
@@ -164,8 +188,8 @@ class Announcements:
             for name, theirs, own in (
                 ("shared capacity", terms.capacity, self._own.capacity),
                 ("factor", terms.factor, self._own.factor),
-                ("period", terms.period_ms / 1000, self._own.period_ms / 1000),
-                ("lease time", terms.lease_ms / 1000, self._own.lease_ms / 1000),
+                ("period", terms.period / 1000, self._own.period / 1000),
+                ("lease time", terms.lease / 1000, self._own.lease / 1000),
             )
             if theirs != own
         ]

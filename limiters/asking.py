@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from limiters._support.bell import Bell
-from limiters.leases.messages import Request
+from limiters.leases._messages import Request
 
 
 class Asking:

@@ -16,8 +16,13 @@ class Clock(Protocol):
         ...
 
 
+def _boot_time() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class MonotonicClock:
-    """The process's monotonic clock: the only one that counts inside a process.
+    """A clock that only grows, also while the machine is suspended where the system has one that
+    does (Linux): a lease has to end in time when a laptop or a virtual machine wakes up.
 
     Thread-safe.
 
@@ -26,7 +31,7 @@ class MonotonicClock:
     True
     """
 
-    now = staticmethod(time.monotonic)
+    now = staticmethod(_boot_time if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic)
 
 
 def clock_of(clock: Clock | None) -> Clock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -134,12 +135,15 @@ class EmbeddedRedis:
         if self.running:
             raise ImproperOrderError("this server runs already; stop() it first, or restart() it")
         binary = self._binary or find_server()
+        new = self._port is None  # on a port that was used before, clients may hold something
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="embedded-redis-"))
             self._removal = weakref.finalize(self, _remove, self._directory, os.getpid())
         for tries_left in reversed(range(1 if self._port else _TRIES)):
             try:
                 self._start(binary, self._port or free_port(), self._directory)
+                if new:
+                    self._mark_as_new()
                 return
             except ServerStartError as error:
                 if tries_left == 0 or "already in use" not in error.log:
@@ -224,6 +228,25 @@ class EmbeddedRedis:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"was not ready after {_PATIENCE:g} seconds")
             time.sleep(_LOOK_AGAIN)
+
+    def _mark_as_new(self) -> None:
+        """Notes that nothing of a shared limit can be out, so that a new one grants at once. A
+        server that refuses that (a node of a cluster, a Sentinel) has no use for it."""
+        from limiters.leases._scripts import MARK, registry_key
+
+        requests = [["EVAL", MARK.source, "1", registry_key("dispatcher")]]
+        if self._password:
+            requests.insert(0, ["AUTH", self._password])
+        with contextlib.suppress(OSError):
+            address = HOST, self.port
+            with socket.create_connection(address, timeout=_PATIENCE) as connection:
+                connection.sendall(b"".join(map(_encoded, requests)))
+                received = b""
+                while received.count(b"\r\n") < len(requests):
+                    part = connection.recv(65536)
+                    if not part:
+                        return
+                    received += part
 
     def _answers(self, pid: int, port: int) -> bool:
         """Whether the server on `port` answers a PING, and is no other than process `pid`."""

@@ -23,11 +23,14 @@ CREATED_PARTITION = "created-partition"
 DISCONNECTED = "disconnected"
 ERROR = "error"
 FAILED = "failed"
+PERMIT = "permit"
 PROVISION_DONE = "provision-done"
 PROVISION_START = "provision-start"
+REFUSED = "refused"
 RELEASED = "released"
 SHUTDOWN = "shutdown"
 TARGET = "target"
+UNCERTAIN = "uncertain"
 VERIFIED_LIMIT = "verified-limit"
 VERIFIED_PARTITION = "verified-partition"
 
@@ -40,7 +43,10 @@ SHARED_EVENTS = LIMITER_EVENTS | {
     CREATED_PARTITION,
     DISCONNECTED,
     FAILED,
+    PERMIT,
+    REFUSED,
     RELEASED,
+    UNCERTAIN,
     VERIFIED_LIMIT,
     VERIFIED_PARTITION,
 }

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from limiters import events
+from limiters._instance_share import InstanceShare
 from limiters._support.plain_numbers import plain
 from limiters._support.validation import Seconds, amount, seconds
 from limiters.announcements import Announcements
@@ -19,12 +20,19 @@ from limiters.clock import Clock
 from limiters.distribution import SECONDS, Distribution
 from limiters.errors import ImproperOrderError, LeaseManagerError, SharedCapacityNotProvisionedError
 from limiters.float_error import covers
-from limiters.holdings import Holdings
-from limiters.leases import ranges
-from limiters.leases.manager import LeaseManager
-from limiters.leases.messages import Reply, Request, Terms, check_partitions
+from limiters.leases._format import UNITS
+from limiters.leases._messages import (
+    Kind,
+    Reply,
+    Request,
+    Terms,
+    check_partitions,
+    partitions_of,
+    weight_units,
+)
+from limiters.leases.protocol import LeaseManager
 from limiters.provisioning import Provisioning
-from limiters.purse import Purse
+from limiters.purse import Parts, Purse
 from limiters.resource import Resource
 from limiters.shared_arguments import ramp_of, terms_of
 from limiters.shared_grant import SharedGrant
@@ -88,7 +96,7 @@ class SharedResource(Resource):
         )
         self._manager = lease_manager
         self._name = lease_manager.name if lease_manager else ""
-        self._weight = amount("weight", weight)
+        self._weight = weight_units(weight)
         self._ramp = ramp_of(ramp)
         super().__init__(clock)
 
@@ -97,22 +105,22 @@ class SharedResource(Resource):
         where = getattr(self._manager, "where", None)
         kept_by = repr(self._manager)
         self._announce = Announcements(self._emitter, self._terms, self._name, where, kept_by)
-        self._reserved_ledger = WindowLedger(self._reserved, self._terms.period_ms / 1000)
+        self._reserved_ledger = WindowLedger(self._reserved, self._terms.period / 1000)
         self._spent_before = 0.0
         """Of the shared capacity, as somebody who was disowned."""
         self._sync_seconds = Distribution(SECONDS)
         self._sync_failures = 0
-        self._begin_holdings(self._terms)
+        self._begin_share(self._terms)
         self._provisioning = Provisioning()
         self._tally = Tally()
         self._wakes_at = -1.0
         self._asking: Asking | None = None
-        self._evicted = False
+        self._evicted = self._refused = False
         self._broken: Exception | None = None
 
-    def _begin_holdings(self, terms: Terms) -> None:
+    def _begin_share(self, terms: Terms) -> None:
         """Takes part as somebody who was never heard of; what is reserved goes on."""
-        self._holdings = Holdings(
+        self._share = InstanceShare(
             uuid.uuid4().hex[:16],
             terms,
             interval=self._interval,
@@ -120,10 +128,10 @@ class SharedResource(Resource):
             reserved=self._reserved,
             label=f"{socket.gethostname()}:{os.getpid()}",
         )
-        self._purse = Purse(self._reserved_ledger, self._holdings.ledger)
+        self._purse = Purse(self._reserved_ledger, self._share.permit, self._share.ledger)
 
     def __repr__(self) -> str:
-        terms = self._holdings.terms
+        terms = self._share.terms
         return (
             f"SharedResource(shared_capacity={plain(terms.capacity)}, "
             f"reserved_capacity={plain(self._reserved)}, factor={plain(terms.factor)}, "
@@ -135,30 +143,36 @@ class SharedResource(Resource):
     @property
     def instance(self) -> str:
         """The name under which it takes part, until it begins anew."""
-        return self._holdings.instance
+        return self._share.instance
 
     @property
     def max_capacity(self) -> float:
         """What could be had at most in one period: all that is shared, and what is reserved."""
-        return self._holdings.terms.capacity + self._reserved
+        return self._share.terms.capacity + self._reserved
 
     @property
     def period(self) -> float:
         """The seconds in which it may be spent."""
-        return self._holdings.terms.period_ms / 1000
+        return self._share.terms.period / 1000
 
     @property
     def capacity(self) -> float:
         """What is held now, for one period."""
         with self._lock:
-            return self._holdings.settle(self._clock.now()) + self._reserved
+            now = self._clock.now()
+            return self._share.settle(now) + self._share.permit.available(now) + self._reserved
 
     @property
-    def partitions(self) -> list[int]:
-        """The partitions that are held now."""
+    def partitions(self) -> float:
+        """How many partitions are held now, with a fraction: what is leased is an exact share of
+        the limit, and a partition is how people see it."""
         with self._lock:
-            held = self._clock.now() < self._holdings.until
-            return ranges.indexes(self._holdings.held) if held else []
+            share = self._share
+            return self._partitions(share.units) if self._clock.now() < share.until else 0.0
+
+    def _partitions(self, units: int) -> float:
+        terms = self._share.terms
+        return units / UNITS * partitions_of(terms.capacity, terms.factor)
 
     @property
     def evicted(self) -> bool:
@@ -175,27 +189,34 @@ class SharedResource(Resource):
         """What may go at once after a rest; of one partition, if there is nothing to spend yet."""
         with self._lock:
             now = self._clock.now()
-            self._holdings.settle(now)
-            return self._purse.burst(now) or self._holdings.burst(now)
+            self._share.settle(now)
+            return self._purse.burst(now) or self._share.burst(now)
 
     def standing(self) -> Standing:
         """What it holds, wants and has spent."""
         with self._lock:
             now = self._clock.now()
-            worth = self._holdings.settle(now)
-            told = self._holdings.told
-            asks = not self._stopped and self._holdings.next_call(now) < float("inf")
+            worth = self._share.settle(now)
+            share, reply = self._share, self._share.reply
+            asks = not self._stopped and share.next_call(now) < float("inf")
             return Standing(
                 name=self._name,
                 shared=worth,
                 reserved=self._reserved,
-                max=self._holdings.terms.capacity + self._reserved,
+                max=share.terms.capacity + self._reserved,
                 demand=self._demand,
-                spent_shared=self._spent_before + self._holdings.ledger.total(),
+                spent_shared=self._spent_before + share.spent_in_all,
                 spent_reserved=self._reserved_ledger.total(),
-                partitions_held=ranges.count(self._holdings.held) if worth else 0,
-                partitions_wanted=self._holdings.asked,
-                fair_share=told.share if told and worth else 0.0,
+                partitions_held=self._partitions(share.units) if worth else 0.0,
+                partitions_wanted=share.asked / share.terms.factor,
+                fair_share=self._partitions(reply.share) if reply else 0.0,
+                permits=share.permits,
+                permit_wait=share.permit_wait(now),
+                turn=reply.ahead + 1 if reply is not None and reply.waiting else 0,
+                uncertain=reply.uncertain / 1000 if reply is not None else 0.0,
+                uncertain_cause=reply.cause if reply is not None else "",
+                clock_skew=reply.skew / 1000 if reply is not None else 0.0,
+                refused=self._refused,
                 connected=self._announce.connected(asks),
                 sync_failures=self._sync_failures,
                 sync_seconds=self._sync_seconds.copy(),
@@ -216,13 +237,11 @@ class SharedResource(Resource):
         """Sets aside up to `up_to` of what may be spent now, possibly nothing."""
         with self._lock:
             now = self._clock.now()
-            self._holdings.settle(now)
-            reserved = shared = 0.0
+            self._share.settle(now)
+            parts = Parts()
             if self._turns.is_for(claimant, now) or self._lacks(self._turns.gathering(now)):
-                reserved, shared = self._purse.available(now, at_least)
-                reserved = min(reserved, up_to)
-                shared = min(shared, up_to - reserved)
-            if covers(reserved + shared, at_least) or claimant is None:
+                parts = self._purse.available(now, at_least).up_to(up_to)
+            if covers(sum(parts), at_least) or claimant is None:
                 if self._turns.end(claimant):
                     self._want(now)  # it gathers no longer, or for something else
             else:
@@ -230,46 +249,39 @@ class SharedResource(Resource):
                 self._turns.wait(claimant, at_least, until)
                 self._want(now)
             usable = max(at_least, min(up_to, self._demands.get(claimant, 0.0)))
-            self._holdings.short(reserved + shared < usable, now)
-            self._purse.hold(reserved, shared)
-            return SharedGrant(
-                self._lock,
-                self._clock,
-                self._purse,
-                self._holdings.tenure,
-                reserved=reserved,
-                shared=shared,
-            )
+            self._share.short(sum(parts) < usable, now)
+            self._purse.hold(parts)
+            return SharedGrant(self._lock, self._clock, self._purse, self._share.tenure, parts)
 
     def take(self, cost: float, claimant: object = None) -> bool:
         """Spends `cost` now, if that may be; otherwise `claimant` waits for its turn."""
         with self._lock:
             now = self._clock.now()
-            self._holdings.settle(now)
-            reserved = shared = 0.0
+            self._share.settle(now)
+            there = 0.0
             if self._turns.is_for(claimant, now) or self._lacks(self._turns.gathering(now)):
-                reserved, shared = self._purse.available(now, cost)
-            if not covers(reserved + shared, cost):
+                there = sum(self._purse.available(now, cost))
+            if not covers(there, cost):
                 self._turns.wait(claimant, cost, self._ready_at(cost, now) + GRACE)
                 self._want(now)
-                self._holdings.short(True, now)
+                self._share.short(True, now)
                 return False
             if self._turns.end(claimant):
                 self._want(now)  # it gathers no longer
-            self._holdings.short(False, now)
-            self._purse.spend(min(cost, reserved + shared), now)
+            self._share.short(False, now)
+            self._purse.spend(min(cost, there), now)
             return True
 
     def ready_at(self, cost: float) -> float:
         """When it is worth asking again for `cost`, as far as is known: capacity may come."""
         with self._lock:
             now = self._clock.now()
-            self._holdings.settle(now)
+            self._share.settle(now)
             return self._ready_at(cost, now)
 
     def _lacks(self, cost: float) -> bool:
         """Whether less is held than that: until more comes, nobody is in its way."""
-        return not covers(self._purse.capacity, cost)
+        return not covers(self._purse.capacity(self._clock.now()), cost)
 
     def _ready_at(self, cost: float, now: float) -> float:
         if self._lacks(cost):
@@ -277,15 +289,16 @@ class SharedResource(Resource):
         return self._purse.ready_at(cost, now)
 
     def _want(self, now: float) -> None:
-        """Tells the holdings what is wanted of the shared capacity; wakes who has to ask."""
+        """Passes on what is wanted of the shared capacity; wakes the thread that has to ask."""
         spare = max(0.0, self._reserved - self._purse.reserved.spent(now))
         waiting = max(0.0, self._demand - spare)
         if self._evicted:
             # Also when the lease manager, which is told nothing any more, has forgotten it.
             waiting = 0.0
-        gathering = max(0.0, self._turns.gathering(now) - self._reserved)
-        self._holdings.want(waiting, gathering if waiting else 0.0, now)
-        if self._holdings.next_call(now) < self._wakes_at:
+        gathering = self._turns.gathering(now)
+        gathering = max(0.0, gathering - self._purse.reserved.available(now, gathering))
+        self._share.want(waiting, gathering if waiting else 0.0, now)
+        if self._share.next_call(now) < self._wakes_at:
             self._wake()
 
     def _wake(self) -> None:
@@ -296,7 +309,7 @@ class SharedResource(Resource):
 
     def publish(self, source: Source) -> Publication:
         """Tells all who look at the limit what `source()` counts, with the requests that are sent
-        anyway: a mapping of names (limiters.leases.totals.COUNTERS) to numbers that only grow.
+        anyway: a mapping of names (limiters.leases.COUNTERS) to numbers that only grow.
 
         A Batcher does so by itself. `end()` of what it returns asks a last time. Thread-safe.
         """
@@ -304,7 +317,7 @@ class SharedResource(Resource):
 
     def _untold(self, read: tuple[float, ...]) -> tuple[float, ...]:
         own = {
-            "spent_shared": self._spent_before + self._holdings.ledger.total(),
+            "spent_shared": self._spent_before + self._share.spent_in_all,
             "spent_reserved": self._reserved_ledger.total(),
             "sync_failures": self._sync_failures,
         }
@@ -322,22 +335,26 @@ class SharedResource(Resource):
             raise SharedCapacityNotProvisionedError(
                 "there is no shared capacity to change: this SharedResource has no lease_manager"
             )
-        # Who is new, or was idle, may know of another factor; that would start the limit over.
+        # An instance that is new, or was idle, may know of another factor.
         stored = self._manager.look()
+        own = self._terms
+        check_partitions(replace(stored.terms if stored else own, capacity=capacity))
+        if not self._manager.set_terms(capacity=capacity, ramp=self._ramp):
+            self._manager.set_terms(
+                capacity=capacity,
+                factor=own.factor,
+                period=own.period / 1000,
+                lease_time=own.lease / 1000,
+            )
         with self._lock:
-            known = stored.terms if stored else self._holdings.terms
-        terms = replace(known, capacity=capacity)
-        check_partitions(terms)
-        self._manager.set_capacity(terms, self._ramp)
-        with self._lock:
-            self._holdings.look_again(capacity)
+            self._share.look_again()
             self._wake()
 
     def set_reserved_capacity(self, capacity: float) -> None:
         """Changes what this instance may spend beside what is shared."""
         capacity = amount("capacity", capacity, zero=True)
         with self._lock:
-            self._reserved = self._holdings.reserved = capacity
+            self._reserved = self._share.reserved = capacity
             self._purse.reserved.set_capacity(capacity)
             self._want(self._clock.now())
             self._wake()
@@ -376,7 +393,7 @@ class SharedResource(Resource):
     def _leave(self) -> None:
         self._provisioning.end()
         # Whoever keeps the leases may not answer at all: they run out by themselves.
-        if self._asking is not None and not self._asking.end(self._terms.lease_ms / 1000):
+        if self._asking is not None and not self._asking.end(self._terms.lease / 1000):
             facts = {"happening": "stopped-without-leases", "limit": self._name}
             _log.warning("%r does not answer; stopped without it", self._manager, extra=facts)
 
@@ -390,13 +407,15 @@ class SharedResource(Resource):
             now = self._clock.now()
             self._wakes_at = -1.0
             self._want(now)
-            worth = self._holdings.settle(now)
-            due = self._holdings.next_call(now)
-            request = self._holdings.compose(now, self._untold(read)) if due <= now else None
+            worth = self._share.settle(now)
+            held = self._partitions(self._share.units) if worth else 0.0
+            there = worth + self._share.permit.available(now)
+            due = self._share.next_call(now)
+            request = self._share.compose(now, self._untold(read)) if due <= now else None
             self._wakes_at = due
-            ends = self._holdings.until if worth else float("inf")
+            ends = self._share.until if worth else float("inf")
             wait = min(due, ends) - now
-        self._tell_capacity(worth)
+        self._tell_capacity(held, there)
         return request, None if wait == float("inf") else max(0.0, wait)
 
     def _exchange(self, manager: LeaseManager, request: Request) -> bool:
@@ -408,7 +427,7 @@ class SharedResource(Resource):
         except BaseException as error:  # whatever it is, this process's own work goes on
             with self._lock:
                 self._sync_failures += 1
-                self._holdings.unanswered(self._clock.now())
+                self._share.unanswered(self._clock.now())
             self._provisioning.failed(error)
             self._announce.lost(error, asked)
             return False
@@ -417,37 +436,50 @@ class SharedResource(Resource):
         return True
 
     def _receive(self, reply: Reply, sent_at: float) -> None:
+        share = self._share
         with self._lock:
             now = self._clock.now()
-            if self._holdings.pending is not None and not reply.stale:
-                self._tally.told(self._holdings.pending.totals)
-            news = self._holdings.answered(reply, sent_at, now)
+            if share.pending is not None and reply.counted:
+                self._tally.told(share.pending.totals)
+            news = share.answered(reply, sent_at, now)
             self._evicted = self._evicted or reply.evicted
+            self._refused = news.refused is not None
             if news.disowned:
-                self._holdings.tenure.until = now
-                self._spent_before += self._holdings.ledger.total()
-                self._begin_holdings(self._holdings.terms)
-            worth = self._holdings.settle(now)
-        self._announce.reply(reply, news)
-        if not news.disowned:
-            self._provisioning.answered(reply.quarantine_ms / 1000)
-        self._tell_capacity(worth)
+                share.tenure.until = now
+                self._spent_before += share.spent_in_all
+                self._begin_share(share.terms)
+            worth = self._share.settle(now)
+            held = self._partitions(self._share.units) if worth else 0.0
+            there = worth + self._share.permit.available(now)
+            missing = self._missing(reply, worth)
+        self._announce.reply(reply, news, missing)
+        if reply.kind is Kind.ANSWER:
+            self._provisioning.answered(reply.uncertain / 1000)
+        self._tell_capacity(held, there)
 
-    def _tell_capacity(self, worth: float) -> None:
+    def _missing(self, reply: Reply, worth: float) -> float:
+        """How many partitions were wanted and not granted."""
+        if not reply.short:
+            return 0.0
+        wanted = min(self._share.asked, self._share.capacity)
+        return max(0.0, wanted - worth) / self._share.terms.factor
+
+    def _tell_capacity(self, held: float, worth: float) -> None:
+        self._announce.partitions(held)
         if self._announce.capacity(worth + self._reserved):
             self._line.wake()
 
     def _last_request(self) -> Request | None:
         """Gives back what is held: one try for what is under way, one to leave."""
-        holdings, read = self._holdings, self._tally.read()
+        share, read = self._share, self._tally.read()
         with self._lock:
             now = self._clock.now()
-            if holdings.pending is None and (holdings.left or holdings.told is None):
+            if share.pending is None and (share.left or share.reply is None):
                 self._announce.capacity(self._reserved)
                 return None
-            if holdings.pending is not None:
-                return holdings.compose(now)
-            return holdings.leave(now, self._untold(read))
+            if share.pending is not None:
+                return share.compose(now)
+            return share.leave(now, self._untold(read))
 
     def _failed(self, error: Exception) -> None:
         self._broken = error

@@ -5,8 +5,8 @@ from __future__ import annotations
 from limiters._support.plain_numbers import plain
 from limiters._support.validation import ArgumentError, Seconds, amount, seconds
 from limiters.float_error import covers
-from limiters.leases.manager import LeaseManager
-from limiters.leases.messages import Terms, check_partitions, period_seconds
+from limiters.leases._messages import Terms, check_partitions, period_seconds
+from limiters.leases.protocol import LeaseManager
 
 FEWEST_INTERVALS = 4
 """How many sync intervals a lease lasts at least (law C5 and the rest of them rely on it)."""

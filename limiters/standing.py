@@ -23,10 +23,23 @@ class Standing:
     spent_shared: float = 0.0
     """In all, of callbacks that have begun."""
     spent_reserved: float = 0.0
-    partitions_held: int = 0
-    partitions_wanted: int = 0
+    partitions_held: float = 0.0
+    partitions_wanted: float = 0.0
     fair_share: float = 0.0
-    """In partitions."""
+    """In partitions, like those before."""
+    permits: int = 0
+    """How many permits it was granted."""
+    permit_wait: float = 0.0
+    """For how many seconds it has waited for a permit; 0 if it does not."""
+    turn: int = 0
+    """Its place among those who wait for a permit; 0 if it does not."""
+    uncertain: float = 0.0
+    """For how many seconds nothing is granted yet, as the last reply said."""
+    uncertain_cause: str = ""
+    clock_skew: float = 0.0
+    """By how much the lease manager's clock is ahead of what was confirmed, in seconds."""
+    refused: bool = False
+    """Whether it has another lease time or period than the limit, and so gets nothing shared."""
     connected: bool | None = None
     """Whether the lease manager answers; None if that is not known: it was not asked yet, or it did
     not answer and is asked nothing more, or there is none."""

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
-from limiters.leases.totals import COUNTERS
+from limiters.leases._totals import COUNTERS
 
 _log = logging.getLogger(__name__)
 

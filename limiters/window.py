@@ -18,15 +18,16 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
+from limiters._inherited import InheritedSpending
 from limiters.float_error import ALL_BUT_ERROR, FLOAT_ERROR
-from limiters.portion import portion
 
 BURST = 0.1
 """The share of a period's capacity that may go at once after a rest."""
 
 UNEVEN_BURST, UNEVEN_PERIODS = 0.3, 3
-"""The same for a few periods after capacity changed hands: what others spent was spent at other
-times than one's own, and room comes back in the same uneven way."""
+"""The same, at least, for a few periods after capacity changed hands: others spent at other times,
+and room comes back in the same uneven way. If more than this share of what is held changed hands,
+so much may go at once: an operation that costs the whole limit leaves room for all at once."""
 
 GUARD = 0.006
 """Seconds an entry counts beyond its period. A start is noted just before the callback is
@@ -100,9 +101,13 @@ class WindowLedger:
         self.capacity = capacity
         self._drift = drift
         self._uneven_until = -math.inf
+        self._uneven = UNEVEN_BURST
         self._measure_in(period)
         self._held = 0.0
         self._starting: list[Spend] = []
+        self.inherited = InheritedSpending()
+        self.charges = 0
+        """How many batches it has paid for."""
         self._started: dict[int, float] = {}
         self._expiries: list[int] = []
         self._paid_until = -math.inf
@@ -115,7 +120,13 @@ class WindowLedger:
 
     def burst(self, now: float) -> float:
         """What may go at once after a rest."""
-        return self.capacity * (UNEVEN_BURST if now < self._uneven_until else BURST)
+        return self.capacity * (self._uneven if now < self._uneven_until else BURST)
+
+    def changed_hands(self, part: float, now: float) -> None:
+        """`part` of what is held now came from others, or went to them."""
+        before = self._uneven if now < self._uneven_until else UNEVEN_BURST
+        self._uneven = min(1.0, max(before, part))
+        self._uneven_until = now + UNEVEN_PERIODS * self.period
 
     def available(self, now: float, at_least: float = 0.0) -> float:
         """What may be charged now; amounts dearer than a burst say so in `at_least`."""
@@ -149,6 +160,7 @@ class WindowLedger:
     def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> Spend:
         """Turns `cost` of what is held into an entry that counts from now on."""
         self._held -= cost
+        self.charges += 1
         self._pace(cost, now)
         spend = Spend(cost, now, tenure)
         self._starting.append(spend)
@@ -161,6 +173,7 @@ class WindowLedger:
         interrupt before that has changed no more than the pace, by a moment.
         """
         self._pace(cost, now)
+        self.charges += 1
         spend = Spend(cost, now)
         spend.started_at = now
         self._starting.append(spend)
@@ -196,7 +209,7 @@ class WindowLedger:
 
     def set_period(self, period: float, now: float) -> None:
         """From now on windows are of `period`; what has begun counts on, in the new one."""
-        entries = self.take_out(math.inf, now)
+        entries, _ = self.split(1.0, now, inherited=False)
         self._measure_in(period)
         for started_at, cost in entries:
             self._enter(cost, started_at)
@@ -209,7 +222,8 @@ class WindowLedger:
             # if an interrupt comes in between.
             self._started.pop(self._expiries[0], None)
             heapq.heappop(self._expiries)
-        return math.fsum((*self._started.values(), self.starting))
+        own = math.fsum((*self._started.values(), self.starting))
+        return own + self.inherited.total(now)
 
     def total(self) -> float:
         """What has begun, since this ledger was made."""
@@ -226,10 +240,9 @@ class WindowLedger:
         """What is set aside, or charged and has not begun: it may begin at any moment."""
         return self._held + self.starting
 
-    def receive(self, cost: float, started_at: float, now: float) -> None:
-        """Counts `cost` that somebody else has spent."""
-        self._uneven_until = now + UNEVEN_PERIODS * self.period
-        self._enter(cost, started_at)
+    def receive(self, stamp: int, cost: float, expires: float) -> None:
+        """Counts `cost` that others have spent, until it expires."""
+        self.inherited.add(stamp, cost, expires)
 
     def _enter(self, cost: float, started_at: float) -> None:
         slice_ = self._slice_of(started_at)
@@ -241,14 +254,18 @@ class WindowLedger:
             heapq.heappush(self._expiries, slice_)
         return slice_
 
-    def take_out(self, cost: float, now: float) -> list[tuple[float, float]]:
-        """Stops counting `cost` of what has begun; (when, cost) of what was taken out."""
+    def split(
+        self, part: float, now: float, *, inherited: bool = True
+    ) -> tuple[list[tuple[float, float]], tuple[tuple[int, float], ...]]:
+        """Takes `part` of every entry out, but of what has not begun: (when, cost) of one's own,
+        and (time stamp, cost) of what is inherited."""
         self.spent(now)
-        self._uneven_until = now + UNEVEN_PERIODS * self.period
-        taken, left = portion(sorted(self._started.items()), cost)
-        self._started = dict(left)
-        self._expiries = sorted(self._started)
-        return [(slice_ * self._slice, part) for slice_, part in taken]
+        taken = [(slice_ * self._slice, cost * part) for slice_, cost in self._started.items()]
+        if part < 1:
+            self._started = {at: cost - cost * part for at, cost in self._started.items()}
+        else:
+            self._started, self._expiries = {}, []
+        return sorted(taken), self.inherited.split(part) if inherited else ()
 
     @property
     def _rate(self) -> float:
@@ -272,7 +289,8 @@ class WindowLedger:
 
     def _coming_free(self, now: float) -> Iterator[tuple[float, float]]:
         slices = sorted(self._started.items())
-        started = ((self._expires(slice_), cost) for slice_, cost in slices)
+        own = ((self._expires(slice_), cost) for slice_, cost in slices)
+        started = heapq.merge(own, self.inherited.coming_free())
         # One that has not begun yet lives at least this long; whoever waits looks again then.
         soonest = now + self._slice
         starting = sorted(

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from limiters import RedisLeaseManager, SharedResource
-from limiters.leases import ranges
-from limiters.leases.messages import Request, Terms
-from limiters.leases.scripts import keys_of
+from limiters.leases._messages import Request, Terms
 from tests.servers import wait_until
 
 COMMAND = [sys.executable, "-m", "dispatcher.cli.main"]
@@ -59,20 +57,33 @@ def asks(instance: str, need: float, **more: Any) -> Request:
     return Request(instance, 0, TERMS, need=need, **more)
 
 
+def make(
+    manager: RedisLeaseManager,
+    capacity: float = TERMS.capacity,
+    *,
+    lease_time: float = TERMS.lease / 1000,
+) -> None:
+    """Sets the limit, as an operator does."""
+    period = TERMS.period / 1000
+    assert manager.set_terms(
+        capacity=capacity, factor=TERMS.factor, period=period, lease_time=lease_time
+    )
+
+
 def hold(manager: RedisLeaseManager, *requests: Request) -> None:
-    """Asks until all have what they need. A limit that is new grants at once: nobody holds any."""
-    if manager.look() is None:
-        manager.sync(requests[0])
-        limit = keys_of("dispatcher", manager.name)[0]
-        manager._connection.client().hset(limit, "quarantine_ms", "0")
+    """Asks until all hold what they need, at least."""
+    nonce = ""
 
     def held() -> bool:
+        nonlocal nonce
         for request in requests:
-            manager.sync(replace(request, seq=time.monotonic_ns()))
+            reply = manager.sync(replace(request, seq=time.monotonic_ns(), nonce=nonce))
+            nonce = reply.nonce or nonce
         view = manager.look()
-        assert view is not None
-        needs = {request.instance: request.need for request in requests}
-        return needs == {one.instance: 100 * ranges.count(one.held) for one in view.members}
+        if view is None:  # it was deleted, and is uncertain
+            return False
+        holds = {one.instance: one.held * view.capacity for one in view.instances}
+        return all(holds.get(it.instance, 0) > it.need * (1 - 1e-6) for it in requests)
 
     wait_until(held)
 

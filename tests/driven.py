@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from limiters import MemoryLeaseManager, SharedResource
-from limiters.leases.manager import LeaseManager
-from limiters.leases.messages import Reply, Request
+from limiters.leases._messages import Reply, Request
+from limiters.leases.protocol import LeaseManager
 from limiters.testing import ManualClock
 
 
@@ -22,6 +22,8 @@ class Driven:
         clock: ManualClock | None = None,
         reserved: float = 0,
         period: float = 1.0,
+        max_interval: float = 0.5,
+        weight: float = 1.0,
     ) -> None:
         self.clock = clock or ManualClock(100.0)
         self.manager = manager or MemoryLeaseManager(lease_time=2, clock=self.clock)
@@ -31,6 +33,8 @@ class Driven:
             factor=factor,
             lease_manager=self.manager,
             period=period,
+            max_interval=max_interval,
+            weight=weight,
             clock=self.clock,
         )
         self.calls = 0

@@ -10,10 +10,9 @@ from typing import Any
 
 from dispatcher.batch import CURRENT, Batch
 from limiters import SharedResource
-from limiters.leases.messages import Terms
+from limiters.leases._messages import Terms
 from limiters.purse import Purse
 from limiters.verifier import Spent
-from limiters.window import WindowLedger
 
 
 def began() -> float:
@@ -33,14 +32,14 @@ class Charging(SharedResource):
         """What has begun."""
         super().__init__(**settings)
 
-    def _begin_holdings(self, terms: Terms) -> None:
-        super()._begin_holdings(terms)
-        self._purse = _NotedPurse(self._purse.reserved, self._purse.shared, self.log)
+    def _begin_share(self, terms: Terms) -> None:
+        super()._begin_share(terms)
+        self._purse = _NotedPurse(self._purse, self.log)
 
 
 class _NotedPurse(Purse):
-    def __init__(self, reserved: WindowLedger, shared: WindowLedger, log: list[Spent]) -> None:
-        super().__init__(reserved, shared)
+    def __init__(self, purse: Purse, log: list[Spent]) -> None:
+        super().__init__(purse.reserved, purse.permit, purse.shared)
         self._log = log
 
     def spend(self, cost: float, now: float) -> None:

@@ -30,7 +30,6 @@ from limiters import RedisLeaseManager
 from limiters._support.validation import UNSHOWN, ArgumentError
 from limiters.embedded import EmbeddedRedis
 from limiters.errors import LimiterError
-from limiters.leases.messages import Terms
 
 JOBS, PROCESSES = 2, 4
 PERIOD = 1.0
@@ -67,8 +66,11 @@ def _both_halves(console: Console, capacity: float, seconds: float, redis: str) 
             f"{JOBS * records * COST / capacity:.1f} s of work at best.\n"
         )
         # Made now, so that by the second half it is certain that nobody holds anything.
-        leases.set_capacity(Terms(capacity, capacity / PARTITIONS, 1000, int(LEASE * 1000)))
-        granting = time.monotonic() + LEASE + PERIOD
+        leases.set_terms(
+            capacity=capacity, factor=capacity / PARTITIONS, period=PERIOD, lease_time=LEASE
+        )
+        view = leases.look()
+        granting = time.monotonic() + (view.uncertain_ms / 1000 if view is not None else 0.0)
         first = _half(console, "on their own", plan, leases)
         time.sleep(max(0.0, granting - time.monotonic()))  # if the first one was short
         return [first, _half(console, "sharing the limit", replace(plan, redis=redis), leases)]
@@ -81,6 +83,7 @@ def _run(outcome: Outcome) -> Run:
         datastore.capacity,
         list(datastore.entries),
         holdings=outcome.leases.holdings,
+        partitions=PARTITIONS,
         refused=list(datastore.refusals),
     )
 

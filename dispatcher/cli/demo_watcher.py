@@ -1,4 +1,4 @@
-"""Looks at a limit now and then, for the report: who holds which of its partitions."""
+"""Looks at a limit now and then, for the report: who holds which share of it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import Self
 
 from limiters.errors import LeaseManagerError
-from limiters.leases.manager import LeaseManager
-from limiters.leases.ranges import Ranges
+from limiters.leases import LeaseManager
 
 EVERY = 0.05
 
@@ -18,7 +17,7 @@ class LeaseWatcher:
     """Looks in its `with` block, from a thread of its own. `names`: who has which process ID."""
 
     def __init__(self, leases: LeaseManager, names: Mapping[int, str]) -> None:
-        self.holdings: list[tuple[float, dict[str, Ranges]]] = []
+        self.holdings: list[tuple[float, dict[str, float]]] = []
         self._leases = leases
         self._names = names
         self._ended = threading.Event()
@@ -41,7 +40,7 @@ class LeaseWatcher:
             if view is not None:
                 held = {
                     self._names.get(int(one.label.rpartition(":")[2]), one.label): one.held
-                    for one in view.members
+                    for one in view.instances
                     if one.held
                 }
                 self.holdings.append((time.monotonic(), held))

@@ -2,84 +2,108 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from dispatcher.cli.options import printable
 from dispatcher.cli.tables import Page, Row
 from dispatcher.cli.wording import (
     about,
     capacity,
     duration,
-    free,
+    grants,
     in_charge,
-    partitions,
+    in_partitions,
+    of_partitions,
     percent,
-    quarantine,
+    share_of,
     shortest,
+    skew,
     standing,
+    waiters,
 )
-from limiters.leases import LimitView, MemberView, ranges
+from limiters.leases import InstanceView, LimitView
 
-COLUMNS = (
-    "instance",
-    "host:process",
-    "partitions",
-    ">lease",
-    ">wants",
-    ">spends",
-    ">share",
-    ">weight",
-    ">reserved",
-    ">silent",
-    "",
-)
+Show = Callable[[InstanceView], bool]
+"""Whether an instance has something to say in a column."""
 
 NOBODY = "no instance asks for any of it at present"
+
+OPTIONAL: tuple[tuple[str, Show, Callable[[InstanceView], str]], ...] = (
+    (">weight", lambda one: one.weight != 1, lambda one: about(one.weight)),
+    (">reserved", lambda one: one.reserved > 0, lambda one: about(one.reserved)),
+    (
+        ">waits for",
+        lambda one: one.waits_for > 0,
+        lambda one: about(one.waits_for) if one.waits_for else "-",
+    ),
+    (
+        ">since",
+        lambda one: one.waits_for > 0,
+        lambda one: duration(one.waits_ms / 1000) if one.waits_for else "-",
+    ),
+    ("", lambda one: bool(standing(one)), standing),
+)
+"""Columns that most limits do not need, so that a row of the others fits into 80 letters."""
 
 
 def page(name: str, view: LimitView) -> Page:
     """A row for each instance, and the sums."""
-    members = sorted(view.members, key=lambda member: (member.label, member.instance))
-    letters = shortest([member.instance for member in members])
-    return Page(
-        COLUMNS,
-        [_row(member, letters) for member in members],
-        (f"limit {printable(name)}: {capacity(view)}", "", *[NOBODY] * (not members)),
-        ("", *_summary(view)),
+    instances = sorted(view.instances, key=lambda one: (one.label, one.instance))
+    letters = shortest([one.instance for one in instances])
+    optional = [it for it in OPTIONAL if any(it[1](one) for one in instances)]
+    columns = (
+        "instance",
+        "host:process",
+        ">held",
+        ">limit",
+        ">lease",
+        ">wants",
+        ">spends",
+        ">share",
+        ">silent",
+        *(title for title, _, _ in optional),
     )
+    rows = [
+        Row(
+            (*_cells(view, one, letters), *(cell(one) for _, _, cell in optional)),
+            marked=bool(standing(one)),
+        )
+        for one in instances
+    ]
+    head = (f"limit {printable(name)}: {capacity(view)}", "", *[NOBODY] * (not instances))
+    return Page(columns, rows, head, ("", *_summary(view)))
 
 
-def _row(member: MemberView, letters: int) -> Row:
-    state = standing(member)
-    cells = (
-        printable(member.instance[:letters]),
-        printable(member.label),
-        ranges.text(member.held) or "-",
-        duration(member.lease_ms / 1000) if member.held and member.lease_ms > 0 else "-",
-        about(member.need),
-        about(member.spent),
-        about(member.share),
-        about(member.weight),
-        about(member.reserved),
-        duration(member.seen_ms / 1000),
-        state,
+def _cells(view: LimitView, one: InstanceView, letters: int) -> Sequence[str]:
+    return (
+        printable(one.instance[:letters]),
+        printable(one.label),
+        in_partitions(view, one.held),
+        share_of(one.held),
+        duration(one.lease_ms / 1000) if one.held and one.lease_ms > 0 else "-",
+        about(one.need),
+        about(one.spent),
+        in_partitions(view, one.share),
+        duration(one.seen_ms / 1000),
     )
-    return Row(cells, marked=bool(state))
 
 
 def _summary(view: LimitView) -> list[str]:
     demand, spend = _sums(view)
-    number, most = partitions(view), view.capacity
+    most, used = view.capacity, 1 - view.free
     lines = [
-        f"{number - ranges.count(free(view)):,} of {number:,} partitions used, "
+        f"{of_partitions(view, used)} partitions used ({share_of(used)} of the limit)",
         f"demand {about(demand)} ({percent(demand, most)} of the capacity), "
-        f"spend {about(spend)} ({percent(spend, most)})"
+        f"spend {about(spend)} ({percent(spend, most)})",
+        *waiters(view),
     ]
-    if view.quarantine_ms:
-        lines.append(f"grants {quarantine(view)}; dispatcher limit show says why")
-    return lines
+    if view.uncertain_ms:
+        lines.append(f"grants {grants(view)}; dispatcher limit show says more")
+    return lines + skew(view)
 
 
 def _sums(view: LimitView) -> tuple[float, float]:
-    counting = in_charge(view.members)
+    counting = in_charge(view.instances)
     return sum(one.need for one in counting), sum(one.spent for one in counting)
 
 
@@ -89,27 +113,38 @@ def as_json(name: str, view: LimitView) -> dict[str, object]:
     return {
         "name": name,
         "capacity_in_force": view.capacity,
-        "period": view.terms.period_ms / 1000,
-        "partitions": partitions(view),
-        "used": partitions(view) - ranges.count(free(view)),
-        "demand": demand,
+        "period": view.terms.period / 1000,
+        "partitions": view.partitions,
+        "used": _rounded((1 - view.free) * view.partitions),
+        "demand": _rounded(demand),
         "spend": spend,
-        "quarantine": view.quarantine_ms / 1000,
-        "members": [_member_as_json(member) for member in view.members],
+        "uncertain": view.uncertain_ms / 1000,
+        "cause": view.cause,
+        "clock_skew": view.skew_ms / 1000,
+        "instances": [_instance_as_json(view, one) for one in view.instances],
     }
 
 
-def _member_as_json(member: MemberView) -> dict[str, object]:
+def _instance_as_json(view: LimitView, one: InstanceView) -> dict[str, object]:
     return {
-        "instance": member.instance,
-        "label": member.label,
-        "partitions": ranges.text(member.held),
-        "lease_left": member.lease_ms / 1000,
-        "wants": member.need,
-        "spends": member.spent,
-        "fair_share": member.share,
-        "weight": member.weight,
-        "reserved": member.reserved,
-        "heard_of": member.seen_ms / 1000,
-        "evicted": member.evicted,
+        "instance": one.instance,
+        "label": one.label,
+        "partitions": _rounded(one.held * view.partitions),
+        "of_the_limit": _rounded(one.held),
+        "lease_left": one.lease_ms / 1000,
+        "wants": _rounded(one.need),
+        "spends": one.spent,
+        "fair_share": _rounded(one.share * view.partitions),
+        "waits_for": one.waits_for,
+        "waits_since": one.waits_ms / 1000,
+        "permit": one.permit,
+        "weight": one.weight,
+        "reserved": one.reserved,
+        "silent": one.seen_ms / 1000,
+        "evicted": one.evicted,
     }
+
+
+def _rounded(number: float) -> float:
+    """Shares are whole units of a limit, so that 300 may be 300.00000005."""
+    return round(number, 6)

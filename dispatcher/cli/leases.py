@@ -1,4 +1,4 @@
-"""`dispatcher leases`: who holds which partitions of a limit, once or live; and evicting one."""
+"""`dispatcher leases`: who holds how much of a limit, once or live; and evicting one."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def add_command(commands: Any) -> None:
     """Adds `leases` to the commands."""
     parser = commands.add_parser(
         "leases",
-        help="who holds which partitions of a limit, live; evict one",
-        description="Shows which instance holds which partitions and for how long, what it wants "
-        "and spends in a\nperiod, its fair share in partitions, and how long ago it was heard "
-        "of. An instance that has\nnothing to do is forgotten after a lease and a period: "
+        help="who holds how much of a limit, live; evict one",
+        description="Shows how many partitions each instance holds and for how long, what it wants "
+        "and spends in a\nperiod, its fair share in partitions, and how long ago its last request "
+        "came. An instance that has\nnothing to do is forgotten after a lease and a period: "
         "it shows again when it has. One that stopped\nis gone at once.",
         epilog="examples:\n"
         "  dispatcher leases orders --watch 1\n"
-        "  dispatcher leases orders --json | jq '.members[] | select(.spends > 0) | .label'\n"
+        "  dispatcher leases orders --json | jq '.instances[] | select(.spends > 0) | .label'\n"
         "  dispatcher leases orders --evict worker-7:4242",
     )
     add_limit(parser)

@@ -12,15 +12,17 @@ from dispatcher.cli.confirming import confirm
 from dispatcher.cli.options import add_limit, lease_manager, no_limit, printable
 from dispatcher.cli.tables import Page, Row, show
 from dispatcher.cli.wording import (
-    QUARANTINE,
-    counted,
-    free,
-    partitions,
-    quarantine,
+    grants,
+    of_partitions,
+    share_of,
+    skew,
     standing,
     terms_of,
+    uncertainty,
+    waiters,
 )
-from limiters.leases import LimitView, ranges
+from limiters.errors import LeaseManagerError
+from limiters.leases import LimitView
 
 
 def add_commands(commands: Any) -> None:
@@ -41,7 +43,7 @@ def _add_show(actions: Any) -> None:
     parser = actions.add_parser(
         "show",
         help="its terms, and whether it grants anything",
-        description="Shows the terms of a limit, the partitions that are free, and whether "
+        description="Shows the terms of a limit, how many partitions are free, and whether "
         "anything new is granted.",
         epilog="example:\n  dispatcher limit show orders --redis redis://db:6379/0\n  "
         "dispatcher limit show orders --json | jq .capacity",
@@ -56,10 +58,17 @@ def _add_delete(actions: Any) -> None:
         "delete",
         help="forget it",
         description="Forgets a limit and who holds what. An instance that still runs makes it "
-        "anew, with the terms\nit knows: stop them first.",
-        epilog="example:\n  dispatcher limit delete orders --yes",
+        "again, with the terms\nit knows: stop them first.",
+        epilog="examples:\n  dispatcher limit delete orders --yes\n  "
+        "dispatcher limit delete orders --old-format",
     )
     add_limit(parser)
+    parser.add_argument(
+        "--old-format",
+        action="store_true",
+        help="delete what an older version of this library has stored of it, and nothing else: "
+        "nothing is granted while that is there",
+    )
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.set_defaults(run=_delete)
 
@@ -73,16 +82,21 @@ def _show(options: argparse.Namespace) -> None:
         sys.stdout.write(json.dumps(_as_json(options.name, view)) + "\n")
         return
     rows = [("limit", printable(options.name)), *terms_of(view), *_state(view)]
-    foot = QUARANTINE if view.quarantine_ms else ()
-    show(Page(("", ""), [Row(row) for row in rows], foot=foot))
+    show(Page(("", ""), [Row(row) for row in rows], foot=uncertainty(view)))
 
 
 def _state(view: LimitView) -> list[tuple[str, str]]:
-    odd = sorted(state for member in view.members if (state := standing(member)))
-    members = f"{len(view.members):,}" + "".join(
+    odd = sorted(state for one in view.instances if (state := standing(one)))
+    instances = f"{len(view.instances):,}" + "".join(
         f", {odd.count(state)} {state}" for state in dict.fromkeys(odd)
     )
-    return [("free", counted(free(view))), ("members", members), ("grants", quarantine(view))]
+    return [
+        ("free", f"{of_partitions(view, view.free)} ({share_of(view.free)})"),
+        ("instances", instances),
+        ("grants", grants(view)),
+        *(("permits", said) for said in waiters(view)),
+        *(("clock", said) for said in skew(view)),
+    ]
 
 
 def _as_json(name: str, view: LimitView) -> dict[str, object]:
@@ -92,24 +106,29 @@ def _as_json(name: str, view: LimitView) -> dict[str, object]:
         "capacity_in_force": view.capacity,
         "rising_per_second": view.rising,
         "factor": view.terms.factor,
-        "partitions": partitions(view),
-        "period": view.terms.period_ms / 1000,
-        "lease_time": view.terms.lease_ms / 1000,
+        "partitions": view.partitions,
+        "period": view.terms.period / 1000,
+        "lease_time": view.terms.lease / 1000,
         "version": view.terms.version,
-        "free": ranges.text(free(view)),
-        "members": len(view.members),
-        "quarantine": view.quarantine_ms / 1000,
+        "free": round(view.free * view.partitions, 6),
+        "instances": len(view.instances),
+        "uncertain": view.uncertain_ms / 1000,
+        "cause": view.cause,
+        "clock_skew": view.skew_ms / 1000,
     }
 
 
 def _delete(options: argparse.Namespace) -> None:
+    if options.old_format:
+        _delete_old_format(options)
+        return
     name = printable(options.name)
     with lease_manager(options) as manager:
         view = manager.look()
         if view is None:
             raise no_limit(manager, options)
         if not options.yes:
-            known = len(view.members)
+            known = len(view.instances)
             confirm(
                 f"Delete limit {name} in {manager.where}? {known} instance{'s' * (known != 1)} "
                 "took part lately.",
@@ -118,6 +137,23 @@ def _delete(options: argparse.Namespace) -> None:
         if not manager.delete():
             raise no_limit(manager, options)
     sys.stdout.write(
-        f"limit {name} is deleted. An instance that still runs makes it anew, with the terms it "
+        f"limit {name} is deleted. An instance that still runs makes it again, with the terms it "
         "knows, and then\nnothing new is granted for a lease and a period.\n"
     )
+
+
+def _delete_old_format(options: argparse.Namespace) -> None:
+    name = printable(options.name)
+    with lease_manager(options) as manager:
+        if not options.yes:
+            confirm(
+                f"Delete what an older version of this library has stored of limit {name} in "
+                f"{manager.where}? Stop the instances of that version first: they would spend "
+                "beside the others.",
+                "deleted",
+            )
+        if not manager.delete_old_format():
+            raise LeaseManagerError(
+                f"nothing of an older format is stored of limit {name!r} in {manager.where}"
+            )
+    sys.stdout.write(f"what an older version has stored of limit {name} is deleted.\n")

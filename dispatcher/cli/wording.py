@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from limiters._support.plain_numbers import plain
-from limiters.leases import ranges
-from limiters.leases.manager import LimitView, MemberView
-from limiters.leases.messages import Terms, partitions_of
-from limiters.leases.ranges import Ranges
+from limiters.leases import InstanceView, LimitView
+from limiters.leases._messages import Terms
 
 LONGER = ((172_800, 86_400, "days"), (7_200, 3_600, "h"), (120, 60, "min"))
 
-QUARANTINE = (
-    "",
-    "Nothing new is granted, since it is not known who holds what: the limit is new, or another",
-    "factor started it over, or Redis lost it, was restarted or failed over. Who proves to hold",
-    "partitions keeps them. It ends by itself, when every lease that may still be out there has",
-    "ended and a period has passed.",
-)
-"""What to say below, while it lasts."""
+LEAST_SKEW_MS = 20
+"""Less than this a clock is always off."""
 
 
 def exact(amount: float) -> str:
@@ -58,7 +50,7 @@ def per_period(terms: Terms) -> str:
     >>> per_period(Terms(100, 1, 1_000, 5_000)), per_period(Terms(100, 1, 60_000, 5_000))
     ('a second', 'in 60 s')
     """
-    return "a second" if terms.period_ms == 1000 else f"in {plain(terms.period_ms / 1000)} s"
+    return "a second" if terms.period == 1000 else f"in {plain(terms.period / 1000)} s"
 
 
 def percent(part: float, whole: float) -> str:
@@ -66,26 +58,43 @@ def percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.0f} %" if whole else "-"
 
 
-def partitions(view: LimitView) -> int:
-    """How many there are, also before an instance has asked for the first of them."""
-    return partitions_of(view.capacity, view.terms.factor)
+def fractional(partitions: float) -> str:
+    """A number of partitions, with a fraction where it is not whole.
 
-
-def free(view: LimitView) -> Ranges:
-    """Those that nobody holds."""
-    left = ranges.span(0, partitions(view))
-    for member in view.members:
-        left = ranges.without(left, member.held)
-    return left
-
-
-def counted(held: Ranges) -> str:
-    """A set of partitions.
-
-    >>> counted(((0, 4), (7, 7))), counted(())
-    ('6: 0-4,7', 'none')
+    >>> fractional(20.0), fractional(20 / 3), fractional(0.02), fractional(1_234.5)
+    ('20', '6.7', '0.02', '1,234')
     """
-    return f"{ranges.count(held)}: {ranges.text(held)}" if held else "none"
+    if abs(partitions - round(partitions)) < 0.001 * max(1, partitions):
+        # A thousandth of a partition is not nothing.
+        return f"{partitions:,.0f}" if round(partitions) or not partitions else f"{partitions:.1g}"
+    if partitions >= 1000:
+        return f"{partitions:,.0f}"
+    return f"{partitions:.1f}" if partitions >= 1 else f"{partitions:.2g}"
+
+
+def share_of(share: float) -> str:
+    """A share of the limit.
+
+    >>> share_of(1 / 3), share_of(0.002), share_of(0.0)
+    ('33 %', '0.2 %', '0 %')
+    """
+    return f"{100 * share:.0f} %" if share >= 0.01 or not share else f"{100 * share:.1g} %"
+
+
+def in_partitions(view: LimitView, share: float) -> str:
+    """A share of the limit, in partitions.
+
+    >>> from limiters.leases import LimitView
+    >>> view = LimitView(Terms(1_000, 50, 1_000, 5_000), 1_000, 0, 1, 0, "", 0, ())
+    >>> in_partitions(view, 1 / 3)
+    '6.7'
+    """
+    return fractional(share * view.partitions)
+
+
+def of_partitions(view: LimitView, share: float) -> str:
+    """A share of the limit, as people see it: `6.7 of 20`."""
+    return f"{in_partitions(view, share)} of {view.partitions:,}"
 
 
 def shortest(names: Sequence[str]) -> int:
@@ -100,19 +109,38 @@ def shortest(names: Sequence[str]) -> int:
     return letters
 
 
-def standing(member: MemberView) -> str:
+def standing(instance: InstanceView) -> str:
     """What is out of the ordinary with it.
 
-    An instance that has nothing to do holds nothing and is not heard of: that is in order.
+    An instance that has nothing to do holds nothing and makes no requests: that is in order.
     """
-    if member.evicted:
+    if instance.evicted:
         return "evicted"
-    return "lease over" if member.held and member.lease_ms <= 0 else ""
+    return "lease over" if instance.held and instance.lease_ms <= 0 else ""
 
 
-def in_charge(members: Sequence[MemberView]) -> list[MemberView]:
-    """Those whose last word still counts. Of others it is not known what they want or spend."""
-    return [member for member in members if member.lease_ms > 0]
+def in_charge(instances: Sequence[InstanceView]) -> list[InstanceView]:
+    """Those whose last request still counts. Of others it is not known what they want or spend."""
+    return [instance for instance in instances if instance.lease_ms > 0]
+
+
+def waiting(instances: Sequence[InstanceView]) -> list[InstanceView]:
+    """Those who wait for a permit, in the order in which they began to."""
+    return sorted(
+        (one for one in in_charge(instances) if one.waits_for > 0), key=lambda one: -one.waits_ms
+    )
+
+
+def waiters(view: LimitView) -> list[str]:
+    """How many wait for a permit, if anybody does."""
+    found = waiting(view.instances)
+    if not found:
+        return []
+    longest = duration(found[0].waits_ms / 1000)
+    if len(found) == 1:
+        return [f"1 waits for a permit of {about(found[0].waits_for)}, for {longest}"]
+    cost = about(sum(one.waits_for for one in found))
+    return [f"{len(found):,} wait for permits of {cost} in all, the longest for {longest}"]
 
 
 def capacity(view: LimitView) -> str:
@@ -127,25 +155,45 @@ def capacity(view: LimitView) -> str:
     )
 
 
-def quarantine(view: LimitView) -> str:
+def grants(view: LimitView) -> str:
     """Whether anything new is granted, and why not."""
-    if not view.quarantine_ms:
+    if not view.uncertain_ms:
         return "to all who ask"
-    return f"nothing new for {duration(view.quarantine_ms / 1000)}"
+    cause = f": {view.cause}" if view.cause else ""
+    return f"nothing new for {duration(view.uncertain_ms / 1000)}{cause}"
+
+
+def uncertainty(view: LimitView) -> list[str]:
+    """What to say below while nothing new is granted."""
+    if not view.uncertain_ms:
+        return []
+    return [
+        "",
+        "Nothing new is granted, since it is not known who holds what. An instance that proves",
+        "what it holds keeps it. This ends by itself, when every lease that may be out has ended",
+        "and its spending no longer counts.",
+    ]
+
+
+def skew(view: LimitView) -> list[str]:
+    """Whether the server's clock is ahead of what instances confirm."""
+    if view.skew_ms < LEAST_SKEW_MS:
+        return []
+    ahead = duration(view.skew_ms / 1000)
+    return [f"Redis' clock is {ahead} ahead of what instances confirm; so much of it is not used"]
 
 
 def terms_of(view: LimitView) -> list[tuple[str, str]]:
     """What was set: (what it is, its value)."""
-    terms, number = view.terms, partitions(view)
-    last = view.capacity - (number - 1) * terms.factor
-    worth = f"{number:,}, each worth {exact(terms.factor)}"
-    if number == 1:
-        worth, last = f"1, worth {exact(last)}", terms.factor
-    if number and terms.factor - last > 1e-6 * terms.factor:
-        worth += f", the last one {last:,.6g}"
+    terms, number = view.terms, view.partitions
     return [
         ("capacity", capacity(view)),
-        ("partitions", worth),
-        ("period", f"{plain(terms.period_ms / 1000)} s"),
-        ("lease time", f"{plain(terms.lease_ms / 1000)} s"),
+        ("partitions", f"{number:,}, {'each ' * (number > 1)}worth {_worth(terms, number)}"),
+        ("period", f"{plain(terms.period / 1000)} s"),
+        ("lease time", f"{plain(terms.lease / 1000)} s"),
     ]
+
+
+def _worth(terms: Terms, number: int) -> str:
+    worth = terms.capacity / number
+    return exact(terms.factor) if abs(worth - terms.factor) < 1e-6 * worth else f"{worth:,.6g}"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dispatcher.cli import used_table, worker_options
 from dispatcher.cli.options import without_passwords
 from dispatcher.cli.tables import Page, Row, show
+from dispatcher.cli.wording import grants
 from limiters._support.plain_numbers import plain
 from limiters.errors import DispatcherError
 
@@ -95,7 +96,8 @@ def _limit(options: argparse.Namespace) -> str:
         return f"{options.limit}: not there yet, to be made with {plain(options.shared_capacity)}"
     stored, asked = view.terms.capacity, options.shared_capacity
     other = "" if stored == asked else f" (and not {plain(asked)}: what is stored counts)"
-    return f"{options.limit}: {plain(stored)} in {plain(view.terms.period_ms / 1000)} s{other}"
+    wait = f"; it grants {grants(view)}" if view.uncertain_ms else ""
+    return f"{options.limit}: {plain(stored)} in {plain(view.terms.period / 1000)} s{other}{wait}"
 
 
 def _worker(options: argparse.Namespace) -> str:

@@ -21,13 +21,10 @@ from dispatcher.timeline import Timeline
 from dispatcher.timeline.errors import BucketCountError, TimelineError
 from dispatcher.timeline.layout import Layout
 from limiters.errors import LeaseManagerError
-from limiters.leases import ranges
+from limiters.leases import COUNTERS, InstanceView, LimitView
 from limiters.leases.connection import Connection
 from limiters.leases.faults import in_words
-from limiters.leases.manager import LimitView, MemberView
-from limiters.leases.messages import partitions_of
 from limiters.leases.redis import RedisLeaseManager
-from limiters.leases.totals import COUNTERS
 from limiters.outages import OUTAGES
 
 _log = logging.getLogger(__name__)
@@ -230,36 +227,46 @@ class ClusterCollector(Collector):
 
 def read_limit(name: str, view: LimitView, *, members: bool) -> Iterator[Reading]:
     """What Redis knows of a limit. Pure."""
-    alive = [one for one in view.members if one.lease_ms > 0]
-    overdue = [one for one in view.members if one.lease_ms <= 0 and one.held]
-    held, lost = _held(alive), _held(overdue)
+    alive = [one for one in view.instances if one.lease_ms > 0]
+    overdue = [one for one in view.instances if one.lease_ms <= 0 and one.held]
     yield Reading(names.CLUSTER_CAPACITY, (name, "shared"), view.capacity)
     yield Reading(names.CLUSTER_CAPACITY, (name, "max"), view.terms.capacity)
     reserved = sum(one.reserved for one in alive)
     yield Reading(names.CLUSTER_CAPACITY, (name, "reserved"), reserved)
-    yield Reading(names.CLUSTER_PERIOD, (name,), view.terms.period_ms / 1000)
+    yield Reading(names.CLUSTER_PERIOD, (name,), view.terms.period / 1000)
     yield Reading(names.CLUSTER_PARTITION, (name,), view.terms.factor)
-    yield Reading(names.CLUSTER_PARTITIONS, (name, "held"), held)
-    yield Reading(names.CLUSTER_PARTITIONS, (name, "overdue"), lost)
-    # Also before an instance has asked for the first of them.
-    free = max(0, partitions_of(view.capacity, view.terms.factor) - held - lost)
-    yield Reading(names.CLUSTER_PARTITIONS, (name, "free"), free)
+    for state, share in (
+        ("held", sum(one.held for one in alive)),
+        ("overdue", sum(one.held for one in overdue)),
+        ("free", view.free),
+    ):
+        yield Reading(names.CLUSTER_PARTITIONS, (name, state), share * view.partitions)
     yield Reading(names.CLUSTER_DEMAND, (name,), sum(one.need for one in alive))
     yield Reading(names.CLUSTER_SPENT_NOW, (name,), sum(one.spent for one in alive))
     yield Reading(names.CLUSTER_MEMBERS, (name, "active"), len(alive))
     yield Reading(names.CLUSTER_MEMBERS, (name, "overdue"), len(overdue))
-    evicted = sum(one.evicted for one in view.members)
+    evicted = sum(one.evicted for one in view.instances)
     yield Reading(names.CLUSTER_MEMBERS, (name, "evicted"), evicted)
-    yield Reading(names.CLUSTER_QUARANTINE, (name,), view.quarantine_ms / 1000)
+    yield Reading(names.CLUSTER_UNCERTAIN, (name, view.cause), view.uncertain_ms / 1000)
+    yield Reading(names.CLUSTER_SKEW, (name,), view.skew_ms / 1000)
+    yield from _read_waiting(name, [one for one in alive if one.waits_for > 0])
     yield from read_totals(name, view)
     if members:
         for one in alive:
             labels = (name, one.label or one.instance)
-            yield Reading(names.MEMBER_PARTITIONS, labels, ranges.count(one.held))
+            yield Reading(names.MEMBER_PARTITIONS, labels, one.held * view.partitions)
             yield Reading(names.MEMBER_DEMAND, labels, one.need)
             yield Reading(names.MEMBER_SPENT, labels, one.spent)
-            yield Reading(names.MEMBER_SHARE, labels, one.share)
+            yield Reading(names.MEMBER_SHARE, labels, one.share * view.partitions)
+            yield Reading(names.MEMBER_WAIT, labels, one.waits_ms / 1000 if one.waits_for else 0)
             yield Reading(names.MEMBER_SILENT, labels, one.seen_ms / 1000)
+
+
+def _read_waiting(name: str, waiting: Sequence[InstanceView]) -> Iterator[Reading]:
+    yield Reading(names.CLUSTER_WAITING, (name,), len(waiting))
+    yield Reading(names.CLUSTER_WAITING_COST, (name,), sum(one.waits_for for one in waiting))
+    longest = max((one.waits_ms for one in waiting), default=0)
+    yield Reading(names.CLUSTER_WAITING_LONGEST, (name,), longest / 1000)
 
 
 def read_totals(name: str, view: LimitView) -> Iterator[Reading]:
@@ -285,7 +292,3 @@ def _is_an_answer(error: Exception) -> bool:
     from redis.exceptions import ResponseError  # whoever has a connection has it
 
     return isinstance(error, (LeaseManagerError, TimelineError, ResponseError))
-
-
-def _held(members: list[MemberView]) -> int:
-    return sum(ranges.count(one.held) for one in members)

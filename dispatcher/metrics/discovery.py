@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
-from dispatcher.timeline.layout import FORMAT as TIMELINE_FORMAT
-from limiters.leases.scripts import FORMAT as LIMIT_FORMAT
+from dispatcher.timeline.layout import Layout
+from limiters.leases._scripts import keys_of
 
 AT_ONCE = 1_000
 """How many keys one SCAN looks at: about a millisecond of the server's time."""
@@ -25,15 +25,16 @@ class Discovery:
     """What was found last, and how far the search is that is under way. Not thread-safe."""
 
     def __init__(self, prefix: str, clock: Callable[[], float] = time.monotonic) -> None:
-        start = f"{prefix}:{LIMIT_FORMAT}:"
-        assert LIMIT_FORMAT == TIMELINE_FORMAT
-        self._match = f"{_escaped(start)}{{*}}:*"
-        self._name = re.compile(re.escape(start) + r"\{([^{}/]*)\}:(limit|settings)")
+        self._match = f"{_escaped(prefix)}:*"
+        self._kinds = {
+            "limit": _pattern(keys_of(prefix, "x")[0]),
+            "topic": _pattern(Layout(prefix, "x").settings.decode()),
+        }
         self._clock = clock
         self._search: Iterator[list[str]] | None = None
-        self._found: dict[str, set[str]] = {"limit": set(), "settings": set()}
+        self._found: dict[str, set[str]] = {kind: set() for kind in self._kinds}
         self._again = 0.0
-        self._names: dict[str, set[str]] = {"limit": set(), "settings": set()}
+        self._names: dict[str, set[str]] = {kind: set() for kind in self._kinds}
 
     @property
     def limits(self) -> list[str]:
@@ -43,7 +44,7 @@ class Discovery:
     @property
     def topics(self) -> list[str]:
         """The names of the topics."""
-        return sorted(self._names["settings"])
+        return sorted(self._names["topic"])
 
     def look(self, client: Any, budget: float = BUDGET) -> None:
         """Goes on looking for at most so many seconds, if it is time to. Errors are redis-py's;
@@ -67,10 +68,18 @@ class Discovery:
 
     def _note(self, keys: list[str]) -> None:
         for key in keys:
-            name = self._name.fullmatch(key)
-            if name is not None:
-                self._found[name[2]].add(unquote(name[1], errors="surrogateescape"))
-                self._names[name[2]].add(unquote(name[1], errors="surrogateescape"))
+            for kind, pattern in self._kinds.items():
+                found = pattern.fullmatch(key)
+                if found is not None:
+                    name = unquote(found[1], errors="surrogateescape")
+                    self._found[kind].add(name)
+                    self._names[kind].add(name)
+
+
+def _pattern(key: str) -> re.Pattern[str]:
+    """What the keys of all names look like; `key` is that of the name x."""
+    start, _, end = key.rpartition("{x}")
+    return re.compile(rf"{re.escape(start)}\{{([^{{}}/]*)\}}{re.escape(end)}")
 
 
 def _scan(client: Any, match: str) -> Iterator[list[str]]:

@@ -46,6 +46,7 @@ class LimiterPart:
             yield Reading(names.SPENT, (limit, "shared"), now.spent_shared)
             yield Reading(names.SYNC, (limit,), now.sync_seconds)
             yield Reading(names.SYNC_FAILURES, (limit,), now.sync_failures)
+            yield Reading(names.PERMITS, (limit,), now.permits)
         if limiter is None:
             return
         yield Reading(names.CAPACITY, (limit, "shared"), now.shared)
@@ -56,6 +57,11 @@ class LimiterPart:
             yield Reading(names.PARTITIONS, (limit, "held"), now.partitions_held)
             yield Reading(names.PARTITIONS, (limit, "wanted"), now.partitions_wanted)
             yield Reading(names.FAIR_SHARE, (limit,), now.fair_share)
+            yield Reading(names.PERMIT_WAIT, (limit,), now.permit_wait)
+            yield Reading(names.PERMIT_TURN, (limit,), now.turn)
+            yield Reading(names.UNCERTAIN, (limit, now.uncertain_cause), now.uncertain)
+            yield Reading(names.LEASE_SKEW, (limit,), now.clock_skew)
+            yield Reading(names.REFUSED, (limit,), now.refused)
         if now.connected is not None:
             yield Reading(names.LIMIT_REDIS_UP, (limit,), now.connected)
 

@@ -83,9 +83,31 @@ CAPACITY = _gauge(
     "What may be spent in a period: shared (held now), reserved, max (could be had at most).",
 )
 SPENT = _counter("spent_cost", "limit kind", "Cost of callbacks begun, shared and reserved.")
-PARTITIONS = _gauge("partitions", "limit state", "Partitions held, and wanted.")
+PARTITIONS = _gauge("partitions", "limit state", "Partitions held, and wanted, with fractions.")
 DEMAND = _gauge("demand", "limit", "Cost that waits to be spent.")
 FAIR_SHARE = _gauge("fair_share", "limit", "Fair share of this process, in partitions.")
+PERMITS = _counter("permits", "limit", "Permits granted.")
+PERMIT_WAIT = _gauge(
+    "permit_wait_seconds",
+    "limit",
+    "For how long it has waited for a permit; 0 if it does not.",
+    "max",
+)
+PERMIT_TURN = _gauge(
+    "permit_turn", "limit", "Its place among those who wait for a permit; 0 if it does not.", "max"
+)
+UNCERTAIN = _gauge(
+    "uncertain_seconds", "limit cause", "For how long nothing is granted, as was said last.", "max"
+)
+LEASE_SKEW = _gauge(
+    "lease_clock_skew_seconds",
+    "limit",
+    "By how much the lease manager's clock is ahead of what instances confirm.",
+    "max",
+)
+REFUSED = _gauge(
+    "refused", "limit", "Whether its lease time or period is not that of the limit.", "max"
+)
 SYNC = _histogram("sync_seconds", "limit", "How long the lease manager took to answer.")
 SYNC_FAILURES = _counter("sync_failures", "limit", "Calls to the lease manager without an answer.")
 LIMIT_REDIS_UP = _gauge("redis_up", "limit", "Whether the lease manager answers.", "min")
@@ -151,7 +173,7 @@ CLUSTER_PARTITION = _gauge("cluster_partition_cost", "limit", "What one partitio
 CLUSTER_PARTITIONS = _gauge(
     "cluster_partitions",
     "limit state",
-    "Partitions: held, free, overdue (of members whose lease is over).",
+    "Partitions, with fractions: held, free, overdue (of members whose lease is over).",
 )
 CLUSTER_DEMAND = _gauge("cluster_demand", "limit", "Cost that all members could spend in a period.")
 CLUSTER_SPENT_NOW = _gauge(
@@ -160,15 +182,31 @@ CLUSTER_SPENT_NOW = _gauge(
 CLUSTER_MEMBERS = _gauge(
     "cluster_members", "limit state", "Instances heard of lately: active, overdue, evicted."
 )
-CLUSTER_QUARANTINE = _gauge(
-    "cluster_quarantine_seconds", "limit", "For how long nothing new will be granted."
+CLUSTER_UNCERTAIN = _gauge(
+    "cluster_uncertain_seconds", "limit cause", "For how long nothing new will be granted."
 )
-MEMBER_PARTITIONS = _gauge("member_partitions", "limit member", "Partitions held.")
+CLUSTER_SKEW = _gauge(
+    "cluster_clock_skew_seconds",
+    "limit",
+    "By how much Redis' clock is ahead of what instances confirm.",
+    "max",
+)
+CLUSTER_WAITING = _gauge("cluster_permit_waiters", "limit", "Members that wait for a permit.")
+CLUSTER_WAITING_COST = _gauge("cluster_permit_wait_cost", "limit", "Cost of those permits.")
+CLUSTER_WAITING_LONGEST = _gauge(
+    "cluster_permit_wait_seconds", "limit", "For how long the first of them has waited."
+)
+MEMBER_PARTITIONS = _gauge("member_partitions", "limit member", "Partitions held, with a fraction.")
 MEMBER_DEMAND = _gauge("member_demand", "limit member", "Cost it could spend in a period.")
 MEMBER_SPENT = _gauge(
     "member_spent_last_period_cost", "limit member", "Shared cost spent in the last period told of."
 )
 MEMBER_SHARE = _gauge("member_fair_share", "limit member", "Fair share, in partitions.")
+MEMBER_WAIT = _gauge(
+    "member_permit_wait_seconds",
+    "limit member",
+    "For how long it has waited for a permit; 0 if it does not.",
+)
 MEMBER_SILENT = _gauge("member_silent_seconds", "limit member", "How long ago it was heard of.")
 CLUSTER_OPERATIONS = _counter(
     "cluster_operations", "limit outcome", "Operations ended, of all instances there ever were."

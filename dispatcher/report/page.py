@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from dispatcher.report.histograms import quantile, sizes, waits
-from dispatcher.report.partitions import hand_overs, partitions
 from dispatcher.report.run import Run
+from dispatcher.report.shares import granted_again, shares, shown
 from dispatcher.report.svg import Frame, amount, picture
 from dispatcher.report.use import use
 
@@ -48,7 +48,7 @@ def image(runs: Sequence[Run]) -> str:
     for run in runs:
         frames.append(use(run, height=130))
         if run.holdings:
-            frames.append(partitions(run, height=90))
+            frames.append(shares(run, height=90))
     return picture(frames, TITLE) + "\n"
 
 
@@ -66,7 +66,7 @@ def facts(run: Run) -> Iterator[tuple[str, str]]:
     if run.refused is not None:
         yield "Refused by the datastore", f"{len(run.refused):,}"
     if run.holdings:
-        yield "Partitions that changed hands", f"{hand_overs(run):,}"
+        yield "Given back and granted again", shown(run, granted_again(run))
     noted = [one.waited for one in run.entries if one.waited is not None]
     if noted:
         half, most = quantile(noted, 0.5), quantile(noted, 0.99)
@@ -77,4 +77,4 @@ def _charts(run: Run) -> Iterator[Frame]:
     if run.entries:
         yield use(run)
     if run.holdings:
-        yield partitions(run)
+        yield shares(run)

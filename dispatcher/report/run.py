@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from limiters.leases.ranges import Ranges
 from limiters.verifier import Capacity, Verdict, verify
 
 
@@ -29,7 +28,8 @@ class Run:
 
     * `capacity`: what all may spend in one `period`, or those that were in force one after the
       other, as limiters.verifier takes them.
-    * `holdings`: who held which partitions, at one time after the other.
+    * `holdings`: who held which share of the limit, from 0 to 1, at one time after the other.
+    * `partitions`: into how many people see it divided, if shares are to be shown so.
     * `refused`: when the datastore refused a request; None if nobody counted.
     * `settling`: see limiters.verifier.verify.
     """
@@ -38,7 +38,8 @@ class Run:
     capacity: Capacity
     entries: Sequence[Entry]
     period: float = 1.0
-    holdings: Sequence[tuple[float, Mapping[str, Ranges]]] = ()
+    holdings: Sequence[tuple[float, Mapping[str, float]]] = ()
+    partitions: int | None = None
     refused: Sequence[float] | None = None
     settling: float = 0.0
     verdict: Verdict = field(init=False)

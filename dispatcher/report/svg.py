@@ -132,13 +132,21 @@ def short(title: str) -> str:
     return title if len(title) <= 60 else f"{title[:59]}…"
 
 
-def steps(xs: Sequence[float], low: Sequence[float], high: Sequence[float], fill: str) -> str:
-    """The area between two stairs, whose steps begin at `xs`, of which there is one more."""
+def steps(
+    xs: Sequence[float],
+    low: Sequence[float],
+    high: Sequence[float],
+    fill: str,
+    about: str = "",
+) -> str:
+    """The area between two stairs, whose steps begin at `xs`, of which there is one more; `about`
+    is shown on pointing at it."""
     there = "".join(f"V{y:.1f}H{x:.1f}" for y, x in zip(high, xs[1:], strict=True))
     back = "".join(
         f"V{y:.1f}H{x:.1f}" for y, x in zip(reversed(low), reversed(xs[:-1]), strict=True)
     )
-    return f'<path d="M{xs[0]:.1f} {low[0]:.1f}{there}{back}Z" fill="{fill}"/>'
+    title = f"<title>{escape(about)}</title>" if about else ""
+    return f'<path d="M{xs[0]:.1f} {low[0]:.1f}{there}{back}Z" fill="{fill}">{title}</path>'
 
 
 def nice_step(least: float) -> float:

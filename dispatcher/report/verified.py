@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dispatcher.report.run import Entry, Run
 from dispatcher.report.writing import ReportFile
-from limiters.leases.ranges import Ranges
 from limiters.verifier import Capacity, Verdict
 
 
@@ -19,12 +18,14 @@ def report(
     title: str = "A run",
     period: float = 1.0,
     settling: float = 0.0,
-    holdings: Sequence[tuple[float, Mapping[str, Ranges]]] = (),
+    holdings: Sequence[tuple[float, Mapping[str, float]]] = (),
+    partitions: int | None = None,
 ) -> Verdict:
     """Judges a run as limiters.verifier.verify does, and writes what it saw, to look at it.
 
-    `path` is a page, or a picture if it ends with .svg. `holdings`: who held which partitions at
-    one time after the other, if that is known. ReportError if `path` cannot be written.
+    `path` is a page, or a picture if it ends with .svg. `holdings`: who held which share of the
+    limit, from 0 to 1, at one time after the other, if that is known, and `partitions`: how many
+    there are, if shares are to be shown so. ReportError if `path` cannot be written.
 
     >>> import tempfile
     >>> from dispatcher.report import report
@@ -40,6 +41,7 @@ def report(
         period=period,
         settling=settling,
         holdings=holdings,
+        partitions=partitions,
     )
     file.write([run])
     return run.verdict

@@ -33,7 +33,16 @@ class TaskLimit:
             raise LimitAwayError(
                 f"{self._name()} cannot be asked: {self.limiter.broken}"
             ) from self.limiter.broken
-        if self.limiter.standing().connected is not False:
+        standing = self.limiter.standing()
+        if standing.refused and not standing.reserved:
+            raise LimitAwayError(
+                f"{self._name()} gives this task nothing: it has another lease_time or period than "
+                f"{self._config.lease_time:g} and {self._config.period:g} s. Use those of the "
+                "limit, or change them for everybody: "
+                f"dispatcher limit set {self._config.name} "
+                f"--lease-time {self._config.lease_time:g} --period {self._config.period:g}"
+            )
+        if standing.connected is not False:
             self._since = None
             return
         now = time.monotonic()

@@ -30,6 +30,7 @@ from dispatcher.worker.settler import Settler
 from dispatcher.worker.totals import Totals
 from limiters._support.validation import ArgumentError, Seconds, count, optional_seconds, seconds
 from limiters.limiter import RateLimiter
+from limiters.shared import SharedResource
 
 logger = logging.getLogger(__name__)
 
@@ -313,6 +314,9 @@ class Worker:
             )
         if self._leasing.shut_out:
             return "an operator has evicted it from its limit; restart it to let it take part again"
+        limiter = self.batcher.rate_limiter
+        if isinstance(limiter, SharedResource) and limiter.standing().refused:
+            return "its limit has another lease time or period; the log says how to change them"
         return self.trouble()
 
     # Ending.

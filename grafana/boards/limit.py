@@ -60,22 +60,23 @@ SHARING = Group(
     (
         Question(
             "Who holds it?",
-            "Partitions that each instance holds. They change hands all the time when there are "
-            "more instances than partitions; choose a smaller factor then.",
+            "Partitions that each instance holds, with fractions. One that goes by permits holds "
+            "few or none.",
             _each("dispatcher_member_partitions"),
             look="stacked",
         ),
         Question(
             "Who should hold it?",
-            "The fair share of each instance, by weight and by what it wants. Who holds more for "
-            "longer than two sync intervals is being asked to give it back.",
+            "The fair share of each instance, by weight and by what it wants. Who holds more gives "
+            "it back with its next requests, unless the difference is only a few per cent.",
             _each("dispatcher_member_fair_share"),
             look="stacked",
         ),
         Question(
             "Is something left?",
             "Overdue ones are of an instance that was killed, hangs or is cut off; they are free "
-            "when its lease is over. Free ones while somebody waits: see the quarantine.",
+            "when its lease is over. Free ones while somebody waits: see below whether something "
+            "is granted.",
             (
                 Query(
                     f"max by (state) (dispatcher_cluster_partitions{{{LIMIT}}})",
@@ -99,11 +100,48 @@ SHARING = Group(
         ),
         Question(
             "Is nothing granted?",
-            "For how long nothing new will be granted, because Redis has lost its state and old "
-            "leases may still be out there. Often: make Redis keep its state (appendonly).",
-            (Query(f"max {BY} (dispatcher_cluster_quarantine_seconds{{{LIMIT}}})", "quarantine"),),
+            "For how long nothing new will be granted, and why: old leases may still be out. "
+            "Often: make Redis keep its state (appendonly).",
+            (
+                Query(
+                    f"max by (cause) (dispatcher_cluster_uncertain_seconds{{{LIMIT}}})",
+                    "nothing granted: {{cause}}",
+                ),
+            ),
             unit="s",
             steps=((1, AMBER),),
+        ),
+        Question(
+            "Who waits for a permit?",
+            "An operation that costs more than a share, or a share that is worth less than a "
+            "batch, goes by permits, by turns. One that waits for longer than its fair share needs "
+            "to make up the cost: see whether something is granted.",
+            _each("dispatcher_member_permit_wait_seconds"),
+            unit="s",
+        ),
+        Question(
+            "What waits for permits?",
+            "Its cost, against the limit, and how many wait. Above the limit all the time: choose "
+            "smaller batches, or fewer instances.",
+            (
+                Query(f"max {BY} (dispatcher_cluster_permit_wait_cost{{{LIMIT}}})", "cost"),
+                Query(f"max {BY} (dispatcher_cluster_permit_waiters{{{LIMIT}}})", "instances"),
+                Query(measures.capacity(BY, LIMIT), "limit"),
+            ),
+        ),
+        Question(
+            "Is Redis' clock right?",
+            "By how much it is ahead of what instances confirm by their own. So much of it is not "
+            "used, so no limit is at risk. Growing: correct the clock of Redis' machine.",
+            (Query(f"max {BY} (dispatcher_cluster_clock_skew_seconds{{{LIMIT}}})", "ahead"),),
+            unit="s",
+        ),
+        Question(
+            "Is somebody refused?",
+            "Instances whose lease time or period is not that of the limit: they get nothing "
+            "shared. `dispatcher limit set` changes it for all; their logs have the command.",
+            (Query(f"sum {BY} (dispatcher_refused{{{LIMIT}}})", "refused"),),
+            steps=((1, RED),),
         ),
     ),
 )

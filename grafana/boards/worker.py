@@ -139,6 +139,25 @@ LIMITS = Group(
             (Query(_sum("dispatcher_demand", "limit"), "{{limit}}"),),
         ),
         Question(
+            "Does it go by permits?",
+            "Permits a second: the right to start one batch, where its share is too small for one. "
+            "Many, each of a small cost: larger batches, or fewer processes, need fewer calls.",
+            (Query(_rate("dispatcher_permits_total", "limit"), "{{limit}}"),),
+            unit="ops",
+        ),
+        Question(
+            "Does it wait for a permit?",
+            "For how long, and its place among those who wait. Long in the first place: an "
+            "operation costs so much that others have to give back before.",
+            (
+                Query(
+                    f"max by (limit) (dispatcher_permit_wait_seconds{{{HERE}}})",
+                    "{{limit}} seconds",
+                ),
+                Query(f"max by (limit) (dispatcher_permit_turn{{{HERE}}})", "{{limit}} place"),
+            ),
+        ),
+        Question(
             "Does it reach Redis?",
             "0: its leases run out, and only what is reserved is spent.",
             (Query(f"min by (limit) (dispatcher_redis_up{{{HERE}}})", "{{limit}}"),),

@@ -1,6 +1,7 @@
 """Who keeps the leases of a limit that is shared: in memory, or in Redis."""
 
-from limiters.leases.manager import LeaseManager, LimitView, MemberView
+from limiters.leases._totals import COUNTERS
 from limiters.leases.memory import MemoryLeaseManager
+from limiters.leases.protocol import InstanceView, LeaseManager, LimitView
 
-__all__ = ["LeaseManager", "LimitView", "MemberView", "MemoryLeaseManager"]
+__all__ = ["COUNTERS", "InstanceView", "LeaseManager", "LimitView", "MemoryLeaseManager"]

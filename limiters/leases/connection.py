@@ -65,14 +65,23 @@ class Connection:
                 self._made.pop(other, None)
         return client
 
-    def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """What `script` says. Raises what the client raises."""
+    def run(
+        self,
+        script: Script,
+        keys: Sequence[str],
+        arguments: Sequence[Any],
+        *,
+        binary: bool = False,
+    ) -> Any:
+        """The answer of `script`; bytes that are no text need `binary`, if a client that was handed
+        in decodes what it reads. Raises what the client raises."""
         words = (len(keys), *keys, *arguments)
+        options = {"NEVER_DECODE": True} if binary else {}
         client = self.client()
         with contextlib.suppress(_redis().exceptions.NoScriptError):
-            return client.execute_command("EVALSHA", script.sha, *words)
+            return client.execute_command("EVALSHA", script.sha, *words, **options)
         # The server keeps the script from now on.
-        return client.execute_command("EVAL", script.source, *words)
+        return client.execute_command("EVAL", script.source, *words, **options)
 
     def close(self) -> None:
         """Closes a client of its own."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from limiters.errors import LeaseManagerError
 
 COMMANDS = (
-    "+evalsha +eval +del +exists +get +hdel +hget +hgetall +hlen +hset +info +set +time "
-    "+zadd +zrange +zrangebyscore +zrem +zremrangebyscore +zscore"
+    "+evalsha +eval +del +exists +hdel +hget +hgetall +hmget +hset +info +persist +pexpire +set "
+    "+time +type"
 )
 """What a user of Redis must be allowed to do."""
 
@@ -44,7 +44,10 @@ KNOWN = (
         "refuses writes since it cannot save to its disk; see its log, or set "
         "stop-writes-on-bgsave-error no",
     ),
-    (("MovedError", "AskError", "MOVED"), "is one node of a cluster; use redis+cluster://"),
+    (
+        ("MovedError", "AskError", "MOVED", "CROSSSLOT", "CrossSlot"),
+        "is one node of a cluster; use redis+cluster://",
+    ),
     (
         ("Cluster mode is not enabled", "cluster support disabled"),
         "is not a cluster; use redis://",
@@ -87,7 +90,7 @@ KNOWN = (
 def explained(error: Exception, where: str, key: str) -> LeaseManagerError:
     """What `error`, of the Redis `where`, means; `key` is that of the limit.
 
-    >>> explained(Exception("OOM command not allowed"), "redis://db:6379", "d:v1:{x}:limit")
+    >>> explained(Exception("OOM command not allowed"), "redis://db:6379", "d:limits:{x}:limit")
     LeaseManagerError('Redis at redis://db:6379 has no memory left; raise its maxmemory, ...')
     """
     return LeaseManagerError(in_words(error, where, key, COMMANDS))
@@ -105,7 +108,7 @@ def in_words(error: Exception, where: str, key: str, commands: str) -> str:
         said=said,
         key=key,
         version=str(error).rpartition(" ")[2],
-        prefix=key.partition(":{")[0].rpartition(":")[0],  # before the version
+        prefix=key.partition(":{")[0].rpartition(":")[0],  # before "limits", or the version
         commands=commands,
     )
     return f"Redis at {where} {words}"

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
+import uuid
 import weakref
 
 from limiters._support.validation import Seconds, text
 from limiters.clock import Clock, clock_of
-from limiters.leases.coordinator import Coordinator
-from limiters.leases.manager import LimitView
-from limiters.leases.messages import Reply, Request, Terms, check_partitions, lease_seconds
+from limiters.leases._coordinator import Coordinator
+from limiters.leases._coordinator.state import Registry
+from limiters.leases._format import NEVER
+from limiters.leases._messages import Reply, Request, lease_seconds, milliseconds
+from limiters.leases.protocol import LimitView, view_of
+
+SERVER = "memory"
 
 _all: weakref.WeakSet[MemoryLeaseManager] = weakref.WeakSet()
 
@@ -18,8 +24,9 @@ _all: weakref.WeakSet[MemoryLeaseManager] = weakref.WeakSet()
 class MemoryLeaseManager:
     """Keeps the leases in memory: for several limiters of one process, and for tests.
 
-    It shares nothing with other processes. Its rules are those of RedisLeaseManager, but that
-    it cannot forget: so a new one grants at once. In a forked child it begins anew. Thread-safe.
+    It shares nothing with other processes. Its rules are those of RedisLeaseManager; it knows
+    that it was never anywhere else, so a new limit grants at once. In a forked child it begins
+    as a new one. Thread-safe.
 
     >>> from limiters.leases import MemoryLeaseManager
     >>> MemoryLeaseManager(lease_time=2)
@@ -41,7 +48,8 @@ class MemoryLeaseManager:
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        self._coordinator = Coordinator(forgetful=False)
+        self._coordinator = Coordinator(self._name, default_span=0)  # there is no other server
+        self._coordinator.registry = Registry(SERVER, NEVER)
 
     @property
     def name(self) -> str:
@@ -59,14 +67,30 @@ class MemoryLeaseManager:
     def sync(self, request: Request) -> Reply:
         """Serves one request."""
         with self._lock:
-            return self._coordinator.sync(request, self._now_ms())
+            return self._coordinator.sync(request, SERVER, self._now())
 
-    def set_capacity(self, terms: Terms, ramp: float | None = None) -> None:
-        """Changes the capacity to that of `terms`, a raise by at most `ramp` a second."""
-        check_partitions(terms)
+    def set_terms(
+        self,
+        *,
+        capacity: float | None = None,
+        factor: float | None = None,
+        period: float | None = None,
+        lease_time: float | None = None,
+        ramp: float | None = None,
+    ) -> bool:
+        """Changes the terms for all instances; what is None stays. A raised capacity rises by at
+        most `ramp` a second. False if there is no such limit, and not all terms are given."""
         with self._lock:
-            per_ms = None if ramp is None else ramp / 1000
-            self._coordinator.set_capacity(terms, self._now_ms(), ramp=per_ms)
+            return self._coordinator.set_terms(
+                SERVER,
+                self._now(),
+                uuid.uuid4().hex,
+                capacity=capacity,
+                factor=factor,
+                period=milliseconds(period),
+                lease=milliseconds(lease_time),
+                ramp=None if ramp is None else ramp / 1000,
+            )
 
     def evict(self, instance: str) -> bool:
         """Takes everything from `instance` and grants it nothing more; whether it is known."""
@@ -76,24 +100,27 @@ class MemoryLeaseManager:
     def delete(self) -> bool:
         """Forgets the limit; whether there was one."""
         with self._lock:
-            known = self._coordinator.terms is not None
-            self._coordinator.forget()
-            return known
+            return self._coordinator.delete(SERVER, self._now(), uuid.uuid4().hex)
 
     def look(self) -> LimitView | None:
         """What is known of the limit, if there is one."""
         with self._lock:
-            return self._coordinator.look(self._now_ms())
+            coordinator, now = self._coordinator, self._now()
+            if coordinator.limit is None or coordinator.limit.deleted:
+                return None
+            return view_of(
+                coordinator.limit, coordinator.totals.counts, now, coordinator.default_span
+            )
 
     def close(self) -> None:
         """There is nothing to let go of."""
 
-    def _now_ms(self) -> int:
-        return int(self._clock.now() * 1000)
+    def _now(self) -> int:
+        return math.floor(self._clock.now() * 1000)
 
 
 def _begin_in_child() -> None:
-    # The lock may be held by a thread that stayed in the parent, amid a change.
+    # The lock may be held by a thread that stayed in the parent, in the middle of a change.
     for manager in list(_all):
         manager._begin()
 

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+import struct
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from limiters._support.validation import Seconds, key_part, optional_seconds, text
-from limiters.leases.connection import Connection
-from limiters.leases.faults import explained
-from limiters.leases.manager import LimitView
-from limiters.leases.messages import Reply, Request, Terms, check_partitions, lease_seconds
-from limiters.leases.script import Script
-from limiters.leases.scripts import (
-    CONFIGURE,
+from limiters.errors import ImproperOrderError, LeaseManagerError
+from limiters.leases._codec import (
+    FormatError,
+    arguments_of,
+    as_bytes,
+    floats_of,
+    limit_of,
+    pairs,
+    raw,
+    reply_of,
+)
+from limiters.leases._format import DEFAULT_SPAN, FORMAT
+from limiters.leases._messages import Kind, Reply, Request, lease_seconds, milliseconds
+from limiters.leases._scripts import (
     DELETE,
+    DELETE_OLD,
     EVICT,
     LOOK,
+    MARK,
+    OLD_FORMAT,
+    SET,
     SYNC,
-    arguments_of,
-    arguments_of_terms,
-    as_bytes,
     keys_of,
-    looked_at,
-    reply_of,
-    view_of,
+    old_keys_of,
+    registry_key,
 )
+from limiters.leases.connection import Connection
+from limiters.leases.faults import explained
+from limiters.leases.protocol import LimitView, view_of
+from limiters.leases.script import Script
 
 if TYPE_CHECKING:
     from redis import Redis, RedisCluster
 
-LONGEST_TIMEOUT = 1.0
+MAX_TIMEOUT = 1.0
 
 
 class RedisLeaseManager:
@@ -61,10 +74,13 @@ class RedisLeaseManager:
     ) -> None:
         self._name = text("name", name)
         self._lease_time = lease_seconds(lease_time)
-        self._keys = keys_of(key_part("prefix", prefix), name)
-        default = min(LONGEST_TIMEOUT, self._lease_time / 4)
+        self._prefix = key_part("prefix", prefix)
+        default = min(MAX_TIMEOUT, self._lease_time / 4)
         given = optional_seconds("timeout", timeout)
         self._connection = Connection(url_or_client, default if given is None else given)
+        registered = "+cluster://" not in self._connection.where
+        self._keys = keys_of(self._prefix, name, registered=registered)
+        self._old_keys = old_keys_of(self._prefix, name) + self._keys[4:]
 
     @property
     def name(self) -> str:
@@ -86,35 +102,104 @@ class RedisLeaseManager:
 
     def sync(self, request: Request) -> Reply:
         """Serves one request. Safe to be sent again. LeaseManagerError if there is no answer."""
-        return reply_of(self._run(SYNC, self._keys, arguments_of(request)))
+        reply = reply_of(self._run(SYNC, *arguments_of(request)))
+        if reply.kind is Kind.FORMAT:
+            raise self._of_another_format(reply.format)
+        return reply
 
-    def set_capacity(self, terms: Terms, ramp: float | None = None) -> None:
-        """Changes the capacity to that of `terms`, a raise by at most `ramp` a second.
-
-        Creates the limit if there is none. Another factor starts it over.
-        """
-        check_partitions(terms)
-        per_ms = "" if ramp is None else repr(ramp / 1000)
-        self._run(CONFIGURE, self._keys, [*arguments_of_terms(terms), per_ms])
+    def set_terms(
+        self,
+        *,
+        capacity: float | None = None,
+        factor: float | None = None,
+        period: float | None = None,
+        lease_time: float | None = None,
+        ramp: float | None = None,
+    ) -> bool:
+        """Changes the terms for all instances; what is None stays. A raised capacity rises by at
+        most `ramp` a second. False if there is no such limit, and not all terms are given."""
+        terms = (
+            capacity or 0.0,
+            factor or 0.0,
+            milliseconds(period) or 0,
+            milliseconds(lease_time) or 0,
+            (ramp or 0.0) / 1000,
+        )
+        return bool(self._run(SET, _token(), struct.pack("<5d", *terms)))
 
     def evict(self, instance: str) -> bool:
         """Takes everything from `instance` and grants it nothing more; whether it is known."""
-        return bool(self._run(EVICT, self._keys[1:2], [as_bytes(instance)]))
+        return bool(self._run(EVICT, as_bytes(instance)))
 
     def delete(self) -> bool:
         """Forgets the limit; whether there was one."""
-        return bool(self._run(DELETE, self._keys, []))
+        return bool(self._run(DELETE, _token()))
+
+    def delete_old_format(self) -> bool:
+        """Deletes what an earlier version stored of the limit, in format 1; whether there was
+        something. Until then this version grants nothing. Stop the processes of that version first:
+        what they were granted counts until their leases end, and no longer."""
+        return bool(self._run(DELETE_OLD, keys=self._old_keys))
 
     def look(self) -> LimitView | None:
         """What is known of the limit, if there is one."""
-        return view_of(self._run(LOOK, looked_at(self._keys), []))
+        clock, fields, people = self._run(LOOK)
+        labels = pairs(people)
+        try:
+            limit = limit_of(pairs(fields), labels)
+        except FormatError as error:
+            raise self._of_another_format(error.stored) from error
+        if limit is None or limit.deleted:
+            return None
+        totals = floats_of(labels.get(b"totals", b""))
+        return view_of(limit, totals, int(float(raw(clock))), DEFAULT_SPAN)
 
     def close(self) -> None:
         """Lets go of its connections. Those handed in stay open."""
         self._connection.close()
 
-    def _run(self, script: Script, keys: tuple[str, ...], arguments: list[Any]) -> Any:
+    def _run(self, script: Script, *arguments: Any, keys: tuple[str, ...] | None = None) -> Any:
+        words = [as_bytes(self._name), *arguments]
         try:
-            return self._connection.run(script, keys, arguments)
+            return self._connection.run(script, keys or self._keys, words, binary=True)
         except Exception as error:  # not all that a client raises is a RedisError
-            raise explained(error, self._connection.where, self._keys[0]) from error
+            raise self._explained(error) from error
+
+    def _explained(self, error: Exception) -> LeaseManagerError:
+        said = str(error).split()
+        if "OLDFORMAT" in said:
+            return LeaseManagerError(
+                f"Redis at {self.where} keeps the limit {self._name!r} in format {OLD_FORMAT}, "
+                f"that of an earlier version; this version needs format {FORMAT}. Stop all "
+                "processes of the earlier version, then: "
+                f"dispatcher limit delete {self._name} --old-format"
+            )
+        if "FORMAT" in said[:2] and said[-1].isdigit():
+            return self._of_another_format(int(said[-1]))
+        return explained(error, self.where, self._keys[0])
+
+    def _of_another_format(self, stored: int) -> LeaseManagerError:
+        if stored == FORMAT:
+            return LeaseManagerError(
+                f"Redis at {self.where} has something under {self._keys[0]} that is not a limit "
+                f"of format {FORMAT}, or only a part of one; the limit starts over as soon as a "
+                "request finds that"
+            )
+        return LeaseManagerError(
+            f"Redis at {self.where} keeps the limit {self._name!r} in format {stored}; this "
+            f"version needs format {FORMAT}. Use the same version everywhere, or another prefix"
+        )
+
+
+def mark_as_new(client: Redis, prefix: str = "dispatcher") -> None:
+    """Writes to a server that has just been started empty, by the caller, that no limit was ever
+    kept there: so a new limit grants at once. ImproperOrderError if the server has data."""
+    if not client.eval(MARK.source, 1, registry_key(prefix)):
+        raise ImproperOrderError(
+            "this Redis has data, so something of a limit may be out; mark it right after it was "
+            "started with an empty directory"
+        )
+
+
+def _token() -> str:
+    return uuid.uuid4().hex

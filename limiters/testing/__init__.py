@@ -1,5 +1,7 @@
 """For tests of one's own: time that moves when told to, and a cluster in virtual time."""
 
+from limiters.testing._instance import SimulatedInstance
+from limiters.testing._server import SimulatedServer
 from limiters.testing.clock import ManualClock
 from limiters.testing.cluster import SimulatedCluster
 from limiters.testing.network import Network
@@ -12,6 +14,8 @@ __all__ = [
     "Network",
     "OnAndOff",
     "SimulatedCluster",
+    "SimulatedInstance",
+    "SimulatedServer",
     "Trickle",
     "Work",
 ]

@@ -1,175 +1,33 @@
 """A cluster in virtual time: the real rules, no threads, no server, every fault at will.
 
-Instances run `Holdings`, the coordinator is a `Coordinator`, as in production. Between them is
-a network that loses things; above them somebody who kills, hangs and cuts off instances, and
-makes the coordinator forget. A seed gives the same run again.
+Instances run `InstanceShare`, each server a `Coordinator`, as in production. Between them is a
+network that loses things; above them somebody who kills, hangs and cuts off instances, replaces
+servers and steps their clocks. A seed gives the same run again.
 """
 
 from __future__ import annotations
 
-import copy
 import heapq
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 
-from limiters.float_error import covers
-from limiters.holdings import Holdings
-from limiters.leases.coordinator import Coordinator
-from limiters.leases.messages import Reply, Request, Terms
+from limiters._instance_share import InstanceShare
+from limiters.leases._coordinator import Coordinator
+from limiters.leases._format import DEFAULT_SPAN
+from limiters.leases._messages import Kind, Reply, Request, Terms
+from limiters.testing._instance import SimulatedInstance
+from limiters.testing._server import SimulatedServer, Snapshot
 from limiters.testing.network import Network
 from limiters.testing.work import Work
 from limiters.verifier import Spent
 
-TICK = 0.01
-"""How often an instance that waits for budget looks again, at least."""
+TICKS = 100
+"""How often in a period an instance looks at its work."""
 
 TIMEOUT = 0.4
-"""How long a reply is waited for."""
-
-
-class SimulatedInstance:
-    """One process: its own clock, its own work."""
-
-    def __init__(self, cluster: SimulatedCluster, name: str, work: Work, weight: float) -> None:
-        self.cluster = cluster
-        self.name = name
-        self.work = work
-        self.rate = 1 + cluster.drift * cluster.random.uniform(-1, 1)
-        self.offset = cluster.random.uniform(0, 1000)
-        self.holdings = cluster.holdings(
-            name, cluster.terms, interval=cluster.interval, weight=weight
-        )
-        self.alive = True
-        self.calls = 0
-        self.hangs_until = -math.inf
-        self.cut_until = -math.inf
-        self._attempt = 0
-        self._sent_at = 0.0
-        self._waking = math.inf
-        self._spending = math.inf
-
-    def local(self, now: float) -> float:
-        """What its own clock says."""
-        return self.offset + now * self.rate
-
-    def start(self, now: float) -> None:
-        """Begins to ask and to spend."""
-        self._tick(now)
-
-    def _at(self, local: float, now: float) -> float:
-        return max(now, (local - self.offset) / self.rate)
-
-    def _later(self, at: float, do: Callable[[float], None]) -> None:
-        def when_awake(now: float) -> None:
-            if not self.alive:
-                return
-            if now < self.hangs_until:
-                self.cluster.at(self.hangs_until, when_awake)
-            else:
-                do(now)
-
-        self.cluster.at(at, when_awake)
-
-    # Spending.
-
-    def _tick(self, now: float) -> None:
-        self._spending = math.inf
-        self._spend(now)
-        self._look_at_calls(now)
-        if self.work.waiting(now):
-            local = self.local(now)
-            ready = self.holdings.ledger.ready_at(self.work.piece, local)
-            self._spend_at(min(max(self._at(ready, now), now + 0.0005), now + 5 * TICK), now)
-        else:
-            self._spend_at(now + TICK, now)
-
-    def _spend_at(self, at: float, now: float) -> None:
-        if at < self._spending:
-            self._spending = at
-            self._later(at, lambda then: self._tick(then) if self._spending == at else None)
-
-    def _spend(self, now: float) -> None:
-        local = self.local(now)
-        holdings = self.holdings
-        worth = holdings.settle(local)
-        while (waiting := self.work.waiting(now)) > 0:
-            piece = self.work.piece
-            dear = piece > holdings.burst(local)
-            free = holdings.ledger.available(local, piece if dear else 0.0)
-            if not (covers(free, piece) and covers(worth, piece)):
-                holdings.want(min(waiting, 1e12), piece if dear else 0.0, local)
-                return
-            self._raise(piece, now)
-            holdings.want(min(waiting, 1e12), 0.0, local)  # the next one has not waited yet
-        holdings.want(0.0, 0.0, local)
-
-    def _raise(self, piece: float, now: float) -> None:
-        self.holdings.ledger.hold(piece)
-        spend = self.holdings.ledger.charge(piece, self.local(now), self.holdings.tenure)
-        self.work.went(piece, now)
-        late = self.cluster.random.uniform(0, self.cluster.latest_start)
-
-        def begin(then: float) -> None:
-            if spend.started(self.local(then)):
-                self.cluster.log.append(Spent(then, self.name, piece))
-
-        self._later(now + late, begin)
-
-    # Asking.
-
-    def _look_at_calls(self, now: float) -> None:
-        due = self.holdings.next_call(self.local(now))
-        if self._attempt % 2 or due == math.inf:
-            return  # one is under way
-        at = self._at(due, now)
-        if at < self._waking:
-            self._waking = at
-            self._later(at, lambda then: self._wake(then) if self._waking == at else None)
-
-    def _wake(self, now: float) -> None:
-        self._waking = math.inf
-        if self._attempt % 2:
-            return
-        if self.holdings.next_call(self.local(now)) > self.local(now) + 1e-9:
-            self._look_at_calls(now)
-            return
-        self.calls += 1
-        self._attempt += 1
-        attempt = self._attempt
-        self._sent_at = self.local(now)
-        request = self.holdings.compose(self._sent_at)
-        network, random = self.cluster.network, self.cluster.random
-        arrives = now + network.one_way(random)
-        if random.random() >= network.lost_requests and now >= self.cut_until:
-            self.cluster.at(arrives, lambda then: self._serve(request, attempt, then))
-        if random.random() < network.doubled:
-            late = now + random.uniform(0, network.latest)
-            self.cluster.at(late, lambda then: self._serve(request, -1, then))
-        self._later(now + TIMEOUT, lambda then: self._give_up(attempt, then))
-
-    def _serve(self, request: Request, attempt: int, now: float) -> None:
-        reply = self.cluster.serve(request, now)
-        network, random = self.cluster.network, self.cluster.random
-        if reply is None or now < self.cut_until or random.random() < network.lost_replies:
-            return
-        arrives = now + network.one_way(random)
-        self._later(arrives, lambda then: self._receive(reply, attempt, then))
-
-    def _receive(self, reply: Reply, attempt: int, now: float) -> None:
-        if attempt == self._attempt:
-            self._attempt += 1
-            news = self.holdings.answered(reply, self._sent_at, self.local(now))
-            assert not news.disowned
-            self._tick(now)
-
-    def _give_up(self, attempt: int, now: float) -> None:
-        if attempt == self._attempt:
-            self._attempt += 1
-            self.holdings.unanswered(self.local(now))
-            self._look_at_calls(now)
+"""For how many seconds a reply is waited for, at most; half a lease if that is shorter."""
 
 
 class SimulatedCluster:
@@ -197,27 +55,39 @@ class SimulatedCluster:
         drift: float = 0.0,
         latest_start: float = 0.004,
         network: Network | None = None,
-        holdings: type[Holdings] = Holdings,
+        default_span: float = DEFAULT_SPAN / 1000,
+        share: type[InstanceShare] = InstanceShare,
         coordinator: type[Coordinator] = Coordinator,
     ) -> None:
         self.random = Random(seed)
-        self.terms = Terms(capacity, factor, int(period * 1000), int(lease_time * 1000))
+        self.terms = Terms(capacity, factor, round(period * 1000), round(lease_time * 1000))
         self.interval = interval
         self.drift = drift
         """The share by which clocks may run fast or slow."""
         self.latest_start = latest_start
         self.network = network or Network()
-        self.holdings = holdings
-        self.coordinator = coordinator()
+        self.timeout = TIMEOUT
+        self.tick = max(0.0005, period / TICKS)
+        self.default_span = default_span
+        self.share = share
+        self.coordinator = coordinator
         self.log: list[Spent] = []
         self.limits: list[tuple[float, float]] = [(0.0, capacity)]
         """The capacities that were in force, as `verify` takes them."""
+        self.periods: list[tuple[float, float]] = [(0.0, period)]
+        """The same of the periods."""
         self.now = 0.0
         self.instances: dict[str, SimulatedInstance] = {}
         self.away_until = -math.inf
-        self._server = 0
+        self.listeners: list[Callable[[SimulatedInstance, Reply], None]] = []
+        """Called with each reply that reaches an instance."""
         self._events: list[tuple[float, int, Callable[[float], None]]] = []
         self._numbers = itertools.count()
+        self._starts = itertools.count(1)
+        self.servers: list[SimulatedServer] = []
+        """All that were ever in charge."""
+        self.server = self.new_server(vouches=True)
+        self.servers.append(self.server)
 
     def spent(self, name: str, start: float, end: float) -> float:
         """What an instance has spent in [start, end)."""
@@ -234,61 +104,127 @@ class SimulatedCluster:
             do(self.now)
         self.now = until
 
-    def add(self, name: str, work: Work, weight: float = 1.0) -> SimulatedInstance:
-        """One more instance, from now on."""
-        instance = SimulatedInstance(self, name, work, weight)
+    def add(
+        self, name: str, work: Work, weight: float = 1.0, terms: Terms | None = None
+    ) -> SimulatedInstance:
+        """One more instance, from now on; with terms of its own if any."""
+        instance = SimulatedInstance(self, name, work, weight, terms or self.terms)
         self.instances[name] = instance
         self.at(self.now, instance.start)
         return instance
 
-    def serve(self, request: Request, now: float) -> Reply | None:
-        """The coordinator's answer, unless it is away."""
-        if now < self.away_until:
+    def serve(self, request: Request, addressed: SimulatedServer) -> Reply | None:
+        """The answer to a request that arrives now; None if nobody answers."""
+        if self.now < self.away_until:
             return None
-        reply = self.coordinator.sync(request, self.server_ms(now), str(self._server))
-        if self.coordinator.capacity != self.limits[-1][1]:
-            self.limits.append((now, self.coordinator.capacity))
+        server = self._reached(addressed)
+        reply = server.sync(request, self.now)
+        if reply.kind is Kind.ANSWER and server is self.server:
+            self._note_terms(reply)
         return reply
 
-    def server_ms(self, now: float) -> int:
-        """What the server's clock says."""
-        return 1_000_000 + math.floor(now * 1000)
+    def _reached(self, addressed: SimulatedServer) -> SimulatedServer:
+        """The server in charge, or the one to which a message was sent before the last change."""
+        if self.network.astray and self.random.random() < self.network.astray:
+            return self.stray()
+        if addressed is self.server:
+            return addressed
+        return self.random.choice([addressed, self.server])
 
-    # Faults.
+    def stray(self) -> SimulatedServer:
+        """Where a request goes astray: to a server that was never in charge."""
+        return self.new_server()
+
+    def _note_terms(self, reply: Reply) -> None:
+        self._note(reply.terms.in_force, reply.terms.period)
+
+    def _note(self, in_force: float, period: int) -> None:
+        if self.limits[-1][1] != in_force:
+            self.limits.append((self.now, in_force))
+        if self.periods[-1][1] != period / 1000:
+            self.periods.append((self.now, period / 1000))
+
+    def heard(self, instance: SimulatedInstance, reply: Reply) -> None:
+        """An instance has received a reply."""
+        for listener in self.listeners:
+            listener(instance, reply)
+
+    # Faults of instances.
 
     def kill(self, name: str) -> None:
         """It does nothing any more."""
         self.instances.pop(name).alive = False
 
+    def leave(self, name: str) -> None:
+        """It stops in order, and gives back what it holds."""
+        self.instances[name].leave(self.now)
+
     def hang(self, name: str, seconds: float) -> None:
         """It does nothing for a while, and then goes on as if nothing had been."""
         self.instances[name].hangs_until = self.now + seconds
 
-    def cut_off(self, name: str, seconds: float) -> None:
-        """Nothing of it reaches the coordinator, nor the other way round."""
-        self.instances[name].cut_until = self.now + seconds
+    def cut_off(self, name: str, seconds: float, *, replies_only: bool = False) -> None:
+        """No reply reaches it; without `replies_only`, no request of it is served either."""
+        instance = self.instances[name]
+        instance.deaf_until = self.now + seconds
+        if not replies_only:
+            instance.cut_until = self.now + seconds
+
+    # Faults of servers.
+
+    def new_server(self, *, vouches: bool = False) -> SimulatedServer:
+        """Another server, not in charge. Its clock has another time."""
+        coordinator = self.coordinator(default_span=math.ceil(self.default_span * 1000))
+        return SimulatedServer(
+            f"server-{next(self._starts)}",
+            coordinator,
+            offset=self.random.uniform(1e3, 1e9),
+            rate=1 + self.drift * self.random.uniform(-1, 1),
+            vouches=vouches,
+        )
+
+    def switch(self, server: SimulatedServer) -> None:
+        """From now on this one is in charge; what was sent before may still reach the other."""
+        self.server = server
+        if server not in self.servers:
+            self.servers.append(server)
 
     def stop_serving(self, seconds: float) -> None:
-        """The coordinator is away, and comes back with its state."""
+        """The server cannot be reached, and comes back with its state."""
         self.away_until = self.now + seconds
+
+    def forget(self) -> None:
+        """The server is restarted without its state."""
+        self.switch(self.new_server())
+
+    def snapshot(self) -> Snapshot:
+        """The state of the server in charge, for `fail_over`."""
+        return self.server.snapshot()
+
+    def fail_over(self, to: Snapshot) -> None:
+        """Another server takes over, with a state that may be old."""
+        server = self.new_server()
+        server.load(to)
+        self.switch(server)
+
+    # Operators.
 
     def set_capacity(self, capacity: float, ramp: float | None = None) -> None:
         """Changes the limit for all, as an operator does; a raise by `ramp` a second."""
-        terms = replace(self.coordinator.terms or self.terms, capacity=capacity)
-        per_ms = None if ramp is None else ramp / 1000
-        now_ms = self.server_ms(self.now)
-        self.coordinator.set_capacity(terms, now_ms, str(self._server), per_ms)
+        self.set_terms(capacity=capacity, ramp=ramp)
 
-    def forget(self) -> None:
-        """The coordinator is restarted and knows nothing."""
-        self._server += 1
-        self.coordinator.forget()
-
-    def snapshot(self) -> Coordinator:
-        """The state of the coordinator, for `fail_over`."""
-        return copy.deepcopy(self.coordinator)
-
-    def fail_over(self, to: Coordinator) -> None:
-        """Another server takes over, with a state that may be old."""
-        self._server += 1
-        self.coordinator = to
+    def set_terms(
+        self,
+        *,
+        capacity: float | None = None,
+        period: float | None = None,
+        lease_time: float | None = None,
+        ramp: float | None = None,
+    ) -> None:
+        """Changes the terms for all, as an operator does; what is None stays as it is."""
+        changed = self.server.set_terms(
+            self.now, capacity=capacity, period=period, lease_time=lease_time, ramp=ramp
+        )
+        limit = self.server.coordinator.limit
+        if changed and limit is not None:
+            self._note(limit.in_force, limit.terms.period)

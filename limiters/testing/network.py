@@ -8,17 +8,22 @@ from random import Random
 
 @dataclass(slots=True)
 class Network:
-    """How bad it is. All of them are shares of the messages, or seconds."""
+    """How bad it is. Shares of the messages, or seconds."""
 
     delay: float = 0.001
     """The mean delay of a message, one way."""
     lost_requests: float = 0.0
     lost_replies: float = 0.0
     doubled: float = 0.0
-    """Requests that arrive once more, late."""
+    """Requests that arrive a second time, up to `latest` later."""
+    late: float = 0.0
+    """Messages that take up to `latest`."""
     latest: float = 8.0
-    """How much later a doubled one may arrive."""
+    astray: float = 0.0
+    """Requests that reach another server than the one in charge."""
 
     def one_way(self, random: Random) -> float:
         """The delay of one message."""
+        if self.late and random.random() < self.late:
+            return random.uniform(0, self.latest)
         return random.expovariate(1 / self.delay) if self.delay else 0.0

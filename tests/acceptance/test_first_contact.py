@@ -84,7 +84,7 @@ def test_the_demo_compares_both_ways_and_its_report_says_the_same(tmp_path: Path
     assert [text for text in said if text.startswith("120, of cost 60,000")] == 2 * [
         "120, of cost 60,000 in all"
     ]
-    assert "sharing the limit: who holds which of 20 partitions" in said
+    assert "sharing the limit: who holds how much of 20 partitions" in said
     assert {"process-1", "process-2"} <= set(said)
 
 

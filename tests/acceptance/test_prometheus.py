@@ -41,6 +41,8 @@ WRONG = {
     ("Throttled", "refused"),
     ("BatchesFailing", "refused"),
     ("CapacityIdle", "hoarded"),
+    ("NothingGranted", "doubted"),
+    ("Refused", "misfit"),
     ("BufferNearlyFull", "orders"),
     ("BacklogGrowing", "letters"),
     ("TopicLate", "letters"),

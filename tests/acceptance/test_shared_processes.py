@@ -9,13 +9,13 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
 
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
-from limiters.leases.messages import Terms
 from limiters.verifier import Verdict, verify
 from tests.processes import Processes
 from tests.processes.plan import Plan
@@ -26,7 +26,6 @@ from tests.servers.sentinel import SentinelRedis
 
 CAPACITY = 20_000.0
 LEASE, INTERVAL, PERIOD = 1.2, 0.3, 1.0
-TERMS = Terms(CAPACITY, 1_000.0, int(PERIOD * 1000), int(LEASE * 1000))
 
 
 @pytest.fixture
@@ -38,7 +37,8 @@ def server() -> Iterator[EmbeddedRedis]:
 def plan_for(url: str) -> Plan:
     """Instances with a backlog that never ends."""
     manager = RedisLeaseManager(url, name="orders", lease_time=LEASE)
-    manager.set_capacity(TERMS)  # it is certain who holds what by the time all have started
+    # It is certain who holds what by the time all have started.
+    manager.set_terms(capacity=CAPACITY, factor=1_000, period=PERIOD, lease_time=LEASE)
     manager.close()
     return Plan(url=url, log="", lease_time=LEASE, max_interval=INTERVAL, operations=None)
 
@@ -183,7 +183,9 @@ def test_c1_replies_are_lost_after_they_were_carried_out(server: EmbeddedRedis) 
 
 
 def test_c1_on_a_redis_cluster() -> None:
-    with ClusterRedis() as servers, Processes(plan_for(servers.url)) as cluster:
+    with ClusterRedis() as servers, ExitStack() as stack:
+        url = servers.url.replace("redis://", "redis+cluster://").removesuffix("/0")
+        cluster = stack.enter_context(Processes(plan_for(url)))
         cluster.start([["a"], ["b"]])
         await_spending(cluster, "a", "b")
         time.sleep(1)

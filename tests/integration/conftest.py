@@ -13,6 +13,7 @@ from dispatcher import Batcher
 from dispatcher.cli.main import main
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
+from limiters.leases.redis import mark_as_new
 from tests.commands import Run, Said
 from tests.servers.cluster import ClusterRedis
 from tests.servers.proxy import Proxy
@@ -41,6 +42,7 @@ def shared_redis(_one_redis: EmbeddedRedis) -> EmbeddedRedis:
     with Redis.from_url(_one_redis.url) as client:
         client.flushall()
         client.script_flush()
+        mark_as_new(client)  # no test has left anything that still spends
     return _one_redis
 
 

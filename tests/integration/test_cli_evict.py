@@ -36,9 +36,9 @@ def test_evict_takes_the_one_that_is_meant(
     )
     assert run("leases", "orders", "--evict", given).code == 0
     evicted = {
-        member["instance"]
-        for member in run("leases", "orders", "--json").json["members"]
-        if member["evicted"]
+        one["instance"]
+        for one in run("leases", "orders", "--json").json["instances"]
+        if one["evicted"]
     }
     assert evicted == {"abd2" if given == "abd" else "abc123"}
 
@@ -72,7 +72,7 @@ def test_evict_does_not_guess(
     said = run("leases", "orders", "--evict", given)
     assert (said.code, said.out) == (1, "")
     assert message in said.err
-    assert not any(one["evicted"] for one in run("leases", "orders", "--json").json["members"])
+    assert not any(one["evicted"] for one in run("leases", "orders", "--json").json["instances"])
 
 
 def test_an_instance_that_is_evicted_goes_on_with_what_is_reserved(run: Run, url: str) -> None:
@@ -93,30 +93,29 @@ def test_an_instance_that_is_evicted_goes_on_with_what_is_reserved(run: Run, url
         wait_until(lambda: errors and not limiter.partitions)
         assert limiter.capacity == 50
         other.give_me(100_000)
-        wait_until(lambda: len(other.partitions) == 10)
+        wait_until(lambda: other.partitions == pytest.approx(10))
         batches = done()
         wait_until(lambda: done() >= batches + 100)  # which take a few seconds, and some syncs
-        assert limiter.partitions == []
+        assert limiter.partitions == 0
         assert len([error for error in errors if "evicted by an operator" in error]) == 1
 
 
 def test_an_instance_that_is_evicted_stays_so_until_it_is_restarted(run: Run, url: str) -> None:
-    def members() -> set[str]:
-        return {one["instance"] for one in run("leases", "orders", "--json").json["members"]}
+    def instances() -> set[str]:
+        return {one["instance"] for one in run("leases", "orders", "--json").json["instances"]}
 
     with resource(url) as limiter, resource(url) as other:
         limiter.give_me(100_000)
         other.give_me(100_000)
-        wait_until(lambda: len(limiter.partitions) == len(other.partitions) == 5)
+        wait_until(lambda: [limiter.partitions, other.partitions] == pytest.approx([5, 5]))
         assert run("leases", "orders", "--evict", limiter.instance).code == 0
         limiter.give_me(0)
-        wait_until(lambda: members() == {other.instance})  # the other one is forgotten
+        wait_until(lambda: instances() == {other.instance})  # the other one is forgotten
         limiter.give_me(100_000)
-        for demand, partitions in ((100, 1), (100_000, 10)):
-            other.give_me(demand)
-            wait_until(lambda: len(other.partitions) == partitions)  # noqa: B023
-        assert limiter.partitions == []
-        assert members() == {other.instance}
+        other.give_me(100_000)
+        wait_until(lambda: other.partitions == pytest.approx(10))
+        assert limiter.partitions == 0
+        assert instances() == {other.instance}
 
 
 def feed(stack: ExitStack, limiter: SharedResource) -> Callable[[], int]:
@@ -146,26 +145,20 @@ def test_real_processes_are_shown_changed_and_evicted(run: Run, url: str) -> Non
     with Processes(plan) as processes:
         processes.start([["i0"], ["i1"]])
 
-        def members() -> dict[str, Any]:
-            told = run("leases", "orders", "--json").json["members"]
-            return {member["label"]: member for member in told}
+        def instances() -> dict[str, Any]:
+            told = run("leases", "orders", "--json").json["instances"]
+            return {one["label"]: one for one in told}
 
-        def sizes() -> list[int]:
-            return sorted(size(member["partitions"]) for member in members().values())
+        def sizes() -> list[float]:
+            return sorted(one["partitions"] for one in instances().values())
 
         wait_until(lambda: run("limit", "show", "orders").code == 0)
-        wait_until(lambda: sizes() == [5, 5])
+        wait_until(lambda: sizes() == pytest.approx([5, 5], rel=0.1))
         run("limit", "set", "orders", "--shared-capacity", "2000")
-        wait_until(lambda: sizes() == [10, 10])
+        wait_until(lambda: sizes() == pytest.approx([10, 10], rel=0.1))
         wait_until(lambda: run("leases", "orders", "--json").json["spend"] > 1_000)
-        evicted = next(iter(members()))
+        evicted = next(iter(instances()))
         assert run("leases", "orders", "--evict", evicted).code == 0
-        assert members()[evicted]["evicted"]
+        assert instances()[evicted]["evicted"]
         # It holds nothing any more, and is forgotten in the end.
-        wait_until(lambda: sizes()[-1] == 20)
-
-
-def size(text: str) -> int:
-    """How many partitions "0-4,7" are."""
-    pairs = [part.partition("-") for part in text.split(",") if part]
-    return sum(int(last or first) - int(first) + 1 for first, _, last in pairs)
+        wait_until(lambda: sizes()[-1] > 19)

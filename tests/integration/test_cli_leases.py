@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,6 @@ import pytest
 
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
-from limiters.leases import ranges
-from limiters.leases.messages import Terms
 from tests.commands import (
     COMMAND,
     PATIENCE,
@@ -23,6 +22,7 @@ from tests.commands import (
     asks,
     hide,
     hold,
+    make,
 )
 from tests.servers import wait_until
 from tests.terminals import Terminal
@@ -31,53 +31,83 @@ from tests.terminals import Terminal
 
 
 def test_leases_tells_who_holds_and_wants_what(run: Run, manager: RedisLeaseManager) -> None:
-    some = asks("aaaaaaaa1", 300, spent=250, label="here:1", reserved=7, weight=2)
-    hold(manager, some, asks("aaaaaaaa2", 200, label="there:2"))
-    view = manager.look()
-    assert view is not None
-    mine, theirs = (ranges.text(member.held) for member in view.members)
+    some = asks("aaaaaaaa1", 600, spent=250, label="here:1", reserved=7, weight=2_000)
+    hold(manager, some, asks("aaaaaaaa2", 400, label="there:2"))
     said = run("leases", "orders")
     assert (said.code, said.err) == (0, "")
     one, other = (line.split() for line in said.out.splitlines() if line.startswith("aaa"))
-    assert one[:3] == ["aaaaaaaa1", "here:1", mine]
-    assert " ".join(["300", "250", "3", "2", "7"]) in " ".join(one)
-    assert other[:3] == ["aaaaaaaa2", "there:2", theirs]
+    assert one[:5] == ["aaaaaaaa1", "here:1", "6", "60", "%"]
+    assert one[-7:-4] == ["600", "250", "6"]
+    assert one[-2:] == ["2", "7"]
+    assert other[:5] == ["aaaaaaaa2", "there:2", "4", "40", "%"]
     told = run("leases", "orders", "--json").json
-    assert [told[name] for name in ("partitions", "used")] == [10, 5]
-    first = told["members"][0]
+    assert [told[name] for name in ("partitions", "used", "uncertain", "cause")] == [10, 10, 0, ""]
+    first = told["instances"][0]
     assert first["lease_left"] <= 60
-    assert first["heard_of"] >= 0
+    assert first["silent"] >= 0
     assert {name: value for name, value in first.items() if name not in MEASURED} == {
         "instance": "aaaaaaaa1",
         "label": "here:1",
-        "partitions": mine,
-        "wants": 300,
+        "partitions": 6,
+        "of_the_limit": 0.6,
+        "wants": 600,
         "spends": 250,
-        "fair_share": 3,
+        "fair_share": 6,
+        "waits_for": 0,
+        "waits_since": 0,
+        "permit": 0,
         "weight": 2,
         "reserved": 7,
         "evicted": False,
     }
 
 
-MEASURED = ("lease_left", "heard_of")
+MEASURED = ("lease_left", "silent")
+
+
+def test_three_who_share_ten_partitions_hold_a_third_each(
+    run: Run, manager: RedisLeaseManager
+) -> None:
+    busy = [asks(name, 1_000) for name in ("a", "b", "c")]
+
+    def parts() -> list[float]:
+        for request in busy:
+            manager.sync(replace(request, seq=time.monotonic_ns()))
+        return [one["partitions"] for one in run("leases", "orders", "--json").json["instances"]]
+
+    wait_until(lambda: parts() == pytest.approx([10 / 3] * 3))
+    rows = [line.split() for line in run("leases", "orders").out.splitlines()]
+    held = [row[1:4] for row in rows if row and row[0] in ("a", "b", "c")]
+    assert held == [["3.3", "33", "%"]] * 3
+
+
+def test_who_waits_for_a_permit_is_shown_with_its_cost(
+    run: Run, manager: RedisLeaseManager
+) -> None:
+    hold(manager, asks("a", need=1_000, label="here:1"))
+    waits = asks("b", need=900, ask=900.0, gathers=True, waited=2_000, label="there:2")
+    manager.sync(replace(waits, seq=time.monotonic_ns()))
+    said = run("leases", "orders").out
+    assert "waits for  since" in said
+    assert "1 waits for a permit of 900, for 2." in said
+    told = run("leases", "orders", "--json").json["instances"][1]
+    assert told["waits_for"] == 900
+    assert told["waits_since"] >= 2
 
 
 def test_leases_sums_up(run: Run, manager: RedisLeaseManager) -> None:
-    def shown() -> bool:
-        hold(manager, asks("a", 600, spent=250), asks("b", 400, spent=700))
-        return sums in run("leases", "orders").out
-
-    sums = "10 of 10 partitions used, demand 1,000 (100 % of the capacity), spend 950 (95 %)"
-    wait_until(shown)
+    hold(manager, asks("a", 600, spent=250), asks("b", 400, spent=700))
+    said = run("leases", "orders").out
+    assert "10 of 10 partitions used (100 % of the limit)\n" in said
+    assert "demand 1,000 (100 % of the capacity), spend 950 (95 %)\n" in said
 
 
 def test_leases_that_are_over_stand_out_and_count_no_more(
     run: Run, manager: RedisLeaseManager
 ) -> None:
-    manager.set_capacity(replace(TERMS, lease_ms=300))
-    hold(manager, asks("a", need=300, spent=300))
-    wait_until(lambda: run("leases", "orders", "--json").json["members"][0]["lease_left"] < 0)
+    make(manager, lease_time=0.3)
+    hold(manager, replace(asks("a", need=300, spent=300), terms=replace(TERMS, lease=300)))
+    wait_until(lambda: run("leases", "orders", "--json").json["instances"][0]["lease_left"] < 0)
     assert run("leases", "orders", "--json").json["spend"] == 0
     assert "lease over" in run("leases", "orders").out
     assert "1, 1 lease over" in run("limit", "show", "orders").out
@@ -107,7 +137,7 @@ def test_watch_shows_it_again_until_ctrl_c(manager: RedisLeaseManager, as_json: 
             while seen < 3:
                 line = watch.stdout.readline()
                 assert line, watch.communicate()
-                seen += json.loads(line)["name"] == "orders" if as_json else "used, d" in line
+                seen += json.loads(line)["name"] == "orders" if as_json else "spend 0 (" in line
             watch.send_signal(signal.SIGINT)
             out, err = watch.communicate(timeout=PATIENCE)
         finally:
@@ -122,7 +152,7 @@ def test_watch_goes_on_when_redis_comes_back() -> None:
         EmbeddedRedis(appendonly=True) as server,
         closing(RedisLeaseManager(server.url, name="orders")) as manager,
     ):
-        manager.set_capacity(TERMS)
+        make(manager)
         watch = subprocess.Popen(
             [*COMMAND, "leases", "orders", "--watch", "0.05", "--redis", server.url],
             stdout=subprocess.PIPE,
@@ -136,7 +166,7 @@ def test_watch_goes_on_when_redis_comes_back() -> None:
             server.kill()
             assert watch.stderr.readline().startswith("dispatcher: Redis at redis://127.0.0.1:")
             server.start()
-            manager.set_capacity(Terms(777, 100, 50, 200))
+            make(manager, 777)
             while "limit orders: 777" not in watch.stdout.readline():
                 assert watch.poll() is None
         finally:
@@ -166,8 +196,8 @@ def test_a_reader_that_has_seen_enough_is_no_failure_worth_a_traceback(
 def test_a_terminal_gets_it_drawn_by_rich_in_its_place(manager: RedisLeaseManager) -> None:
     hold(manager, asks("a", need=300, label="here:1"))
     with Terminal([*COMMAND, "leases", "orders", "--watch", "0.01"]) as terminal:
-        terminal.read_until("used, d")
-        again = terminal.read_until("used, d")
+        terminal.read_until("spend 0 (")
+        again = terminal.read_until("spend 0 (")
         assert "\x1b[1A" in again  # up, to where it was drawn before
         terminal.type("\x03")
         assert terminal.end() == 130
@@ -179,7 +209,7 @@ def test_without_rich_a_terminal_gets_plain_columns(
     hide(tmp_path, "rich")
     hold(manager, asks("a", need=300, label="here:1"))
     with Terminal([*COMMAND, "leases", "orders"], PYTHONPATH=str(tmp_path)) as terminal:
-        said = terminal.read_until("used, d")
+        said = terminal.read_until("spend 0 (")
         assert "\x1b" not in said
         assert "here:1" in said
         assert terminal.end() == 0

@@ -6,9 +6,10 @@ import re
 from contextlib import closing
 
 import pytest
+from redis import Redis
 
 from limiters import RedisLeaseManager
-from limiters.leases.messages import Terms
+from limiters.leases._scripts import old_keys_of
 from tests.commands import (
     COMMAND,
     Run,
@@ -24,23 +25,21 @@ from tests.terminals import Terminal
 
 
 def test_show_tells_the_terms_and_what_is_free(run: Run, manager: RedisLeaseManager) -> None:
-    def shown() -> dict[str, str]:
-        hold(manager, asks("a", need=300))
-        said = run("limit", "show", "orders")
-        assert (said.code, said.err) == (0, "")
-        return dict(re.split("  +", line) for line in said.out.splitlines())
-
-    assert shown() == {
+    hold(manager, asks("a", need=1_000))
+    said = run("limit", "show", "orders")
+    assert (said.code, said.err) == (0, "")
+    assert dict(re.split("  +", line) for line in said.out.splitlines()) == {
         "limit": "orders",
         "capacity": "1,000 in 0.05 s",
         "partitions": "10, each worth 100",
         "period": "0.05 s",
         "lease time": "60 s",
-        "free": "7: 3-9",
-        "members": "1",
+        "free": "0 of 10 (0 %)",
+        "instances": "1",
         "grants": "to all who ask",
     }
     told = run("limit", "show", "orders", "--json").json
+    assert told.pop("clock_skew") < 1
     assert told == {
         "name": "orders",
         "shared_capacity": 1000,
@@ -50,19 +49,27 @@ def test_show_tells_the_terms_and_what_is_free(run: Run, manager: RedisLeaseMana
         "partitions": 10,
         "period": 0.05,
         "lease_time": 60,
-        "version": 1,
-        "free": "3-9",
-        "members": 1,
-        "quarantine": 0,
+        "version": 0,
+        "free": 0,
+        "instances": 1,
+        "uncertain": 0,
+        "cause": "",
     }
 
 
-def test_show_says_for_how_long_nothing_is_granted_and_why(run: Run, url: str) -> None:
-    run("limit", "set", "orders", "--shared-capacity", "10")
+def test_show_says_for_how_long_nothing_is_granted_and_why(
+    run: Run, manager: RedisLeaseManager
+) -> None:
+    hold(manager, asks("a", need=300))
+    run("limit", "set", "orders", "--period", "2")
     said = run("limit", "show", "orders")
     assert "nothing new for " in said.out
-    assert "not known who holds what: the limit is new" in said.out
-    assert 0 < run("limit", "show", "orders", "--json").json["quarantine"] <= 6.1
+    assert ": an operator changed the lease or the period\n" in said.out
+    assert "since it is not known who holds what" in said.out
+    told = run("limit", "show", "orders", "--json").json
+    assert 50 < told["uncertain"] < 70
+    assert told["cause"] == "an operator changed the lease or the period"
+    assert "grants nothing new for " in run("leases", "orders").out
 
 
 @pytest.mark.parametrize("command", [("limit", "show"), ("limit", "delete"), ("leases",)])
@@ -81,27 +88,33 @@ def test_set_creates_and_says_from_when_it_grants(run: Run, url: str) -> None:
     assert said.code == 0
     assert "limit orders is new" in said.out
     assert "2,050 in 60 s" in said.out
-    assert "21, each worth 100, the last one 50" in said.out
+    assert "21, each worth 97.619" in said.out  # all are worth the same
     assert "All instances follow within two sync intervals" in said.out
-    assert "nothing before a lease and a period have passed: 65 s" in said.out
+    assert "It grants at once: nothing can be out." in said.out
 
 
-def test_set_says_that_one_partition_is_for_one_at_a_time(run: Run, url: str) -> None:
+def test_set_with_a_factor_larger_than_the_limit_makes_one_partition(run: Run, url: str) -> None:
     said = run("limit", "set", "orders", "--shared-capacity=100", "--factor=500")
     assert "1, worth 100\n" in said.out
-    assert "With one partition, busy instances take turns; a smaller factor" in said.out
+
+
+def test_set_of_a_limit_that_is_not_there_needs_a_capacity(run: Run, url: str) -> None:
+    said = run("limit", "set", "orders", "--factor", "5")
+    assert (said.code, said.out) == (1, "")
+    assert "dispatcher limit set orders --shared-capacity" in said.err
 
 
 def test_set_is_followed_by_those_who_run(run: Run, url: str) -> None:
     with resource(url) as limiter:
         limiter.give_me(10_000)
-        wait_until(lambda: len(limiter.partitions) == 10)
+        wait_until(lambda: limiter.partitions == pytest.approx(10))
         said = run("limit", "set", "orders", "--shared-capacity", "500")
         assert said.code == 0
         line = next(line for line in said.out.splitlines() if line.startswith("capacity"))
         assert line.split() == ["capacity", "1,000", "a", "second", "500", "a", "second"]
-        assert "starts over" not in said.out
-        wait_until(lambda: limiter.max_capacity == 500 and len(limiter.partitions) == 5)
+        assert "nothing" not in said.out
+        wait_until(lambda: limiter.max_capacity == 500)
+        wait_until(lambda: limiter.partitions == pytest.approx(5))
 
 
 def test_set_anew_counts_more_than_what_those_who_run_know_from_before(run: Run, url: str) -> None:
@@ -112,7 +125,7 @@ def test_set_anew_counts_more_than_what_those_who_run_know_from_before(run: Run,
             limiter.set_shared_capacity(capacity)
         with closing(RedisLeaseManager(url, name="orders")) as manager:
             manager.delete()
-            manager.set_capacity(Terms(500, 100, 1_000, 2_000))
+            manager.set_terms(capacity=500, factor=100, period=1, lease_time=2)
         wait_until(lambda: limiter.max_capacity == 500)
         assert run("limit", "show", "orders", "--json").json["shared_capacity"] == 500
 
@@ -128,26 +141,50 @@ def test_set_raises_along_a_ramp(run: Run, url: str) -> None:
     assert "The ramp changes nothing" in said.out
 
 
-def test_set_of_another_factor_starts_over_and_says_so(
+def test_set_of_another_factor_needs_no_wait_and_takes_nothing_away(
     run: Run, manager: RedisLeaseManager
 ) -> None:
-    hold(manager, asks("a", need=300))
-    said = run("limit", "set", "orders", "--shared-capacity", "1000", "--factor", "50")
+    hold(manager, asks("a", need=1_000))
+    said = run("limit", "set", "orders", "--factor", "50")
     assert said.code == 0
-    assert "the limit starts over" in said.out
-    assert run("leases", "orders", "--json").json["members"] == []
-    assert "no instance asks for any of it" in run("leases", "orders").out
+    assert "nothing" not in said.out
+    line = next(line for line in said.out.splitlines() if line.startswith("partitions"))
+    assert re.split("  +", line) == ["partitions", "10, each worth 100", "20, each worth 50"]
+    told = run("leases", "orders", "--json").json
+    assert [told["partitions"], told["instances"][0]["partitions"]] == [20, 20]
 
 
-def test_what_cannot_be_changed_is_refused(run: Run, manager: RedisLeaseManager) -> None:
+def test_set_of_another_lease_or_period_says_how_long_it_waits_for_those_that_are_out(
+    run: Run, manager: RedisLeaseManager
+) -> None:
+    hold(manager, asks("a", need=1_000))
+    said = run("limit", "set", "orders", "--lease-time", "10", "--period", "2")
+    assert said.code == 0
+    assert "waits until the leases that are out have ended:\n" in said.out
+    assert "nothing new is granted for 6" in said.out
+    told = run("limit", "show", "orders", "--json").json
+    assert [told[name] for name in ("shared_capacity", "period", "lease_time")] == [1000, 2, 10]
+
+
+def test_set_of_what_it_is_already_needs_no_wait(run: Run, manager: RedisLeaseManager) -> None:
     hold(manager, asks("a", need=300))
-    set_to = ("limit", "set", "orders", "--shared-capacity", "900")
-    said = run(*set_to, "--period", "2")
-    assert said.code == 1
-    assert "period of a limit that exists cannot be changed; it is 0.05 s" in said.err
-    assert "lease_time of a limit that" in run(*set_to, "--lease-time", "2").err
-    assert run("limit", "show", "orders", "--json").json["shared_capacity"] == 1000
-    assert run(*set_to, "--period", "0.05", "--lease-time", "60").code == 0
+    said = run("limit", "set", "orders", "--period", "0.05", "--lease-time", "60")
+    assert said.code == 0
+    assert "nothing" not in said.out
+    assert run("limit", "show", "orders", "--json").json["uncertain"] == 0
+
+
+def test_who_runs_follows_another_lease_and_period_that_was_set(run: Run, url: str) -> None:
+    with resource(url) as limiter:
+        limiter.give_me(10_000)
+        wait_until(lambda: limiter.partitions)
+        assert run("limit", "set", "orders", "--lease-time", "1", "--period", "0.5").code == 0
+        wait_until(lambda: limiter.period == 0.5)
+        limiter.give_me(10_001)
+        wait_until(lambda: limiter.partitions == pytest.approx(10))
+    with resource(url) as late:  # which was made with those of before
+        late.give_me(10_000)
+        wait_until(lambda: late.period == 0.5 and late.partitions == pytest.approx(10))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +231,7 @@ def test_more_than_10_000_partitions_are_refused_also_of_a_limit_that_exists(
     [
         (["limit"], "ACTION"),
         (["limit", "show"], "NAME"),
-        (["limit", "set", "orders"], "--shared-capacity"),
+        (["limit", "set", "orders"], "say what to change: --shared-capacity, --factor, "),
         (["limit", "set", "orders", "--shared-capacity", "many"], "'many': not a number"),
         (["limit", "set", "orders", "--shared-capacity=5", "--ramp=5"], "like 1000/60"),
         (["limit", "set", "orders", "--shared-capacity=5", "--ramp=5/x"], "not a number"),
@@ -211,9 +248,9 @@ def test_who_has_stopped_is_listed_nowhere(run: Run, url: str) -> None:
     with resource(url) as limiter:
         limiter.give_me(300)
         wait_until(lambda: limiter.capacity)
-        assert run("limit", "show", "orders", "--json").json["members"] == 1
-    assert run("limit", "show", "orders", "--json").json["members"] == 0
-    assert run("leases", "orders", "--json").json["members"] == []
+        assert run("limit", "show", "orders", "--json").json["instances"] == 1
+    assert run("limit", "show", "orders", "--json").json["instances"] == 0
+    assert run("leases", "orders", "--json").json["instances"] == []
     assert "no instance asks for any of it" in run("leases", "orders").out
 
 
@@ -227,6 +264,25 @@ def test_delete_forgets_it_once(run: Run, manager: RedisLeaseManager) -> None:
     assert "limit orders is deleted" in said.out
     assert manager.look() is None
     assert run("limit", "delete", "orders", "--yes").code == 1
+
+
+def test_delete_of_an_old_format_deletes_that_and_nothing_else(
+    run: Run, manager: RedisLeaseManager, url: str
+) -> None:
+    hold(manager, asks("a", need=300))
+    said = run("limit", "delete", "orders", "--old-format", "--yes")
+    assert (said.code, said.out) == (1, "")
+    assert "nothing of an older format is stored of limit 'orders'" in said.err
+    with closing(Redis.from_url(url)) as client:
+        client.delete(old_keys_of("dispatcher", "orders")[0])
+        client.hset(old_keys_of("dispatcher", "orders")[0], "capacity", "5")
+    refused = run("limit", "set", "orders", "--shared-capacity", "5")
+    assert refused.code == 1
+    assert "limit delete orders --old-format" in refused.err
+    said = run("limit", "delete", "orders", "--old-format", "--yes")
+    assert (said.code, said.err) == (0, "")
+    assert "what an older version has stored of limit orders is deleted" in said.out
+    assert run("limit", "show", "orders", "--json").json["instances"] == 1
 
 
 def test_delete_does_not_guess_where_it_cannot_ask(manager: RedisLeaseManager) -> None:

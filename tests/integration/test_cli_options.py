@@ -10,11 +10,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from dispatcher.cli.main import command_line
 from dispatcher.cli.options import Parser
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
+from limiters.leases.redis import mark_as_new
 from tests.commands import (
     PATIENCE,
     SECRET,
@@ -125,8 +127,12 @@ def test_without_the_package_redis_it_says_what_to_install(tmp_path: Path) -> No
 def test_a_password_shows_nowhere(
     run: Run, guarded: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
-    with closing(RedisLeaseManager(guarded.url, name="orders")) as manager:
-        manager.delete()
+    with (
+        Redis.from_url(guarded.url) as client,
+        closing(RedisLeaseManager(guarded.url, name="orders")) as manager,
+    ):
+        client.flushall()
+        mark_as_new(client)
         hold(manager, asks("a", need=300, label="here:1"))
     for url in (guarded.url, guarded.url.replace("zq1", "zq5")):
         monkeypatch.setenv("DISPATCHER_REDIS", url)

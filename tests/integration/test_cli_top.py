@@ -15,8 +15,7 @@ import pytest
 from dispatcher.timeline import Message, Timeline
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
-from limiters.leases.messages import Terms
-from tests.commands import COMMAND, PATIENCE, TERMS, Run, asks, hide, hold
+from tests.commands import COMMAND, PATIENCE, Run, asks, hide, hold, make
 from tests.processes import Processes
 from tests.processes.plan import Plan
 from tests.servers import wait_until
@@ -36,23 +35,23 @@ def mails(url: str) -> Timeline:
 def test_once_shows_limits_and_topics_as_text(
     run: Run, manager: RedisLeaseManager, mails: Timeline
 ) -> None:
-    hold(manager, asks("a", need=300, label="here:1"), asks("b", need=200, label="there:2"))
+    hold(manager, asks("a", need=600, label="here:1"), asks("b", need=400, label="there:2"))
     said = run("top", "orders", "--topic", "mails", "--once")
     assert (said.code, said.err) == (0, "")
     lines = said.out.splitlines()
     assert "limit orders: 1,000 in 0.05 s" in lines
     [cells] = [line for line in lines if line and set(line) <= set("AB.")]
-    assert (cells.count("A"), cells.count("B"), cells.count(".")) == (3, 2, 5)
+    assert (cells.count("A"), cells.count("B"), cells.count(".")) == (60, 40, 0)
     assert any(line.startswith("A here:1") for line in lines)
     assert "nobody consumes it" in next(line for line in lines if line.startswith("mails"))
     assert "\x1b" not in said.out
 
 
 def test_once_for_scripts(run: Run, manager: RedisLeaseManager, mails: Timeline) -> None:
-    hold(manager, asks("a", need=300, label="here:1"))
+    hold(manager, asks("a", need=1_000, label="here:1"))
     told = run("top", "orders", "--topic", "mails", "--once", "--json").json
-    assert told["limits"]["orders"]["used"] == 3
-    assert told["limits"]["orders"]["members"][0]["label"] == "here:1"
+    assert told["limits"]["orders"]["used"] == 10
+    assert told["limits"]["orders"]["instances"][0]["label"] == "here:1"
     assert told["topics"]["mails"]["new"] == 12
 
 
@@ -116,13 +115,13 @@ def test_it_says_that_redis_is_away_and_comes_back_by_itself() -> None:
         Terminal([*LIVE, "--redis", server.url]) as terminal,
     ):
         terminal.read_until("limit orders: there is no such limit")
-        manager.set_capacity(TERMS)
+        make(manager)
         terminal.read_until("1,000 in 0.05 s")
         server.kill()
         assert "this is from" in terminal.read_until("it is asked again and again")
         terminal.read_until("1,000 in 0.05 s")  # what was known stays
         server.start()
-        manager.set_capacity(Terms(777, 100, 50, 200))
+        make(manager, 777)
         terminal.read_until("777 in 0.05 s")
         assert "asked again" not in terminal.read_until("777 in 0.05 s")
         terminal.type("\x03")

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from limiters.embedded import EmbeddedRedis, free_port
+from limiters.embedded import free_port
 from tests.commands import Run, outside
 
 WRONG = [
@@ -98,11 +98,3 @@ def test_a_worker_whose_redis_is_away_ends_with_1(nowhere: str, option: list[str
     said = outside("worker", "math:fsum", "--topic", "t", *option)
     assert said.code == 1
     assert "refuses connections" in said.err + said.out
-
-
-def test_what_cannot_be_changed_where_it_is_fails(run: Run, shared_redis: EmbeddedRedis) -> None:
-    place = ("--redis", shared_redis.url)
-    assert run("limit", "set", "a", "--shared-capacity", "5", *place).code == 0
-    said = run("limit", "set", "a", "--shared-capacity", "5", "--period", "2", *place)
-    assert said.code == 1
-    assert "period of a limit that exists cannot be changed" in said.err

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,10 @@ from redis import Redis
 from redis.exceptions import AuthenticationError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from limiters import RedisLeaseManager
 from limiters.embedded import HOST, EmbeddedRedis, find_server, main
 from limiters.errors import ImproperOrderError, ServerNotFoundError, ServerStartError
+from limiters.leases._messages import Kind, Reply, Request, Terms
 from tests.servers import wait_until
 from tests.servers.ports import own_port
 
@@ -144,6 +147,24 @@ def test_restarted_empty_it_knows_nothing(
         server.restart(empty=True)
         assert server.port == port
         assert connect(server.url).dbsize() == 0
+
+
+@pytest.mark.parametrize("password", [None, "a b"])
+def test_c12_a_new_limit_grants_at_once_there_but_not_once_it_was_restarted(
+    password: str | None,
+) -> None:
+    terms = Terms(capacity=100.0, factor=10.0, period=1_000, lease=2_000)
+
+    def first_reply(server: EmbeddedRedis) -> Reply:
+        with closing(RedisLeaseManager(server.url, name="orders")) as manager:
+            return manager.sync(Request("one", 1, terms, need=50.0))
+
+    with EmbeddedRedis(password=password) as server:
+        reply = first_reply(server)
+        assert (reply.kind, reply.certain, reply.units > 0) == (Kind.ANSWER, True, True)
+        # Its port is known: somebody may hold something of what was there before.
+        server.restart(empty=True)
+        assert first_reply(server).kind is Kind.CHALLENGE
 
 
 def test_it_cannot_come_back_with_what_it_never_wrote(own_redis: EmbeddedRedis) -> None:

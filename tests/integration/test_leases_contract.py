@@ -13,17 +13,14 @@ from redis import Redis
 
 from limiters import LeaseManager, MemoryLeaseManager, RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
-from limiters.leases import ranges
-from limiters.leases.messages import Reply, Request, Terms
-from limiters.leases.scripts import keys_of
+from limiters.leases._format import UNITS
+from limiters.leases._messages import Kind, Reply, Request, Terms
 from limiters.testing import ManualClock
 
-TERMS = Terms(1000.0, 100.0, period_ms=2_000, lease_ms=50_000, version=1)
-QUICK = replace(TERMS, period_ms=100, lease_ms=300)
+TERMS = Terms(1_000.0, 100.0, period=60_000, lease=50_000)
+"""Long enough for the slowest of machines."""
+QUICK = replace(TERMS, period=100, lease=300)
 """For what has to be waited for."""
-SLOW = replace(TERMS, period_ms=60_000)
-"""For what must not be over, however slow the machine."""
-ALL = ((0, 9),)
 
 
 @dataclass
@@ -33,317 +30,346 @@ class Kept:
     manager: LeaseManager
     turn: Callable[[float], object]
     now: Callable[[], float]
-    trust: Callable[[], object]
-    """Ends the time in which nothing is granted, so that not every test has to wait for it."""
 
     def ask(self, instance: str, seq: int, **said: Any) -> Reply:
-        return self.manager.sync(Request(instance, seq, **({"terms": TERMS} | said)))
+        """What is answered, at once after a challenge."""
+        settings: dict[str, Any] = {"terms": TERMS, "interval": 500}
+        request = Request(instance, seq, **settings | said)
+        reply = self.manager.sync(request)
+        if reply.kind is Kind.CHALLENGE:
+            return self.manager.sync(replace(request, nonce=reply.nonce, ended=True))
+        return reply
 
-    def ready(self, terms: Terms = TERMS) -> None:
-        """Makes a limit that grants."""
-        self.ask("first", 1, terms=terms, leaving=True)
-        self.trust()
+    def all_of(self, instance: str = "a", terms: Terms = TERMS) -> Reply:
+        """`instance` holds all of it."""
+        reply = self.ask(instance, 1, terms=terms, need=1_000.0)
+        assert reply.units == UNITS
+        return reply
 
 
 @pytest.fixture(params=["memory", "redis", "a client that decodes"])
 def kept(request: pytest.FixtureRequest) -> Iterator[Kept]:
     if request.param == "memory":
         clock = ManualClock(1000.0)
-        memory = MemoryLeaseManager(lease_time=1.0, clock=clock)
-        yield Kept(memory, clock.advance, clock.now, lambda: None)
+        memory = MemoryLeaseManager("limit", lease_time=1.0, clock=clock)
+        yield Kept(memory, clock.advance, clock.now)
         return
     server: EmbeddedRedis = request.getfixturevalue("shared_redis")
     with Redis.from_url(server.url, decode_responses=True) as client:
         where = server.url if request.param == "redis" else client
         manager = RedisLeaseManager(where, name="limit", lease_time=1.0)
-        limit = keys_of("dispatcher", "limit")[0]
-        yield Kept(
-            manager,
-            time.sleep,
-            time.monotonic,
-            trust=lambda: client.hset(limit, "quarantine_ms", "0"),
-        )
+        yield Kept(manager, time.sleep, time.monotonic)
         manager.close()
+
+
+def cost_of(reply: Reply) -> float:
+    return math.fsum(cost for _, cost in reply.given)
 
 
 def test_it_is_a_lease_manager(kept: Kept) -> None:
     assert isinstance(kept.manager, LeaseManager)
+    assert kept.manager.name == "limit"
     assert kept.manager.lease_time == 1.0
 
 
-def test_who_asks_alone_gets_all_it_needs(kept: Kept) -> None:
-    kept.ready()
-    reply = kept.ask("a", 1, need=420.0)
-    assert (reply.held, reply.share, reply.keep) == (((0, 4),), 5.0, 5)
-    assert (reply.capacity, reply.terms) == (1000.0, TERMS)
-    assert reply.lease_ms == 50_000
+def test_c12_a_new_limit_grants_at_once_on_a_server_that_was_never_used(kept: Kept) -> None:
+    reply = kept.ask("a", 1, need=1_000.0)
+    assert (reply.kind, reply.created, reply.certain) == (Kind.ANSWER, True, True)
+    assert reply.units == reply.keep == reply.share == UNITS
+    assert not kept.ask("b", 1).created
 
 
-def test_c2_history_goes_along_with_partitions_in_proportion(kept: Kept) -> None:
-    kept.ready(SLOW)
-    kept.ask("a", 1, need=1000.0)
+def test_c5_who_asks_alone_gets_all_it_needs_and_half_of_what_is_left(kept: Kept) -> None:
+    reply = kept.ask("a", 1, need=400.0)
+    assert reply.units == pytest.approx(0.7 * UNITS, abs=2)
+    assert reply.share == pytest.approx(0.4 * UNITS, abs=2)
+    assert not reply.short
+    assert reply.terms == replace(TERMS, in_force=1_000.0, served=reply.terms.served)
+
+
+def test_c2_spending_goes_along_with_capacity_in_proportion(kept: Kept) -> None:
+    first = kept.all_of()
     spent = tuple((age, 10.0) for age in range(0, 80, 10))
-    reply = kept.ask("a", 2, need=1.0, held=((0, 1),), released=((2, 9),), history=spent)
-    assert reply.held == ((0, 1),)
-    half = kept.ask("b", 1, need=400.0)
-    assert ranges.count(half.held) == 4
-    assert math.isclose(sum(cost for _, cost in half.history), 40.0)
-    rest = kept.ask("c", 1, need=400.0)
-    assert ranges.count(rest.held) == 4
-    assert math.isclose(sum(cost for _, cost in rest.history), 40.0)
+    gives = {"released": UNITS, "history": spent}
+    kept.ask("a", 2, born=first.born, **gives)
+    half = kept.ask("b", 1, need=250.0)  # and as much again, as nobody is short
+    assert half.units == pytest.approx(0.625 * UNITS, abs=2)
+    assert cost_of(half) == pytest.approx(50.0)
+    rest = kept.ask("a", 3, born=first.born, need=1_000.0)
+    assert cost_of(rest) == pytest.approx(30.0)
 
 
-def test_c2_history_is_never_told_to_be_older_than_it_is(kept: Kept) -> None:
-    kept.ready()
-    kept.ask("a", 1, need=1000.0)
+def test_c2_spending_is_never_made_older_than_it_is(kept: Kept) -> None:
+    terms = replace(TERMS, period=1_000)
+    first = kept.all_of(terms=terms)
     before = kept.now()
-    kept.ask("a", 2, released=ALL, history=((200, 5.0),))
-    kept.turn(0.01)
-    ((age_ms, cost),) = kept.ask("b", 1, need=1000.0).history
+    gives = {"released": UNITS, "history": ((200, 5.0),)}
+    kept.ask("a", 2, terms=terms, born=first.born, **gives)
+    reply = kept.ask("b", 1, terms=terms, need=1_000.0)
+    ((stamp, cost),) = reply.given
     assert cost == 5.0
-    # Rounded to the later end of a slice; the clocks are read at other moments.
-    assert 199 <= age_ms <= 201 + (kept.now() - before) * 1000
+    # Rounded up to the end of a slice; the clocks are read at other moments.
+    assert reply.now - stamp <= 201 + (kept.now() - before) * 1000
 
 
-def test_c2_history_is_forgotten_after_a_period(kept: Kept) -> None:
-    kept.ready(QUICK)
-    kept.ask("a", 1, need=1000.0)
-    kept.ask("a", 2, released=ALL, history=((20, 5.0),))
-    kept.turn(0.1)
-    assert kept.ask("b", 1, need=1000.0).history == ()
+def test_c2_spending_is_forgotten_after_a_period(kept: Kept) -> None:
+    first = kept.all_of(terms=QUICK)
+    gives = {"released": UNITS, "history": ((20, 5.0),)}
+    kept.ask("a", 2, terms=QUICK, born=first.born, **gives)
+    kept.turn(0.11)
+    assert kept.ask("b", 1, terms=QUICK, need=1_000.0).given == ()
 
 
-def test_c2_killed_holder_is_given_up_a_period_after_its_lease(kept: Kept) -> None:
-    kept.ready(QUICK)
+def test_c2_a_holder_that_is_killed_is_given_up_a_period_after_its_lease(kept: Kept) -> None:
     granted = kept.now()
-    kept.ask("a", 1, need=1000.0)
-    for seq in range(1, 1000):
-        reply = kept.ask("b", seq, need=1000.0)
-        if reply.held:
+    kept.all_of(terms=QUICK)
+    for seq in range(1, 1_000):
+        reply = kept.ask("b", seq, terms=QUICK, need=1_000.0, interval=50)
+        if reply.units:
             break
         kept.turn(0.01)
     assert kept.now() - granted >= 0.3 + 0.1
-    assert reply.held == ALL
-    assert reply.history == ()
+    assert reply.units == UNITS
+    assert reply.given == ()
 
 
-def test_c2_request_sent_again_gets_the_same_answer(kept: Kept) -> None:
-    kept.ready(SLOW)
-    kept.ask("a", 1, need=1000.0)
-    kept.ask("a", 2, released=ALL, history=((0, 7.0), (30, 5.0)))
-    first = kept.ask("b", 1, need=500.0)
+def test_c2_a_request_that_is_sent_again_gets_the_same_answer(kept: Kept) -> None:
+    first = kept.all_of()
+    kept.ask("a", 2, born=first.born, released=UNITS, history=((0, 7.0), (30, 5.0)))
+    one = kept.ask("b", 1, need=500.0)
     again = kept.ask("b", 1, need=500.0)
-    assert again.held == first.held == ((0, 4),)
-    assert [cost for _, cost in again.history] == [cost for _, cost in first.history]
-    assert again.until_ms >= first.until_ms
+    assert again.units == one.units
+    assert again.given == one.given
+    assert (again.permit, again.born) == (one.permit, one.born)
 
 
 def test_c2_what_was_released_is_not_released_twice(kept: Kept) -> None:
-    kept.ready(SLOW)
-    kept.ask("a", 1, need=1000.0)
+    first = kept.all_of()
     for _ in range(2):
-        reply = kept.ask("a", 2, held=((0, 4),), released=((5, 9),), history=((0, 50.0),))
-        assert reply.held == ((0, 4),)
-    taken = kept.ask("b", 1, need=1000.0)
-    assert taken.held == ((5, 9),)
-    assert sum(cost for _, cost in taken.history) == 50.0
+        reply = kept.ask(
+            "a",
+            2,
+            born=first.born,
+            need=0.0,
+            units=UNITS // 2,
+            left=40_000,
+            released=UNITS // 2,
+            history=((0, 50.0),),
+        )
+        assert reply.units == UNITS // 2
+    taken = kept.ask("b", 1, need=1_000.0)
+    assert taken.units == UNITS // 2
+    assert cost_of(taken) == 50.0
 
 
-def test_c2_late_request_changes_nothing(kept: Kept) -> None:
-    kept.ready()
-    kept.ask("a", 5, need=1000.0)
-    assert kept.ask("a", 4, released=ALL).stale
-    assert kept.ask("a", 6, need=1000.0).held == ALL
+def test_c2_a_late_request_changes_nothing(kept: Kept) -> None:
+    first = kept.ask("a", 5, need=1_000.0)
+    assert kept.ask("a", 4, released=UNITS).kind is Kind.STALE
+    assert kept.ask("a", 6, born=first.born, need=1_000.0).units == UNITS
 
 
 def test_c2_nobody_releases_what_others_hold(kept: Kept) -> None:
-    kept.ready()
-    kept.ask("a", 1, need=1000.0)
-    kept.ask("b", 1, released=ALL)
-    assert kept.ask("c", 1, need=1000.0).held == ()
+    kept.all_of()
+    kept.ask("b", 1, released=UNITS)
+    assert kept.ask("c", 1, need=1_000.0).units == 0
 
 
-def test_c4_dear_operation_of_two_gathers_what_it_needs(kept: Kept) -> None:
-    kept.ready()
-    kept.ask("a", 1, need=1000.0)
-    told = kept.ask("b", 1, need=1000.0, gathering=800.0)
-    assert (told.share, told.keep) == (8.0, 8)
-    other = kept.ask("a", 2, need=1000.0, held=ALL)
-    assert (other.keep, other.at_once) == (2, True)
+def test_c4_who_needs_more_at_once_than_its_share_gets_a_permit(kept: Kept) -> None:
+    first = kept.all_of()
+    asks = {"need": 1_000.0, "ask": 800.0, "gathers": True, "valid": 300, "piece": 800.0}
+    waits = kept.ask("b", 1, **asks)
+    assert (waits.permit, waits.units) == (0, 0)
+    told = kept.ask("a", 2, born=first.born, need=1_000.0, units=UNITS, left=40_000)
+    assert told.keep <= 0.2 * UNITS + 2
+    kept.ask("a", 3, born=first.born, need=1_000.0, units=told.keep, released=UNITS - told.keep)
+    permitted = kept.ask("b", 2, born=waits.born, **asks)
+    assert permitted.permit
+    assert permitted.permit_cost == 800.0
+
+
+def test_c3_a_permit_is_corrected_by_the_report_and_refunded_if_it_was_not_used(kept: Kept) -> None:
+    both = {name: kept.ask(name, 1, need=1_000.0, piece=1_000.0).born for name in "ab"}
+    asks = {"need": 1_000.0, "ask": 1_000.0, "gathers": True, "valid": 300, "piece": 1_000.0}
+    first = kept.ask("a", 2, born=both["a"], released=UNITS, **asks)
+    assert first.permit
+    waits = kept.ask("b", 2, born=both["b"], **asks)
+    assert not waits.permit
+    assert waits.back > 0
+    kept.ask("a", 3, born=both["a"], need=1_000.0, piece=1_000.0, permit=first.permit)
+    assert kept.ask("b", 3, born=both["b"], **asks).permit, "it was not used"
 
 
 def test_c5_shares_follow_the_weights(kept: Kept) -> None:
-    kept.ready()
-    first = kept.ask("a", 1, need=1000.0, weight=4.0)
-    assert first.come_back_ms == 50  # it got everything at once: others may want some of it
-    other = kept.ask("b", 1, need=1000.0, weight=1.0)
-    assert other.share == 2.0
-    assert 0 < other.come_back_ms <= 103  # when what the first one has too much of will be there
-    for seq in range(2, 100):
-        told = kept.ask("a", seq, need=1000.0, weight=4.0, held=ALL)
-        assert (told.keep, told.at_once) == (8, True)
-        waits = kept.ask("b", seq, need=1000.0)
-        assert waits.come_back_ms <= 53
-        if waits.come_back_ms > 0:
-            return  # sooner or later, on the slowest of machines
-    raise AssertionError("nobody was told when to come back")
+    first = kept.ask("a", 1, need=1_000.0, weight=4_000)
+    other = kept.ask("b", 1, need=1_000.0, weight=1_000)
+    assert other.share == pytest.approx(UNITS / 5, abs=2)
+    assert other.short
+    told = kept.ask("a", 2, born=first.born, need=1_000.0, weight=4_000, units=UNITS, left=40_000)
+    assert told.keep == pytest.approx(0.8 * UNITS, abs=2)
 
 
-def test_c5_more_instances_than_partitions_take_turns(kept: Kept) -> None:
-    terms = replace(TERMS, capacity=100.0)
-    kept.ready(terms)
-    had: set[str] = set()
-    held = dict.fromkeys("abc", ranges.EMPTY)
-    keep = dict.fromkeys("abc", 1)
-    for seq in range(1, 200):
-        for name in "abc":
-            gives = held[name] if not keep[name] else ranges.EMPTY
-            left = ranges.without(held[name], gives)
-            reply = kept.ask(name, seq, terms=terms, need=100.0, held=left, released=gives)
-            held[name], keep[name] = reply.held, reply.keep
-            had |= {name} if reply.held else set()
-            assert sum(map(ranges.count, held.values())) <= 1
-        if had == {"a", "b", "c"}:
-            return
-        kept.turn(0.02)
-    raise AssertionError(f"only {had} had a turn")
+def test_c5_more_instances_than_partitions_hold_fractions(kept: Kept) -> None:
+    terms = replace(TERMS, factor=1_000.0)  # a single one
+    for seq in range(1, 4):
+        kept.turn(0.01)
+        shares = [kept.ask(f"i{n}", seq, terms=terms, need=1_000.0).share for n in range(30)]
+    assert shares[0] == pytest.approx(UNITS / 30, abs=2)
+    assert len(set(shares)) == 1
 
 
 def test_c9_anyone_changes_the_capacity_for_all(kept: Kept) -> None:
-    kept.ready()
-    kept.ask("a", 1, need=5000.0)
-    kept.manager.set_capacity(replace(TERMS, capacity=2000.0))
-    reply = kept.ask("a", 2, need=5000.0)
-    assert (reply.capacity, reply.held) == (2000.0, ((0, 19),))
-    assert reply.terms == replace(TERMS, capacity=2000.0, version=reply.terms.version)
+    first = kept.all_of()
+    assert kept.manager.set_terms(capacity=2_000.0)
+    reply = kept.ask("a", 2, born=first.born, need=5_000.0, units=UNITS, left=40_000)
+    assert (reply.terms.capacity, reply.terms.in_force) == (2_000, 2_000)
+    assert reply.units == UNITS, "it moves nothing"
     assert reply.terms.version > TERMS.version
-
-
-def test_c9_what_is_held_beyond_a_lower_capacity_comes_back_at_once(kept: Kept) -> None:
-    kept.ready()
-    kept.ask("a", 1, need=5000.0)
-    kept.manager.set_capacity(replace(TERMS, capacity=400.0))
-    reply = kept.ask("a", 2, need=5000.0)
-    assert (reply.held, reply.keep, reply.at_once) == (ALL, 4, True)
-    assert kept.ask("a", 3, need=5000.0, released=((4, 9),)).held == ((0, 3),)
-    kept.manager.set_capacity(replace(TERMS, capacity=1000.0))
-    assert kept.ask("a", 4, need=5000.0).held == ALL
+    assert kept.manager.set_terms(factor=7.0)
+    view = kept.manager.look()
+    assert view is not None
+    assert (view.terms.capacity, view.terms.factor) == (2_000.0, 7.0)
 
 
 def test_c9_a_raise_can_be_ramped(kept: Kept) -> None:
-    kept.ready()
+    kept.ask("a", 1, terms=QUICK)
     before = kept.now()
-    kept.manager.set_capacity(replace(TERMS, capacity=2000.0), ramp=5000.0)
+    assert kept.manager.set_terms(capacity=2_000.0, ramp=5_000.0)
     kept.turn(0.05)
-    reply = kept.ask("a", 1, need=5000.0)
+    reply = kept.ask("a", 2, terms=QUICK, need=5_000.0)
     elapsed = kept.now() - before
-    assert reply.terms.capacity == 2000.0
-    assert 1000.0 + 5000.0 * 0.048 <= reply.capacity <= 1010.0 + 5000.0 * elapsed
+    assert reply.terms.capacity == 2_000.0
+    assert 1_000.0 + 5_000.0 * 0.048 <= reply.terms.in_force <= 1_010.0 + 5_000.0 * elapsed
     kept.turn(0.25)
-    assert kept.ask("a", 2, need=5000.0).capacity == 2000.0
+    assert kept.ask("a", 3, terms=QUICK, need=5_000.0).terms.in_force == 2_000.0
 
 
-def test_c9_another_factor_starts_over(kept: Kept) -> None:
-    kept.ready()
-    kept.ask("a", 1, need=1000.0)
-    kept.manager.set_capacity(replace(TERMS, factor=50.0))
-    reply = kept.ask("a", 2, need=1000.0, held=ALL)
-    assert reply.held == ()
-    assert 0 < reply.quarantine_ms <= 50_000 + 2_012
+@pytest.mark.parametrize("field", ["lease", "period"])
+def test_c11_another_lease_or_period_is_refused_until_an_operator_sets_it(
+    kept: Kept, field: str
+) -> None:
+    first = kept.all_of()
+    terms = replace(TERMS, **{field: 30_000})  # type: ignore[arg-type]
+    refused = kept.ask("b", 1, terms=terms)
+    assert (refused.kind, refused.terms.agrees(TERMS)) == (Kind.REFUSED, True)
+    changes = {"lease_time": 30.0} if field == "lease" else {"period": 30.0}
+    assert kept.manager.set_terms(**changes)
+    reply = kept.ask("b", 2, terms=terms, need=1_000.0)
+    assert (reply.kind, reply.units, reply.certain) == (Kind.ANSWER, 0, False)
+    assert reply.uncertain > 0
+    assert reply.cause == "an operator changed the lease or the period"
+    assert kept.ask("a", 2, born=first.born).kind is Kind.REFUSED
 
 
-def test_c9_capacity_can_be_set_before_anybody_asks(kept: Kept) -> None:
-    kept.manager.set_capacity(replace(TERMS, capacity=300.0))
+def test_c9_terms_can_be_set_before_anybody_asks(kept: Kept) -> None:
+    assert not kept.manager.set_terms(capacity=300.0), "there is no such limit"
+    assert kept.manager.set_terms(capacity=300.0, factor=10.0, period=60.0, lease_time=50.0)
     reply = kept.ask("a", 1)
-    assert (reply.capacity, reply.created) == (300.0, False)
-
-
-def test_c9_newer_terms_win_over_those_that_instances_bring_back(kept: Kept) -> None:
-    kept.manager.set_capacity(replace(TERMS, capacity=300.0, version=7))
-    assert kept.ask("a", 1, terms=replace(TERMS, version=7)).capacity == 300.0
-
-
-def test_c10_last_partition_is_worth_the_remainder(kept: Kept) -> None:
-    terms = replace(TERMS, capacity=250.0)
-    kept.ready(terms)
-    reply = kept.ask("a", 1, terms=terms, need=1000.0)
-    assert (reply.held, reply.share) == (((0, 2),), 2.5)
-
-
-def test_c10_up_to_ten_thousand_partitions(kept: Kept) -> None:
-    kept.ready(replace(TERMS, factor=0.1))
-    assert kept.ask("a", 1, need=5000.0).held == ((0, 9_999),)
-    with pytest.raises(ValueError, match=r"factor must be at least 0.2 for a capacity of 2000"):
-        kept.manager.set_capacity(replace(TERMS, capacity=2000.0, factor=0.1))
+    assert (reply.terms.capacity, reply.created) == (300.0, False)
 
 
 def test_evicted_instance_loses_everything(kept: Kept) -> None:
-    kept.ready()
-    kept.ask("a", 1, need=1000.0)
+    first = kept.all_of()
     assert kept.manager.evict("a")
     assert not kept.manager.evict("nobody")
-    reply = kept.ask("a", 2, need=1000.0, held=ALL)
-    assert (reply.evicted, reply.keep, reply.at_once) == (True, 0, True)
-    assert kept.ask("a", 3, need=1000.0, released=ALL).held == ()
-    assert kept.ask("b", 1, need=1000.0).held == ALL
+    reply = kept.ask("a", 2, born=first.born, need=1_000.0, units=UNITS, left=40_000)
+    assert (reply.evicted, reply.keep) == (True, 0)
+    gone = kept.ask("a", 3, born=first.born, need=1_000.0, released=UNITS)
+    assert (gone.units, gone.evicted) == (0, True)
+    assert kept.ask("b", 1, need=1_000.0).units == UNITS
 
 
-def test_leaving_gives_back_at_once(kept: Kept) -> None:
-    kept.ready()
-    kept.ask("a", 1, need=1000.0)
-    kept.ask("a", 2, released=ALL, leaving=True)
-    assert kept.ask("b", 1, need=1000.0).held == ALL
+def test_c6_leaving_gives_back_at_once(kept: Kept) -> None:
+    first = kept.all_of()
+    kept.ask("a", 2, born=first.born, released=UNITS, leaving=True)
+    assert kept.ask("b", 1, need=1_000.0).units == UNITS
 
 
-def test_delete_forgets_the_limit(kept: Kept) -> None:
-    kept.ready()
+def test_c2_a_limit_that_is_deleted_while_it_is_held_is_claimed_and_not_granted_again(
+    kept: Kept,
+) -> None:
+    kept.all_of()
     assert kept.manager.delete()
     assert not kept.manager.delete()
     assert kept.manager.look() is None
-    assert kept.ask("a", 1).created
+    newcomer = kept.ask("b", 1, need=1_000.0)
+    assert (newcomer.units, newcomer.certain) == (0, False)
+    assert newcomer.cause == "an operator deleted it"
+    claim = kept.ask("a", 2, need=1_000.0, units=UNITS, left=40_000)
+    assert claim.units == UNITS
+
+
+def test_c12_a_limit_of_which_nothing_is_out_can_be_deleted_and_made_again(kept: Kept) -> None:
+    first = kept.ask("a", 1, terms=QUICK)
+    kept.ask("a", 2, terms=QUICK, born=first.born, leaving=True)
+    assert kept.manager.delete()
+    kept.turn(0.01)
+    reply = kept.ask("b", 1, terms=replace(QUICK, capacity=70.0), need=70.0)
+    assert (reply.created, reply.certain, reply.units) == (True, True, UNITS)
 
 
 def test_look_tells_what_is_known(kept: Kept) -> None:
-    kept.ready()
     odd = "host 1 | ä\n"
-    kept.ask("i|1\n ö", 1, need=200.0, spent=1.5, reserved=3.0, weight=2.0, label=odd)
+    kept.ask("i|1\n ö", 1, need=200.0, spent=1.5, reserved=3.0, weight=2_000, label=odd)
     kept.manager.evict("i|1\n ö")
     view = kept.manager.look()
     assert view is not None
-    assert (view.terms, view.capacity, view.partitions) == (TERMS, 1000.0, 10)
-    assert (view.free, view.quarantine_ms) == (((2, 9),), 0)
-    (member,) = (one for one in view.members if one.instance == "i|1\n ö")
-    assert (member.label, member.held, member.evicted) == (odd, ((0, 1),), True)
-    assert (member.need, member.spent, member.reserved, member.weight) == (200, 1.5, 3, 2)
-    assert (member.share, member.gathering) == (2.0, 0.0)
-    assert member.seen_ms >= 0
-    assert member.lease_ms <= 50_000
+    assert (view.terms.capacity, view.capacity, view.partitions) == (1_000.0, 1_000.0, 10)
+    assert (view.uncertain_ms, view.cause, view.rising) == (0, "", 0)
+    (one,) = view.instances
+    assert view.free == pytest.approx(1 - one.held)
+    assert (one.instance, one.label, one.evicted) == ("i|1\n ö", odd, True)
+    assert (one.spent, one.reserved, one.weight) == (1.5, 3, 2)
+    assert one.need == pytest.approx(200)
+    assert one.held == pytest.approx(0.6)
+    assert one.share == pytest.approx(0.2)
+    assert (one.waits_for, one.permit) == (0, 0)
+    assert one.seen_ms >= 0
+    assert one.lease_ms <= 50_000
+
+
+def test_look_tells_who_waits_for_a_permit(kept: Kept) -> None:
+    kept.all_of()
+    kept.ask("b", 1, need=1_000.0, ask=800.0, gathers=True, valid=300, piece=800.0, waited=250)
+    view = kept.manager.look()
+    assert view is not None
+    (one,) = (one for one in view.instances if one.instance == "b")
+    assert one.waits_for == 800
+    assert one.waits_ms >= 250
 
 
 def shown(kept: Kept) -> list[str]:
     view = kept.manager.look()
     assert view is not None
-    return [one.instance for one in view.members]
+    return [one.instance for one in view.instances]
 
 
 def test_look_leaves_out_an_instance_that_has_said_goodbye(kept: Kept) -> None:
-    kept.ready()
-    kept.ask("a", 1, need=200.0)
+    first = kept.ask("a", 1, need=200.0)
     kept.ask("b", 1)
     assert shown(kept) == ["a", "b"], "b is idle, and there"
     kept.turn(0.01)
-    kept.ask("a", 2, released=((0, 1),), leaving=True)
+    kept.ask("a", 2, born=first.born, released=UNITS, leaving=True)
     assert shown(kept) == ["b"]
-    kept.ask("a", 3, need=100.0)
+    kept.ask("a", 3, born=first.born, need=100.0)
     assert shown(kept) == ["a", "b"], "it has come back"
     kept.turn(0.01)
-    kept.ask("a", 4, leaving=True)
+    kept.ask("a", 4, born=first.born, units=UNITS // 100, left=40_000, leaving=True)
     assert shown(kept) == ["a", "b"], "it holds something still: others cannot have it yet"
 
 
 def test_look_leaves_out_an_instance_that_was_idle_for_a_lease_and_a_period(kept: Kept) -> None:
-    kept.ready(QUICK)
-    kept.ask("a", 1, need=200.0)
-    kept.ask("b", 1)
+    kept.ask("a", 1, terms=QUICK, need=200.0, interval=50)
+    kept.ask("b", 1, terms=QUICK, interval=50)
     kept.turn(1.0)
     assert shown(kept) == ["a"], "nobody has asked since; what a holds, another has to be given"
+
+
+def test_totals_are_counted_once(kept: Kept) -> None:
+    first = kept.ask("a", 1)
+    assert not first.counted
+    for _ in range(2):
+        assert kept.ask("a", 2, born=first.born, totals=(3.0, 1.0)).counted
+    kept.ask("b", 1, totals=(50.0,))  # one that is unknown tells it again
+    view = kept.manager.look()
+    assert view is not None
+    assert view.totals[:2] == (3, 1)

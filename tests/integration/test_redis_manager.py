@@ -17,23 +17,30 @@ from redis.asyncio import Redis as AsyncRedis
 
 from limiters import LeaseManagerError, RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
-from limiters.leases import ranges
+from limiters.leases._format import UNITS
+from limiters.leases._messages import Kind, Reply, Request, Terms
+from limiters.leases._scripts import keys_of
 from limiters.leases.connection import Connection
-from limiters.leases.messages import Reply, Request, Terms
-from limiters.leases.scripts import keys_of
 from tests.servers import wait_until
 from tests.servers.proxy import Proxy
 
-TERMS = Terms(1000.0, 100.0, period_ms=1_000, lease_ms=20_000, version=1)
-ALL = ((0, 9),)
+TERMS = Terms(1000.0, 100.0, period=1_000, lease=20_000)
 
 
-def granted(manager: RedisLeaseManager, server: EmbeddedRedis) -> Reply:
-    """What "a" has, without waiting until a new limit grants something."""
-    manager.sync(Request("a", 1, TERMS, need=1000.0))
-    with Redis.from_url(server.url) as client:
-        client.hset(keys_of("dispatcher", manager.name)[0], "quarantine_ms", "0")
-    return manager.sync(Request("a", 2, TERMS, need=1000.0))
+def granted(manager: RedisLeaseManager) -> Reply:
+    """What "a" has: all of it."""
+    reply = manager.sync(Request("a", 1, TERMS, need=1000.0))
+    assert reply.units == UNITS
+    return reply
+
+
+def served(manager: RedisLeaseManager, request: Request) -> Reply:
+    """What is answered, at once after a challenge."""
+    reply = manager.sync(request)
+    if reply.kind is Kind.CHALLENGE:
+        again = replace(request, seq=request.seq + 1, nonce=reply.nonce, ended=True)
+        return manager.sync(again)
+    return reply
 
 
 def answers(manager: RedisLeaseManager) -> bool:
@@ -146,7 +153,7 @@ def test_limits_of_odd_names_are_apart(shared_redis: EmbeddedRedis) -> None:
     names = ["a", "a b", "{a}", "a%20b", "ä", "a\n", "a:limit", "}{", "a/b"]
     managers = [RedisLeaseManager(shared_redis.url, name=name) for name in names]
     for number, manager in enumerate(managers):
-        manager.set_capacity(replace(TERMS, capacity=number + 1.0))
+        manager.set_terms(capacity=number + 1.0, factor=1.0, period=1.0, lease_time=20.0)
     for number, manager in enumerate(managers):
         view = manager.look()
         assert view is not None
@@ -183,7 +190,7 @@ def test_scripts_that_the_server_forgot_are_sent_again(shared_redis: EmbeddedRed
     with Redis.from_url(shared_redis.url) as client:
         for seq in range(1, 4):
             client.script_flush()
-            assert not manager.sync(Request("a", seq, TERMS)).stale
+            assert manager.sync(Request("a", seq, TERMS)).kind is Kind.ANSWER
         assert client.info("commandstats")["cmdstat_eval"]["calls"] >= 3
     manager.close()
 
@@ -198,20 +205,20 @@ def test_one_call_a_sync(proxy: Proxy) -> None:
     manager.close()
 
 
-def test_c2_lost_reply_and_the_same_request_again(
-    proxy: Proxy, shared_redis: EmbeddedRedis
-) -> None:
+def test_c2_lost_reply_and_the_same_request_again(proxy: Proxy) -> None:
     manager = RedisLeaseManager(proxy.url, name="limit")
-    granted(manager, shared_redis)
-    give = Request("a", 1000, TERMS, ((0, 4),), released=((5, 9),), history=((0, 20.0),))
+    born, half = granted(manager).born, UNITS // 2
+    give = Request(
+        "a", 2, TERMS, born=born, units=half, left=10, released=half, history=((0, 20.0),)
+    )
     proxy.lose_next_reply("EVALSHA")
     with pytest.raises(LeaseManagerError):
         manager.sync(give)
     assert proxy.lost == 1
-    assert manager.sync(give).held == ((0, 4),)
+    assert manager.sync(give).units == half
     taken = manager.sync(Request("b", 1, TERMS, need=1000.0))
-    assert taken.held == ((5, 9),)
-    assert sum(cost for _, cost in taken.history) == 20.0
+    assert taken.units == half
+    assert sum(cost for _, cost in taken.given) == 20.0
     manager.close()
 
 
@@ -232,9 +239,9 @@ def test_it_gives_up_within_its_timeout(proxy: Proxy) -> None:
     manager.close()
 
 
-def test_c7_it_connects_again_after_an_outage(proxy: Proxy, shared_redis: EmbeddedRedis) -> None:
+def test_c7_it_connects_again_after_an_outage(proxy: Proxy) -> None:
     manager = RedisLeaseManager(proxy.url, name="limit")
-    granted(manager, shared_redis)
+    granted(manager)
     proxy.refuse()
     for _ in range(3):
         with pytest.raises(LeaseManagerError, match=r"refuses connections|cuts the connection"):
@@ -243,7 +250,7 @@ def test_c7_it_connects_again_after_an_outage(proxy: Proxy, shared_redis: Embedd
     assert answers(manager)
     view = manager.look()
     assert view is not None
-    assert ranges.count(view.free) == 0
+    assert view.free == 0
     manager.close()
 
 
@@ -254,7 +261,7 @@ def test_many_threads_share_it(shared_redis: EmbeddedRedis) -> None:
     def ask(name: str) -> None:
         try:
             for seq in range(1, 30):
-                assert not manager.sync(Request(name, seq, TERMS, need=10.0)).stale
+                assert manager.sync(Request(name, seq, TERMS, need=10.0)).kind is Kind.ANSWER
         except BaseException as error:
             failures.append(error)
 
@@ -266,7 +273,7 @@ def test_many_threads_share_it(shared_redis: EmbeddedRedis) -> None:
     assert not failures
     view = manager.look()
     assert view is not None
-    assert len(view.members) == 8
+    assert len(view.instances) == 8
     manager.close()
 
 
@@ -279,11 +286,11 @@ def test_both_sides_of_a_fork_use_it(shared_redis: EmbeddedRedis) -> None:
         try:
             for seq in range(1, 50):
                 reply = manager.sync(Request("child", seq, TERMS))
-            os._exit(0 if reply.members == 2 else 1)
+            os._exit(0 if reply.instances == 2 else 1)
         finally:
             os._exit(2)
     for seq in range(2, 50):
-        assert not manager.sync(Request("parent", seq, TERMS)).stale
+        assert manager.sync(Request("parent", seq, TERMS)).kind is Kind.ANSWER
     assert os.waitpid(child, 0)[1] == 0
     manager.close()
 
@@ -291,35 +298,40 @@ def test_both_sides_of_a_fork_use_it(shared_redis: EmbeddedRedis) -> None:
 # What Redis forgets.
 
 
-def test_c8_first_request_ever_is_granted_nothing_for_a_while(shared_redis: EmbeddedRedis) -> None:
+def test_c8_on_a_server_of_which_nothing_is_known_nothing_is_granted_for_a_while(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    with Redis.from_url(shared_redis.url) as client:
+        client.flushall()
     manager = RedisLeaseManager(shared_redis.url, name="limit")
-    reply = manager.sync(Request("a", 1, TERMS, need=1000.0))
-    assert (reply.created, reply.held) == (True, ())
-    assert reply.quarantine_ms == reply.come_back_ms == 21_006
+    reply = served(manager, Request("a", 1, TERMS, need=1000.0))
+    assert (reply.units, reply.certain) == (0, False)
+    assert 20_000 < reply.uncertain <= TERMS.span
     manager.close()
 
 
 @pytest.mark.parametrize("forget", ["flushed", "killed and empty", "killed and back"])
-def test_c8_after_amnesia_only_proven_leases_are_kept(forget: str) -> None:
+def test_c8_after_amnesia_only_what_is_claimed_with_the_nonce_is_kept(forget: str) -> None:
     with EmbeddedRedis(appendonly=True) as server:
         manager = RedisLeaseManager(server.url, name="limit")
-        had = granted(manager, server)
-        assert had.held == ALL
+        had = granted(manager)
         if forget == "flushed":
             with Redis.from_url(server.url) as client:
                 client.flushall()
         else:
             server.restart(empty=forget == "killed and empty")
             wait_until(lambda: answers(manager))
-        other = manager.sync(Request("b", 1, TERMS, need=1000.0))
-        assert (other.held, other.history) == ((), ())
-        assert other.quarantine_ms > 0
-        proven = Request("a", 1000, TERMS, ((0, 3),), until_ms=had.until_ms, need=1000.0)
-        assert manager.sync(proven).held == ((0, 3),)
-        greedy = replace(proven, instance="c", held=ALL)
-        assert manager.sync(greedy).held == ((4, 9),)
-        late = replace(proven, instance="d", held=ALL, until_ms=1)
-        assert manager.sync(late).held == ()
+        other = served(manager, Request("b", 1, TERMS, need=1000.0))
+        assert (other.units, other.given, other.certain) == (0, (), False)
+        claim = Request(
+            "a", 2, TERMS, born=had.born, server=had.server, units=UNITS // 2, left=9_000, need=1e3
+        )
+        assert manager.sync(claim).kind is Kind.CHALLENGE
+        assert served(manager, claim).units == UNITS // 2
+        greedy = replace(claim, instance="c", units=UNITS, born=0)
+        assert served(manager, greedy).units == UNITS // 2, "as much of it as there is"
+        late = replace(claim, instance="d", left=0, born=0)
+        assert served(manager, late).units == 0
         manager.close()
 
 
@@ -327,23 +339,26 @@ def test_nothing_is_stored_beside_the_documented_keys(
     own_redis: EmbeddedRedis, connect: Callable[[str], Redis]
 ) -> None:
     manager = RedisLeaseManager(own_redis.url, name="limit")
-    granted(manager, own_redis)
-    manager.sync(Request("a", 1000, TERMS, released=ALL, history=((0, 1.0),), gathering=1.0))
+    granted(manager)
+    manager.sync(Request("a", 2, TERMS, released=UNITS, history=((0, 1.0),), ask=1.0, label="a"))
     stored = set(connect(own_redis.url).scan_iter())
     assert stored <= {key.encode() for key in keys_of("dispatcher", "limit")}
     assert manager.delete()
-    assert not set(connect(own_redis.url).scan_iter())
+    limit = keys_of("dispatcher", "limit")[0]
+    assert connect(own_redis.url).pttl(limit) > 0, "who held something may claim it for a while"
     manager.close()
 
 
 def test_prefix_stands_before_every_key(
     own_redis: EmbeddedRedis, connect: Callable[[str], Redis]
 ) -> None:
+    client = connect(own_redis.url)
+    client.flushall()
     manager = RedisLeaseManager(own_redis.url, name="limit", prefix="mine")
     manager.sync(Request("a", 1, TERMS, need=10.0))
-    stored = set(connect(own_redis.url).scan_iter())
+    stored = set(client.scan_iter())
     assert stored
-    assert all(key.startswith(b"mine:v1:{limit}:") for key in stored)
+    assert all(key.startswith(b"mine:") for key in stored)
     manager.close()
 
 

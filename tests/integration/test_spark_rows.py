@@ -255,6 +255,19 @@ def test_a_limit_that_does_not_answer_fails_the_task_after_its_patience(away: Pr
         run(lambda rows: None, table([1, 2]), limiter=limiter, patience=0.5)
 
 
+def test_a_limit_that_refuses_the_task_fails_it_with_the_command_that_helps(
+    shared_redis: EmbeddedRedis,
+) -> None:
+    url = shared_redis.url
+    with SharedResource(
+        shared_capacity=10, lease_manager=RedisLeaseManager(url, name="shop", lease_time=9)
+    ) as first:
+        assert first.acquire(1, timeout=60)
+        limiter = LimiterConfig(url=url, name="shop", shared_capacity=10)
+        with pytest.raises(LimitAwayError, match="dispatcher limit set shop --lease-time 5"):
+            run(lambda rows: None, table([1, 2]), limiter=limiter, patience=60)
+
+
 def test_a_limit_that_is_only_busy_does_not_fail_the_task(shared_redis: EmbeddedRedis) -> None:
     url, patience = shared_redis.url, 0.2
     busy = SharedResource(

@@ -486,7 +486,7 @@ def test_a_limit_a_gate_and_a_topic_of_one_name_know_nothing_of_each_other(
         assert limiter.acquire(1, timeout=20)
         view = manager.look()
         assert view is not None
-        assert len(view.members) == 1
+        assert len(view.instances) == 1
         assert timeline.stats().consumers == 1
         assert [len(one.messages) for one in gate.register("orders")] == [1]
     gate.close()

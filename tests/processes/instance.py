@@ -14,6 +14,7 @@ import time
 
 from dispatcher import Batcher, BatcherStoppedError, Operation, Watcher
 from limiters import RedisLeaseManager, SharedResource
+from limiters.clock import MonotonicClock
 from tests.processes.plan import Plan
 from tests.starts import began
 
@@ -29,6 +30,7 @@ class Instance:
             shared_capacity=plan.shared_capacity,
             reserved_capacity=plan.reserved_capacity,
             factor=plan.factor,
+            period=plan.period,
             max_interval=plan.max_interval,
             lease_manager=RedisLeaseManager(plan.url, name=plan.limit, lease_time=plan.lease_time),
         )
@@ -46,13 +48,19 @@ class Instance:
 
     def feed(self) -> None:
         plan = self.plan
-        time.sleep(max(0.0, plan.begin_at - time.monotonic()))
+        time.sleep(max(0.0, plan.begin_at - MonotonicClock().now()))
         left = plan.operations
         try:
             while left is None or left > 0:
                 some = 1_000 if left is None else min(1_000, left)
+                if plan.rate:
+                    time.sleep(1 / plan.rate)
+                    some = 1
                 self.batcher.enqueue_many(
-                    [Operation(self.watcher, plan.cost, None, batchable=True) for _ in range(some)]
+                    [
+                        Operation(self.watcher, plan.cost, None, batchable=plan.batch > 1)
+                        for _ in range(some)
+                    ]
                 )
                 left = None if left is None else left - some
         except BatcherStoppedError:

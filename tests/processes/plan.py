@@ -20,14 +20,17 @@ class Plan:
     shared_capacity: float = 20_000.0
     factor: float = 1_000.0
     reserved_capacity: float = 0.0
+    period: float = 1.0
     lease_time: float = 2.0
     max_interval: float = 0.5
     cost: float = 10.0
     batch: int = 10
     operations: int | None = 0
     """How many operations each instance has; None for a backlog that never ends."""
+    rate: float = 0.0
+    """How many operations a second each instance gets, one by one; 0 for a backlog."""
     begin_at: float = 0.0
-    """By the monotonic clock of the machine, which all processes share."""
+    """By MonotonicClock, which all processes of the machine share."""
 
     def as_argument(self) -> str:
         """The form in which it is handed to a process."""

@@ -14,7 +14,9 @@ from pathlib import Path
 from redis import Redis
 
 from dispatcher.timeline import Message, Timeline
+from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
+from limiters.leases._messages import Request, Terms
 from limiters.tethered import Tethered
 from tests.processes import ROOT
 from tests.servers import wait_until
@@ -76,6 +78,10 @@ class Watched:
             self._process.stdout.close()
 
 
+OTHER_LEASE = Terms(400, 20, 1_000, 600_000)
+"""Those of a limit that was made with another lease than its instances have."""
+
+
 class Example:
     """A cluster in which everything is wrong that there is an alert for."""
 
@@ -103,6 +109,10 @@ class Example:
         self.greedy = self._watched(url, "hoarded", "greedy")
         self.starving = self._watched(url, "hoarded")
         self.cut_off = self._watched(self.far.url, "far")
+        for name in ("misfit", "doubted"):
+            self._limit(name).sync(Request("somebody", 1, OTHER_LEASE, need=100))
+        self.misfit = self._watched(url, "misfit")
+        self._limit("doubted").set_terms(period=2)
         assert self.mails.buckets == self.letters.buckets  # they are there before their workers
         self._worker("mails", f"--metrics-port={self.worker_port}", "--limit=store")
         introduce(self.client, "clicks")
@@ -115,7 +125,10 @@ class Example:
     def is_known(self) -> bool:
         """Whether an exporter that looks now finds all limits and topics: next time is later."""
         there = named(self.client) | named(self.far_client)
-        return there >= {"orders", "refused", "hoarded", "far", "store", "mails", "letters"}
+        return there >= {"orders", "refused", "hoarded", "far", "store", "misfit", "doubted"} | {
+            "mails",
+            "letters",
+        }
 
     def watch(self) -> None:
         """The exporters."""
@@ -130,8 +143,10 @@ class Example:
         self._stop_making.set()
         self.far.restart(empty=False)
         self.clock.write_text("0")
-        for one in (*self.good, self.starving, self.cut_off):
+        for one in (*self.good, self.starving, self.cut_off, self.misfit):
             one.close()
+        for name in ("misfit", "doubted"):
+            self._limit(name).delete()
         self.refused.mend()
         self.greedy.mend()
         self._worker("letters")
@@ -141,7 +156,14 @@ class Example:
     @property
     def jobs(self) -> dict[str, list[str]]:
         """What is to be scraped."""
-        processes = [*self.good, self.refused, self.greedy, self.starving, self.cut_off]
+        processes = [
+            *self.good,
+            self.refused,
+            self.greedy,
+            self.starving,
+            self.cut_off,
+            self.misfit,
+        ]
         return {
             "dispatcher-cluster": [f"127.0.0.1:{port}" for port in self.exporters],
             "dispatcher-worker": [
@@ -149,6 +171,10 @@ class Example:
                 *(one.place for one in processes),
             ],
         }
+
+    def _limit(self, name: str) -> RedisLeaseManager:
+        manager = RedisLeaseManager(self.redis.url, name=name)
+        return self._ended.enter_context(closing(manager))
 
     def _watched(self, url: str, limit: str, trouble: str = "") -> Watched:
         return self._ended.enter_context(closing(Watched(url, limit, trouble)))

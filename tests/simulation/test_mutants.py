@@ -1,165 +1,80 @@
-"""The simulated cluster and the verifier can fail: each rule of the design, broken, is caught.
-
-Every scenario runs first as designed, where it must hold for all seeds, and then with one rule
-broken, where some seed must show it.
-"""
+"""The storms and histories can fail: each rule of the design, taken out, is found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable
 
 import pytest
 
-import limiters.holdings
-from limiters.holdings import Holdings, News
-from limiters.leases.coordinator import Coordinator
-from limiters.leases.member import Member
-from limiters.leases.messages import History, Reply
-from limiters.leases.ranges import Ranges
-from limiters.testing import Backlog, Network, SimulatedCluster
-from limiters.verifier import fairness, verify
+from tests.simulation import histories, mutants
+from tests.simulation.mutants import Mutant
+from tests.simulation.storms import STORMS
 
-Scenario = Callable[..., bool]
+EXACT = 1 + 1e-6
 
-
-def cut_off_with_a_slow_clock(seed: int, **options: object) -> bool:
-    """One that spends all at once is cut off; another one takes over. Leases are long, so that
-    a clock that runs slower by a percent is late by much."""
-    cluster = SimulatedCluster(
-        capacity=1_000,
-        factor=1_000,
-        seed=seed,
-        lease_time=30,
-        interval=0.1,
-        latest_start=0.0,
-        **options,  # type: ignore[arg-type]
-    )
-    cluster.add("a", Backlog(1_000)).rate = 0.99
-    cluster.run(until=32 + seed * 0.13)
-    cluster.add("b", Backlog(1_000))
-    cluster.cut_off("a", 1_000)
-    cluster.run(until=cluster.now + 33)
-    return verify(cluster.log, 1_000).holds
-
-
-def cut_off_on_a_slow_network(seed: int, **options: object) -> bool:
-    """The same, and its replies took long."""
-    cluster = SimulatedCluster(
-        capacity=1_000,
-        factor=1_000,
-        seed=seed,
-        interval=0.1,
-        latest_start=0.0,
-        network=Network(delay=0.12),
-        **options,  # type: ignore[arg-type]
-    )
-    cluster.add("a", Backlog(1_000))
-    cluster.run(until=5 + seed * 0.13)
-    cluster.network.delay = 0.001
-    cluster.add("b", Backlog(1_000))
-    cluster.cut_off("a", 1_000)
-    cluster.run(until=cluster.now + 5)
-    return verify(cluster.log, 1_000).holds
-
-
-def flushed(seed: int, **options: object) -> bool:
-    """The coordinator forgets while one holds everything, and another one comes first."""
-    cluster = SimulatedCluster(capacity=4_000, factor=1_000, seed=seed, **options)  # type: ignore[arg-type]
-    cluster.add("a", Backlog(100))
-    cluster.run(until=6)
-    cluster.forget()
-    cluster.add("b", Backlog(100))
-    cluster.run(until=12)
-    return verify(cluster.log, 4_000).holds
-
-
-def thirteen_busy(seed: int, **options: object) -> SimulatedCluster:
-    cluster = SimulatedCluster(capacity=20_000, factor=1_000, seed=seed, **options)  # type: ignore[arg-type]
-    for number in range(13):
-        cluster.add(f"i{number}", Backlog(100))
-    cluster.run(until=15)
-    return cluster
-
-
-def rotating(seed: int, **options: object) -> bool:
-    """Partitions change hands all the time, under a full load."""
-    return verify(thirteen_busy(seed, **options).log, 20_000).holds
-
-
-def rotating_fairly(seed: int, **options: object) -> bool:
-    """More instances than divide the partitions evenly, and all want all."""
-    cluster = thirteen_busy(seed, **options)
-    return fairness(cluster.log, list(cluster.instances), start=10, end=15) >= 0.99
-
-
-class DropsHistory(Holdings):
-    def _part_with(self, released: Ranges, now: float) -> History:
-        super()._part_with(released, now)
-        return ()
-
-
-class TakesNoHistory(Holdings):
-    def answered(self, reply: Reply, sent_at: float, now: float) -> News:
-        news = super().answered(reply, sent_at, now)
-        self.ledger.take_out(sum(cost for _, cost in reply.history), now)
-        return news
-
-
-class ReckonsFromTheReply(Holdings):
-    def answered(self, reply: Reply, sent_at: float, now: float) -> News:
-        return super().answered(reply, now, now)
-
-
-class NeverGivesUp(Holdings):
-    def settle(self, now: float) -> float:
-        if self.held:
-            self.tenure.until = float("inf")
-        return super().settle(now)
-
-
-class GrantsAfterAFlush(Coordinator):
-    def _unsure(self, now_ms: int, server: str) -> None:
-        super()._unsure(now_ms, server)
-        self.quarantine_ms = 0
-
-
-class GivesUpTooSoon(Coordinator):
-    @property
-    def _gone_after_ms(self) -> int:
-        return self._terms.lease_ms
-
-
-class NeverRotates(Coordinator):
-    def _credit(self, member: Member) -> float:
-        return 0.0
-
-
-def caught(scenario: Scenario, seeds: Iterable[int], **options: object) -> bool:
-    return not all(scenario(seed, **options) for seed in seeds)
-
-
-MUTANTS: list[tuple[Scenario, str, type, int]] = [
-    (rotating, "holdings", DropsHistory, 2),
-    (rotating, "holdings", TakesNoHistory, 2),
-    (cut_off_with_a_slow_clock, "holdings", NeverGivesUp, 10),
-    (cut_off_on_a_slow_network, "holdings", ReckonsFromTheReply, 40),
-    (cut_off_on_a_slow_network, "coordinator", GivesUpTooSoon, 20),
-    (flushed, "coordinator", GrantsAfterAFlush, 10),
-    (rotating_fairly, "coordinator", NeverRotates, 3),
+FOUND_BY_HISTORY: list[tuple[str, Mutant, Callable[[], float]]] = [
+    ("nothing comes along", mutants.nothing_comes_along, histories.handed_over_after_spending),
+    ("given up at expiry", mutants.given_up_at_expiry, histories.silent_holder),
+    ("no quarantine", mutants.no_quarantine, histories.flushed),
+    ("newest entries move", mutants.whole_entries(True), histories.lowered_and_handed_over),
+    ("oldest entries move", mutants.whole_entries(False), histories.lowered_and_handed_over),
+    ("rounded again", mutants.rounded_again, histories.entry_that_moves_often),
+    ("permit does not count", mutants.permit_does_not_count, histories.permits_in_turn),
+    ("corrected in full", mutants.corrected_in_full, histories.corrected_after_a_hand_over),
+    ("permit outlasts a lease", mutants.permit_outlasts_a_lease, histories.permit_after_failover),
+    ("clock believed", mutants.clock_believed, histories.clock_set_forward),
+    ("doubt forgotten", mutants.doubt_forgotten, histories.time_goes_on_after_a_step),
+    ("last one received", mutants.confirmed_by_the_last(True), histories.slewed_clock),
+    ("last one sent", mutants.confirmed_by_the_last(False), histories.slewed_clock),
+    ("no nonce", mutants.no_nonce, histories.late_copy_after_a_flush),
+    ("any nonce", mutants.nonce_of_any_takeover, histories.late_claim_after_a_second_flush),
+    ("first statement", mutants.first_statement_stays, histories.part_given_up_on_the_way),
+    ("the same when certain", mutants.first_statement_stays, histories.part_given_up_astray),
+    ("returns at once", mutants.missing_returns_at_once, histories.part_given_up_waits_a_period),
+    ("no gap rule", mutants.no_gap_rule, histories.back_after_a_gap),
+    ("other servers", mutants.other_servers_ignored, histories.told_of_another_server),
+    ("delete, period", mutants.deletes_without_the_period, histories.deleted_while_held),
+    ("delete, doubt", mutants.deletes_without_the_doubt, histories.deleted_while_uncertain),
+    ("delete, claims", mutants.deletes_what_was_claimed, histories.deleted_after_a_claim),
+    ("repeated", mutants.repeated_with_a_grant, histories.repeated_after_it_was_given_up),
+    ("young registry", mutants.registry_of_any_age, histories.registry_too_young),
+    ("registry of another", mutants.registry_of_any_server, histories.registry_of_another_server),
+    ("registry, no names", mutants.registry_without_names, histories.evicted_from_memory),
+    ("shorter terms", mutants.learns_nothing_of_leases, histories.shorter_terms_first),
+    ("no version", mutants.terms_without_version, histories.older_terms_after_a_failover),
+    ("unknown amount", mutants.unknown_amounts_ignored, histories.older_state_in_place),
+    ("refused goes on", mutants.goes_on_when_refused, histories.refused_with_longer_terms),
 ]
 
 
 @pytest.mark.parametrize(
-    ("scenario", "part", "mutant", "seeds"), MUTANTS, ids=[one[2].__name__ for one in MUTANTS]
+    ("mutant", "history"),
+    [one[1:] for one in FOUND_BY_HISTORY],
+    ids=[one[0] for one in FOUND_BY_HISTORY],
 )
-def test_a_broken_rule_is_caught(scenario: Scenario, part: str, mutant: type, seeds: int) -> None:
-    assert not caught(scenario, range(seeds))
-    assert caught(scenario, range(seeds), **{part: mutant})
+def test_a_rule_taken_out_is_found_by_a_history(
+    mutant: Mutant, history: Callable[[], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert history() <= EXACT
+    mutant(monkeypatch)
+    assert history() > 1.01
 
 
-def test_no_margin_on_the_lease_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    seeds = range(20)
-    assert not caught(cut_off_with_a_slow_clock, seeds)
-    monkeypatch.setattr(limiters.holdings, "DRIFT", 0.0)
-    monkeypatch.setattr(limiters.holdings, "MARGIN", 0.0)
-    assert caught(cut_off_with_a_slow_clock, seeds)
+def test_each_history_is_used() -> None:
+    all_of_them = {
+        name
+        for name, one in inspect.getmembers(histories, inspect.isfunction)
+        if one.__module__ == histories.__name__ and not name.startswith("_")
+    }
+    assert all_of_them == {one.__name__ for _, _, one in FOUND_BY_HISTORY}
+
+
+@pytest.mark.parametrize(
+    "mutant", [mutants.nothing_comes_along, mutants.no_quarantine, mutants.permit_does_not_count]
+)
+def test_a_rule_taken_out_is_found_by_storms(
+    mutant: Mutant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant(monkeypatch)
+    assert any(not STORMS["every-fault"](seed).holds for seed in range(60))

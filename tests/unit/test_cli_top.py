@@ -5,43 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dispatcher.cli.top.backlog import of_topics
-from dispatcher.cli.top.cells import cells, colour_of, drawn
+from dispatcher.cli.top.cells import cells, colour_of, drawn, row_of
 from dispatcher.cli.top.command import Drawing
 from dispatcher.cli.top.looking import Seen
 from dispatcher.cli.top.memory import LETTERS, Memory
 from dispatcher.cli.top.picture import of_limit
 from dispatcher.cli.top.spans import fitted, line, plain
 from dispatcher.timeline import Stats
-from limiters.leases import LimitView, MemberView
-from limiters.leases.messages import Terms
-
-TERMS = Terms(20_000, 1_000, 1_000, 5_000)
-
-
-def member(instance: str, **known: Any) -> MemberView:
-    return MemberView(
-        **{
-            "instance": instance,
-            "label": f"worker-{instance}:1",
-            "held": (),
-            "lease_ms": 4_000,
-            "seen_ms": 100,
-            "need": 0.0,
-            "gathering": 0.0,
-            "spent": 0.0,
-            "share": 0.0,
-            "weight": 1.0,
-            "reserved": 0.0,
-            "evicted": False,
-            **known,
-        }
-    )
-
-
-def limit(*members: MemberView, terms: Terms = TERMS, quarantine_ms: int = 0) -> LimitView:
-    return LimitView(terms, terms.capacity, 0.0, 20, (), quarantine_ms, members)
+from limiters.leases import LimitView
+from tests.views import instance, limit
 
 
 def stats(**known: Any) -> Stats:
@@ -60,9 +36,9 @@ def stats(**known: Any) -> Stats:
 
 
 FULL = limit(
-    member("1", held=((0, 9),), need=30_000.0, spent=5_000.0, share=10.0),
-    member("2", held=((10, 14),), need=5_000.0, spent=5_000.0, share=5.0),
-    member("3", need=9_000.0, share=5.0),
+    instance("1", held=0.5, need=30_000.0, spent=5_000.0, share=0.5),
+    instance("2", held=0.25, need=5_000.0, spent=5_000.0, share=0.25),
+    instance("3", need=9_000.0, share=0.25),
 )
 
 
@@ -77,18 +53,26 @@ def picture(view: LimitView, *times: float, width: int = 100, fine: bool = True)
 def test_it_shows_who_holds_what_without_any_colour() -> None:
     lines = picture(FULL).splitlines()
     assert lines[0] == "limit orders: 20,000 a second"
-    assert lines[1] == (
-        "15 of 20 partitions held, demand 44,000 (220 % of the capacity), spend 10,000 (50 %)"
-    )
-    assert "AAAAAAAAAABBBBB....." in lines
-    assert "a letter is a partition; . is free" in lines
+    assert lines[1] == "15 of 20 partitions held (75 % of the limit)"
+    assert lines[2] == "demand 44,000 (220 % of the capacity), spend 10,000 (50 %)"
+    assert "A" * 50 + "B" * 25 + "." * 25 in lines
+    assert "a letter is 1 % of the limit; . is free" in lines
     first = next(it for it in lines if it.startswith("A worker-1:1"))
     second = next(it for it in lines if it.startswith("B worker-2:1"))
-    assert first.split()[-4:] == ["10", "5,000", "30,000", "10"]
+    assert first.split()[-6:] == ["10", "50", "%", "5,000", "30,000", "10"]
     assert first.count("█") == first.count("░") > 0
     assert second.count("█") == first.count("█")
     assert "░" not in second
     assert next(it for it in lines if it.startswith("C worker-3:1")).endswith("5  short")
+
+
+def test_a_share_is_shown_in_partitions_with_a_fraction_and_in_per_cent() -> None:
+    busy = [instance(str(n), held=1 / 30, need=2_000.0, share=1 / 30) for n in range(30)]
+    lines = picture(limit(*busy), width=80).splitlines()
+    row = next(it for it in lines if it.startswith("A worker-0:1"))
+    assert row.split()[-6:] == ["0.67", "3", "%", "0", "2,000", "0.67"]
+    assert lines[1] == "20 of 20 partitions held (100 % of the limit)"
+    assert all(len(it) <= 80 for it in lines)
 
 
 def test_it_says_who_is_starving_only_after_a_lease_and_a_period() -> None:
@@ -103,10 +87,36 @@ def test_it_says_who_is_starving_only_after_a_lease_and_a_period() -> None:
 def test_who_gets_its_share_for_a_moment_is_not_starving() -> None:
     memory = Memory()
     memory.observe(FULL, 0.0)
-    memory.observe(limit(member("3", held=((0, 4),), need=9_000.0, share=5.0)), 3.0)
+    memory.observe(limit(instance("3", held=0.25, need=9_000.0, share=0.25)), 3.0)
     memory.observe(FULL, 4.0)
     assert memory.starving(FULL, 9.0) == {}
     assert memory.starving(FULL, 10.0) == {"3": 6.0}
+
+
+def test_who_waits_for_a_permit_is_shown_with_its_cost_and_for_how_long() -> None:
+    waits = {"need": 9_000.0, "share": 0.25, "waits_for": 20_000.0}
+    view = limit(
+        instance("1", held=0.7, need=30_000.0, spent=14_000.0, share=0.7),
+        instance("2", waits_ms=2_100, **waits),
+        instance("3", waits_ms=900, **waits),
+    )
+    shown = picture(view, width=80)
+    assert "2 wait for permits of 40,000 in all, the longest for 2.1 s" in shown
+    assert next(it for it in shown.splitlines() if it.startswith("B ")).endswith("5  waits 2.1 s")
+    assert "short" not in shown
+    one = limit(instance("2", waits_ms=2_100, **waits))
+    assert "1 waits for a permit of 20,000, for 2.1 s" in picture(one)
+
+
+def test_who_saves_up_for_an_expensive_operation_is_starving_only_after_that_time_too() -> None:
+    def waiting(seconds: float) -> LimitView:
+        known: dict[str, Any] = {"need": 20_000.0, "waits_for": 20_000.0, "share": 0.25}
+        return limit(instance("1", waits_ms=int(1000 * seconds), **known))
+
+    assert "starving" not in picture(waiting(9.9))  # 6 s, and 4 s in which its share makes it up
+    assert "A worker-1:1 is starving: it has waited for a permit of 20,000 for 10 s" in picture(
+        waiting(10.0)
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,40 +125,49 @@ def test_who_gets_its_share_for_a_moment_is_not_starving() -> None:
         {"need": 0.0},
         {"evicted": True},
         {"lease_ms": -1},
-        {"held": ((0, 4),)},
-        {"share": 0.9},
+        {"held": 0.25},
+        {"held": 0.23},  # so little is not moved
+        {"permit": 500.0},
+        {"waits_for": 500.0},
     ],
 )
 def test_who_is_not_short(known: dict[str, Any]) -> None:
     memory = Memory()
-    memory.observe(limit(member("1", **{"need": 9_000.0, "share": 5.0, **known})), 0.0)
+    memory.observe(limit(instance("1", **{"need": 9_000.0, "share": 0.25, **known})), 0.0)
     assert not memory.short_since
 
 
 def test_letters_stay_with_who_has_them() -> None:
     memory = Memory()
-    memory.observe(limit(member("2"), member("3")), 0.0)
+    memory.observe(limit(instance("2"), instance("3")), 0.0)
     assert memory.letters == {"2": "A", "3": "B"}
-    memory.observe(limit(member("1"), member("3")), 1.0)
+    memory.observe(limit(instance("1"), instance("3")), 1.0)
     assert memory.letters == {"3": "B", "1": "A"}
-    many = limit(*(member(f"{n:03}") for n in range(50)))
+    many = limit(*(instance(f"{n:03}") for n in range(50)))
     memory.observe(many, 2.0)
     assert len(set(memory.letters.values())) == len(LETTERS) + 1
-    assert [it.instance for it in memory.in_order(many.members)][:2] == ["000", "001"]
+    assert [it.instance for it in memory.in_order(many.instances)][:2] == ["000", "001"]
     assert "* worker-049:1" in plain(of_limit("orders", many, memory, 2.0, 100))
 
 
-def test_many_partitions_share_a_letter() -> None:
-    terms = Terms(10_000, 1, 1_000, 5_000)
-    shown = picture(limit(member("1", held=((0, 4_999),)), terms=terms), width=50)
-    assert "a letter is 50 partitions; . is free" in shown
-    rows = [it for it in shown.splitlines() if set(it) in ({"A"}, {"."})]
-    assert rows == ["A" * 50] * 2 + ["." * 50] * 2
+@pytest.mark.parametrize(("width", "row"), [(200, 100), (80, 50), (40, 25), (24, 20), (5, 10)])
+def test_the_map_has_a_letter_for_each_per_cent_whatever_the_width(width: int, row: int) -> None:
+    assert row_of(width) == row
+    shown = picture(limit(instance("1", held=0.5)), width=width)
+    rows = [it for it in shown.splitlines() if it and set(it) <= {"A", "."}]
+    assert "".join(rows) == "A" * 50 + "." * 50
+    assert {len(it) for it in rows} == {row}
 
 
-def test_a_letter_of_many_is_that_of_who_holds_most() -> None:
-    assert cells("AAB" + "B.." + "..." + "AB.", 4, rows=1) == ("A..A", 3)
-    assert cells("", 10) == ("", 1)
+@given(st.lists(st.floats(0, 1), max_size=40))
+def test_the_map_is_rounded_so_that_nobody_takes_the_letters_of_others(parts: list[float]) -> None:
+    whole = max(1.0, sum(parts))
+    shares = [(LETTERS[at % len(LETTERS)], part / whole) for at, part in enumerate(parts)]
+    letters = cells(shares)
+    assert len(letters) == 100
+    assert abs(100 - letters.count(".") - 100 * sum(share for _, share in shares)) <= 0.51
+    if len(parts) <= len(LETTERS):
+        assert all(abs(letters.count(letter) - 100 * share) <= 1.01 for letter, share in shares)
 
 
 def test_neighbours_differ_in_colour() -> None:
@@ -175,7 +194,7 @@ def test_only_ascii_where_there_is_nothing_else() -> None:
 
 
 def test_what_others_have_written_does_nothing_to_a_terminal() -> None:
-    shown = picture(limit(member("1", label="\x1b]0;boo\x07")))
+    shown = picture(limit(instance("1", label="\x1b]0;boo\x07")))
     assert "\x1b" not in shown
     assert "?]0;boo?" in shown
 
@@ -183,12 +202,15 @@ def test_what_others_have_written_does_nothing_to_a_terminal() -> None:
 def test_what_is_out_of_the_ordinary_is_said() -> None:
     shown = picture(
         limit(
-            member("1", held=((0, 1),), lease_ms=-5),
-            member("2", evicted=True),
-            quarantine_ms=4_200,
+            instance("1", held=0.1, lease_ms=-5),
+            instance("2", evicted=True),
+            uncertain_ms=4_200,
+            cause="the server is another one",
+            skew_ms=3_100,
         )
     )
-    assert "grants nothing new for 4.2 s" in shown
+    assert "grants nothing new for 4.2 s: the server is another one" in shown
+    assert "Redis' clock is 3.1 s ahead of what instances confirm" in shown
     assert "lease over" in shown
     assert "evicted" in shown
     assert "no instance asks for any of it" in picture(limit())

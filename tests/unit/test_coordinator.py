@@ -1,8 +1,7 @@
-"""The coordinator over random histories: what has to be true after every single request."""
+"""The coordinator, history by history: who holds what, and when it may grant (laws C1 to C12)."""
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import replace
 from random import Random
@@ -11,326 +10,752 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limiters.leases import ranges
-from limiters.leases.coordinator import Coordinator
-from limiters.leases.messages import Reply, Request, Terms
-from limiters.leases.ranges import EMPTY, Ranges
+from limiters.leases._format import DEFAULT_SPAN, FORMAT, QUEUE_LENGTH, UNITS
+from limiters.leases._messages import Kind, Reply, Request, Terms
+from tests.story import TERMS, Instance, Server, Story
 
-TERMS = Terms(capacity=1_050.0, factor=100.0, period_ms=1_000, lease_ms=2_000)
-GONE_MS = 2_000 + 1_006
-"""How long after it was last heard of an instance is given up."""
+SPAN = TERMS.span / 1_000
+FORGIVEN = 1 + 1e-6
 
 
-class Asker:
-    """An instance that follows what it is told, and mostly tells what is true."""
+def terms_with(changes: dict[str, int]) -> Terms:
+    return replace(
+        TERMS,
+        lease=changes.get("lease", TERMS.lease),
+        period=changes.get("period", TERMS.period),
+    )
 
-    def __init__(self, name: str, random: Random) -> None:
-        self.name = name
-        self.random = random
-        self.seq = 0
-        self.held: Ranges = EMPTY
-        self.until_ms = 0
-        self.terms = TERMS
-        self.last: Request | None = None
 
-    def ask(self, **changes: object) -> Request:
-        random = self.random
-        released = ranges.EMPTY
-        if random.random() < 0.4:
-            released = ranges.highest(self.held, random.randrange(6))
-        self.held = ranges.without(self.held, released)
-        self.seq += 1
-        worth = ranges.count(released) * TERMS.factor
+def two_that_share(server: Server | None = None) -> tuple[Story, Instance, Instance]:
+    """Two that have worked on one limit for a while."""
+    story = Story(server)
+    one, other = story.join("one"), story.join("other")
+    story.run(3)
+    assert story.used(story.now - 1) > 0.9
+    return story, one, other
+
+
+# A new limit.
+
+
+def test_c12_a_new_limit_grants_at_once_on_a_server_that_was_started_empty() -> None:
+    story = Story()
+    one = story.join("one")
+    one.turn(story.server, story.now)
+    [reply] = one.replies
+    assert (reply.created, reply.certain, reply.units) == (True, True, UNITS)
+    assert one.spent
+
+
+def test_c12_a_new_name_grants_at_once_on_a_server_whose_registry_is_old_enough() -> None:
+    server = Server("one", empty_from_the_start=False)
+    story = Story(server)
+    first = story.join("first")
+    story.run(DEFAULT_SPAN / 1_000 + 1)
+    assert first.spent
+    server.stored.limit, server.stored.name = None, "another"
+    late = Instance("late")
+    late.turn(server, story.now + 0.1)
+    assert late.held(story.now + 0.1) == 1_000
+    assert late.calls == 1
+
+
+def test_c8_a_server_of_which_nothing_is_known_grants_nothing_before_a_span_has_passed() -> None:
+    story = Story(Server("one", empty_from_the_start=False))
+    one = story.join("one")
+    began = story.now
+    story.run(8)
+    first = one.spent[0][0]
+    assert began + DEFAULT_SPAN / 1_000 <= first <= began + DEFAULT_SPAN / 1_000 + 1
+
+
+def test_c12_after_a_clean_stop_the_next_one_is_granted_everything_at_once() -> None:
+    story, one, other = two_that_share()
+    one.leave(story.server, story.now)
+    other.leave(story.server, story.now)
+    late = Instance("late")
+    late.turn(story.server, story.now + 0.1)
+    assert late.held(story.now + 0.1) == pytest.approx(1_000, rel=0.01)
+
+
+def test_c12_a_limit_that_was_deleted_after_a_clean_stop_is_made_again_when_nothing_counts() -> (
+    None
+):
+    story, one, other = two_that_share()
+    one.leave(story.server, story.now)
+    other.leave(story.server, story.now)
+    assert story.server.delete(story.now)
+    assert not story.server.delete(story.now), "there is none any more"
+    late = story.join("late")
+    story.run(1.2)
+    assert late.spent, "what the others spent counts for a period"
+    assert story.worst() <= 1_000 * FORGIVEN
+
+
+# Amnesia.
+
+
+@pytest.mark.parametrize("how", ["flushed", "restarted empty", "restarted with all"])
+def test_c8_holders_keep_what_they_hold_and_a_newcomer_waits(how: str) -> None:
+    story, one, other = two_that_share()
+    if how == "flushed":
+        story.server.flush()
+    else:
+        story.server.restart("two", empty=how == "restarted empty")
+    forgot = story.now
+    before = one.calls
+    newcomer = story.join("newcomer")
+    story.run(1.0)
+    assert one.calls - before <= 4, "a challenge is answered at once, and one call an interval"
+    assert one.used(forgot, story.now) + other.used(forgot, story.now) > 0.9 * 1_000
+    story.run(7.0)
+    assert story.worst() <= 1_000 * FORGIVEN
+    first = newcomer.spent[0][0]
+    # It may be given what the two no longer state only when all that may be out has ended.
+    assert first >= forgot + SPAN
+    assert one.used(story.now - 1, story.now) == pytest.approx(333, rel=0.1)
+
+
+@pytest.mark.parametrize("cut_off", [True, False])
+@pytest.mark.parametrize("shorter", ["lease", "period"])
+def test_c8_a_newcomer_with_shorter_terms_after_amnesia_shortens_nothing(
+    cut_off: bool, shorter: str
+) -> None:
+    story, one, other = two_that_share()
+    story.server.flush()
+    one.connected = other.connected = not cut_off
+    terms = replace(TERMS, lease=400) if shorter == "lease" else replace(TERMS, period=100)
+    newcomer = story.join("newcomer", terms)
+    story.run(8)
+    last = max(at for at, _ in one.spent + other.spent)
+    if cut_off:  # where spans are longer than the default, see exception X2
+        assert newcomer.spent[0][0] >= last + 1.0
+    else:
+        assert not newcomer.spent
+        assert newcomer.replies[-1].kind is Kind.REFUSED
+        assert one.used(story.now - 1, story.now) > 400
+        assert story.worst() <= 1_000 * FORGIVEN
+
+
+def test_c8_a_misconfigured_newcomer_after_amnesia_delays_nobody() -> None:
+    story, one, other = two_that_share()
+    story.server.flush()
+    newcomer = Instance("newcomer", replace(TERMS, lease=3_600_000))
+    newcomer.exchange(story.server, story.now + 0.001)
+    story.run(DEFAULT_SPAN / 1_000 + 1)
+    assert one.replies[-1].certain
+    assert other.used(story.now - 1, story.now) > 400
+    late = story.join("late")
+    story.run(1.5)
+    assert late.spent
+
+
+# Failover.
+
+
+@pytest.mark.parametrize("delayed", [0, 1, 30])
+def test_c2_c8_failover_to_a_server_that_is_behind_with_delayed_requests(delayed: int) -> None:
+    story = Story()
+    one = story.join("one")
+    story.run(2)
+    behind = story.server.copy("two", ahead=-4.0)
+    other = story.join("other")
+    story.run(4)
+    old = one.requests[-1], other.requests[-1]
+    one.leave(story.server, story.now)
+    story.run(0.5)
+    story.server = behind
+    copies = [old[0]] * delayed
+
+    def replay() -> None:
+        if copies:
+            story.server.sync(copies.pop(), story.now)
+
+    story.run(9, replay)
+    assert story.worst() <= 1_000 * FORGIVEN
+    assert other.used(story.now - 1, story.now) > 900
+
+
+@pytest.mark.parametrize("ahead", [-6.0, -0.5, 0.01, 0.5, 2.0, 3_600.0])
+def test_c2_the_server_s_clock_is_set_back_or_forward_while_capacity_changes_hands(
+    ahead: float,
+) -> None:
+    story, one, other = two_that_share()
+    late = one.requests[-1]
+    one.backlog = 0.0
+    story.run(0.3)
+    story.server.ahead = ahead
+    story.server.sync(late, story.now)  # a delayed copy
+    one.backlog = 1e6
+    other.connected = False
+    story.run(2.5)
+    story.join("third")
+    other.connected = True
+    story.run(10)
+    # A step that nobody can tell from a delay may let what changed hands go that much earlier: X4.
+    allowed = 1.02 if 0 < ahead < 0.02 else FORGIVEN
+    assert story.worst() <= 1_000 * allowed
+    assert story.used(story.now - 1) > 0.9
+
+
+def test_c2_a_server_s_clock_that_leaps_while_all_are_cut_off_frees_nothing_early() -> None:
+    story, one, _ = two_that_share()
+    story.instances.pop().alive = False
+    story.server.ahead = 3_600.0
+    newcomer = story.join("newcomer")
+    killed = story.now
+    story.run(8)
+    assert story.worst() <= 1_000 * FORGIVEN
+    assert newcomer.used(killed, killed + SPAN) <= 510, "only what nobody held"
+    assert one.used(story.now - 1, story.now) > 400
+
+
+def test_c8_from_a_server_to_another_and_back() -> None:
+    story, one, other = two_that_share()
+    first = story.server
+    story.server = first.copy("two")
+    story.run(1.0)
+    story.server = first
+    third = story.join("third")
+    story.run(DEFAULT_SPAN / 1_000 + 2)
+    assert story.worst() <= 1_000 * FORGIVEN
+    assert one.used(story.now - 1, story.now) + other.used(story.now - 1, story.now) > 600
+    assert third.spent
+
+
+def test_c8_an_address_that_flips_between_two_servers_is_certain_a_span_after_the_last_flip() -> (
+    None
+):
+    story, one, _ = two_that_share()
+    both = [story.server, story.server.copy("two")]
+    for flip in range(20):
+        story.server = both[flip % 2]
+        story.run(0.13)
+    story.run(DEFAULT_SPAN / 1_000 + 1)
+    assert story.worst() <= 1_000 * FORGIVEN
+    assert one.replies[-1].certain
+
+
+def test_c8_a_nonce_that_was_given_before_proves_nothing_after_the_next_takeover() -> None:
+    story, one, _ = two_that_share()
+    story.server.flush()
+    one.exchange(story.server, story.now + 0.01)
+    old = one.share.compose(story.now + 0.01)
+    assert old.nonce
+    story.server.flush()
+    reply = story.server.sync(old, story.now + 0.5)
+    assert reply.kind is Kind.CHALLENGE
+    assert reply.nonce != old.nonce
+
+
+# Who holds what.
+
+
+def test_c2_one_that_is_silent_is_given_up_when_its_lease_and_a_period_have_passed() -> None:
+    story, one, other = two_that_share()
+    one.alive = False
+    story.run(SPAN + 0.4)
+    assert other.used(story.now - 1, story.now) < 600
+    story.run(2)
+    assert other.used(story.now - 0.9, story.now) > 800
+    assert story.worst() <= 1_000 * FORGIVEN
+
+
+def test_c7_from_two_intervals_after_a_kill_the_others_use_what_is_not_lost() -> None:
+    story = Story()
+    all_ = [story.join(f"i{number}", backlog=1e6) for number in range(4)]
+    story.run(3)
+    all_[0].alive = False
+    story.run(1.1)
+    since = story.now
+    story.run(1.5)
+    others = sum(one.used(since, story.now) for one in all_[1:])
+    assert others >= 0.9 * 0.75 * 1_000 * (story.now - since)
+
+
+def test_c2_a_request_that_comes_again_is_answered_alike_and_renews_nothing() -> None:
+    story, one, _ = two_that_share()
+    one.backlog = 0.0
+    one.ask(story.server, story.now + 0.5)
+    again = one.requests[-1]
+    limit = story.server.stored.limit
+    assert limit is not None
+    until = limit.records["one"].until
+    first, second = (story.server.sync(again, story.now + later) for later in (0.6, 0.9))
+    assert limit.records["one"].until == until
+    assert (first.units, first.given, first.permit) == (second.units, second.given, second.permit)
+
+
+def test_c2_a_late_request_changes_nothing() -> None:
+    story, one, _ = two_that_share()
+    late = replace(one.requests[-2], tries=2)
+    before = str(story.server.stored.limit and story.server.stored.limit.records["one"])
+    assert story.server.sync(late, story.now).kind is Kind.STALE
+    assert str(story.server.stored.limit and story.server.stored.limit.records["one"]) == before
+
+
+def test_c2_a_late_request_of_one_that_was_given_up_swallows_nothing() -> None:
+    story, one, other = two_that_share()
+    one.connected = False
+    late = one.requests[-1]
+    story.run(6)
+    reply = story.server.sync(late, story.now)
+    assert reply.units == 0 or reply.kind is not Kind.ANSWER or reply.born != late.born
+    one.connected = True
+    story.run(4)
+    assert story.worst() <= 1_000 * FORGIVEN
+    assert one.used(story.now - 1, story.now) == pytest.approx(500, rel=0.1)
+    assert other.used(story.now - 1, story.now) == pytest.approx(500, rel=0.1)
+
+
+def test_c2_nobody_releases_what_others_hold() -> None:
+    story, one, other = two_that_share()
+    thief = Request("thief", 1, TERMS, units=0, released=UNITS, interval=500)
+    story.server.sync(thief, story.now)
+    limit = story.server.stored.limit
+    assert limit is not None
+    assert limit.pool + sum(one.units for one in limit.records.values()) == UNITS
+    assert one.held(story.now) + other.held(story.now) <= 1_000 * FORGIVEN
+
+
+def test_c8_if_a_part_of_what_is_stored_is_lost_the_whole_limit_is_forgotten() -> None:
+    story, one, other = two_that_share()
+    limit = story.server.stored.limit
+    assert limit is not None
+    del limit.records["other"]
+    lost = story.now
+    newcomer = story.join("newcomer")
+    story.run(2)
+    causes = {reply.cause for reply in one.replies} - {""}
+    assert causes == {"what is stored of it did not agree"}
+    assert one.used(lost, story.now) > 800, "holders claim what they hold"
+    assert other.used(lost, story.now) > 800
+    assert not newcomer.spent
+    story.run(5)
+    assert newcomer.spent
+    assert story.worst() <= 1_000 * FORGIVEN
+
+
+# Terms.
+
+
+@pytest.mark.parametrize("capacity", [500.0, 950.0])
+def test_c9_capacity_lowered_and_raised_again_as_shares_change_hands(capacity: float) -> None:
+    story = Story()
+    crowd = [story.join(f"i{number}", backlog=1e6) for number in range(6)]
+    story.run(1)
+    random = Random(7)
+    for number in range(20):
+        capacity_now = capacity if number % 2 == 0 else 1_000.0
+        assert story.server.set_terms(story.now, capacity=capacity_now)
+        for one in crowd:
+            one.backlog = random.choice([0.0, 1e6])
+        story.run(random.choice([0.4, 1.3]))
+    assert story.worst() <= 1_000 * FORGIVEN
+
+
+def test_c9_two_intervals_and_a_period_after_a_capacity_was_lowered_no_window_is_over_it() -> None:
+    story = Story()
+    for number in range(6):
+        story.join(f"i{number}", backlog=1e6)
+    story.run(3)
+    assert story.server.set_terms(story.now, capacity=400.0)
+    lowered = story.now
+    story.run(5)
+    assert story.worst(since=lowered + 1.0 + 1.0 + 0.01) <= 400 * FORGIVEN
+    assert story.used(story.now - 2) > 0.9
+
+
+def test_c9_a_ramp_rises_by_so_much_and_goes_on_after_a_restart() -> None:
+    story, _, _ = two_that_share()
+    assert story.server.set_terms(story.now, capacity=10_000.0, ramp=0.1)  # 100 a second
+    raised = story.now
+    story.run(4)
+    story.server.restart("two", empty=True)
+    story.run(8)
+    limit = story.server.stored.limit
+    assert limit is not None
+    assert limit.terms.capacity == 10_000
+    assert limit.in_force <= 1_000 + 100 * (story.now - raised) + 1
+    assert limit.in_force >= 1_000 + 100 * (story.now - raised - SPAN)
+
+
+def test_c9_what_an_operator_sets_while_nothing_is_certain_stays() -> None:
+    story, _, _ = two_that_share()
+    story.server.flush()
+    story.run(0.6)
+    assert story.server.set_terms(story.now, capacity=300.0)
+    story.run(8)
+    limit = story.server.stored.limit
+    assert limit is not None
+    assert limit.terms.capacity == 300
+    assert story.worst(since=story.now - 1) <= 300 * FORGIVEN
+
+
+def test_c9_after_a_failover_to_a_clock_behind_what_an_operator_sets_stays() -> None:
+    story, one, _ = two_that_share()
+    assert story.server.set_terms(story.now, capacity=800.0)
+    story.run(1)
+    story.server = story.server.copy("two", ahead=-3_600.0)
+    assert story.server.set_terms(story.now, capacity=300.0)
+    story.run(8)
+    assert one.share.terms.capacity == 300
+    assert story.server.stored.limit is not None
+    assert story.server.stored.limit.terms.capacity == 300
+
+
+@pytest.mark.parametrize("field", ["lease", "period"])
+def test_c11_an_instance_with_another_lease_or_period_is_refused_and_told_which_are_in_force(
+    field: str,
+) -> None:
+    story, one, _ = two_that_share()
+    different = Instance("different", terms_with({field: 3_000}))
+    reply = different.ask(story.server, story.now)
+    assert reply.kind is Kind.REFUSED
+    assert reply.terms.agrees(TERMS)
+    limit = story.server.stored.limit
+    assert limit is not None
+    assert "different" not in limit.records
+    assert one.replies[-1].certain
+
+
+@pytest.mark.parametrize("changes", [{"lease": 4_000}, {"period": 2_000}, {"lease": 1_000}])
+def test_c9_a_deploy_with_another_lease_or_period_rolls_after_the_operator_s_command(
+    changes: dict[str, int],
+) -> None:
+    story, one, other = two_that_share()
+    assert story.server.set_terms(story.now, **changes)
+    set_at = story.now
+    story.run(4)
+    other.leave(story.server, story.now)
+    new = story.join("new", terms_with(changes), backlog=1e6)
+    one.backlog = 1e6
+    story.run(12)
+    span = max(SPAN, terms_with(changes).span / 1_000, DEFAULT_SPAN / 1_000)
+    assert story.worst() <= 1_000 * FORGIVEN
+    assert one.share.terms.agrees(new.share.terms)
+    rate = 1_000 / one.share.terms.period * 1_000
+    assert one.used(story.now - 2, story.now) == pytest.approx(rate, rel=0.1)
+    assert new.used(story.now - 2, story.now) == pytest.approx(rate, rel=0.1)
+    late = story.join("late")
+    assert story.now > set_at + span
+    story.run(3)
+    assert late.spent
+
+
+def test_c2_c9_a_limit_that_is_deleted_while_it_is_held_grants_nothing_a_second_time() -> None:
+    story, one, other = two_that_share()
+    other.connected = False
+    assert story.server.delete(story.now)
+    newcomer = story.join("newcomer", backlog=1e6)
+    deleted = story.now
+    story.run(1.5)
+    assert one.used(deleted, story.now) > 600, "it claims what it holds"
+    story.run(8)
+    assert story.worst() <= 1_000 * FORGIVEN
+    assert newcomer.spent[0][0] >= deleted + SPAN - 1.0
+
+
+def test_c11_a_request_of_another_format_changes_nothing() -> None:
+    server = Server("one")
+    reply = server.sync(Request("new", 1, TERMS, format=FORMAT + 1, need=500.0), 100.0)
+    assert (reply.kind, reply.format) == (Kind.FORMAT, FORMAT)
+    assert server.stored.limit is None
+
+
+def test_an_evicted_one_loses_all_and_is_granted_nothing() -> None:
+    story, one, other = two_that_share()
+    assert story.server.stored.evict("one")
+    assert not story.server.stored.evict("nobody")
+    story.run(2)
+    assert one.replies[-1].evicted
+    assert one.held(story.now) == 0
+    since = story.now
+    story.run(1.5)
+    assert not one.used(since, story.now)
+    assert other.used(story.now - 1, story.now) > 900
+
+
+# Shares.
+
+
+def crowd_of(*costs_and_backlogs: tuple[float, float], terms: Terms = TERMS) -> Story:
+    story = Story()
+    for number, (cost, backlog) in enumerate(costs_and_backlogs):
+        story.join(f"i{number}", terms, cost=cost, backlog=backlog)
+    return story
+
+
+def jain(story: Story, since: float) -> float:
+    used = [one.used(since, story.now) for one in story.instances]
+    return sum(used) ** 2 / (len(used) * math.fsum(it * it for it in used))
+
+
+@pytest.mark.parametrize(("instances", "cost"), [(2, 5), (13, 1), (30, 1)])
+def test_c5_equals_get_the_same_also_with_more_instances_than_partitions(
+    instances: int, cost: float
+) -> None:
+    story = crowd_of(*[(cost, 1e6)] * instances)
+    story.run(3)
+    since = story.now
+    story.run(5)
+    assert jain(story, since) >= 0.99
+    assert story.used(since) >= 0.97
+    assert story.worst() <= 1_000 * FORGIVEN
+
+
+@pytest.mark.parametrize("light", [1, 10, 19])
+def test_c5_instances_that_need_a_thousandth_hold_a_thousandth(light: int) -> None:
+    story = crowd_of((5.0, 1e6))
+    quiet = [story.join(f"q{number}", cost=0.1, backlog=0.0) for number in range(light)]
+    for _ in range(60):
+        for one in quiet:
+            one.backlog = 0.1
+        story.run(0.1)
+        for one in quiet:
+            one.backlog = 0.0
+    since = story.now - 3
+    assert story.used(since) >= 0.97
+    assert story.worst() <= 1_000 * FORGIVEN
+
+
+def test_c5_a_weight_is_a_share_of_what_is_short() -> None:
+    story = crowd_of((5.0, 1e6), (5.0, 1e6))
+    story.instances[0].share.weight = 3_000
+    story.run(4)
+    since = story.now
+    story.run(5)
+    heavy, light = (one.used(since, story.now) for one in story.instances)
+    assert heavy == pytest.approx(3 * light, rel=0.02)
+
+
+def test_c5_an_idle_one_holds_nothing() -> None:
+    story, one, other = two_that_share()
+    one.backlog = 0.0
+    story.run(4)
+    assert one.held(story.now) == 0
+    assert other.held(story.now) == pytest.approx(1_000, rel=0.01)
+
+
+def test_c6_one_call_an_interval_and_none_while_idle() -> None:
+    story = crowd_of(*[(5.0, 1e6)] * 4)
+    story.run(4)
+    before = sum(one.calls for one in story.instances)
+    story.run(10)
+    assert sum(one.calls for one in story.instances) - before <= 4 * 20 * 1.05
+    for one in story.instances:
+        one.backlog = 0.0
+    story.run(4)
+    before = sum(one.calls for one in story.instances)
+    story.run(10)
+    assert sum(one.calls for one in story.instances) == before
+
+
+def test_c5_debt_grows_old_also_where_the_period_is_long() -> None:
+    terms = Terms(1_000.0, 500.0, 30_000, 2_000)
+    story = Story(period=30.0)
+    for number in range(3):
+        story.join(f"i{number}", terms, backlog=1e6)
+    story.run(190)
+    assert story.used(story.now - 60) >= 0.97
+    assert story.worst() <= 1_000 * FORGIVEN
+
+
+# Permits.
+
+
+@pytest.mark.parametrize(
+    # Of three, each has a share of one batch, and two come by permits.
+    ("instances", "least"),
+    [(3, 0.85), (8, 0.97)],
+)
+def test_c5_a_limit_of_five_a_second_is_used_in_full_and_fairly(
+    instances: int, least: float
+) -> None:
+    terms = Terms(5.0, 1.0, 1_000, 2_000)
+    story = crowd_of(*[(1.0, 1e6)] * instances, terms=terms)
+    story.run(3)
+    since = story.now
+    story.run(24)
+    assert story.worst() <= 5 * FORGIVEN
+    assert story.used(since) >= least
+    assert jain(story, since) >= 0.98
+
+
+def test_c4_c5_operations_that_cost_the_whole_limit_starve_nobody() -> None:
+    story = crowd_of((1_000.0, 1e7), (5.0, 1e6), (5.0, 1e6))
+    story.run(5)
+    since = story.now
+    story.run(30)
+    expensive, *others = (one.used(since, story.now) / 30 for one in story.instances)
+    assert expensive >= 250
+    assert min(others) >= 280
+    assert story.used(since) >= 0.95
+    assert story.worst() <= 1_000 * FORGIVEN
+
+
+@pytest.mark.parametrize("cost", [400.0, 800.0, 1_000.0])
+def test_c4_several_with_operations_that_cost_more_than_a_share_take_turns(cost: float) -> None:
+    story = crowd_of(*[(cost, 1e7)] * 4)
+    story.run(3)
+    since = story.now
+    story.run(24)
+    assert jain(story, since) >= 0.98
+    assert story.worst() <= 1_000 * FORGIVEN
+    whole = 1_000 // cost * cost / 1_000  # what one queue for everybody would use
+    assert story.used(since) >= 0.97 * whole
+
+
+def test_c4_the_owner_of_an_expensive_operation_is_killed_and_the_others_go_on() -> None:
+    story = crowd_of((1_000.0, 1e7), (5.0, 1e6), (5.0, 1e6))
+    story.run(4.3)
+    story.instances[0].alive = False
+    story.run(1.1)  # two sync intervals and 0.1 s
+    since = story.now
+    story.run(2)
+    assert sum(one.used(since, story.now) for one in story.instances) >= 0.9 * 2_000 - 1_000
+    story.run(2)
+    since = story.now
+    story.run(2)
+    assert story.used(since) >= 0.9
+
+
+def test_c4_the_last_of_twenty_with_operations_of_the_whole_limit_starts_one_each_period() -> None:
+    story = crowd_of(*[(1_000.0, 1e7)] * 20)
+    story.run(3)
+    for one in story.instances[1:]:
+        one.alive = False
+    story.run(3)
+    since = story.now
+    story.run(5)
+    assert story.used(since) >= 0.79
+
+
+def test_c2_a_permit_whose_holder_is_killed_counts_for_a_period() -> None:
+    story = crowd_of((1_000.0, 1e7), (1_000.0, 1e7))
+    one, other = story.instances
+    story.run(3)
+    while not one.used(story.now - 0.05, story.now):
+        story.run(0.05)
+    assert one.share.permits
+    one.alive = False
+    story.run(1.3)
+    assert story.worst() <= 1_000 * FORGIVEN
+    assert other.used(story.now - 0.3, story.now) == 1_000, "at its next turn"
+
+
+def test_c4_an_unused_permit_is_refunded_at_once() -> None:
+    server = Server("one")
+    both = [Request(name, 1, TERMS, need=1_000.0, piece=1_000.0, interval=500) for name in "ab"]
+    first, second = (server.sync(one, 100.0) for one in both)
+    asks = [replace(one, seq=2, ask=1_000.0, gathers=True, valid=300) for one in both]
+    gives = replace(asks[0], released=first.units, born=first.born)
+    granted = server.sync(gives, 100.1)
+    assert granted.permit
+    waits = server.sync(replace(asks[1], born=second.born), 100.15)
+    assert (waits.permit, waits.back > 0) == (0, True)
+    unused = replace(asks[0], seq=3, born=first.born, permit=granted.permit, ask=0.0)
+    assert not server.sync(unused, 100.2).permit
+    assert server.sync(replace(asks[1], seq=3, born=second.born), 100.25).permit
+
+
+def test_nothing_grows_with_those_that_came_and_went() -> None:
+    server = Server("one")
+    now = 100.0
+    for number in range(1_500):
+        now += 0.02
         request = Request(
-            instance=self.name,
-            seq=self.seq,
-            terms=self.terms,
-            held=self.held,
-            until_ms=self.until_ms,
-            released=released,
-            history=((random.randrange(0, 1_000, 5), worth * random.random()),) if worth else (),
-            need=random.choice([0, 50, 300, 700, 2_000]),
-            gathering=random.choice([0, 0, 0, 250, 1_050]),
-            waited_ms=random.choice([0, 100, 6_000]),
-            weight=random.choice([1.0, 3.0]),
-            leaving=random.random() < 0.03,
+            f"i{number}", 1, TERMS, need=1_000.0, ask=1_000.0, gathers=True, valid=50, interval=500
         )
-        self.last = replace(request, **changes)  # type: ignore[arg-type]
-        return self.last
+        reply = server.sync(request, now)
+        if number % 2:
+            gives = replace(
+                request, seq=2, born=reply.born, released=reply.units, leaving=True, need=0, ask=0
+            )
+            server.sync(gives, now + 0.001)
+    limit = server.stored.limit
+    assert limit is not None
+    assert len(limit.records) <= (SPAN + 1.0) / 0.02 + 2
+    assert len(limit.queue) <= QUEUE_LENGTH
+    assert len(limit.ledger.entries) <= 210
+    assert len(limit.returning) <= 210
 
-    def hear(self, reply: Reply) -> None:
-        if not reply.stale:
-            self.held, self.until_ms, self.terms = reply.held, reply.until_ms, reply.terms
+
+# Whatever happens.
 
 
-class History:
-    """Random requests, some lost on the way there or back, some doubled; and random faults."""
+class Faults:
+    """Random instances that mostly tell the truth, on servers that fail in every way."""
 
-    def __init__(self, seed: int, *, forgetful: bool = True) -> None:
+    def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.coordinator = Coordinator(forgetful=forgetful)
-        self.now_ms = 1_000_000
-        self.server = "one"
-        self.askers = [Asker(f"i{number}", self.random) for number in range(6)]
-        self.old = self.askers[0].ask()
+        self.story = Story(Server("s0", empty_from_the_start=self.random.random() < 0.7))
+        self.servers = 0
+        for number in range(5):
+            self.story.join(f"i{number}", cost=self.random.choice([5.0, 60.0, 400.0]))
+        self.old: list[Request] = []
 
     def step(self) -> None:
-        random = self.random
-        self.now_ms += random.choice([0, 1, 20, 50, 200, 500, 900])
-        what = random.random()
-        if what < 0.02:
-            self.now_ms += random.choice([1_500, 2_500, 3_500, 9_000])
-        elif what < 0.05:
-            terms = replace(TERMS, capacity=random.choice([120.0, 700.0, 1_050.0, 1_600.0]))
-            ramp = random.choice([None, 0.2])
-            self.coordinator.set_capacity(terms, self.now_ms, self.server, ramp)
-        elif what < 0.06:
-            self.server = random.choice(["one", "two"])
-        elif what < 0.065:
-            self.coordinator.forget()
-        elif what < 0.08:
-            self.coordinator.evict(random.choice(self.askers).name)
-        self.exchange(random.choice(self.askers))
-
-    def exchange(self, asker: Asker) -> None:
-        random = self.random
-        again = asker.last is not None and random.random() < 0.2
-        request = asker.last if again and asker.last is not None else asker.ask()
-        if random.random() < 0.1:
-            return  # lost
-        if random.random() < 0.05:
-            request, self.old = self.old, request  # an old one, late
-            self.coordinator.sync(request, self.now_ms, self.server)
-            return
-        before = self.coordinator.now_ms
-        reply = self.coordinator.sync(request, self.now_ms, self.server)
-        self.now_ms = max(self.now_ms, before)
-        if random.random() >= 0.1:
-            asker.hear(reply)
-
-
-def check(coordinator: Coordinator) -> None:
-    """Every partition is free, or held by one; of those that are too many, all are held."""
-    there = set(range(coordinator.pool.partitions))
-    free = set(ranges.indexes(coordinator.pool.free))
-    condemned = set(ranges.indexes(coordinator.pool.condemned))
-    held: list[int] = []
-    for member in coordinator.members.values():
-        held += ranges.indexes(member.held)
-    assert len(held) == len(set(held)), "two hold the same"
-    assert not free & set(held)
-    assert free | (set(held) & there) == there
-    assert set(held) - there == condemned
-    waiting = {name for _, name in coordinator.going}
-    assert waiting == set(coordinator.members)
-    for known in (coordinator.asking, coordinator.dear, coordinator.coming.at_ms):
-        assert set(known) <= set(coordinator.members)
-    assert all(cost > 0 for cost in coordinator.pool.spent.values()) or not coordinator.pool.spent
+        random, story = self.random, self.story
+        one = random.choice(story.instances)
+        what = random.randrange(60)
+        one.backlog = random.choice([one.backlog, one.backlog, 0.0, 5_000.0])
+        if what == 0:
+            one.connected = not one.connected
+        elif what == 1:
+            story.server.flush()
+        elif what == 2:
+            self.servers += 1
+            story.server = story.server.copy(f"s{self.servers}", ahead=random.uniform(-5, 5))
+        elif what == 3:
+            story.server.set_terms(story.now, capacity=random.choice([700.0, 1_000.0, 1_300.0]))
+        elif what == 4:
+            story.server.stored.evict(one.name)
+        elif what == 5:
+            story.server.delete(story.now)
+        elif what == 6:
+            story.server.ahead += random.choice([-4.0, 0.3, 30.0])
+        elif what == 7:
+            story.server.set_terms(story.now, lease=random.choice([1_000, 2_000]))
+        elif what < 12 and one.requests:
+            story.server.sync(random.choice(one.requests[-5:]), story.now)
+        story.run(random.choice([0.01, 0.02, 0.1]))
 
 
 @settings(max_examples=40)
-@given(st.integers(0, 2**32), st.booleans())
-def test_c2_whatever_happens_a_partition_has_one_holder_or_none(seed: int, forgetful: bool) -> None:
-    history = History(seed, forgetful=forgetful)
-    for _ in range(80):
-        history.step()
-        if history.coordinator.terms is not None:
-            check(history.coordinator)
+@given(st.integers(0, 2**32))
+def test_c2_whatever_happens_the_amounts_sum_to_the_limit_and_nothing_stops(seed: int) -> None:
+    faults = Faults(seed)
+    for _ in range(60):
+        faults.step()
+        limit = faults.story.server.stored.limit
+        if limit is None:
+            continue
+        held = sum(one.units for one in limit.records.values())
+        back = sum(units for _, units in limit.returning)
+        assert limit.pool >= 0
+        assert limit.pool + held + back == UNITS
+        assert all(one.units >= 0 for one in limit.records.values())
+        assert len(limit.queue) <= QUEUE_LENGTH
 
 
 @settings(max_examples=25)
 @given(st.integers(0, 2**32))
-def test_c8_nobody_is_granted_anything_while_it_is_not_known_who_holds_what(seed: int) -> None:
-    history = History(seed)
-    for _ in range(80):
-        held = {name: one.held for name, one in history.coordinator.members.items()}
-        late = history.old
-        history.step()
-        coordinator = history.coordinator
-        if coordinator.terms is None or coordinator.now_ms >= coordinator.quarantine_ms:
-            continue
-        for name, member in coordinator.members.items():
-            told = next(one for one in history.askers if one.name == name)
-            claims = ranges.union(held.get(name, EMPTY), told.held)
-            asked = told.last.held if told.last else EMPTY
-            old = late.held if late.instance == name else EMPTY
-            claims = ranges.union(claims, ranges.union(asked, old))
-            assert not ranges.without(member.held, claims)
-
-
-def state_of(coordinator: Coordinator) -> tuple[object, ...]:
-    """What decides who holds what, but for how long leases last."""
-    members = {
-        name: (one.seq, one.held, one.need, one.gathering, one.weight, tuple(one.given))
-        for name, one in coordinator.members.items()
-    }
-    return (
-        members,
-        coordinator.pool.free,
-        coordinator.pool.condemned,
-        dict(coordinator.pool.spent),
-        coordinator.terms,
-        coordinator.quarantine_ms,
-    )
-
-
-@settings(max_examples=40)
-@given(st.integers(0, 2**32))
-def test_c2_a_request_sent_again_changes_nothing_but_the_lease(seed: int) -> None:
-    history = History(seed)
-    for _ in range(40):
-        history.step()
-    coordinator, asker = history.coordinator, history.askers[1]
-    asker.seq += 1
-    request = asker.ask()
-    first = coordinator.sync(request, history.now_ms, history.server)
-    before = state_of(coordinator)
-    later = history.now_ms + history.random.randrange(400)
-    # Nobody is given up meanwhile: that would not be this request's doing.
-    if any(history.now_ms < one.gone_ms <= later for one in coordinator.members.values()):
-        return
-    if coordinator.now_ms < coordinator.quarantine_ms <= later or coordinator.ramp.per_ms:
-        return
-    second = coordinator.sync(request, later, history.server)
-    assert state_of(coordinator) == before
-    assert second.held == first.held
-    assert second.until_ms == (first.until_ms if request.leaving else later + 2_000)
-    assert [cost for _, cost in second.history] == [cost for _, cost in first.history]
-
-
-@settings(max_examples=40)
-@given(st.integers(0, 2**32))
-def test_c2_an_older_request_changes_nothing_at_all(seed: int) -> None:
-    history = History(seed)
-    for _ in range(40):
-        history.step()
-    coordinator, asker = history.coordinator, history.askers[2]
-    old = asker.ask(leaving=False)
-    coordinator.sync(asker.ask(leaving=False), history.now_ms, history.server)
-    leases = {name: one.until_ms for name, one in coordinator.members.items()}
-    before = copy.deepcopy(state_of(coordinator))
-    assert coordinator.sync(old, history.now_ms, history.server) == Reply(stale=True)
-    assert state_of(coordinator) == before
-    assert {name: one.until_ms for name, one in coordinator.members.items()} == leases
-
-
-@settings(max_examples=30)
-@given(st.integers(0, 2**32))
-def test_c2_what_was_spent_of_the_released_is_never_lost_while_it_counts(seed: int) -> None:
-    # Whatever is released is in the pool, or has gone along with a grant.
-    random = Random(seed)
-    coordinator = Coordinator(forgetful=False)
-    now_ms = 5_000
-    askers = [Asker(f"i{number}", random) for number in range(4)]
-    spent: list[tuple[int, float]] = []
-    went: list[tuple[int, float]] = []
+def test_c8_while_it_is_uncertain_nobody_is_granted_what_it_did_not_state(seed: int) -> None:
+    faults = Faults(seed)
     for _ in range(60):
-        now_ms += random.choice([1, 30, 100, 300])
-        asker = random.choice(askers)
-        request = asker.ask(leaving=False)
-        # Nothing is given up: what was spent of that counts until it is.
-        for other in askers:
-            if other is not asker and other.last is not None:
-                coordinator.sync(other.last, now_ms)
-        spent += [(now_ms - age, cost) for age, cost in request.history]
-        reply = coordinator.sync(request, now_ms)
-        asker.hear(reply)
-        went += [(now_ms - age, cost) for age, cost in reply.history]
-        # What counts for sure: in the pool it may count longer, as its time is rounded up.
-        recent = math.fsum(cost for at, cost in spent if at > now_ms - 1_000)
-        pool = math.fsum(coordinator.pool.spent.values())
-        given_ = math.fsum(cost for at, cost in went if at > now_ms - 1_006)
-        assert pool + given_ >= recent - 1e-6
+        faults.step()
+        for one in faults.story.instances:
+            stated = {request.seq: request.units for request in one.requests}
+            for reply in one.replies:
+                if reply.kind is Kind.ANSWER and not reply.certain:
+                    assert reply.units <= stated[reply.seq]
+                    assert (reply.permit, reply.given) == (0, ())
+            one.replies.clear()
+            del one.requests[:-5]
 
 
-def test_c8_a_forgetful_one_grants_nothing_before_lease_and_period_are_over() -> None:
-    coordinator = Coordinator()
-    reply = coordinator.sync(Request("a", 1, TERMS, need=5_000), 10_000)
-    assert reply.created
-    assert reply.held == EMPTY
-    assert reply.quarantine_ms == reply.come_back_ms == GONE_MS
-    reply = coordinator.sync(Request("a", 2, TERMS, need=5_000), 10_000 + GONE_MS - 1)
-    assert reply.held == EMPTY
-    reply = coordinator.sync(Request("a", 3, TERMS, need=5_000), 10_000 + GONE_MS)
-    assert reply.held == ((0, 10),)
-    assert not reply.created
-
-
-def test_c8_after_a_loss_who_shows_a_lease_keeps_it_and_who_shows_none_waits() -> None:
-    coordinator = Coordinator()
-    lease = {"held": ((0, 3),), "until_ms": 11_500}
-    kept = coordinator.sync(Request("a", 7, TERMS, need=400, **lease), 10_000, "new")  # type: ignore[arg-type]
-    assert kept.held == ((0, 3),)
-    other = coordinator.sync(
-        Request("b", 4, TERMS, held=((2, 5),), until_ms=9_999, need=400), 10_000, "new"
-    )
-    assert other.held == EMPTY
-    both = coordinator.sync(
-        Request("c", 4, TERMS, held=((2, 5),), until_ms=11_000, need=400), 10_001, "new"
-    )
-    assert both.held == ((4, 5),)
-
-
-def test_c2_one_that_is_not_heard_of_is_given_up_a_period_after_its_lease() -> None:
-    coordinator = Coordinator(forgetful=False)
-    assert coordinator.sync(Request("a", 1, TERMS, need=5_000), 10_000).held == ((0, 10),)
-    assert coordinator.sync(Request("b", 1, TERMS, need=5_000), 10_000 + GONE_MS - 1).held == EMPTY
-    reply = coordinator.sync(Request("b", 2, TERMS, need=5_000), 10_000 + GONE_MS)
-    assert reply.held == ((0, 10),)
-    assert reply.history == ()
-    assert "a" not in coordinator.members
-
-
-def test_c5_an_evicted_one_loses_all_and_gets_nothing() -> None:
-    coordinator = Coordinator(forgetful=False)
-    coordinator.sync(Request("a", 1, TERMS, need=5_000), 10_000)
-    assert coordinator.evict("a")
-    assert not coordinator.evict("nobody")
-    reply = coordinator.sync(Request("a", 2, TERMS, held=((0, 10),), need=5_000), 10_100)
-    assert reply.evicted
-    assert reply.at_once
-    assert reply.keep == 0
-    assert not reply.keep_last
-
-
-@pytest.mark.parametrize("capacity", [0.0, 0.5, 99.0, 100.0, 101.0, 1e6])
-def test_c10_partitions_add_up_to_the_capacity(capacity: float) -> None:
-    coordinator = Coordinator(forgetful=False)
-    terms = replace(TERMS, capacity=capacity)
-    reply = coordinator.sync(Request("a", 1, terms, need=2e6), 10_000)
-    assert ranges.count(reply.held) == math.ceil(capacity / 100)
-    assert coordinator.pool.units(reply.held) * 100 == pytest.approx(capacity)
-
-
-def test_nothing_grows_with_those_that_have_come_and_gone() -> None:
-    coordinator = Coordinator(forgetful=False)
-    now_ms = 10_000
-    for number in range(2_000):
-        now_ms += 20
-        name = f"i{number}"
-        dear = 1_050.0 if number % 3 else 0.0
-        request = Request(name, 1, TERMS, need=1_050.0, gathering=dear, waited_ms=9_000)
-        held = coordinator.sync(request, now_ms).held
-        if number % 2:
-            history = ((number % 900, 1.0),)
-            request = Request(name, 2, TERMS, released=held, history=history, leaving=True)
-            coordinator.sync(request, now_ms + 1)
-    assert len(coordinator.members) <= GONE_MS / 20 + 2
-    named = (coordinator.asking, coordinator.dear, coordinator.coming.at_ms)
-    for known in (coordinator.going, *named):
-        assert len(known) <= len(coordinator.members)
-    assert len(coordinator.pool.spent) <= 210
-
-
-def test_c2_a_late_request_of_one_that_was_given_up_swallows_nothing() -> None:
-    """It is granted something, and what was spent of that: to nobody."""
-    terms = Terms(1_000.0, 100.0, 1_000, 2_000)
-    coordinator = Coordinator(forgetful=False)
-    old = coordinator.sync(Request("b", 5, terms, need=0.0), 1_000)
-    coordinator.sync(Request("a", 1, terms, need=1_000.0), 5_000)  # b was given up
-    coordinator.sync(Request("a", 2, terms, released=((0, 9),), history=((10, 1_000.0),)), 5_100)
-    late = coordinator.sync(Request("b", 4, terms, need=1_000.0), 5_200)
-    assert sum(cost for _, cost in late.history) == 1_000  # and nobody hears of it
-    reply = coordinator.sync(Request("b", 6, terms, need=1_000.0, born_ms=old.born_ms), 5_300)
-    assert reply.held == ((0, 9),)
-    assert sum(cost for _, cost in reply.history) == 1_000
+def test_a_reply_says_what_it_is_of() -> None:
+    reply = Server("one").sync(Request("a", 7, TERMS, need=10.0), 100.0)
+    assert isinstance(reply, Reply)
+    assert (reply.seq, reply.server, reply.now, reply.format) == (7, "one", 100_000, FORMAT)

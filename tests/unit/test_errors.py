@@ -37,6 +37,7 @@ from dispatcher.worker.process import NoTopicError
 from limiters import ArgumentError
 from limiters.errors import NothingRunError, ServerStartError
 from limiters.errors import TooExpensiveError as TooExpensiveForALimiterError
+from limiters.leases._codec import FormatError
 
 # Those that are made of something else than a message.
 MADE: dict[type[BaseException], Callable[[], BaseException]] = {
@@ -48,6 +49,7 @@ MADE: dict[type[BaseException], Callable[[], BaseException]] = {
     BucketCountError: lambda: BucketCountError("mails", 8, 64),
     BufferFullError: lambda: BufferFullError(100, 7),
     ForkedError: ForkedError,
+    FormatError: lambda: FormatError("it is of format 9", 9),
     HandlerError: lambda: HandlerError("shop:send", "there is none", "a trace"),
     MeasurementError: lambda: MeasurementError({"id": 7}, "it has no time"),
     KeyComparisonError: KeyComparisonError,

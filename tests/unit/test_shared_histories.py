@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limiters.leases.messages import Reply, Request
+from limiters.leases._messages import Reply, Request
 from limiters.shared_grant import SharedGrant
 from limiters.testing import ManualClock
 from limiters.verifier import verify

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiters.window import BURST, GUARD, SLICES, Spend, Tenure, WindowLedger
+from limiters.window import BURST, GUARD, Spend, Tenure, WindowLedger
 
 
 def charge(ledger: WindowLedger, cost: float, now: float) -> Spend:
@@ -156,48 +156,57 @@ def test_a_cancelled_spend_counts_no_more() -> None:
 entries = st.lists(st.tuples(st.floats(9.0, 10.0), st.floats(0.1, 50)), max_size=20)
 
 
-@given(entries, st.floats(0, 1_200))
-def test_c2_what_is_taken_out_and_entered_elsewhere_counts_just_as_long(
-    began: list[tuple[float, float]], cost: float
+def of(began: list[tuple[float, float]]) -> WindowLedger:
+    """One's own spending and, of the same, what others have spent."""
+    ledger = WindowLedger(10_000, 1.0)
+    for number, (at, cost) in enumerate(sorted(began)):
+        charge(ledger, cost, at).started(at)
+        ledger.receive(number, cost, at + 1.0 + GUARD)
+    return ledger
+
+
+@given(entries, st.lists(st.floats(0, 1), max_size=5))
+def test_c2_a_split_takes_the_same_fraction_of_all_that_counts_at_any_time(
+    began: list[tuple[float, float]], parts: list[float]
 ) -> None:
-    ledger, other = WindowLedger(1000, 1.0), WindowLedger(1000, 1.0)
-    for at, one in began:
-        ledger.receive(one, at, at)
-    whole = ledger.spent(10.0)
-    assert whole == pytest.approx(math.fsum(one for _, one in began))
-    taken = ledger.take_out(cost, 10.0)
-    assert math.fsum(one for _, one in taken) == pytest.approx(min(cost, whole), abs=1e-6)
-    for at, one in taken:
-        other.receive(one, at, at)
+    ledger, left = of(began), 1.0
+    for part in parts:
+        whole = ledger.spent(10.0)
+        own, inherited = ledger.split(part, 10.0)
+        taken = math.fsum(cost for _, cost in own) + math.fsum(cost for _, cost in inherited)
+        assert taken == pytest.approx(part * whole)
+        assert all(at >= 9.0 for at, _ in own), "none becomes older"
+        left *= 1 - part
     for now in (10.0, 10.2, 10.7, 10.999):
-        recent = math.fsum(one for at, one in began if at > now - 1.0)
-        assert ledger.spent(now) + other.spent(now) >= recent * (1 - 1e-9) - 1e-9
-    assert ledger.spent(11.1) + other.spent(11.1) == 0
+        recent = 2 * math.fsum(cost for at, cost in began if at > now - 1.0)
+        assert ledger.spent(now) >= left * recent * (1 - 1e-9) - 1e-9
+    assert ledger.spent(11.1) == 0
 
 
-@given(entries)
-def test_c1_what_others_spent_counts_to_the_end_of_its_period_and_hardly_longer(
-    began: list[tuple[float, float]],
-) -> None:
-    ledger = WindowLedger(1000, 1.0)
-    for at, one in began:
-        ledger.receive(one, at, at)
-    for step in range(210):
-        now = 10 + step / 100
-        least = math.fsum(one for at, one in began if at > now - 1.0)
-        most = math.fsum(one for at, one in began if at > now - 1.0 - GUARD - 2 / SLICES)
-        assert least * (1 - 1e-9) <= ledger.spent(now) <= most * (1 + 1e-9)
-
-
-def test_c2_what_has_not_begun_is_not_taken_out() -> None:
+def test_c2_what_has_not_begun_stays_when_the_rest_is_split() -> None:
     ledger = WindowLedger(100, 1.0)
     spend = charge(ledger, 60, 0.0)
-    assert ledger.take_out(60, 0.5) == []
+    assert ledger.split(0.5, 0.5) == ([], ())
     assert ledger.spent(0.5) == ledger.starting == ledger.pledged == 60
     spend.started(0.5)
-    assert ledger.take_out(20, 0.6) == [(0.5, 20)]
-    assert ledger.spent(0.6) == 40
+    assert ledger.split(0.25, 0.6) == ([(0.5, 15)], ())
+    assert ledger.spent(0.6) == 45
     assert ledger.pledged == 0
+
+
+def test_c2_what_is_given_away_whole_leaves_nothing_behind() -> None:
+    ledger = of([(9.5, 10.0), (9.75, 20.0)])
+    own, inherited = ledger.split(1.0, 10.0)
+    assert own == [(9.5, 10.0), (9.75, 20.0)]
+    assert inherited == ((0, 10.0), (1, 20.0))
+    assert ledger.spent(10.0) == 0
+
+
+def test_c1_an_instance_whose_clock_is_judged_by_others_counts_a_little_longer() -> None:
+    ledger = WindowLedger(100, 60.0, drift=0.006)
+    charge(ledger, 60, 0.0).started(0.0)
+    assert ledger.spent(60.35) == 60
+    assert ledger.spent(60.37) == 0
 
 
 def test_what_is_set_aside_is_pledged_until_it_goes_back() -> None:
@@ -227,7 +236,7 @@ def test_c7_without_capacity_nothing_is_there_and_nothing_breaks() -> None:
     assert ledger.ready_at(10, 5.0) == 6.0
     assert ledger.burst(0.0) == 0
     charge(ledger, 0, 5.0).started(5.0)
-    ledger.receive(10, 5.0, 5.0)
+    ledger.receive(7, 10, expires=6.0)
     assert ledger.spent(5.5) == 10
     ledger.set_capacity(10)
     assert ledger.available(5.5, at_least=10) == 0

@@ -1,16 +1,16 @@
-"""The partitions of a limit as a map: who holds which. Pure."""
+"""A limit as a map: a letter for each per cent of it, of the instance that holds it. Pure."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Sequence
 
 from dispatcher.cli.top.memory import ANY, LETTERS
 from dispatcher.cli.top.spans import Line, Span
 
 FREE = "."
-ROWS = 4
+CELLS = 100
+WIDTHS = (100, 50, 25, 20, 10)
+"""How many of them a row may have: so that the same per cents stand below each other."""
 
 COLOURS = (
     "cyan",
@@ -31,22 +31,25 @@ def colour_of(letter: str) -> str:
     return COLOURS[LETTERS.index(letter) % len(COLOURS)] if letter != ANY else "white"
 
 
-def cells(holders: Sequence[str], width: int, rows: int = ROWS) -> tuple[str, int]:
-    """A letter for each partition, or for the same number of them, whoever holds most of those;
-    and that number.
+def cells(shares: Sequence[tuple[str, float]]) -> str:
+    """A letter for each per cent, by (letter, share of the limit); the rest is free. Rounded so
+    that all shares together have as many letters as they have per cents.
 
-    >>> cells("AAB.", 10), cells("AAB....B", 2, rows=2)
-    (('AAB.', 1), ('AB.B', 2))
+    >>> cells([("A", 0.02), ("B", 0.005), ("C", 0.015)]).rstrip(FREE)
+    'AACC'
     """
-    each = max(1, math.ceil(len(holders) / (width * rows)))
-    groups = [holders[at : at + each] for at in range(0, len(holders), each)]
-    return "".join(most_common(group) for group in groups), each
+    whole = [int(CELLS * share + 1e-6) for _, share in shares]
+    left = round(CELLS * sum(share for _, share in shares)) - sum(whole)
+    rest = [CELLS * share - count for (_, share), count in zip(shares, whole, strict=True)]
+    for at in sorted(range(len(shares)), key=lambda at: (-round(rest[at], 6), -at))[:left]:
+        whole[at] += 1
+    letters = "".join(letter * count for (letter, _), count in zip(shares, whole, strict=True))
+    return f"{letters[:CELLS]:{FREE}<{CELLS}}"
 
 
-def most_common(group: Sequence[str]) -> str:
-    """Whoever holds most of it; a holder counts more than nobody if both are equal."""
-    counts = Counter(group)
-    return max(counts, key=lambda letter: (counts[letter], letter != FREE))
+def row_of(width: int) -> int:
+    """How many letters of the map a row of `width` has."""
+    return next((wide for wide in WIDTHS if wide <= width), WIDTHS[-1])
 
 
 def drawn(letters: str, width: int) -> list[Line]:

@@ -38,9 +38,11 @@ def add_command(commands: Any) -> None:
         "top",
         help="the cluster, live: who holds and spends what, and what waits",
         description="Shows limits and topics live, until Ctrl-C (exit code 130). A bar is what an "
-        "instance spends\nof what it holds, against the whole limit; the map shows who holds which "
-        "partitions. Short is\nwho holds less than its fair share and wants more; starving, who "
-        "has been so for longer than a\nlease and a period.",
+        "instance spends\nof what it holds, against the whole limit; the map shows who holds how "
+        "much of it. Short is who\nholds less than its fair share and wants more; waits, who waits "
+        "for a permit; starving, who has\nbeen short for longer than a lease and a period, or has "
+        "waited for a permit for that long and the\ntime in which its fair share makes up the "
+        "cost.",
         epilog="examples:\n  dispatcher top orders --topic mails --topic reminders\n"
         "  dispatcher top orders --once\n"
         "  dispatcher top orders --json | jq -c '.limits.orders.spend'",

@@ -6,13 +6,14 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from limiters.leases import LimitView, MemberView, ranges
+from limiters.leases import InstanceView, LimitView
 
 LETTERS = string.ascii_uppercase + string.digits
 ANY = "*"
 """The letter of all who come when the letters are used up."""
 
-ROUNDING = 1e-6
+SHORT = 0.9
+"""Who holds less than this part of its fair share is short: smaller differences are not moved."""
 
 
 @dataclass(slots=True)
@@ -24,31 +25,48 @@ class Memory:
 
     def observe(self, view: LimitView, now: float) -> None:
         """Who is there keeps its letter; who is gone leaves it to others."""
-        present = sorted(view.members, key=lambda member: (member.label, member.instance))
-        here = {member.instance for member in present}
+        present = sorted(view.instances, key=lambda one: (one.label, one.instance))
+        here = {one.instance for one in present}
         self.letters = {it: letter for it, letter in self.letters.items() if it in here}
         free = [letter for letter in LETTERS if letter not in self.letters.values()]
-        for member in present:
-            if member.instance not in self.letters:
-                self.letters[member.instance] = free.pop(0) if free else ANY
-        short = {member.instance for member in present if is_short(member)}
+        for one in present:
+            if one.instance not in self.letters:
+                self.letters[one.instance] = free.pop(0) if free else ANY
+        short = {one.instance for one in present if is_short(one)}
         self.short_since = {it: self.short_since.get(it, now) for it in short}
 
     def starving(self, view: LimitView, now: float) -> dict[str, float]:
-        """For how long who has been short, for longer than a new grant takes at worst: until the
-        leases of others end, and a period has passed."""
-        patience = (view.terms.lease_ms + view.terms.period_ms) / 1000
+        """For how long who has had too little, for longer than a new grant takes at worst: until
+        the leases of others end, and a period has passed; of one who waits for a permit also the
+        time in which its fair share makes up its cost."""
+        patience = (view.terms.lease + view.terms.period) / 1000
         lasting = {it: now - since for it, since in self.short_since.items()}
-        return {it: long for it, long in lasting.items() if long >= patience}
+        found = {it: long for it, long in lasting.items() if long >= patience}
+        for one in view.instances:
+            if waits_for_permit(one) and one.waits_ms / 1000 >= patience + _saving(view, one):
+                found[one.instance] = one.waits_ms / 1000
+        return found
 
-    def in_order(self, members: Sequence[MemberView]) -> list[MemberView]:
-        """The members by letter."""
+    def in_order(self, instances: Sequence[InstanceView]) -> list[InstanceView]:
+        """The instances by letter."""
         order = LETTERS + ANY
-        return sorted(members, key=lambda it: (order.index(self.letters[it.instance]), it.label))
+        return sorted(instances, key=lambda it: (order.index(self.letters[it.instance]), it.label))
 
 
-def is_short(member: MemberView) -> bool:
-    """Whether it wants more than it holds, and holds less than its fair share."""
-    if member.evicted or member.lease_ms <= 0 or not member.need:
+def _saving(view: LimitView, one: InstanceView) -> float:
+    """Seconds in which its fair share makes up the cost of the permit for which it waits."""
+    worth = one.share * view.capacity
+    return view.terms.period / 1000 * one.waits_for / worth if worth > 0 else float("inf")
+
+
+def waits_for_permit(one: InstanceView) -> bool:
+    """Whether its turn has still to come."""
+    return one.waits_for > 0 and not one.evicted and one.lease_ms > 0
+
+
+def is_short(one: InstanceView) -> bool:
+    """Whether it wants more than it holds, and holds less than its fair share. Who goes by permits
+    may hold less, or nothing."""
+    if one.evicted or one.lease_ms <= 0 or not one.need or one.waits_for or one.permit:
         return False
-    return ranges.count(member.held) < int(member.share + ROUNDING)
+    return one.held < SHORT * one.share

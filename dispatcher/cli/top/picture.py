@@ -6,25 +6,29 @@ from collections.abc import Mapping
 
 from dispatcher.cli.bars import bar
 from dispatcher.cli.options import printable
-from dispatcher.cli.top.cells import FREE, cells, colour_of, drawn
-from dispatcher.cli.top.memory import Memory, is_short
+from dispatcher.cli.top.cells import CELLS, FREE, cells, colour_of, drawn, row_of
+from dispatcher.cli.top.memory import Memory, is_short, waits_for_permit
 from dispatcher.cli.top.spans import Line, Span, line
 from dispatcher.cli.wording import (
     about,
     capacity,
     duration,
+    grants,
     in_charge,
-    partitions,
+    in_partitions,
+    of_partitions,
     percent,
-    quarantine,
+    share_of,
+    skew,
     standing,
+    waiters,
 )
-from limiters.leases import LimitView, MemberView, ranges
+from limiters.leases import InstanceView, LimitView
 
 LABEL = 24
 LEAST_BAR, MOST_BAR = 8, 40
 
-TITLES = ("held", "used", "wants", "share")
+TITLES = ("held", "limit", "used", "wants", "share")
 
 
 def of_limit(
@@ -43,57 +47,52 @@ def of_limit(
 
 
 def _totals(view: LimitView) -> list[Line]:
-    counting = in_charge(view.members)
+    counting = in_charge(view.instances)
     demand, spent = sum(it.need for it in counting), sum(it.spent for it in counting)
-    held = sum(ranges.count(it.held) for it in counting)
+    held = sum(it.held for it in counting)
     lines = [
+        line(f"{of_partitions(view, held)} partitions held ({share_of(held)} of the limit)"),
         line(
-            f"{held:,} of {partitions(view):,} partitions held, "
             f"demand {about(demand)} ({percent(demand, view.capacity)} of the capacity), "
             f"spend {about(spent)} ({percent(spent, view.capacity)})"
-        )
+        ),
+        *map(line, waiters(view)),
     ]
-    if view.quarantine_ms:
-        lines.append(line(f"grants {quarantine(view)}", "yellow"))
-    return lines
+    if view.uncertain_ms:
+        lines.append(line(f"grants {grants(view)}", "yellow"))
+    return [*lines, *(line(said, "yellow") for said in skew(view))]
 
 
 def _map(view: LimitView, memory: Memory, width: int) -> list[Line]:
-    holders = [FREE] * partitions(view)
-    for member in view.members:
-        for first, last in member.held:
-            for at in range(first, min(last + 1, len(holders))):
-                holders[at] = memory.letters[member.instance]
-    if not holders:
-        return []
-    letters, each = cells(holders, width)
-    meaning = "a letter is a partition" if each == 1 else f"a letter is {each:,} partitions"
-    return [line(""), *drawn(letters, width), line(f"{meaning}; {FREE} is free", "dim")]
+    shares = [(memory.letters[it.instance], it.held) for it in memory.in_order(view.instances)]
+    meaning = f"a letter is {100 // CELLS} % of the limit; {FREE} is free"
+    return [line(""), *drawn(cells(shares), row_of(width)), line(meaning, "dim")]
 
 
 def _instances(
     view: LimitView, memory: Memory, starving: Mapping[str, float], width: int, *, fine: bool
 ) -> list[Line]:
-    if not view.members:
+    if not view.instances:
         return [line("no instance asks for any of it at present")]
-    members = memory.in_order(view.members)
-    rows = [_cells_of(member) for member in members]
+    instances = memory.in_order(view.instances)
+    rows = [_cells_of(view, one) for one in instances]
     widths = [max(map(len, column)) for column in zip(TITLES, *rows, strict=True)]
-    label = min(LABEL, max(len(printable(member.label)) for member in members))
+    label = min(LABEL, max(len(printable(one.label)) for one in instances))
     room = width - label - sum(widths) - 2 * len(widths) - 4 - len("  starving 10 min")
     room = max(LEAST_BAR, min(MOST_BAR, room))
-    head = "  " + " " * (label + 1) + "against the limit"[:room].ljust(room + 1)
+    said = "against the limit"
+    head = " " * (label + 3) + (said if len(said) <= room else "use").ljust(room + 1)
     titles = "  ".join(title.rjust(wide) for title, wide in zip(TITLES, widths, strict=True))
     lines: list[Line] = [line(head + titles, "bold")]
-    for member, row in zip(members, rows, strict=True):
-        letter = memory.letters[member.instance]
-        state = _state(member, starving)
+    for one, row in zip(instances, rows, strict=True):
+        letter = memory.letters[one.instance]
+        state = _state(one, starving)
         numbers = "  ".join(cell.rjust(wide) for cell, wide in zip(row, widths, strict=True))
         lines.append(
             [
                 Span(f"{letter} ", f"bold {colour_of(letter)}"),
-                Span(f"{printable(member.label)[:label]:<{label}} "),
-                *_bar(view, member, room, colour_of(letter), fine=fine),
+                Span(f"{printable(one.label)[:label]:<{label}} "),
+                *_bar(view, one, room, colour_of(letter), fine=fine),
                 Span(f" {numbers}"),
                 Span(f"  {state}" if state else "", "red"),
             ]
@@ -101,50 +100,53 @@ def _instances(
     return lines
 
 
-def _cells_of(member: MemberView) -> tuple[str, ...]:
+def _cells_of(view: LimitView, one: InstanceView) -> tuple[str, ...]:
     return (
-        f"{ranges.count(member.held):,}",
-        about(member.spent),
-        about(member.need),
-        about(member.share),
+        in_partitions(view, one.held),
+        share_of(one.held),
+        about(one.spent),
+        about(one.need),
+        in_partitions(view, one.share),
     )
 
 
-def _bar(view: LimitView, member: MemberView, room: int, colour: str, *, fine: bool) -> list[Span]:
-    """What it spends of what it holds, against the whole limit."""
-    held = min(ranges.count(member.held) * view.terms.factor, view.capacity)
-    outer = len(bar(held, view.capacity, room, fine=False))
-    spent = bar(min(member.spent, held), view.capacity, room, fine=fine)[:outer]
+def _bar(view: LimitView, one: InstanceView, room: int, colour: str, *, fine: bool) -> list[Span]:
+    """What it spends of what it holds, against the whole limit; by permits it may spend more."""
+    held = len(bar(one.held, 1, room, fine=False))
+    spent = bar(one.spent, view.capacity, room, fine=fine)
+    if one.spent <= one.held * view.capacity:
+        spent = spent[:held]
+    rest = max(0, held - len(spent))
     return [
         Span(spent, colour),
-        Span(("░" if fine else "-") * (outer - len(spent)), colour),
-        Span(" " * (room - outer)),
+        Span(("░" if fine else "-") * rest, colour),
+        Span(" " * (room - len(spent) - rest)),
     ]
 
 
-def _state(member: MemberView, starving: Mapping[str, float]) -> str:
-    if member.instance in starving:
-        return f"starving {duration(starving[member.instance])}"
-    return standing(member) or ("short" if is_short(member) else "")
+def _state(one: InstanceView, starving: Mapping[str, float]) -> str:
+    if one.instance in starving:
+        return f"starving {duration(starving[one.instance])}"
+    if standing(one):
+        return standing(one)
+    if waits_for_permit(one):
+        return f"waits {duration(one.waits_ms / 1000)}"
+    return "short" if is_short(one) else ""
 
 
 def _starving(view: LimitView, memory: Memory, starving: Mapping[str, float]) -> list[Line]:
     lines: list[Line] = []
-    for member in memory.in_order(view.members):
-        if member.instance in starving:
-            lines.append(
-                line(
-                    f"{memory.letters[member.instance]} {printable(member.label)} is starving: it "
-                    f"wants {about(member.need)}, holds {counted_partitions(member)}, and has had "
-                    f"less than its fair share of {about(member.share)} for "
-                    f"{duration(starving[member.instance])}",
-                    "red",
+    for one in memory.in_order(view.instances):
+        if one.instance in starving:
+            called = f"{memory.letters[one.instance]} {printable(one.label)} is starving: it "
+            long = duration(starving[one.instance])
+            if waits_for_permit(one):
+                said = f"has waited for a permit of {about(one.waits_for)} for {long}"
+            else:
+                said = (
+                    f"wants {about(one.need)}, holds {in_partitions(view, one.held)} partitions, "
+                    f"and has had less than its fair share of {in_partitions(view, one.share)} "
+                    f"for {long}"
                 )
-            )
+            lines.append(line(called + said, "red"))
     return [line(""), *lines] if lines else []
-
-
-def counted_partitions(member: MemberView) -> str:
-    """How many it holds."""
-    number = ranges.count(member.held)
-    return f"{number:,} partition{'s' * (number != 1)}"

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
@@ -18,7 +19,7 @@ from dispatcher import Batcher, Operation, Watcher
 from dispatcher.metrics import names
 from dispatcher.metrics.cluster import ClusterCollector
 from limiters import RedisLeaseManager, SharedResource
-from limiters.leases.messages import Terms
+from limiters.leases._messages import Terms
 
 COMMAND = [sys.executable, "-m", "dispatcher.cli.main", "exporter"]
 TERMS = Terms(1_000, 100, 1_000, 1_000)
@@ -82,9 +83,22 @@ def once(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
     )
 
 
+def make(manager: RedisLeaseManager) -> None:
+    """Sets the limit, as an operator does."""
+    assert manager.set_terms(
+        capacity=TERMS.capacity,
+        factor=TERMS.factor,
+        period=TERMS.period / 1000,
+        lease_time=TERMS.lease / 1000,
+    )
+
+
 def limiter_of(url: str, name: str = "orders", **changes: Any) -> SharedResource:
     settings = {"shared_capacity": 1_000, "factor": 100, "max_interval": 0.1} | changes
-    return SharedResource(lease_manager=RedisLeaseManager(url, name=name, lease_time=1), **settings)
+    manager = RedisLeaseManager(url, name=name, lease_time=1)
+    limiter = SharedResource(lease_manager=manager, **settings)
+    weakref.finalize(limiter, manager.close)
+    return limiter
 
 
 def work(limiter: SharedResource, count: int, on_batch: Callable[..., Any] | None = None) -> None:

@@ -13,7 +13,8 @@ from dispatcher.metrics.discovery import Discovery
 from dispatcher.timeline import Message, Timeline
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
-from tests.integration.exporter.exporting import TERMS, once, read, samples_of
+from limiters.leases._scripts import keys_of, old_keys_of
+from tests.integration.exporter.exporting import make, once, read, samples_of
 from tests.servers.cluster import ClusterRedis
 
 
@@ -23,7 +24,7 @@ def test_everything_is_found_and_the_text_parses(shared_redis: EmbeddedRedis) ->
         for number, name in enumerate(names_):
             prefix = "other" if number == 2 else "dispatcher"
             manager = RedisLeaseManager(shared_redis.url, name=name, prefix=prefix)
-            closing_.enter_context(closing(manager)).set_capacity(TERMS)
+            make(closing_.enter_context(closing(manager)))
         timeline = closing_.enter_context(closing(Timeline(shared_redis.url, "mails", buckets=4)))
         timeline.producer("shop").create([Message(b"x"), Message(b"y", delay=900)])
         said = once("--redis", shared_redis.url)
@@ -53,10 +54,10 @@ def test_one_that_cannot_be_read_does_not_hide_the_others(
     shared_redis: EmbeddedRedis, caplog: pytest.LogCaptureFixture
 ) -> None:
     with closing(RedisLeaseManager(shared_redis.url, name="orders")) as manager:
-        manager.set_capacity(TERMS)
+        make(manager)
     collector = ClusterCollector(shared_redis.url)
     with Redis.from_url(shared_redis.url) as client:
-        client.set("dispatcher:v1:{strange}:limit", "not a limit")
+        client.set(keys_of("dispatcher", "strange")[0], "not a limit")
         client.set("dispatcher:v1:{odd}:settings", "not a topic")
     for _ in range(3):
         assert read(collector, names.CLUSTER_CAPACITY)["orders", "shared"] == 1_000
@@ -87,12 +88,10 @@ def test_what_is_deleted_is_shown_no_more(
     shared_redis: EmbeddedRedis, collector: ClusterCollector
 ) -> None:
     with closing(RedisLeaseManager(shared_redis.url, name="orders")) as manager:
-        manager.set_capacity(TERMS)
+        make(manager)
         assert read(collector, names.CLUSTER_CAPACITY)
         manager.delete()
         assert not read(collector, names.CLUSTER_CAPACITY)
-        with Redis.from_url(shared_redis.url) as client:
-            assert not client.keys("*orders*")
 
 
 def test_nothing_is_kept_of_what_is_no_more(shared_redis: EmbeddedRedis) -> None:
@@ -102,7 +101,7 @@ def test_nothing_is_kept_of_what_is_no_more(shared_redis: EmbeddedRedis) -> None
         closing(ClusterCollector(shared_redis.url)) as collector,
         Redis.from_url(shared_redis.url) as client,
     ):
-        manager.set_capacity(TERMS)
+        make(manager)
         assert timeline.buckets
         assert read(collector, names.CLUSTER_CAPACITY)
         assert read(collector, names.TOPIC_CONSUMERS)
@@ -117,9 +116,10 @@ def test_nothing_is_kept_of_what_is_no_more(shared_redis: EmbeddedRedis) -> None
 def test_a_search_goes_on_where_it_stopped(shared_redis: EmbeddedRedis) -> None:
     with Redis.from_url(shared_redis.url) as client:
         client.mset({f"of somebody else:{number}": 1 for number in range(5_000)})
-        client.hset("dispatcher:v1:{orders}:limit", "x", 1)
+        client.hset(keys_of("dispatcher", "orders")[0], "x", 1)
         client.hset("dispatcher:v1:{mails}:settings", "x", 1)
         client.hset("dispatcher:v1:{mails/3}:meta", "x", 1)
+        client.hset(old_keys_of("dispatcher", "of an older version")[0], "x", 1)
         time = [0.0]
         discovery = Discovery("dispatcher", lambda: time[0])
         steps = 0
@@ -128,8 +128,8 @@ def test_a_search_goes_on_where_it_stopped(shared_redis: EmbeddedRedis) -> None:
             steps += 1
         assert steps > 1
         assert (discovery.limits, discovery.topics) == (["orders"], ["mails"])
-        client.hset("dispatcher:v1:{later}:limit", "x", 1)
-        client.delete("dispatcher:v1:{orders}:limit")
+        client.hset(keys_of("dispatcher", "later")[0], "x", 1)
+        client.delete(keys_of("dispatcher", "orders")[0])
         discovery.look(client, budget=60)
         assert discovery.limits == ["orders"]
         time[0] = 31
@@ -142,7 +142,7 @@ def test_a_cluster_is_searched_on_all_its_nodes(cluster_redis: ClusterRedis) -> 
     with ExitStack() as closing_:
         for number in range(9):
             manager = RedisLeaseManager(url, name=f"limit {number}")
-            closing_.enter_context(closing(manager)).set_capacity(TERMS)
+            make(closing_.enter_context(closing(manager)))
         collector = closing_.enter_context(closing(ClusterCollector(url)))
         found = read(collector, names.CLUSTER_PERIOD)
         assert sorted(found) == [(f"limit {number}",) for number in range(9)]

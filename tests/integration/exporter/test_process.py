@@ -17,7 +17,7 @@ from dispatcher.metrics.cluster import COMMANDS, ClusterCollector
 from dispatcher.timeline import Message, Timeline
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
-from limiters.leases.messages import Request
+from limiters.leases._messages import Request
 from tests.integration.exporter.exporting import (
     COMMAND,
     PATIENCE,
@@ -25,6 +25,7 @@ from tests.integration.exporter.exporting import (
     TERMS,
     Exporter,
     limiter_of,
+    make,
     once,
     read,
     work,
@@ -122,7 +123,7 @@ def test_old_state_without_totals_is_read(
     shared_redis: EmbeddedRedis, collector: ClusterCollector
 ) -> None:
     with closing(RedisLeaseManager(shared_redis.url, name="orders")) as manager:
-        manager.set_capacity(TERMS)
+        make(manager)
     assert read(collector, names.CLUSTER_OPERATIONS)["orders", "done"] == 0
 
 
@@ -145,7 +146,7 @@ def test_it_needs_no_more_of_redis_than_the_document_says(
     allowed = block[1].split()
     assert sorted(allowed) == sorted(["~dispatcher:*", *COMMANDS.split()])
     with closing(RedisLeaseManager(shared_redis.url, name="orders")) as manager:
-        manager.set_capacity(TERMS)
+        make(manager)
         manager.sync(Request("one", 1, TERMS, need=500))
     with closing(Timeline(shared_redis.url, "jobs")) as timeline:
         timeline.producer("makers").create([Message(n, delay=0) for n in range(3)])

@@ -17,8 +17,8 @@ from dispatcher.metrics import names
 from dispatcher.metrics.cluster import ClusterCollector
 from limiters import RedisLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis
-from limiters.leases.messages import Request
-from tests.integration.exporter.exporting import TERMS, limiter_of, once, read, work
+from limiters.leases._messages import Request
+from tests.integration.exporter.exporting import TERMS, limiter_of, make, once, read, work
 from tests.processes import Processes
 from tests.processes.plan import Plan
 from tests.servers import wait_until
@@ -123,7 +123,7 @@ def test_a_request_that_is_sent_again_counts_once(
     shared_redis: EmbeddedRedis, proxy: Proxy, collector: ClusterCollector
 ) -> None:
     with closing(RedisLeaseManager(shared_redis.url, name="orders", lease_time=1)) as manager:
-        manager.set_capacity(TERMS)
+        make(manager)
     limiter = limiter_of(proxy.url)
     watcher = Watcher(lambda batch: None, max_batch_size=5)
     lost = 0

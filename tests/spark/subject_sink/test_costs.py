@@ -94,7 +94,7 @@ def test_nothing_is_held_between_micro_batches(
     view = manager.look()
     manager.close()
     assert view is not None
-    assert view.free == ((0, view.partitions - 1),)
+    assert view.free == 1.0
 
 
 def test_rows_of_who_is_not_registered_wait_for_whoever_registers_them(

@@ -1,0 +1,248 @@
+"""How requests, replies and what is stored are written, by the declarations in `_format`.
+
+Numbers of a request, reply or record are doubles, packed into one string; so nothing is rounded.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from limiters.errors import Sendable
+from limiters.leases._coordinator.shares import Level
+from limiters.leases._coordinator.state import Limit, Permit, Ramp, Record, Registry, Waiter
+from limiters.leases._format import (
+    FORMAT,
+    HEADER,
+    NEVER,
+    RECORD,
+    RECORD_PREFIX,
+    REGISTRY,
+    REPLY,
+    REQUEST,
+    Field,
+    Fields,
+    Kind,
+    numbers_of,
+    texts_of,
+)
+from limiters.leases._ledger import Ledger
+from limiters.leases._messages import Entries, Reply, Request, Terms
+from limiters.leases._messages import Kind as ReplyKind
+
+_PREFIX = RECORD_PREFIX.encode()
+_WAITER = struct.Struct("<5dI")
+
+
+class FormatError(Sendable, ValueError):
+    """What is stored is of another format, which `stored` numbers, or cannot be read."""
+
+    def __init__(self, message: str, stored: int) -> None:
+        self.stored = stored
+        super().__init__(message)
+
+
+# What an instance sends and receives.
+
+
+def arguments_of(request: Request) -> list[bytes]:
+    """The arguments of limit_sync.lua, after the name of the limit."""
+    values = [_value(request, field) for field in REQUEST]
+    texts = [_text_of(value, field.kind) for field, value in values if field in texts_of(REQUEST)]
+    numbers = [float(value) for field, value in values if field in numbers_of(REQUEST)]
+    return [*texts, _packed(numbers)]
+
+
+def _value(request: Request, field: Field) -> tuple[Field, Any]:
+    owner = request if hasattr(request, field.name) else request.terms
+    return field, getattr(owner, field.name)
+
+
+def _text_of(value: Any, kind: Kind) -> bytes:
+    if kind is Kind.TEXT:
+        return as_bytes(value)
+    if kind is Kind.PAIRS:
+        return _packed([number for pair in value for number in pair])
+    return _packed(value)
+
+
+def reply_of(answer: Sequence[Any]) -> Reply:
+    """What limit_sync.lua answers."""
+    texts = texts_of(REPLY)
+    given = dict(zip((one.name for one in texts), map(raw, answer), strict=False))
+    value = _numbers(REPLY, raw(answer[len(texts)]))
+    kind = ReplyKind(given["kind"].decode())
+    terms = Terms(**{name: value.pop(name) for name in (*_TERMS, "in_force", "rising")})
+    reply = Reply(
+        kind,
+        format=value.pop("format"),
+        seq=value.pop("seq"),
+        server=as_text(given["server"]),
+        now=value.pop("now"),
+        nonce=as_text(given["nonce"]),
+    )
+    if kind is ReplyKind.REFUSED:
+        return replace(reply, terms=terms)
+    if kind is not ReplyKind.ANSWER:
+        return reply
+    return replace(
+        reply,
+        terms=terms,
+        cause=as_text(given["cause"]),
+        given=entries_of(given["given"]),
+        **value,
+    )
+
+
+_TERMS = ("capacity", "factor", "period", "lease", "version", "served")
+
+
+# What is stored.
+
+
+def limit_of(
+    fields: Mapping[bytes, bytes],
+    people: Mapping[bytes, bytes] | None = None,
+    grants: Mapping[bytes, bytes] | None = None,
+) -> Limit | None:
+    """The limit that a hash keeps, with the labels of its instances and what came along with
+    grants, if those are given; None if there is none. FormatError if it cannot be read."""
+    if not fields:
+        return None
+    try:
+        return _limit(fields, people or {}, grants or {})
+    except (KeyError, struct.error, ValueError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError("what is stored of the limit cannot be read", FORMAT) from error
+
+
+def _limit(
+    fields: Mapping[bytes, bytes], people: Mapping[bytes, bytes], grants: Mapping[bytes, bytes]
+) -> Limit:
+    packed = fields[b"header"]
+    stored = int(struct.unpack_from("<d", packed)[0])
+    if stored != FORMAT:
+        raise FormatError(f"the limit is stored in format {stored}, not {FORMAT}", stored)
+    value = _numbers(HEADER, packed)
+    del value["format"], value["instances"]
+    terms = Terms(**{name: value.pop(name) for name in _TERMS})
+    return Limit(
+        server=as_text(fields[b"server"]),
+        nonce=as_text(fields[b"nonce"]),
+        cause=as_text(fields[b"cause"]),
+        terms=terms,
+        ramp=Ramp(*(value.pop(name) for name in ("ramp_from", "ramp_at", "ramp_rate"))),
+        fair=Level(value.pop("fair_units"), value.pop("fair_weight")),
+        level=Level(value.pop("level_units"), value.pop("level_weight")),
+        ledger=_ledger(entries_of(fields[b"ledger"])),
+        returning=[(at, int(units)) for at, units in entries_of(fields[b"returning"])],
+        queue=list(_queue(fields[b"queue"])),
+        records={
+            as_text(name[len(_PREFIX) :]): _record(name, packed, people, grants)
+            for name, packed in fields.items()
+            if name.startswith(_PREFIX)
+        },
+        **value,
+    )
+
+
+def _record(
+    name: bytes, packed: bytes, people: Mapping[bytes, bytes], grants: Mapping[bytes, bytes]
+) -> Record:
+    value = _numbers(RECORD, packed)
+    permit = Permit(
+        value.pop("permit"),
+        *(value.pop(f"permit_{one}") for one in ("at", "cost", "stayed", "wave")),
+    )
+    record = Record(permit=permit, label=as_text(people.get(name, b"")), **value)
+    given = entries_of(grants.get(name, b""))
+    if record.granted and given[:1] == ((record.born, record.seq),):
+        record.given = _ledger(given[1:])
+    return record
+
+
+def _queue(packed: bytes) -> Iterator[Waiter]:
+    position = 0
+    while position < len(packed):
+        later, turn, since, ask, silent, length = _WAITER.unpack_from(packed, position)
+        position += _WAITER.size
+        name = as_text(packed[position : position + length])
+        position += length
+        yield Waiter(bool(later), turn, int(since), name, ask, int(silent))
+
+
+def registry_of(fields: Mapping[bytes, bytes]) -> Registry | None:
+    """What a server knows of all limits; None if it knows nothing."""
+    if not fields:
+        return None
+    value = _numbers(REGISTRY, fields[b"header"])
+    return Registry(
+        as_text(fields[b"server"]),
+        value["since"],
+        {
+            as_text(name[len(_PREFIX) :]): int(float(at))
+            for name, at in fields.items()
+            if name.startswith(_PREFIX)
+        },
+        None if value["now"] == NEVER else value["now"],
+        value["skew"],
+    )
+
+
+def floats_of(packed: bytes) -> tuple[float, ...]:
+    """The doubles in `packed`."""
+    return struct.unpack(f"<{len(packed) // 8}d", packed)
+
+
+def entries_of(packed: bytes) -> Entries:
+    """The pairs in `packed`."""
+    values = floats_of(packed)
+    return tuple((int(at), cost) for at, cost in zip(values[::2], values[1::2], strict=True))
+
+
+def _ledger(entries: Entries) -> Ledger:
+    ledger = Ledger()
+    ledger.entries = list(entries)  # as they are, also those of no cost
+    return ledger
+
+
+def _numbers(fields: Fields, packed: bytes) -> dict[str, Any]:
+    numbers = numbers_of(fields)
+    values = struct.unpack(f"<{len(numbers)}d", packed)
+    return {
+        field.name: _AS[field.kind](value) for field, value in zip(numbers, values, strict=True)
+    }
+
+
+_AS = {Kind.WHOLE: int, Kind.FLOAT: float, Kind.FLAG: bool}
+
+
+def _packed(values: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(values)}d", *values)
+
+
+# Text, whatever a client makes of it.
+
+
+def raw(value: Any) -> bytes:
+    """What a server sent, also if the client, which may be handed in, decodes it."""
+    return value if isinstance(value, bytes) else as_bytes(str(value))
+
+
+def pairs(flat: Any) -> dict[bytes, bytes]:
+    """The fields of a hash, from a list of names and values."""
+    texts = [raw(one) for one in flat]
+    return dict(zip(texts[::2], texts[1::2], strict=True))
+
+
+def as_bytes(text: str) -> bytes:
+    """As names and labels are written."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def as_text(value: bytes) -> str:
+    """As names and labels are read."""
+    return value.decode("utf-8", "surrogateescape")

@@ -1,0 +1,134 @@
+"""Permits: one-shot rights, spent from the pool, and the queue of those who wait for one. Pure.
+
+A permit is the right to start one batch of a given cost within a few hundred milliseconds. Its
+cost counts in the pool's ledger from the start, as if used at the last moment; the next request
+of its holder reports the actual start, and the entry is corrected.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+
+from limiters.leases._coordinator.state import Limit, Permit, Record, Waiter
+from limiters.leases._format import (
+    CREDIT_PERIODS,
+    FLOAT_ERROR,
+    MIN_STAYED,
+    QUEUE_LENGTH,
+    SILENT_MS,
+    UNITS,
+)
+from limiters.leases._ledger import slice_end
+from limiters.leases._messages import Request
+
+
+def fair_share(limit: Limit, record: Record) -> int:
+    """What an instance may have of the limit, by shares and permits together."""
+    return limit.fair.share(record.need, record.weight)
+
+
+def lives_on_permits(limit: Limit, record: Record) -> bool:
+    """Whether a share is of no use to an instance: its next operation, or a batch of it, costs
+    more than that."""
+    batch = record.ask if record.gathers else record.piece
+    return fair_share(limit, record) * limit.worth < batch
+
+
+def wants(limit: Limit, record: Record) -> int:
+    """What it wants as a share, in units: not what goes by permits."""
+    return 0 if lives_on_permits(limit, record) else max(0, record.need - record.by_permit)
+
+
+def waiter(limit: Limit, name: str, record: Record) -> Waiter | None:
+    """Its place in the queue; None if it does not wait, or has not been heard of for too long."""
+    silent = record.seen + 2 * record.interval + SILENT_MS
+    if record.ask <= 0 or silent < limit.now:
+        return None
+    later = fair_share(limit, record) * limit.worth >= record.ask
+    return Waiter(later, record.turn, record.ask_since, name, record.ask, silent)
+
+
+def enqueue(limit: Limit, name: str, record: Record) -> None:
+    """Puts an instance where it belongs in the queue of the header, or removes it."""
+    limit.queue = [one for one in limit.queue if one.instance != name]
+    place = waiter(limit, name, record)
+    if place is not None:
+        insort(limit.queue, place, key=lambda one: (one.turn > limit.now, one))
+        del limit.queue[QUEUE_LENGTH:]
+
+
+def line(limit: Limit) -> list[Waiter]:
+    """Those whose turn it is, in order; if nobody's turn has come, the next one all the same."""
+    waiting = sorted(one for one in limit.queue if one.silent >= limit.now)
+    return [one for one in waiting if one.turn <= limit.now] or waiting[:1]
+
+
+def kept_aside(limit: Limit) -> int:
+    """How much of the pool is kept for permits: for all whose turn it is and who cannot live on a
+    share. Between their turns the others may have it all."""
+    asks = 0.0
+    for one in line(limit):
+        if not one.later and one.turn <= limit.now:
+            asks += one.ask
+    return math.ceil(min(asks / limit.worth, UNITS))
+
+
+def correct(limit: Limit, record: Record, request: Request) -> None:
+    """The last permit is over; if the request reports how it was used, its entry is corrected:
+    for the fraction that has stayed in the pool."""
+    permit, record.permit = record.permit, Permit()
+    if not permit.number or request.permit != permit.number:
+        return
+    stayed = limit.stayed / permit.stayed if limit.wave == permit.wave else 0.0
+    limit.ledger.subtract(permit.at, permit.cost * stayed)
+    for age, cost in request.permit_spent:
+        at = permit.at if age < 0 else slice_end(limit.now - age, limit.terms.period)
+        limit.ledger.add(min(permit.at, at), cost * stayed)
+
+
+def handed_over(limit: Limit, part: float) -> None:
+    """`part` of the pool was granted: entries of permits are no longer in it as a whole."""
+    limit.stayed *= 1 - part
+    if limit.stayed < MIN_STAYED:
+        limit.stayed, limit.wave = 1.0, limit.wave + 1
+
+
+def grant(limit: Limit, name: str, record: Record, request: Request) -> int:
+    """A permit, if it is this one's turn and there is room. When to ask again; -1 for never."""
+    terms, now = limit.terms, limit.now
+    due = line(limit)
+    names = [one.instance for one in due]
+    if name not in names:
+        if record.turn <= now:  # others have waited longer: it is enough to ask with the next sync
+            return -1
+        return min(4 * record.interval, math.ceil(record.turn - now) + 1)
+    room = limit.pool * limit.worth - limit.ledger.total(now - terms.counts)
+    for one in due[: names.index(name)]:
+        room -= one.ask
+    if room < record.ask - FLOAT_ERROR * limit.in_force:
+        return _room_at(limit, record.ask - room, record.interval)
+    turn = float(now)
+    if limit.fair.weight:
+        worth = max(1e-9, fair_share(limit, record) * limit.worth)
+        takes = record.ask * terms.period / worth
+        turn = max(now - max(takes, CREDIT_PERIODS * terms.period), record.turn) + takes
+    record.turn = turn
+    at = slice_end(now + request.valid, terms.period)
+    limit.ledger.add(at, record.ask)
+    limit.next_id += 1
+    record.permit = Permit(limit.next_id, at, record.ask, limit.stayed, limit.wave)
+    # It keeps its place until its next request says what it asks for now: otherwise others would be
+    # granted in between what it needs for its next operation.
+    record.ask_since = now
+    enqueue(limit, name, record)
+    return -1
+
+
+def _room_at(limit: Limit, missing: float, interval: int) -> int:
+    """How soon there is room for `missing` more, as far as entries that expire make it."""
+    for at, cost in limit.ledger.entries:
+        missing -= cost
+        if missing <= FLOAT_ERROR * limit.in_force:
+            return max(1, min(4 * interval, at + limit.terms.counts - limit.now))
+    return interval

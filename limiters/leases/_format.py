@@ -1,0 +1,245 @@
+"""The format of a shared limit: its constants, and the fields of what is sent and stored.
+
+Declared once, for the coordinator in Python and for its twin in Lua: `lua_prelude` writes the
+same constants and fields as Lua, in front of each script. Durations are whole milliseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+FORMAT = 2
+"""Written into every header, request and reply. Other formats are refused, never guessed."""
+
+UNITS = 2**32
+"""A lease is an amount: so many units of the whole limit, whatever its capacity."""
+
+SLICES = 100
+"""Spending is recorded in slices of a period, rounded up to the end of the slice."""
+
+GUARD_MS = 6
+"""How much longer than a period an entry counts, for each second of the period, and at least:
+for a thread that is switched out between the start of a callback and its time stamp."""
+
+FLOAT_ERROR = 1e-8
+"""The share of the capacity that comparisons forgive for rounding."""
+
+DRIFT = 0.001
+"""The share by which any clock may run faster or slower than true time."""
+
+TOLERANCE_MS = 20
+"""How much later than an instance can confirm the server's clock may be and is still believed."""
+
+MAX_TRIES = 2
+"""How often a request is sent back because the server's clock is ahead of what it confirms."""
+
+WEIGHT_SCALE = 1000
+MAX_WEIGHT = 1000
+"""Weights are stored as whole thousandths, from one thousandth to this."""
+
+WHOLE_BATCHES = 50
+"""A share worth fewer batches than this is rounded down to whole ones; permits use the rest."""
+
+QUEUE_LENGTH = 32
+"""How many of those who wait for a permit the header keeps."""
+
+INSTANCES_PER_MS = 10
+"""Shares are computed again when they are older than a millisecond for so many instances."""
+
+MAX_ROUNDS = 64
+"""How many rounds the computation of fair shares takes at most."""
+
+CREDIT_PERIODS = 5
+"""For so many periods at most, an instance that did not use its turns is compensated."""
+
+MIN_STAYED = 1e-6
+"""When less than this share of the pool has stayed since a permit, it is no longer corrected."""
+
+SILENT_MS = 100
+"""How long after its second missed sync an instance loses its place in the queue."""
+
+REGISTRY_SPANS = 10
+"""How many spans ahead the registry says that something of a limit may be out."""
+
+FREE_SHARE = 8
+"""While nobody is short and the pool holds this part of the limit, nothing has to be released."""
+
+NEVER = -(10**15)
+"""A time before all others."""
+
+DEFAULT_SPAN = 6006
+"""How long a server without certainty waits at least: the span of the default lease and period."""
+
+CHUNK = 200
+"""How many doubles a script packs at once: a list of any length would overflow its stack."""
+
+RECORD_PREFIX = "="
+"""In front of the name of an instance, as a field of a hash."""
+
+_CONSTANTS = (
+    "FORMAT",
+    "UNITS",
+    "SLICES",
+    "GUARD_MS",
+    "FLOAT_ERROR",
+    "MAX_TRIES",
+    "WHOLE_BATCHES",
+    "QUEUE_LENGTH",
+    "INSTANCES_PER_MS",
+    "MAX_ROUNDS",
+    "CREDIT_PERIODS",
+    "MIN_STAYED",
+    "SILENT_MS",
+    "REGISTRY_SPANS",
+    "FREE_SHARE",
+    "NEVER",
+    "DEFAULT_SPAN",
+    "CHUNK",
+    "RECORD_PREFIX",
+)
+
+
+class Kind(Enum):
+    """What a field is. Numbers are doubles, and those of one message or record are packed into one
+    string, in the order of their declaration."""
+
+    WHOLE = "n"
+    FLOAT = "f"
+    FLAG = "b"
+    TEXT = "s"
+    PAIRS = "p"
+    """Pairs of a whole number and a float, packed."""
+    FLOATS = "d"
+    """Floats, packed."""
+
+
+NUMBERS = (Kind.WHOLE, Kind.FLOAT, Kind.FLAG)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: its name in both languages, and what it is."""
+
+    name: str
+    kind: Kind
+
+
+Fields = tuple[Field, ...]
+
+
+def _fields(text: str) -> Fields:
+    return tuple(
+        Field(name, Kind(kind or "n"))
+        for name, _, kind in (one.partition(":") for one in text.split())
+    )
+
+
+def numbers_of(fields: Fields) -> Fields:
+    """Those that are packed together."""
+    return tuple(field for field in fields if field.kind in NUMBERS)
+
+
+def texts_of(fields: Fields) -> Fields:
+    """Those that are strings of their own: they come first, then the numbers."""
+    return tuple(field for field in fields if field.kind not in NUMBERS)
+
+
+REQUEST = _fields(
+    "format instance:s seq born server:s age nonce:s ended:b confirmed tries "
+    "capacity:f factor:f period lease version served:b in_force:f rising:f "
+    "units left released history:p stamped:p need:f by_permit:f ask:f gathers:b waited valid "
+    "piece:f weight interval spent:f reserved:f label:s leaving:b permit permit_spent:p totals:d"
+)
+"""What an instance sends. `history` and `permit_spent` are pairs of age and cost, `stamped` and
+what is granted pairs of time stamp and cost."""
+
+REPLY = _fields(
+    "kind:s format seq server:s now nonce:s created:b "
+    "capacity:f factor:f period lease version served:b in_force:f rising:f "
+    "certain:b uncertain cause:s skew "
+    "born units given:p keep share short:b permit permit_cost:f back waiting ahead evicted:b "
+    "counted:b instances needs free"
+)
+
+SCANNED = _fields(
+    "units gone need by_permit weight ask:f ask_since gathers:b piece:f turn:f seen interval"
+)
+"""What a pass over all records reads of each."""
+
+RECORD = SCANNED + _fields(
+    "seq born until permit permit_at permit_cost:f permit_stayed:f permit_wave "
+    "spent:f reserved:f evicted:b counted:b share granted"
+)
+"""What is stored of an instance, in one string."""
+
+HEADER = _fields(
+    "format now skew since proven not_before last interval doubted:b deleted:b "
+    "capacity:f factor:f period lease version served:b ramp_from:f ramp_at ramp_rate:f "
+    "pool stayed:f wave next_id instances kept_until due "
+    "shares_at fair_units fair_weight level_units level_weight needs spare:f"
+)
+"""What is stored of the limit itself, in one string; beside it are texts and lists."""
+
+REGISTRY = _fields("format since now skew")
+"""What one server process knows of all limits, beside a time for each name."""
+
+
+def lua_prelude() -> str:
+    """The constants, and functions that read and write what is sent and stored, for the scripts."""
+    lines = [f"local {name} = {globals()[name]!r}" for name in _CONSTANTS]
+    lines += [
+        "local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max",
+        "local byte, sub = string.byte, string.sub",
+        f"local SCANNED = '<{'d' * len(SCANNED)}'",
+        f"local RECORD_LENGTH = {8 * len(RECORD)}",
+        _reader("read_record", RECORD),
+        _writer("write_record", RECORD),
+        _reader("read_header", HEADER),
+        _writer("write_header", HEADER),
+        _reader("read_registry", REGISTRY),
+        _writer("write_registry", REGISTRY),
+        _reader("read_request", REQUEST),
+        _writer("write_reply", REPLY),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _in_lua(field: Field) -> str:
+    """As a field of a Lua table; `until` is a keyword there."""
+    return f"t.{field.name}_" if field.name == "until" else f"t.{field.name}"
+
+
+def _reader(name: str, fields: Fields) -> str:
+    """A Lua function that makes a table of fields: of texts, and the numbers packed. It returns nil
+    if their length is another one."""
+    texts, numbers = texts_of(fields), numbers_of(fields)
+    targets = ", ".join(_in_lua(field) for field in numbers)
+    flags = [f"  t.{one.name} = t.{one.name} ~= 0" for one in numbers if one.kind is Kind.FLAG]
+    arguments = ", ".join([*(f"{field.name}_" for field in texts), "packed"])
+    return "\n".join(
+        [
+            f"local function {name}({arguments})",
+            f"  if not packed or #packed ~= {8 * len(numbers)} then return nil end",
+            "  local t = {}",
+            *(f"  t.{field.name} = {field.name}_" for field in texts),
+            f"  {targets} = struct.unpack('<{'d' * len(numbers)}', packed)",
+            *flags,
+            "  return t",
+            "end",
+        ]
+    )
+
+
+def _writer(name: str, fields: Fields) -> str:
+    """A Lua function that returns the texts of a table, in a list, and the numbers packed; what is
+    missing is empty."""
+    texts, numbers = texts_of(fields), numbers_of(fields)
+    values = ", ".join(
+        f"{_in_lua(field)} and 1 or 0" if field.kind is Kind.FLAG else f"{_in_lua(field)} or 0"
+        for field in numbers
+    )
+    packed = f"struct.pack('<{'d' * len(numbers)}', {values})"
+    listed = ", ".join([*(f"t.{field.name} or ''" for field in texts), packed])
+    answer = f"{{ {listed} }}" if texts else packed
+    return f"local function {name}(t)\n  return {answer}\nend"

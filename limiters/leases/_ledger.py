@@ -1,0 +1,85 @@
+"""What was spent on an amount, by time: entries that can be split exactly. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from limiters.leases._format import GUARD_MS, SLICES
+
+
+def slice_end(at: int, period: int) -> int:
+    """The end of the slice in which `at` lies: stamps are rounded up to it, once."""
+    width = max(1, period // SLICES)
+    return -(-at // width) * width
+
+
+def counts_for(period: int) -> int:
+    """How long an entry counts after its stamp: the period, and a guard."""
+    return period + max(GUARD_MS, -(-period * GUARD_MS // 1000))
+
+
+class Ledger:
+    """Entries (time stamp, cost), in order of time, one for each stamp. Sums are taken in that
+    order, so that both implementations round alike.
+
+    >>> ledger = Ledger([(100, 8.0), (200, 4.0)])
+    >>> ledger.split(0.25).entries
+    [(100, 2.0), (200, 1.0)]
+    >>> ledger.total(since=100)
+    3.0
+    """
+
+    __slots__ = ("entries",)
+
+    def __init__(self, entries: Iterable[tuple[int, float]] = ()) -> None:
+        self.entries: list[tuple[int, float]] = []
+        for at, cost in entries:
+            self.add(at, cost)
+
+    def add(self, at: int, cost: float) -> None:
+        """Counts `cost` until a period after `at`."""
+        if cost <= 0:
+            return
+        index = bisect_left(self.entries, at, key=_stamp)
+        if index < len(self.entries) and self.entries[index][0] == at:
+            self.entries[index] = at, self.entries[index][1] + cost
+        else:
+            self.entries.insert(index, (at, cost))
+
+    def merge(self, other: Ledger) -> None:
+        """Adds the entries of another ledger."""
+        for at, cost in other.entries:
+            self.add(at, cost)
+
+    def subtract(self, at: int, cost: float) -> None:
+        """Takes `cost` back from the entry at `at`."""
+        index = bisect_left(self.entries, at, key=_stamp)
+        if index < len(self.entries) and self.entries[index][0] == at:
+            left = self.entries[index][1] - cost
+            if left > 1e-9:
+                self.entries[index] = at, left
+            else:
+                del self.entries[index]
+
+    def split(self, part: float) -> Ledger:
+        """Takes `part` of every entry out, so that both parts have the same profile in time."""
+        taken = Ledger()
+        if part >= 1:
+            taken.entries, self.entries = self.entries, []
+        elif part > 0:
+            taken.entries = [(at, cost * part) for at, cost in self.entries]
+            self.entries = [(at, cost - cost * part) for at, cost in self.entries]
+        return taken
+
+    def total(self, since: int) -> float:
+        """Drops the entries up to `since`; the sum of the others."""
+        self.entries = [entry for entry in self.entries if entry[0] > since]
+        total = 0.0
+        for _, cost in self.entries:
+            total += cost
+        return total
+
+
+def _stamp(entry: tuple[int, float]) -> int:
+    return entry[0]

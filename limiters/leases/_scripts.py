@@ -1,0 +1,67 @@
+"""The scripts that keep a limit inside Redis, and its keys."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from urllib.parse import quote
+
+from limiters.leases._format import lua_prelude
+from limiters.leases.script import Script, of_source
+
+OLD_FORMAT = 1
+"""The number of the first format, which is a part of its keys."""
+
+OLD_KEYS = ("limit", "members", "asks", "going", "dear", "coming", "spent", "totals", "heard")
+"""What the first format stored of a limit. The first key is kept occupied."""
+
+TWIN = ("ledger", "shares", "state", "certainty", "permits", "coordinator")
+"""The parts of the twin of `_coordinator`, in the order in which they need each other."""
+
+
+def keys_of(prefix: str, name: str, *, registered: bool = True) -> tuple[str, ...]:
+    """The keys of one limit, as limit_state.lua lists them. Those of the limit itself share a hash
+    tag, so that a cluster keeps them together; the registry is that of the whole server.
+
+    >>> keys_of("dispatcher", "my {db}")[0]
+    'dispatcher:limits:{my%20%7Bdb%7D}:limit'
+    """
+    tag = f"{{{quote(name, safe='')}}}"
+    own = [f"{prefix}:limits:{tag}:{key}" for key in ("limit", "grants", "people")]
+    return (
+        *own,
+        old_keys_of(prefix, name)[0],
+        *((registry_key(prefix),) if registered else ()),
+    )
+
+
+def old_keys_of(prefix: str, name: str) -> tuple[str, ...]:
+    """The keys of one limit in the first format."""
+    return tuple(f"{prefix}:v{OLD_FORMAT}:{{{quote(name, safe='')}}}:{key}" for key in OLD_KEYS)
+
+
+def registry_key(prefix: str) -> str:
+    """The key of what a server knows of all limits."""
+    return f"{prefix}:limits:registry"
+
+
+def source_of(*parts: str, server: str | None = None) -> str:
+    """The text of the script that `parts` make together; `server` stands in for limit_server.lua,
+    the server's clock and identity."""
+    folder = files(__package__) / "lua"
+    texts = [(folder / f"limit_{part}.lua").read_text("utf-8") for part in ("server", *parts)]
+    if server is not None:
+        texts[0] = server
+    return "\n".join([lua_prelude(), *texts])
+
+
+def _script(*parts: str) -> Script:
+    return of_source(source_of(*parts))
+
+
+SYNC = _script(*TWIN, "sync")
+SET = _script(*TWIN, "set")
+DELETE = _script(*TWIN, "delete")
+EVICT = _script(*TWIN, "evict")
+LOOK = _script("look")
+MARK = _script("mark")
+DELETE_OLD = _script("old")

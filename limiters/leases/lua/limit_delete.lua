@@ -1,0 +1,29 @@
+-- Forgets a limit, its terms and its totals, exactly as Coordinator.delete in
+-- _coordinator/coordinator.py. What is left of it expires when nothing of it can be out any more.
+--
+-- KEYS   those of limit_state.lua
+-- ARGV   the name of the limit; a text that was never used before, for the nonce
+-- Reply  whether there was one: 1 or 0. Or an error, as of limit_set.lua.
+
+local function delete()
+  local server, version = server_identity()
+  local failure = load(ARGV[1], nil, server, version)
+  if failure then
+    return failure
+  end
+  if not limit or limit.deleted then
+    return 0
+  end
+  local clock, token = server_time(), ARGV[2]
+  local now = confirmed_time(nil, server, clock)
+  open(limit, server, now, token)
+  limit.now = math.max(limit.now, now)
+  operator_starts_over(now, token, 'an operator deleted it')
+  limit.deleted, people.reset = true, true
+  limit.version, limit.served = math.max(limit.version + 1, clock), true
+  store_time(server, now, clock - now)
+  save(nil)
+  return 1
+end
+
+return delete()

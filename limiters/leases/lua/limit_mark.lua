@@ -1,0 +1,12 @@
+-- Writes the registry of a server that has never been used: nothing of any limit can be out.
+--
+-- KEYS   the registry
+-- Reply  1; 0, and nothing written, if the server has data
+
+if redis.call('DBSIZE') > 0 then
+  return 0
+end
+local server = server_identity()
+local registry = { format = FORMAT, since = NEVER, now = NEVER, skew = 0 }
+redis.call('HSET', KEYS[1], 'header', write_registry(registry), 'server', server)
+return 1

@@ -1,0 +1,210 @@
+-- Permits, and the queue of those who wait for one: _coordinator/permits.py in Lua.
+
+-- What an instance may have of the limit, by shares and permits together.
+local function fair_share(record)
+  return share_at(limit.fair_units, limit.fair_weight, record.need, record.weight)
+end
+
+-- Whether a share is of no use to an instance: its next operation, or a batch of it, costs more
+-- than that.
+local function lives_on_permits(record)
+  local batch = record.gathers and record.ask or record.piece
+  return fair_share(record) * worth_of_unit() < batch
+end
+
+-- What it wants as a share, in units: not what goes by permits.
+local function wants(record)
+  return lives_on_permits(record) and 0 or max(0, record.need - record.by_permit)
+end
+
+-- The order of texts by their bytes: that of Lua depends on the server's locale.
+local function text_before(one, other)
+  for i = 1, min(#one, #other) do
+    local a, b = byte(one, i), byte(other, i)
+    if a ~= b then
+      return a < b
+    end
+  end
+  return #one < #other
+end
+
+-- The order of turns.
+local function before(one, other)
+  if one.later ~= other.later then
+    return other.later
+  end
+  if one.turn ~= other.turn then
+    return one.turn < other.turn
+  end
+  if one.since ~= other.since then
+    return one.since < other.since
+  end
+  return text_before(one.name, other.name)
+end
+
+-- The order of the queue: those whose turn has come first.
+local function queued_before(one, other)
+  local one_waits, other_waits = one.turn > limit.now, other.turn > limit.now
+  if one_waits ~= other_waits then
+    return other_waits
+  end
+  return before(one, other)
+end
+
+-- Its place in the queue; nil if it does not wait, or has not been heard of for too long.
+local function waiter(name, record)
+  local silent = record.seen + 2 * record.interval + SILENT_MS
+  if record.ask <= 0 or silent < limit.now then
+    return nil
+  end
+  return {
+    later = fair_share(record) * worth_of_unit() >= record.ask,
+    turn = record.turn, since = record.ask_since, name = name, ask = record.ask, silent = silent,
+  }
+end
+
+-- Puts the calling instance where it belongs in the queue of the header, or removes it.
+local function enqueue(name, record)
+  local queue = limit.queue
+  for i = #queue, 1, -1 do
+    if queue[i].name == name then
+      table.remove(queue, i)
+    end
+  end
+  local place = waiter(name, record)
+  if not place then
+    return
+  end
+  -- As bisect does: the queue was in order when it was made, and turns have come since.
+  local low, high = 1, #queue + 1
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if queued_before(place, queue[middle]) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  table.insert(queue, low, place)
+  queue[QUEUE_LENGTH + 1] = nil
+end
+
+-- Those whose turn it is, in order; if nobody's turn has come, the next one all the same.
+local function line()
+  local due, first = {}, nil
+  for _, one in ipairs(limit.queue) do
+    if one.silent >= limit.now then
+      if one.turn <= limit.now then
+        local i = #due
+        while i > 0 and before(one, due[i]) do
+          due[i + 1] = due[i]
+          i = i - 1
+        end
+        due[i + 1] = one
+      elseif not first or before(one, first) then
+        first = one
+      end
+    end
+  end
+  if #due == 0 then
+    due[1] = first
+  end
+  return due
+end
+
+-- How much of the pool is kept for permits: for all whose turn it is and who cannot live on a
+-- share. Between their turns the others may have it all.
+local function kept_aside()
+  local asks = 0
+  for _, one in ipairs(line()) do
+    if not one.later and one.turn <= limit.now then
+      asks = asks + one.ask
+    end
+  end
+  return ceil(min(asks / worth_of_unit(), UNITS))
+end
+
+-- The last permit is over; if the request reports how it was used, its entry is corrected: for the
+-- fraction that has stayed in the pool.
+local function correct(record, request)
+  local number, at, cost = record.permit, record.permit_at, record.permit_cost
+  local stayed = limit.wave == record.permit_wave and limit.stayed / record.permit_stayed or 0
+  record.permit, record.permit_at, record.permit_cost = 0, 0, 0
+  record.permit_stayed, record.permit_wave = 0, 0
+  if number == 0 or request.permit ~= number then
+    return
+  end
+  local ledger = ledger_of()
+  ledger_subtract(ledger, at, cost * stayed)
+  local spent = doubles(request.permit_spent)
+  for i = 1, #spent, 2 do
+    local used = at
+    if spent[i] >= 0 then
+      used = slice_end(limit.now - spent[i], limit.period)
+    end
+    ledger_add(ledger, min(at, used), spent[i + 1] * stayed)
+  end
+end
+
+-- `part` of the pool was granted: entries of permits are no longer in it as a whole.
+local function handed_over(part)
+  limit.stayed = limit.stayed * (1 - part)
+  if limit.stayed < MIN_STAYED then
+    limit.stayed, limit.wave = 1, limit.wave + 1
+  end
+end
+
+-- How soon there is room for `missing` more, as far as entries that expire make it.
+local function room_at(missing, interval)
+  local ledger = ledger_of()
+  for i = 1, #ledger, 2 do
+    missing = missing - ledger[i + 1]
+    if missing <= FLOAT_ERROR * in_force() then
+      return max(1, min(4 * interval, ledger[i] + counts_of(limit) - limit.now))
+    end
+  end
+  return interval
+end
+
+-- A permit, if it is this one's turn and there is room. When to ask again; -1 for never.
+local function grant_permit(name, record, request)
+  local now, due = limit.now, line()
+  local place
+  for i, one in ipairs(due) do
+    if one.name == name then
+      place = i
+      break
+    end
+  end
+  if not place then
+    if record.turn <= now then -- others have waited longer: it is enough to ask with the next sync
+      return -1
+    end
+    return min(4 * record.interval, ceil(record.turn - now) + 1)
+  end
+  local worth = worth_of_unit()
+  local room = limit.pool * worth - ledger_total(ledger_of(), now - counts_of(limit))
+  for i = 1, place - 1 do
+    room = room - due[i].ask
+  end
+  if room < record.ask - FLOAT_ERROR * in_force() then
+    return room_at(record.ask - room, record.interval)
+  end
+  local turn = now
+  if limit.fair_weight ~= 0 then
+    local share = max(1e-9, fair_share(record) * worth)
+    local takes = record.ask * limit.period / share
+    turn = max(now - max(takes, CREDIT_PERIODS * limit.period), record.turn) + takes
+  end
+  record.turn = turn
+  local at = slice_end(now + request.valid, limit.period)
+  ledger_add(ledger_of(), at, record.ask)
+  limit.next_id = limit.next_id + 1
+  record.permit, record.permit_at, record.permit_cost = limit.next_id, at, record.ask
+  record.permit_stayed, record.permit_wave = limit.stayed, limit.wave
+  -- It keeps its place until its next request says what it asks for now: otherwise others would be
+  -- granted in between what it needs for its next operation.
+  record.ask_since = now
+  enqueue(name, record)
+  return -1
+end

@@ -1,0 +1,39 @@
+-- Serves one request of one instance, exactly as Coordinator.sync in _coordinator/coordinator.py.
+--
+-- KEYS   those of limit_state.lua
+-- ARGV   the name of the limit; then the texts of _format.REQUEST, in order, and its numbers packed
+-- Reply  the texts of _format.REPLY, in order, and its numbers packed. Or an error, and nothing
+--        written: UNSUPPORTED and the version of a server older than 6.2; OLDFORMAT if a limit of
+--        the first format is stored.
+--
+-- A limit of another format is answered with the kind "format" and its number.
+
+local function sync()
+  local server, version = server_identity()
+  local request = read_request(unpack(ARGV, 2))
+  if not request then
+    return write_reply({ kind = 'format', format = FORMAT })
+  end
+  if request.format ~= FORMAT then
+    return write_reply({ kind = 'format', format = FORMAT, seq = request.seq })
+  end
+  local failure, format = load(ARGV[1], request.instance, server, version)
+  if format then
+    return write_reply({ kind = 'format', format = format, seq = request.seq })
+  end
+  if failure then
+    return failure
+  end
+  local clock = server_time()
+  local now = confirmed_time(request, server, clock)
+  if not now then
+    return write_reply({ kind = 'retry', format = FORMAT, seq = request.seq, server = server })
+  end
+  local reply, record = serve(request, server, now)
+  store_time(server, now, clock - now)
+  save(record)
+  reply.format, reply.seq, reply.server, reply.now = FORMAT, request.seq, server, now
+  return write_reply(reply)
+end
+
+return sync()

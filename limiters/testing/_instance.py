@@ -1,0 +1,215 @@
+"""One process of a simulated cluster: its own clock, its own work, its share of the limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from limiters._permit import PermitBudget
+from limiters.float_error import covers
+from limiters.leases._messages import Reply, Request, Terms, weight_units
+from limiters.testing.work import Work
+from limiters.verifier import Spent
+from limiters.window import WindowLedger
+
+if TYPE_CHECKING:
+    from limiters.testing._server import SimulatedServer
+    from limiters.testing.cluster import SimulatedCluster
+
+ENDLESS = 1e12
+"""What a backlog without an end asks for."""
+
+SOON = 0.0005
+"""Seconds between two looks at what may be spent, at least."""
+
+
+class SimulatedInstance:
+    """Spends what its share of the limit allows, and asks for more."""
+
+    def __init__(
+        self, cluster: SimulatedCluster, name: str, work: Work, weight: float, terms: Terms
+    ) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.work = work
+        self.rate = 1 + cluster.drift * cluster.random.uniform(-1, 1)
+        self.offset = cluster.random.uniform(0, 1000)
+        self.share = cluster.share(
+            name, terms, interval=cluster.interval, weight=weight_units(weight)
+        )
+        self.timeout = min(cluster.timeout, terms.lease / 2000)
+        self.alive = True
+        self.leaving = False
+        self.evicted = False
+        self.refused = 0
+        self.calls = 0
+        self.failures = 0
+        self.hangs_until = -math.inf
+        self.cut_until = -math.inf
+        self.deaf_until = -math.inf
+        self._attempt = 0
+        self._sent_at = 0.0
+        self._waking = math.inf
+        self._looking = math.inf
+
+    def local(self, now: float) -> float:
+        """What its own clock says."""
+        return self.offset + now * self.rate
+
+    def start(self, now: float) -> None:
+        """Begins to ask and to spend."""
+        self._tick(now)
+
+    def _at(self, local: float, now: float) -> float:
+        return max(now, (local - self.offset) / self.rate)
+
+    def _later(self, at: float, do: Callable[[float], None]) -> None:
+        def when_awake(now: float) -> None:
+            if not self.alive:
+                return
+            if now < self.hangs_until:
+                self.cluster.at(self.hangs_until, when_awake)
+            else:
+                do(now)
+
+        self.cluster.at(at, when_awake)
+
+    # Spending.
+
+    def _tick(self, now: float) -> None:
+        self._looking = math.inf
+        ready = self._spend(now)
+        self._look_at_calls(now)
+        tick = self.cluster.tick
+        if ready is None:
+            self._look_at(now + tick, now)
+        else:
+            self._look_at(min(max(self._at(ready, now), now + SOON), now + 5 * tick), now)
+
+    def _look_at(self, at: float, now: float) -> None:
+        if at < self._looking:
+            self._looking = at
+            self._later(at, lambda then: self._tick(then) if self._looking == at else None)
+
+    def _spend(self, now: float) -> float | None:
+        """Spends what it may; when more may be possible, if anything waits."""
+        local, share = self.local(now), self.share
+        worth = share.settle(local)
+        while not (self.leaving or self.evicted) and (waiting := self.work.waiting(now)) > 0:
+            waiting, piece = min(waiting, ENDLESS), self.work.piece
+            source: WindowLedger | PermitBudget = share.permit
+            if not covers(share.permit.available(local), piece):
+                source = share.ledger
+                at_least = piece if piece > share.burst(local) else 0.0
+                free = share.ledger.available(local, at_least)
+                if not (covers(free, piece) and covers(worth, piece)):
+                    share.want(waiting, at_least, local)
+                    share.short(True, local)
+                    return share.ledger.ready_at(piece, local)
+            self._raise(source, piece, now)
+            share.want(waiting, 0.0, local)  # the next one has not waited yet
+            share.short(False, local)
+        share.want(0.0, 0.0, local)
+        return None
+
+    def _raise(self, source: WindowLedger | PermitBudget, piece: float, now: float) -> None:
+        source.hold(piece)
+        if isinstance(source, PermitBudget):
+            spend = source.charge(piece, self.local(now))
+        else:
+            spend = source.charge(piece, self.local(now), self.share.tenure)
+        self.work.went(piece, now)
+
+        def begin(then: float) -> None:
+            if spend.started(self.local(then)):
+                self.cluster.log.append(Spent(then, self.name, piece))
+
+        self._later(now + self.cluster.random.uniform(0, self.cluster.latest_start), begin)
+
+    # Asking.
+
+    def leave(self, now: float) -> None:
+        """Stops spending, and gives back what it holds."""
+        self.leaving = True
+        self._look_at_calls(now)
+
+    def _look_at_calls(self, now: float) -> None:
+        if self._attempt % 2:
+            return  # one is under way
+        if self.leaving:
+            if self.share.left or self.share.reply is None:
+                self.alive = False
+                self.cluster.instances.pop(self.name, None)
+                return
+            due = self.local(now)
+        else:
+            due = self.share.next_call(self.local(now))
+        if due == math.inf:
+            return
+        at = self._at(due, now)
+        if at < self._waking:
+            self._waking = at
+            self._later(at, lambda then: self._wake(then) if self._waking == at else None)
+
+    def _wake(self, now: float) -> None:
+        self._waking = math.inf
+        if self._attempt % 2:
+            return
+        local = self.local(now)
+        if not self.leaving and self.share.next_call(local) > local + 1e-9:
+            self._look_at_calls(now)
+            return
+        if self.leaving and self.share.pending is None:
+            request = self.share.leave(local)
+        else:
+            request = self.share.compose(local)
+        self.calls += 1
+        self._attempt += 1
+        attempt = self._attempt
+        self._sent_at = local
+        self._send(request, attempt, now)
+        self._later(now + self.timeout, lambda then: self._give_up(attempt, then))
+
+    def _send(self, request: Request, attempt: int, now: float) -> None:
+        cluster, server = self.cluster, self.cluster.server
+        network, random = cluster.network, cluster.random
+        arrives = now + network.one_way(random)
+        if random.random() >= network.lost_requests and now >= self.cut_until:
+            cluster.at(arrives, lambda then: self._serve(request, attempt, server, then))
+        if network.doubled and random.random() < network.doubled:
+            late = now + random.uniform(0, network.latest)
+            cluster.at(late, lambda then: self._serve(request, -1, server, then))
+
+    def _serve(self, request: Request, attempt: int, server: SimulatedServer, now: float) -> None:
+        reply = self.cluster.serve(request, server)
+        network, random = self.cluster.network, self.cluster.random
+        if reply is None or attempt < 0 or random.random() < network.lost_replies:
+            return
+        if now < max(self.cut_until, self.deaf_until):
+            return
+        arrives = now + network.one_way(random)
+        self._later(arrives, lambda then: self._receive(reply, attempt, then))
+
+    def _receive(self, reply: Reply, attempt: int, now: float) -> None:
+        if attempt != self._attempt:
+            return
+        self._attempt += 1
+        news = self.share.answered(reply, self._sent_at, self.local(now))
+        assert not news.disowned, reply
+        self.refused += news.refused is not None
+        self.evicted = self.evicted or reply.evicted
+        self.cluster.heard(self, reply)
+        self._tick(now)
+
+    def _give_up(self, attempt: int, now: float) -> None:
+        if attempt != self._attempt:
+            return
+        self._attempt += 1
+        self.failures += 1
+        self.share.unanswered(self.local(now))
+        if self.leaving:  # one try for each: its lease runs out by itself
+            self.alive = False
+            self.cluster.instances.pop(self.name, None)
+            return
+        self._look_at_calls(now)

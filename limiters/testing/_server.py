@@ -1,0 +1,122 @@
+"""A server in virtual time: a process with an identity and a clock, and what it stores."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+
+from limiters.leases._coordinator import Coordinator
+from limiters.leases._coordinator.state import Limit, Registry
+from limiters.leases._format import NEVER
+from limiters.leases._messages import Reply, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a server had stored: a replica, or a file."""
+
+    limit: Limit | None
+    registry: Registry | None
+
+
+class SimulatedServer:
+    """One server process. Its clock has nothing in common with that of any other server.
+
+    * `identity`: new at each start of the process.
+    * `offset`: by how many seconds its clock is ahead, and `rate`: how fast it runs.
+    * `vouches`: whether it was started empty by somebody who knows that, so that a new limit need
+      not wait (law C12).
+    """
+
+    def __init__(
+        self,
+        identity: str,
+        coordinator: Coordinator,
+        *,
+        offset: float = 1000.0,
+        rate: float = 1.0,
+        vouches: bool = False,
+    ) -> None:
+        self.identity = identity
+        self.coordinator = coordinator
+        self._offset = offset
+        self._rate = rate
+        self._since = 0.0
+        self._operations = 0
+        if vouches:
+            coordinator.registry = Registry(identity, NEVER)
+
+    def clock(self, now: float) -> int:
+        """What its clock says, in milliseconds."""
+        return math.floor((self._offset + (now - self._since) * self._rate) * 1000)
+
+    def step(self, seconds: float) -> None:
+        """Sets its clock forward, or back."""
+        self._offset += seconds
+
+    def run_at(self, rate: float, now: float) -> None:
+        """Its clock runs at another rate from now on."""
+        self._offset += (now - self._since) * self._rate
+        self._since, self._rate = now, rate
+
+    def sync(self, request: Request, now: float) -> Reply:
+        """Its answer."""
+        return self.coordinator.sync(request, self.identity, self.clock(now))
+
+    # What it stores.
+
+    def snapshot(self) -> Snapshot:
+        """A copy of everything."""
+        return Snapshot(*copy.deepcopy((self.coordinator.limit, self.coordinator.registry)))
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Replaces everything."""
+        limit, registry = copy.deepcopy((snapshot.limit, snapshot.registry))
+        self.coordinator.limit, self.coordinator.registry = limit, registry
+
+    def flush(self) -> None:
+        """Loses everything."""
+        self.load(Snapshot(None, None))
+
+    def lose_limit(self) -> None:
+        """Loses the limit, and keeps the registry."""
+        self.coordinator.limit = None
+
+    def lose_registry(self) -> None:
+        """Loses the registry, and keeps the limit."""
+        self.coordinator.registry = None
+
+    # Operators.
+
+    def set_terms(
+        self,
+        now: float,
+        *,
+        capacity: float | None = None,
+        period: float | None = None,
+        lease_time: float | None = None,
+        ramp: float | None = None,
+    ) -> bool:
+        """Changes the limit for all, a raised capacity by at most `ramp` a second."""
+        return self.coordinator.set_terms(
+            self.identity,
+            self.clock(now),
+            self._token(),
+            capacity=capacity,
+            period=None if period is None else round(period * 1000),
+            lease=None if lease_time is None else round(lease_time * 1000),
+            ramp=None if ramp is None else ramp / 1000,
+        )
+
+    def delete(self, now: float) -> bool:
+        """Forgets the limit and its terms."""
+        return self.coordinator.delete(self.identity, self.clock(now), self._token())
+
+    def evict(self, instance: str) -> bool:
+        """Shuts an instance out."""
+        return self.coordinator.evict(instance)
+
+    def _token(self) -> str:
+        self._operations += 1
+        return f"{self.identity}:operator:{self._operations}"

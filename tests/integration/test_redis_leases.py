@@ -1,0 +1,249 @@
+"""What RedisLeaseManager stores and refuses: formats, a full server, broken parts, new servers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from limiters import ImproperOrderError, LeaseManagerError, RedisLeaseManager
+from limiters.embedded import EmbeddedRedis
+from limiters.leases._format import FORMAT, UNITS
+from limiters.leases._messages import Kind, Request, Terms
+from limiters.leases._scripts import TWIN, keys_of, old_keys_of, registry_key, source_of
+from limiters.leases.faults import COMMANDS
+from limiters.leases.redis import mark_as_new
+from limiters.leases.script import of_source
+
+TERMS = Terms(capacity=100.0, factor=10.0, period=1000, lease=2000)
+KEYS = keys_of("dispatcher", "orders")
+LIMIT, GRANTS, PEOPLE, OLD, REGISTRY = KEYS
+
+
+def request(instance: str = "one", seq: int = 1, **changes: Any) -> Request:
+    return Request(instance, seq, TERMS, **{"need": 500.0, **changes})
+
+
+@pytest.fixture
+def client(shared_redis: EmbeddedRedis) -> Iterator[Any]:
+    """Of a server that holds nothing, and of which nothing is known."""
+    with Redis.from_url(shared_redis.url) as made:
+        made.flushall()
+        yield made
+
+
+@pytest.fixture
+def manager(client: Any, shared_redis: EmbeddedRedis) -> Iterator[RedisLeaseManager]:
+    with closing(RedisLeaseManager(shared_redis.url, name="orders", timeout=10)) as made:
+        yield made
+
+
+def calls_of(manager: RedisLeaseManager) -> tuple[Callable[[], Any], ...]:
+    """Everything that one can do with a limit."""
+    return (
+        lambda: manager.sync(request(seq=2)),
+        lambda: manager.set_terms(capacity=3.0),
+        lambda: manager.set_terms(period=3.0),
+        lambda: manager.evict("one"),
+        manager.delete,
+    )
+
+
+def stored(client: Any) -> dict[bytes, Any]:
+    kinds = {key: client.type(key) for key in client.scan_iter()}
+    return {
+        key: client.hgetall(key) if kind == b"hash" else client.get(key)
+        for key, kind in kinds.items()
+    }
+
+
+def test_c12_on_a_server_that_was_started_empty_the_first_request_is_granted(
+    client: Any, manager: RedisLeaseManager
+) -> None:
+    mark_as_new(client)
+    reply = manager.sync(request())
+    assert reply.kind is Kind.ANSWER
+    assert (reply.created, reply.units) == (True, UNITS)
+
+
+def test_c8_on_any_other_server_it_is_challenged_and_waits(manager: RedisLeaseManager) -> None:
+    first = manager.sync(request())
+    assert first.kind is Kind.CHALLENGE
+    second = manager.sync(request(seq=2, nonce=first.nonce))
+    assert (second.kind, second.units, second.certain) == (Kind.ANSWER, 0, False)
+    view = manager.look()
+    assert view is not None
+    assert 0 < view.uncertain_ms <= 6006
+    assert view.cause == "the limit is new to this server"
+
+
+def test_server_with_data_is_not_marked_as_new(client: Any) -> None:
+    client.set("anything", 1)
+    with pytest.raises(ImproperOrderError, match="has data"):
+        mark_as_new(client)
+    assert not client.exists(registry_key("dispatcher"))
+
+
+def test_only_the_documented_keys_are_written(client: Any, manager: RedisLeaseManager) -> None:
+    mark_as_new(client)
+    manager.sync(request(label="host/1"))
+    manager.sync(request("two", label="host/2"))
+    manager.sync(request(seq=2, born=1, released=UNITS // 2, history=((10, 3.0),)))
+    assert {key.decode() for key in client.scan_iter()} <= set(KEYS)
+
+
+def test_limit_that_is_deleted_expires_and_is_not_shown(
+    client: Any, manager: RedisLeaseManager
+) -> None:
+    mark_as_new(client)
+    manager.sync(request(totals=(1.0,)))
+    assert manager.delete()
+    assert not manager.delete()
+    assert manager.look() is None
+    assert 0 < client.ttl(LIMIT) < 30
+    assert not client.exists(GRANTS, PEOPLE)
+
+
+def test_terms_set_for_a_deleted_limit_count_and_do_not_expire(
+    client: Any, manager: RedisLeaseManager
+) -> None:
+    manager.sync(request())
+    manager.delete()
+    assert not manager.set_terms(capacity=5.0)
+    assert manager.set_terms(capacity=5.0, factor=1.0, period=1, lease_time=2)
+    assert client.ttl(LIMIT) == -1
+    view = manager.look()
+    assert view is not None
+    assert view.terms.capacity == 5
+
+
+def test_another_format_is_refused_and_left_as_it_is(
+    client: Any, manager: RedisLeaseManager
+) -> None:
+    manager.sync(request())
+    header = client.hget(LIMIT, "header")
+    client.hset(LIMIT, "header", struct.pack("<d", FORMAT + 1) + header[8:] + b"more")
+    before = stored(client)
+    for call in (*calls_of(manager), manager.look):
+        with pytest.raises(LeaseManagerError, match=rf"in format {FORMAT + 1}; .* format {FORMAT}"):
+            call()
+    assert stored(client) == before
+
+
+def test_limit_of_the_first_format_is_refused_until_it_is_deleted(
+    client: Any, manager: RedisLeaseManager
+) -> None:
+    old = old_keys_of("dispatcher", "orders")
+    client.hset(OLD, mapping={"lease_ms": "2000", "period_ms": "60000"})
+    client.set(old[6], "spending")
+    before = stored(client)
+    for call in calls_of(manager):
+        with pytest.raises(LeaseManagerError, match="limit delete orders --old-format"):
+            call()
+    assert stored(client) == before
+    assert manager.delete_old_format()
+    assert not manager.delete_old_format()
+    assert {key.decode() for key in client.scan_iter()} == {OLD, REGISTRY}
+    assert manager.sync(request()).kind is Kind.CHALLENGE
+
+
+def test_process_of_the_first_format_finds_its_place_taken(
+    client: Any, manager: RedisLeaseManager
+) -> None:
+    manager.sync(request())
+    assert client.type(OLD) == b"string"
+    client.delete(OLD)
+    manager.sync(request())
+    assert client.type(OLD) == b"string"
+
+
+def test_server_without_memory_refuses_all_of_a_call(own_redis: EmbeddedRedis) -> None:
+    with Redis.from_url(own_redis.url) as client:
+        manager = RedisLeaseManager(client, name="orders", timeout=10)
+        manager.sync(request())
+        manager.sync(request("two"))
+        before = stored(client)
+        client.config_set("maxmemory", 1)
+        for call in calls_of(manager):
+            with pytest.raises(LeaseManagerError, match="no memory"):
+                call()
+        assert stored(client) == before
+
+
+def test_user_with_the_documented_rights_may_do_everything(own_redis: EmbeddedRedis) -> None:
+    with Redis.from_url(own_redis.url) as client:
+        rights = ("on", ">secret", "~dispatcher:*", *COMMANDS.split())
+        client.execute_command("ACL", "SETUSER", "user", *rights)
+        url = own_redis.url.replace("redis://", "redis://user:secret@")
+        with closing(RedisLeaseManager(url, name="orders", timeout=10)) as manager:
+            for call in (*calls_of(manager), manager.look, manager.delete_old_format):
+                call()
+            client.hset(old_keys_of("dispatcher", "mails")[0], "lease_ms", 1)
+        with closing(RedisLeaseManager(url, name="mails", timeout=10)) as manager:
+            assert manager.delete_old_format()
+
+
+@pytest.mark.parametrize("broken", [b"", b"\0" * 7, struct.pack("<d", FORMAT)])
+def test_c8_header_that_cannot_be_read_starts_the_limit_over(
+    client: Any, manager: RedisLeaseManager, broken: bytes
+) -> None:
+    mark_as_new(client)
+    assert manager.sync(request()).units == UNITS
+    client.hset(LIMIT, "header", broken)
+    with pytest.raises(LeaseManagerError, match="not a limit"):
+        manager.look()
+    assert manager.sync(request("two")).kind is Kind.CHALLENGE
+    view = manager.look()
+    assert view is not None
+    assert view.cause == "what is stored of it cannot be read"
+    assert view.uncertain_ms > 0
+
+
+@pytest.mark.parametrize("field", ["server", "nonce", "cause", "ledger", "returning", "queue"])
+def test_c8_limit_that_lost_a_part_starts_over(
+    client: Any, manager: RedisLeaseManager, field: str
+) -> None:
+    mark_as_new(client)
+    manager.sync(request())
+    client.hdel(LIMIT, field)
+    assert manager.sync(request("two")).kind is Kind.CHALLENGE
+
+
+@pytest.mark.parametrize("record", [b"", b"x" * 208, None])
+def test_c8_limit_whose_records_do_not_agree_starts_over(
+    client: Any, manager: RedisLeaseManager, record: bytes | None
+) -> None:
+    mark_as_new(client)
+    manager.sync(request())
+    if record is None:
+        client.hdel(LIMIT, "=one")
+    else:
+        client.hset(LIMIT, "=one", record)
+    assert manager.sync(request("two")).kind is Kind.CHALLENGE
+    view = manager.look()
+    assert view is not None
+    assert view.cause == "what is stored of it did not agree"
+
+
+def test_client_that_decodes_is_fine(shared_redis: EmbeddedRedis) -> None:
+    with Redis.from_url(shared_redis.url, decode_responses=True) as client:
+        manager = RedisLeaseManager(client, name="orders")
+        assert manager.sync(request(label="h\udcff")).units == UNITS
+        view = manager.look()
+        assert view is not None
+        assert [one.label for one in view.instances] == ["h\udcff"]
+
+
+def test_server_that_is_too_old_is_refused_by_its_version(
+    client: Any, manager: RedisLeaseManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = "local function server_identity() return 'x', '6.0.16' end"
+    script = of_source(source_of(*TWIN, "sync", server=old))
+    monkeypatch.setattr("limiters.leases.redis.SYNC", script)
+    with pytest.raises(LeaseManagerError, match=r"is version 6\.0\.16; 6\.2 or newer is needed"):
+        manager.sync(request())
+    assert not stored(client)

@@ -1,0 +1,78 @@
+"""Judges a storm: looks only at what was spent when, and at which terms were in force when.
+
+It shares no code with the product, so that no mistake is made on both sides.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+FORGIVEN = 1e-6
+"""The share of a limit that sums of floats may be off by."""
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """An exception that the docs name: so much more of the limit, from when until when."""
+
+    start: float
+    end: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was found."""
+
+    windows: int
+    over: int
+    worst: float
+    """The fullest window, as a share of the limit."""
+    worst_at: float
+    stalled: tuple[str, ...] = ()
+    """Instances that got nothing although they should have."""
+    waits: int = 0
+    """How many waits for capacity were judged."""
+
+    @property
+    def holds(self) -> bool:
+        return not self.over and not self.stalled
+
+    def __str__(self) -> str:
+        told = f"{self.over} of {self.windows} windows over, worst {self.worst:.4f} "
+        return told + f"at {self.worst_at:.3f}" + "".join(f"; {one}" for one in self.stalled)
+
+
+def judge(
+    spent: Iterable[tuple[float, float]],
+    capacities: Sequence[tuple[float, float]],
+    periods: Sequence[tuple[float, float]],
+    lag: float,
+    allowances: Sequence[Allowance] = (),
+) -> Judgement:
+    """Every window that ends with a spending (when, cost): against the largest capacity, and for
+    the shortest period, in force from `lag` before the window on."""
+    log = sorted(spent)
+    times = [at for at, _ in log]
+    sums = [0.0, *accumulate(cost for _, cost in log)]
+    longest = max(period for _, period in periods)
+    over, worst, worst_at = 0, 0.0, 0.0
+    for index, at in enumerate(times):
+        since = at - longest - lag
+        period = min(_in_force(periods, since, at))
+        capacity = max(_in_force(capacities, at - period - lag, at))
+        used = (sums[index + 1] - sums[bisect_right(times, at - period)]) / capacity
+        allowed = 1 + sum(one.share for one in allowances if one.start <= at <= one.end)
+        if used > allowed + FORGIVEN:
+            over += 1
+        if used - allowed > worst - 1:
+            worst, worst_at = used - allowed + 1, at
+    return Judgement(len(log), over, worst, worst_at)
+
+
+def _in_force(steps: Sequence[tuple[float, float]], since: float, until: float) -> list[float]:
+    first = max(0, bisect_right(steps, (since, float("inf"))) - 1)
+    return [value for _, value in steps[first : bisect_left(steps, (until, float("inf")))]]

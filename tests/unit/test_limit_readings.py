@@ -1,0 +1,105 @@
+"""What metrics say of a limit, and of one limiter that shares it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dispatcher.metrics import Options, names
+from dispatcher.metrics.cluster import read_limit
+from dispatcher.metrics.limits import LimiterPart
+from dispatcher.metrics.names import Metric
+from dispatcher.metrics.readings import Reading
+from limiters import MemoryLeaseManager, SharedResource
+from limiters.leases import LimitView
+from limiters.standing import Standing
+from tests.views import instance, limit
+
+Values = dict[tuple[Metric, tuple[str, ...]], Any]
+
+
+def values_of(*readings: Reading) -> Values:
+    return {(one.metric, one.labels): one.value for one in readings}
+
+
+def read(view: LimitView, *, members: bool = True) -> Values:
+    return values_of(*read_limit("orders", view, members=members))
+
+
+def test_shares_are_partitions_with_fractions_that_add_up_to_all_of_them() -> None:
+    view = limit(
+        instance("1", held=1 / 3, share=1 / 3),
+        instance("2", held=1 / 6, lease_ms=-5),
+    )
+    told = read(view)
+    assert told[names.CLUSTER_PARTITIONS, ("orders", "held")] == pytest.approx(20 / 3)
+    assert told[names.CLUSTER_PARTITIONS, ("orders", "overdue")] == pytest.approx(20 / 6)
+    assert told[names.CLUSTER_PARTITIONS, ("orders", "free")] == pytest.approx(10)
+    assert told[names.MEMBER_PARTITIONS, ("orders", "worker-1:1")] == pytest.approx(20 / 3)
+    assert told[names.MEMBER_SHARE, ("orders", "worker-1:1")] == pytest.approx(20 / 3)
+    assert (names.MEMBER_PARTITIONS, ("orders", "worker-2:1")) not in told
+
+
+def test_who_waits_for_a_permit_is_told_with_its_cost_and_for_how_long() -> None:
+    view = limit(
+        instance("1", waits_for=500.0, waits_ms=2_100),
+        instance("2", waits_for=200.0, waits_ms=300),
+        instance("3"),
+        instance("4", waits_for=900.0, waits_ms=9_000, lease_ms=-1),  # nobody knows whether it does
+    )
+    told = read(view)
+    assert told[names.CLUSTER_WAITING, ("orders",)] == 2
+    assert told[names.CLUSTER_WAITING_COST, ("orders",)] == 700
+    assert told[names.CLUSTER_WAITING_LONGEST, ("orders",)] == 2.1
+    waits = [told[names.MEMBER_WAIT, ("orders", f"worker-{number}:1")] for number in (1, 2, 3)]
+    assert waits == [2.1, 0.3, 0]
+    assert read(limit())[names.CLUSTER_WAITING_LONGEST, ("orders",)] == 0
+
+
+def test_uncertainty_is_told_with_its_cause_and_what_is_left_of_it() -> None:
+    told = read(limit(uncertain_ms=4_200, cause="the server is another one", skew_ms=3_100))
+    assert told[names.CLUSTER_UNCERTAIN, ("orders", "the server is another one")] == 4.2
+    assert told[names.CLUSTER_SKEW, ("orders",)] == 3.1
+    assert read(limit())[names.CLUSTER_UNCERTAIN, ("orders", "")] == 0
+
+
+def test_sums_only_leave_out_each_instance() -> None:
+    told = read(limit(instance("1", held=0.5)), members=False)
+    assert not [metric for metric, _ in told if "member" in metric.labels]
+
+
+def test_a_limiter_tells_all_that_its_standing_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    standing = Standing(
+        "orders",
+        shared=500.0,
+        reserved=20.0,
+        max=1_020.0,
+        demand=900.0,
+        partitions_held=6.7,
+        partitions_wanted=9.0,
+        fair_share=6.5,
+        permits=7,
+        permit_wait=2.1,
+        turn=3,
+        uncertain=4.2,
+        uncertain_cause="the server is another one",
+        clock_skew=3.1,
+        refused=True,
+    )
+    limiter = SharedResource(shared_capacity=10, lease_manager=MemoryLeaseManager("orders"))
+    part = LimiterPart(limiter, Options())
+    monkeypatch.setattr(limiter, "standing", lambda: standing)
+    told = values_of(*part.read())
+    for metric, labels, value in (
+        (names.PARTITIONS, ("orders", "held"), 6.7),
+        (names.PARTITIONS, ("orders", "wanted"), 9.0),
+        (names.FAIR_SHARE, ("orders",), 6.5),
+        (names.PERMITS, ("orders",), 7),
+        (names.PERMIT_WAIT, ("orders",), 2.1),
+        (names.PERMIT_TURN, ("orders",), 3),
+        (names.UNCERTAIN, ("orders", "the server is another one"), 4.2),
+        (names.LEASE_SKEW, ("orders",), 3.1),
+        (names.REFUSED, ("orders",), True),
+    ):
+        assert told[metric, labels] == value
