@@ -187,22 +187,22 @@ class Lane:
         head = self.head(single=False)
         return head is not None and ticket_of(head) <= due
 
-    def gather(self, enough: float) -> float:
-        """What the next batch will cost, as far as it waits already; at most `enough`,
-        unless its first operation alone is dearer."""
+    def gather(self, enough: float) -> tuple[float, bool]:
+        """What the next batch will cost, as far as it waits already, and whether that is all of
+        it: only whole operations of at most `enough` count, but for the first one."""
         head = self.head(single=False)
         if head is None:
-            return 0
+            return 0, True
         room = int(min(self.full, len(self.plain) + len(self._heap)))
         ready = (entry.operation for entry in self._heap[:room] if entry.operation)
         entries = (operation._cost for operation in ready if operation._batchable)
         costs = itertools.chain(map(one_cost, itertools.islice(self.plain, room)), entries)
         gathered = 0.0
         for cost in itertools.islice(costs, room):
+            if gathered + cost > enough:
+                return max(head._cost, gathered), False
             gathered += cost
-            if gathered >= enough:
-                return max(head._cost, enough)
-        return max(head._cost, gathered)
+        return max(head._cost, gathered), gathered < enough
 
     def take(self, operation: Operation, batch: Batch) -> None:
         """Moves the head, as `head` gave it, into `batch`."""

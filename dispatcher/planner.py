@@ -191,9 +191,9 @@ class _Planning:
         if not self.slots.free(lane):
             self.plan.crowded = True
             return False
-        gathered = lane.gather(self.budget.burst) if self.budget.scarce else 0
+        gathered, whole = lane.gather(self.budget.burst) if self.budget.scarce else (0, True)
         full = lane.full
-        if lane.missing <= 0 and 0 < gathered < self.budget.burst:
+        if lane.missing <= 0 and whole and gathered:
             full = even(lane.full, gathered, self.budget.limit)
             gathered = max(head._cost, gathered * full / lane.full)
         if not self.budget.covers(gathered):
