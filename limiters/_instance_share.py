@@ -231,8 +231,9 @@ class InstanceShare:
         """What it needed when it last asked."""
         return self._asked_need
 
-    def look_again(self) -> None:
-        """The terms were changed: asks soon what that means."""
+    def look_again(self, capacity: float) -> None:
+        """The capacity was changed: asks soon how much of that is in force."""
+        self.terms = replace(self.terms, capacity=capacity, in_force=self.capacity)
         self._curious = True
 
     def permit_wait(self, now: float) -> float:

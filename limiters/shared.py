@@ -347,7 +347,7 @@ class SharedResource(Resource):
                 lease_time=own.lease / 1000,
             )
         with self._lock:
-            self._share.look_again()
+            self._share.look_again(capacity)
             self._wake()
 
     def set_reserved_capacity(self, capacity: float) -> None:

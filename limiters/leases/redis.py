@@ -174,6 +174,11 @@ class RedisLeaseManager:
                 "processes of the earlier version, then: "
                 f"dispatcher limit delete {self._name} --old-format"
             )
+        if "NOTFINITE" in said:
+            return LeaseManagerError(
+                f"a request to the limit {self._name!r} has a number that is not finite; nothing "
+                "was changed"
+            )
         if "FORMAT" in said[:2] and said[-1].isdigit():
             return self._of_another_format(int(said[-1]))
         return explained(error, self.where, self._keys[0])

@@ -14,16 +14,17 @@ from redis import Redis
 from limiters import LeaseManagerError, RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
 from limiters.leases import redis as module
+from limiters.leases._format import UNITS
+from limiters.leases._messages import Kind, Request, Terms
+from limiters.leases._scripts import SYNC, keys_of
 from limiters.leases.faults import CLUSTER_COMMANDS, COMMANDS
-from limiters.leases.messages import Request, Terms
 from limiters.leases.script import of_source
-from limiters.leases.scripts import SYNC, keys_of
 from tests.servers.cluster import ClusterRedis
 from tests.servers.ports import own_port
 from tests.servers.sentinel import SentinelRedis
 from tests.servers.tls import TlsRedis
 
-TERMS = Terms(1000.0, 100.0, period_ms=1_000, lease_ms=20_000)
+TERMS = Terms(1000.0, 100.0, period=1_000, lease=20_000)
 
 
 @contextmanager
@@ -98,20 +99,21 @@ def test_user_who_may_do_what_the_advice_says_can_do_everything(
     admin: Any = connect(own_redis.url)
     admin.execute_command(*command.split())
     manager = RedisLeaseManager(f"redis://ann:secret@127.0.0.1:{own_redis.port}", name="limit")
-    manager.set_capacity(TERMS)
-    admin.hset(keys_of("dispatcher", "limit")[0], "quarantine_ms", "0")
-    assert manager.sync(Request("a", 1, TERMS, need=1000.0)).held == ((0, 9),)
-    some = ((0, 4),)
-    give = Request("a", 2, TERMS, held=some, released=((5, 9),), history=((0, 1.0),), need=900.0)
-    assert manager.sync(give).held
-    manager.sync(Request("b", 1, TERMS, need=1000.0, gathering=900.0))
-    manager.sync(Request("a", 3, TERMS, need=900.0, held=some))
-    manager.sync(Request("b", 2, TERMS, need=1000.0))
-    admin.zadd(keys_of("dispatcher", "limit")[3], {"a": 0})  # given up at the next call
-    assert manager.sync(Request("b", 3, TERMS)).members == 1
+    assert manager.set_terms(capacity=1_000, factor=100, period=1, lease_time=20)
+    first = manager.sync(Request("a", 1, TERMS, need=1000.0))
+    if first.kind is Kind.REFUSED:
+        raise AssertionError("the terms are those that were set")
+    half = UNITS // 2
+    give = Request("a", 2, TERMS, units=half, released=half, history=((0, 1.0),), need=900.0)
+    assert manager.sync(give).kind is Kind.ANSWER
+    asks: Any = {"need": 1000.0, "ask": 900.0, "gathers": True, "valid": 100}
+    born = manager.sync(Request("b", 1, TERMS, **asks)).born
+    manager.sync(Request("a", 3, TERMS, leaving=True))
+    manager.sync(Request("b", 2, TERMS, born=born, totals=(1.0,), label="b", **asks))
     assert manager.look() is not None
     assert manager.evict("b")
     assert manager.delete()
+    manager.delete_old_format()
     manager.close()
 
 
@@ -123,8 +125,9 @@ def test_user_of_a_cluster_who_may_do_what_the_advice_says() -> None:
             pass
         allow(cluster, f"{COMMANDS} {CLUSTER_COMMANDS}")
         manager = RedisLeaseManager(url, name="limit")
-        manager.set_capacity(TERMS)
-        assert manager.sync(Request("a", 1, TERMS)).members == 1
+        assert manager.set_terms(capacity=1_000, factor=100, period=1, lease_time=20)
+        assert manager.sync(Request("a", 1, TERMS)).kind is Kind.CHALLENGE
+        assert manager.delete()
         manager.close()
 
 
@@ -142,7 +145,7 @@ def test_older_than_6_2(shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyP
     with refused(shared_redis.url, "is version 6.0.16; 6.2 or newer is needed"):
         pass
     with Redis.from_url(shared_redis.url) as client:
-        assert not client.exists(*keys_of("dispatcher", "limit"))
+        assert not client.exists(*keys_of("dispatcher", "limit")[:3])
 
 
 def test_read_only_replica(
@@ -178,7 +181,7 @@ def test_it_cannot_save(
 
 def test_wrong_type_of_key(shared_redis: EmbeddedRedis, connect: Callable[[str], Redis]) -> None:
     connect(shared_redis.url).set(keys_of("dispatcher", "limit")[0], "x")
-    complaint = "has something else under dispatcher:v1:{limit}:limit; delete that"
+    complaint = "has something else under dispatcher:limits:{limit}:limit; delete that"
     with refused(shared_redis.url, re.escape(complaint)):
         pass
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -227,6 +228,30 @@ def test_c8_limit_whose_records_do_not_agree_starts_over(
     view = manager.look()
     assert view is not None
     assert view.cause == "what is stored of it did not agree"
+
+
+NOT_FINITE = (math.nan, math.inf, -math.inf)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({name: value} for name in ("seq", "weight", "interval", "need") for value in NOT_FINITE),
+        *({"history": ((5, value),), "released": 1} for value in NOT_FINITE),
+        *({"totals": (value,)} for value in NOT_FINITE),
+    ],
+    ids=str,
+)
+def test_c8_request_with_a_number_that_is_not_finite_changes_nothing(
+    client: Any, manager: RedisLeaseManager, changes: dict[str, Any]
+) -> None:
+    mark_as_new(client)
+    born = manager.sync(request()).born
+    before = stored(client)
+    with pytest.raises(LeaseManagerError, match="not finite; nothing was changed"):
+        manager.sync(request(**{"instance": "bad", **changes}))
+    assert stored(client) == before
+    assert manager.sync(request(seq=2, born=born, units=UNITS, left=1_000)).kind is Kind.ANSWER
 
 
 def test_client_that_decodes_is_fine(shared_redis: EmbeddedRedis) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,41 +10,43 @@ from redis import RedisCluster, Sentinel
 
 from limiters import LeaseManagerError, RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
-from limiters.leases.messages import Reply, Request, Terms
-from limiters.leases.scripts import keys_of
+from limiters.leases._messages import Kind, Reply, Request, Terms
+from limiters.leases._scripts import keys_of
 from tests.servers import wait_until
 from tests.servers.cluster import ClusterRedis
 from tests.servers.sentinel import SentinelRedis
 from tests.servers.tls import TlsRedis
 
-TERMS = Terms(1000.0, 100.0, period_ms=100, lease_ms=300, version=1)
+TERMS = Terms(1000.0, 100.0, period=1_000, lease=20_000)
 
 
 def serves(manager: RedisLeaseManager, instance: str = "a") -> Reply:
-    """All that a manager can do; what an instance was granted."""
-    manager.set_capacity(TERMS)
-    replies: list[Reply] = []
-
-    def is_seen_with_some() -> bool:
-        """Both while its lease lives, which is short."""
-        replies.append(manager.sync(Request(instance, len(replies) + 1, TERMS, need=1000.0)))
-        view = manager.look()
-        assert view is not None
-        return bool(replies[-1].held) and [one.instance for one in view.members] == [instance]
-
-    wait_until(is_seen_with_some)
-    manager.evict(instance)
+    """All that a manager can do; what an instance was granted, or may keep where it is not known
+    whether something is out."""
+    assert manager.set_terms(capacity=1_000, factor=100, period=1, lease_time=20)
+    reply = manager.sync(Request(instance, 1, TERMS, need=1000.0))
+    if reply.kind is Kind.CHALLENGE:
+        claim = Request(instance, 2, TERMS, nonce=reply.nonce, ended=True, units=5, left=9_000)
+        reply = manager.sync(claim)
+        assert not reply.certain
+    assert reply.units
+    view = manager.look()
+    assert view is not None
+    assert [one.instance for one in view.instances] == [instance]
+    assert manager.evict(instance)
     assert manager.delete()
     assert manager.look() is None
-    return replies[-1]
+    return reply
 
 
 def test_unix_socket(tmp_path: Path) -> None:
     path = tmp_path / "redis.sock"
     with EmbeddedRedis(config=[f"unixsocket {path}"]):
-        manager = RedisLeaseManager(f"unix://{path}?db=1", name="limit")
-        serves(manager)
-        manager.close()
+        for database in (0, 1):
+            manager = RedisLeaseManager(f"unix://{path}?db={database}", name="limit")
+            # Each database has a registry of its own, and the first one is marked as new.
+            assert serves(manager).certain == (database == 0)
+            manager.close()
 
 
 def test_password_with_odd_characters() -> None:
@@ -66,21 +67,24 @@ def test_c8_sentinel_names_the_master_and_after_a_failover_the_next(
     sentinel_redis: SentinelRedis,
 ) -> None:
     manager = RedisLeaseManager(f"{sentinel_redis.url}/0", name="limit")
-    serves(manager)
-    # A lease that outlasts an answer that is lost: the next one still tells of it.
-    manager.set_capacity(replace(TERMS, lease_ms=3_000))
-    wait_until(lambda: manager.sync(Request("a", 1, TERMS)).quarantine_ms == 0)
+    assert serves(manager).certain
+    assert manager.set_terms(capacity=1_000, factor=100, period=1, lease_time=20)
     sentinel_redis.fail_over()
+    replies: list[Reply] = []
 
     def answers() -> bool:
         try:
-            # The state may be old: nothing is granted by the new master for a while.
-            assert manager.sync(Request("b", 1, TERMS)).quarantine_ms > 0
+            replies.append(manager.sync(Request("b", 1, TERMS, need=1000.0)))
         except LeaseManagerError:
             return False
         return True
 
     wait_until(answers)
+    # The state may be old: nothing is granted by the new master for a while.
+    (challenge,) = replies
+    assert challenge.kind is Kind.CHALLENGE
+    newcomer = Request("b", 2, TERMS, nonce=challenge.nonce, ended=True, need=1000.0)
+    assert manager.sync(newcomer).uncertain > 0
     manager.close()
 
 
@@ -88,7 +92,8 @@ def test_c8_sentinel_names_the_master_and_after_a_failover_the_next(
 def test_cluster(cluster_redis: ClusterRedis, name: str) -> None:
     nodes = ",".join(f"127.0.0.1:{node.port}" for node in cluster_redis.nodes)
     manager = RedisLeaseManager(f"redis+cluster://{nodes}", name=name)
-    serves(manager)
+    # A cluster has no registry: each new limit waits until every lease that may be out has ended.
+    assert not serves(manager).certain
     manager.close()
 
 
@@ -96,7 +101,7 @@ def test_cluster_client_follows_a_move(cluster_redis: ClusterRedis) -> None:
     with RedisCluster.from_url(cluster_redis.url) as client:
         manager = RedisLeaseManager(client, name="limit")
         key = keys_of("dispatcher", "limit")[0]
-        manager.set_capacity(TERMS)
+        assert manager.set_terms(capacity=1_000, factor=100, period=1, lease_time=20)
         nodes: Any = client.nodes_manager
         owner = nodes.get_node_from_slot(client.keyslot(key))
         other = next(node for node in client.get_primaries() if node.port != owner.port)

@@ -49,7 +49,7 @@ def test_b10_a_child_begins_anew_as_another_instance_that_is_not_started() -> No
 
         def child() -> bool:
             anew = limiter.instance != parent and not limiter.started
-            anew = anew and limiter.partitions == [] and limiter.capacity == 7
+            anew = anew and limiter.partitions == 0 and limiter.capacity == 7
             with pytest.raises(ImproperOrderError):
                 limiter.acquire(1, 1)
             with limiter:

@@ -29,6 +29,16 @@ def test_x1_a_return_grants_at_most_what_was_free(first: int) -> None:
     assert _windows(STORMS["returns"], range(first, first + EACH)) >= 1_000
 
 
+def test_c5_hardly_anybody_waits_for_longer_than_its_share_allows() -> None:
+    found = [STORMS["every-fault"](seed) for seed in range(5)]
+    found += [STORMS["changes"](seed) for seed in range(5)]
+    waits, stalled = sum(one.waits for one in found), sum(len(one.stalled) for one in found)
+    assert waits >= 100
+    # Those whose fair share is worth one batch, but hardly two, go after those with less, who may
+    # be owed up to five periods.
+    assert stalled <= 0.01 * waits
+
+
 def _windows(storm: Callable[[int], Judgement], seeds: range) -> int:
     """How many windows there were, none of them over."""
     windows = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -59,7 +60,9 @@ class Limits:
     def __init__(self, shared: float, factor: float, *, period: float = 1.0) -> None:
         self.shared, self.factor, self.period = shared, factor, period
         self.clock = ManualClock(100.0)
-        self.manager = MemoryLeaseManager("orders", lease_time=2, clock=self.clock)
+        self.manager: MemoryLeaseManager = MemoryLeaseManager(
+            "orders", lease_time=2, clock=self.clock
+        )
         self.all: list[Working] = []
 
     def join(self, cost: float, operations: int = 20_000, **settings: float) -> Working:
@@ -141,6 +144,18 @@ def test_c5_a_limit_of_five_a_second_for_several_is_used_and_fair(
     assert limits.worst() <= 1
     assert limits.used(since) >= least
     assert sum(spent) ** 2 / (instances * math.fsum(it * it for it in spent)) >= 0.98
+
+
+def test_c4_each_operation_has_waited_for_itself_alone() -> None:
+    limits = Limits(1_000, 50)
+    scripted = limits.manager = Scripted(limits.clock)
+    one, _ = limits.join(1_000, 100), limits.join(1_000, 100)
+    limits.run(14)
+    name = one.driven.limiter.instance
+    asked = [it for it in scripted.requests if it.instance == name and it.gathers]
+    waited = [request.waited for request in asked]
+    assert sum(later < earlier for earlier, later in pairwise(waited)) >= 4
+    assert max(waited[len(waited) // 2 :]) <= 2_500, "its turn comes every other second"
 
 
 def test_c4_whoever_is_killed_with_a_permit_or_while_it_waits_holds_up_nobody() -> None:

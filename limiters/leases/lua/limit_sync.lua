@@ -4,9 +4,27 @@
 -- ARGV   the name of the limit; then the texts of _format.REQUEST, in order, and its numbers packed
 -- Reply  the texts of _format.REPLY, in order, and its numbers packed. Or an error, and nothing
 --        written: UNSUPPORTED and the version of a server older than 6.2; OLDFORMAT if a limit of
---        the first format is stored.
+--        the first format is stored; NOTFINITE if a number of the request is not.
 --
 -- A limit of another format is answered with the kind "format" and its number.
+
+-- Whether all numbers of a request are finite: another one would spread to what is stored of all.
+local function is_finite(request)
+  for _, value in pairs(request) do
+    if type(value) == 'number' and value - value ~= 0 then
+      return false
+    end
+  end
+  local lists = { request.history, request.stamped, request.permit_spent, request.totals }
+  for _, list in ipairs(lists) do
+    for _, value in ipairs(doubles(list)) do
+      if value - value ~= 0 then
+        return false
+      end
+    end
+  end
+  return true
+end
 
 local function sync()
   local server, version = server_identity()
@@ -16,6 +34,9 @@ local function sync()
   end
   if request.format ~= FORMAT then
     return write_reply({ kind = 'format', format = FORMAT, seq = request.seq })
+  end
+  if not is_finite(request) then
+    return redis.error_reply('NOTFINITE')
   end
   local failure, format = load(ARGV[1], request.instance, server, version)
   if format then
