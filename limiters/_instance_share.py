@@ -231,9 +231,10 @@ class InstanceShare:
         """What it needed when it last asked."""
         return self._asked_need
 
-    def look_again(self, capacity: float) -> None:
-        """The capacity was changed: asks soon how much of that is in force."""
-        self.terms = replace(self.terms, capacity=capacity, in_force=self.capacity)
+    def look_again(self, capacity: float | None = None) -> None:
+        """The terms were changed, to this `capacity`: asks soon how much of that is in force."""
+        if capacity is not None:
+            self.terms = replace(self.terms, capacity=capacity, in_force=self.capacity)
         self._curious = True
 
     def permit_wait(self, now: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 from dataclasses import replace
 
@@ -18,7 +19,9 @@ from limiters import (
 )
 from limiters.embedded import EmbeddedRedis
 from limiters.leases import LimitView
+from limiters.leases._format import FORMAT, HEADER
 from limiters.leases._messages import Reply, Request
+from limiters.leases._scripts import keys_of
 from limiters.testing import ManualClock
 from tests.driven import Driven, Scripted
 from tests.waiting import LONG, Heard, until
@@ -70,6 +73,31 @@ def test_c8_who_waits_for_the_start_is_told_when_something_can_be_granted(
     manager = RedisLeaseManager(shared_redis.url, name="limit")
     with shared(manager) as limiter:
         assert limiter.wait_until_provisioned(timeout=LONG) == pytest.approx(6.0, abs=2.0)
+    manager.close()
+
+
+@pytest.mark.parametrize("format_number", [1, FORMAT + 1])
+def test_c11_what_another_version_stored_is_refused_with_what_to_do(
+    shared_redis: EmbeddedRedis, format_number: int
+) -> None:
+    with Redis.from_url(shared_redis.url) as client:
+        limit, *_, old, registry = keys_of("dispatcher", "limit")
+        assert client.exists(registry)
+        if format_number == 1:
+            client.hset(old, "terms", "as it was")
+        else:
+            header = struct.pack("<d", format_number) + bytes(8 * (len(HEADER) - 1))
+            client.hset(limit, "header", header)
+    manager = RedisLeaseManager(shared_redis.url, name="limit")
+    limiter = shared(manager)
+    heard = Heard(limiter)
+    with limiter:
+        said = heard.wait_for("error").message
+        assert f"in format {format_number}" in said
+        assert f"this version needs format {FORMAT}" in said
+        if format_number == 1:
+            assert "dispatcher limit delete limit --old-format" in said
+        assert limiter.capacity == 0
     manager.close()
 
 

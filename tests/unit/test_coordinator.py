@@ -210,6 +210,24 @@ def test_c2_a_server_s_clock_that_leaps_while_all_are_cut_off_frees_nothing_earl
     assert one.used(story.now - 1, story.now) > 400
 
 
+@pytest.mark.parametrize("faster", [0.0009, 0.009, 0.05])
+def test_c2_a_server_s_clock_that_is_too_fast_ends_no_lease_early(faster: float) -> None:
+    terms = terms_with({"lease": 60_000})
+    story = Story()
+    one, other = (story.join(name, terms, backlog=1e6) for name in ("one", "other"))
+
+    def drift() -> None:
+        story.server.ahead += faster * 0.01
+
+    story.run(5, drift)
+    one.connected = False
+    story.run(75, drift)
+    assert max(at for at, _ in one.spent) > story.now - 25, "as long as its lease lasts"
+    assert story.worst() <= 1_000 * FORGIVEN
+    # While the clock cannot be believed, what the other one held stays reserved for it.
+    assert other.used(story.now - 1, story.now) > (900 if faster < 0.002 else 450)
+
+
 def test_c8_from_a_server_to_another_and_back() -> None:
     story, one, other = two_that_share()
     first = story.server
