@@ -11,7 +11,7 @@ from limiters.leases._messages import Terms
 LONGER = ((172_800, 86_400, "days"), (7_200, 3_600, "h"), (120, 60, "min"))
 
 LEAST_SKEW_MS = 20
-"""Less than this a clock is always off."""
+"""Less than this is never confirmed."""
 
 
 def exact(amount: float) -> str:
@@ -176,11 +176,11 @@ def uncertainty(view: LimitView) -> list[str]:
 
 
 def skew(view: LimitView) -> list[str]:
-    """Whether the server's clock is ahead of what instances confirm."""
+    """How much time of the server's clock does not count, if any."""
     if view.skew_ms < LEAST_SKEW_MS:
         return []
-    ahead = duration(view.skew_ms / 1000)
-    return [f"Redis' clock is {ahead} ahead of what instances confirm; so much of it is not used"]
+    skew = duration(view.skew_ms / 1000)
+    return [f"{skew} of Redis' clock do not count: it was set forward, or no instance ran"]
 
 
 def terms_of(view: LimitView) -> list[tuple[str, str]]:

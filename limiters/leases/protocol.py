@@ -56,7 +56,7 @@ class LimitView:
     cause: str
     """Why it is not known."""
     skew_ms: int
-    """By how much the server's clock is ahead of what instances confirmed."""
+    """How much time of the server's clock does not count, since no instance confirmed it."""
     instances: tuple[InstanceView, ...]
     """Those that take part."""
     totals: tuple[float, ...] = ()
