@@ -97,7 +97,7 @@ def _summary(view: LimitView) -> list[str]:
         f"spend {about(spend)} ({percent(spend, most)})",
         *waiters(view),
     ]
-    if view.uncertain_ms:
+    if view.uncertain_ms or view.unconfirmed_ms:
         lines.append(f"grants {grants(view)}; dispatcher limit show says more")
     return lines + skew(view)
 

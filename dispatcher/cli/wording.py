@@ -157,21 +157,24 @@ def capacity(view: LimitView) -> str:
 
 def grants(view: LimitView) -> str:
     """Whether anything new is granted, and why not."""
+    cause = f": {view.cause}" if view.cause else ""
+    if view.unconfirmed_ms:
+        most = duration(view.unconfirmed_ms / 1000)
+        return f"nothing new for up to {most} after the next request of an instance{cause}"
     if not view.uncertain_ms:
         return "to all who ask"
-    cause = f": {view.cause}" if view.cause else ""
     return f"nothing new for {duration(view.uncertain_ms / 1000)}{cause}"
 
 
 def uncertainty(view: LimitView) -> list[str]:
     """What to say below while nothing new is granted."""
-    if not view.uncertain_ms:
+    if not view.uncertain_ms and not view.unconfirmed_ms:
         return []
     return [
         "",
         "Nothing new is granted, since it is not known who holds what. An instance that proves",
         "what it holds keeps it. This ends by itself, when every lease that may be out has ended",
-        "and its spending no longer counts.",
+        "and its spending no longer counts. The time counts only while instances ask.",
     ]
 
 
