@@ -38,7 +38,7 @@ class Announcements:
         self._own = terms
         self._limit = limit
         self._where = f"limit {limit}, {next(_numbers)}" if where is None else where
-        self._version = 0
+        self._terms: Terms | None = None
         self._capacity: float | None = None
         self._connected: bool | None = None
         self._troubles: set[str] = set()
@@ -113,17 +113,9 @@ class Announcements:
             self._provisioned = True
             self._provision(reply)
             self._compare(reply.terms)
-        elif reply.terms.version != self._version:
-            _log.info(
-                "the shared capacity was changed to %s",
-                plain(reply.terms.capacity),
-                extra={
-                    "happening": "capacity-changed",
-                    "limit": self._limit,
-                    "capacity": reply.terms.capacity,
-                },
-            )
-        self._version = reply.terms.version
+        else:
+            self._changed(reply.terms)
+        self._terms = reply.terms
         if news.permit:
             self._emit(events.PERMIT, news.permit)
         if missing > FLOAT_ERROR:
@@ -131,10 +123,28 @@ class Announcements:
         if reply.evicted and not self._evicted:
             self._trouble_with(
                 "evicted",
-                "this instance was evicted by an operator: it gets no shared capacity any more; "
-                "restart it to take part again",
+                f"this instance was evicted by an operator: it gets nothing more of limit "
+                f"{self._limit!r}; restart it to take part again",
             )
         self._evicted = reply.evicted
+
+    def _changed(self, terms: Terms) -> None:
+        different = [
+            f"{name} {plain(new)} (was {plain(old)})"
+            for (name, new), (_, old) in zip(_told(terms), _told(self._terms or terms), strict=True)
+            if new != old
+        ]
+        if different:
+            _log.info(
+                "limit %r was changed: %s",
+                self._limit,
+                ", ".join(different),
+                extra={
+                    "happening": "terms-changed",
+                    "limit": self._limit,
+                    "capacity": terms.capacity,
+                },
+            )
 
     def _provision(self, reply: Reply) -> None:
         limit, partition = events.VERIFIED_LIMIT, events.VERIFIED_PARTITION
@@ -157,9 +167,10 @@ class Announcements:
             self._emit(events.PROVISION_DONE, reply.uncertain / 1000)
         _log.log(
             logging.WARNING if self._provisioned else logging.INFO,
-            "%s, so nothing is granted for %.1f s: until every lease that may be out has ended",
-            reply.cause,
+            "limit %r grants nothing new for %.1f s, until all old leases have ended: %s",
+            self._limit,
             reply.uncertain / 1000,
+            reply.cause,
             extra={
                 "happening": "quarantine",
                 "limit": self._limit,
@@ -171,31 +182,44 @@ class Announcements:
         """The limit has another lease time or period: nobody may share it under both."""
         if terms is not None and terms != self._refused:
             self._emit(events.REFUSED, 0, self._limit)
-            self._trouble_with(
-                "refused",
-                "no shared capacity: this instance was made with lease_time="
-                f"{plain(self._own.lease / 1000)} and period={plain(self._own.period / 1000)}, but "
-                f"the limit {self._limit!r} has {plain(terms.lease / 1000)} and "
-                f"{plain(terms.period / 1000)}; use those, or change the limit for everybody: "
-                f"dispatcher limit set {self._limit} --lease-time "
-                f"{plain(self._own.lease / 1000)} --period {plain(self._own.period / 1000)}",
-            )
+            self._trouble_with("refused", self.refusal(terms))
         self._refused = terms
+
+    def refusal(self, terms: Terms) -> str:
+        """Why this instance gets nothing of a limit with these terms, and what to do."""
+        lease, period = plain(self._own.lease / 1000), plain(self._own.period / 1000)
+        return (
+            f"no shared capacity: this instance was made with lease_time={lease} and "
+            f"period={period}, but the limit {self._limit!r} has "
+            f"lease_time={plain(terms.lease / 1000)} and period={plain(terms.period / 1000)}; use "
+            "those, or change the limit for everybody: "
+            f"dispatcher limit set {self._limit} --lease-time {lease} --period {period}"
+        )
 
     def _compare(self, terms: Terms) -> None:
         different = [
             f"{name} {plain(theirs)} (this instance was made with {plain(own)})"
-            for name, theirs, own in (
-                ("shared capacity", terms.capacity, self._own.capacity),
-                ("factor", terms.factor, self._own.factor),
-                ("period", terms.period / 1000, self._own.period / 1000),
-                ("lease time", terms.lease / 1000, self._own.lease / 1000),
-            )
+            for (name, theirs), (_, own) in zip(_told(terms), _told(self._own), strict=True)
             if theirs != own
         ]
         if different:
-            self._trouble_with("other-terms", f"following what is stored: {', '.join(different)}")
+            self._trouble_with(
+                "other-terms",
+                f"following what is stored of limit {self._limit!r}: {', '.join(different)}; make "
+                "all instances with the same numbers, or change the limit for everybody: "
+                f"dispatcher limit set {self._limit}",
+            )
 
     def _trouble_with(self, happening: str, message: str) -> None:
         _log.warning("%s", message, extra={"happening": happening, "limit": self._limit})
         self._emit(events.ERROR, 0, message)
+
+
+def _told(terms: Terms) -> tuple[tuple[str, float], ...]:
+    """What people know of the terms of a limit: (what it is, its value)."""
+    return (
+        ("shared capacity", terms.capacity),
+        ("factor", terms.factor),
+        ("period", terms.period / 1000),
+        ("lease time", terms.lease / 1000),
+    )

@@ -444,6 +444,8 @@ class SharedResource(Resource):
             news = share.answered(reply, sent_at, now)
             self._evicted = self._evicted or reply.evicted
             self._refused = news.refused is not None
+            if news.refused is not None:
+                self._provisioning.failed(LeaseManagerError(self._announce.refusal(news.refused)))
             if news.disowned:
                 share.tenure.until = now
                 self._spent_before += share.spent_in_all

@@ -37,7 +37,7 @@ class Standing:
     """For how many seconds nothing is granted yet, as the last reply said."""
     uncertain_cause: str = ""
     clock_skew: float = 0.0
-    """By how much the lease manager's clock is ahead of what was confirmed, in seconds."""
+    """Seconds of the lease manager's clock that do not count, since no instance confirmed them."""
     refused: bool = False
     """Whether it has another lease time or period than the limit, and so gets nothing shared."""
     connected: bool | None = None

@@ -34,12 +34,9 @@ OPTIONAL: tuple[tuple[str, Show, Callable[[InstanceView], str]], ...] = (
     (
         ">waits for",
         lambda one: one.waits_for > 0,
-        lambda one: about(one.waits_for) if one.waits_for else "-",
-    ),
-    (
-        ">since",
-        lambda one: one.waits_for > 0,
-        lambda one: duration(one.waits_ms / 1000) if one.waits_for else "-",
+        lambda one: (
+            f"{about(one.waits_for)}, {duration(one.waits_ms / 1000)}" if one.waits_for else "-"
+        ),
     ),
     ("", lambda one: bool(standing(one)), standing),
 )
@@ -52,8 +49,8 @@ def page(name: str, view: LimitView) -> Page:
     letters = shortest([one.instance for one in instances])
     optional = [it for it in OPTIONAL if any(it[1](one) for one in instances)]
     columns = (
-        "instance",
-        "host:process",
+        "=instance",
+        "=host:process",
         ">held",
         ">limit",
         ">lease",
@@ -97,7 +94,7 @@ def _summary(view: LimitView) -> list[str]:
         f"spend {about(spend)} ({percent(spend, most)})",
         *waiters(view),
     ]
-    if view.uncertain_ms:
+    if view.uncertain_ms or view.unconfirmed_ms:
         lines.append(f"grants {grants(view)}; dispatcher limit show says more")
     return lines + skew(view)
 
@@ -117,7 +114,7 @@ def as_json(name: str, view: LimitView) -> dict[str, object]:
         "partitions": view.partitions,
         "used": _rounded((1 - view.free) * view.partitions),
         "demand": _rounded(demand),
-        "spend": spend,
+        "spend": _rounded(spend),
         "uncertain": view.uncertain_ms / 1000,
         "cause": view.cause,
         "clock_skew": view.skew_ms / 1000,
@@ -133,11 +130,11 @@ def _instance_as_json(view: LimitView, one: InstanceView) -> dict[str, object]:
         "of_the_limit": _rounded(one.held),
         "lease_left": one.lease_ms / 1000,
         "wants": _rounded(one.need),
-        "spends": one.spent,
+        "spends": _rounded(one.spent),
         "fair_share": _rounded(one.share * view.partitions),
-        "waits_for": one.waits_for,
+        "waits_for": _rounded(one.waits_for),
         "waits_since": one.waits_ms / 1000,
-        "permit": one.permit,
+        "permit": _rounded(one.permit),
         "weight": one.weight,
         "reserved": one.reserved,
         "silent": one.seen_ms / 1000,

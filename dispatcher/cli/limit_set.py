@@ -8,7 +8,7 @@ from typing import Any
 
 from dispatcher.cli.options import add_limit, add_option, lease_manager, no_limit, printable
 from dispatcher.cli.tables import Page, Row, show
-from dispatcher.cli.wording import duration, terms_of
+from dispatcher.cli.wording import duration, grants, terms_of
 from limiters._support.validation import amount, seconds
 from limiters.errors import LeaseManagerError
 from limiters.leases import LimitView
@@ -130,9 +130,8 @@ def _what_follows(before: LimitView | None, now: LimitView, ramped: bool) -> lis
             "Another period or lease time waits until the leases that are out have ended:",
             f"nothing new is granted for {wait}. Instances keep what they hold.",
         ]
-    elif now.uncertain_ms:
-        cause = f", since {now.cause}" if now.cause else ""
-        lines.append(f"Nothing is granted for {wait}{cause}.")
+    elif now.uncertain_ms or now.unconfirmed_ms:
+        lines.append(f"It grants {grants(now)}.")
     elif before is None:
         lines.append("It grants at once: nothing can be out.")
     if ramped and not now.rising:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
+MARKS = ">="
+"""What the title of a column may begin with, and is not shown."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """Cells; those of a row that is out of the ordinary stand out where there is colour."""
@@ -27,7 +31,8 @@ class Page:
     """A table, with lines above and below it."""
 
     columns: Sequence[str] = ()
-    """Their titles; those that begin with ">" are numbers, and flush right."""
+    """Their titles; those that begin with ">" are numbers, and flush right; those that begin with
+    "=" are names, which are not broken to make a table fit."""
     rows: Sequence[Row] = ()
     head: Sequence[str] = ()
     foot: Sequence[str] = ()
@@ -69,7 +74,7 @@ def plain(page: Page) -> str:
     a          5
     bcdef  1,000
     """
-    titles = [title.removeprefix(">") for title in page.columns]
+    titles = [title.lstrip(MARKS) for title in page.columns]
     lines = [list(row.cells) for row in page.rows]
     if lines and any(titles):
         lines.insert(0, titles)
@@ -93,13 +98,16 @@ def _rich(page: Page) -> RenderableType:
     table = Table(
         box=None,
         pad_edge=False,
-        show_header=any(title.strip(">") for title in page.columns),
+        show_header=any(title.strip(MARKS) for title in page.columns),
         header_style="bold",
     )
     for title in page.columns:
         right = title.startswith(">")
         table.add_column(
-            Text(title.removeprefix(">")), justify="right" if right else "left", overflow="fold"
+            Text(title.lstrip(MARKS)),
+            justify="right" if right else "left",
+            overflow="fold",
+            no_wrap=title.startswith("="),
         )
     for row in page.rows:
         table.add_row(*map(Text, row.cells), style="red" if row.marked else None)

@@ -11,7 +11,7 @@ from limiters.leases._messages import Terms
 LONGER = ((172_800, 86_400, "days"), (7_200, 3_600, "h"), (120, 60, "min"))
 
 LEAST_SKEW_MS = 20
-"""Less than this a clock is always off."""
+"""Less than this is never confirmed."""
 
 
 def exact(amount: float) -> str:
@@ -157,30 +157,33 @@ def capacity(view: LimitView) -> str:
 
 def grants(view: LimitView) -> str:
     """Whether anything new is granted, and why not."""
+    cause = f": {view.cause}" if view.cause else ""
+    if view.unconfirmed_ms:
+        most = duration(view.unconfirmed_ms / 1000)
+        return f"nothing new for up to {most} after the next request of an instance{cause}"
     if not view.uncertain_ms:
         return "to all who ask"
-    cause = f": {view.cause}" if view.cause else ""
     return f"nothing new for {duration(view.uncertain_ms / 1000)}{cause}"
 
 
 def uncertainty(view: LimitView) -> list[str]:
     """What to say below while nothing new is granted."""
-    if not view.uncertain_ms:
+    if not view.uncertain_ms and not view.unconfirmed_ms:
         return []
     return [
         "",
         "Nothing new is granted, since it is not known who holds what. An instance that proves",
         "what it holds keeps it. This ends by itself, when every lease that may be out has ended",
-        "and its spending no longer counts.",
+        "and its spending no longer counts. The time counts only while instances ask.",
     ]
 
 
 def skew(view: LimitView) -> list[str]:
-    """Whether the server's clock is ahead of what instances confirm."""
+    """How much time of the server's clock does not count, if any."""
     if view.skew_ms < LEAST_SKEW_MS:
         return []
-    ahead = duration(view.skew_ms / 1000)
-    return [f"Redis' clock is {ahead} ahead of what instances confirm; so much of it is not used"]
+    skew = duration(view.skew_ms / 1000)
+    return [f"{skew} of Redis' clock do not count: it was set forward, or no instance ran"]
 
 
 def terms_of(view: LimitView) -> list[tuple[str, str]]:

@@ -96,7 +96,7 @@ def _limit(options: argparse.Namespace) -> str:
         return f"{options.limit}: not there yet, to be made with {plain(options.shared_capacity)}"
     stored, asked = view.terms.capacity, options.shared_capacity
     other = "" if stored == asked else f" (and not {plain(asked)}: what is stored counts)"
-    wait = f"; it grants {grants(view)}" if view.uncertain_ms else ""
+    wait = f"; it grants {grants(view)}" if view.uncertain_ms or view.unconfirmed_ms else ""
     return f"{options.limit}: {plain(stored)} in {plain(view.terms.period / 1000)} s{other}{wait}"
 
 

@@ -102,7 +102,7 @@ UNCERTAIN = _gauge(
 LEASE_SKEW = _gauge(
     "lease_clock_skew_seconds",
     "limit",
-    "By how much the lease manager's clock is ahead of what instances confirm.",
+    "Time of the lease manager's clock that no instance confirmed.",
     "max",
 )
 REFUSED = _gauge(
@@ -188,7 +188,7 @@ CLUSTER_UNCERTAIN = _gauge(
 CLUSTER_SKEW = _gauge(
     "cluster_clock_skew_seconds",
     "limit",
-    "By how much Redis' clock is ahead of what instances confirm.",
+    "Time of Redis' clock that no instance confirmed.",
     "max",
 )
 CLUSTER_WAITING = _gauge("cluster_permit_waiters", "limit", "Members that wait for a permit.")

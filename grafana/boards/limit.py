@@ -131,9 +131,10 @@ SHARING = Group(
         ),
         Question(
             "Is Redis' clock right?",
-            "By how much it is ahead of what instances confirm by their own. So much of it is not "
-            "used, so no limit is at risk. Growing: correct the clock of Redis' machine.",
-            (Query(f"max {BY} (dispatcher_cluster_clock_skew_seconds{{{LIMIT}}})", "ahead"),),
+            "Time of its clock that no instance confirmed: it was set forward, or no instance ran "
+            "meanwhile. It does not count, so no limit is at risk. Growing while instances run: "
+            "correct the clock of Redis' machine.",
+            (Query(f"max {BY} (dispatcher_cluster_clock_skew_seconds{{{LIMIT}}})", "ignored"),),
             unit="s",
         ),
         Question(

@@ -10,7 +10,7 @@ COMMANDS = (
     "+evalsha +eval +del +exists +hdel +hget +hgetall +hmget +hset +info +persist +pexpire +set "
     "+time +type"
 )
-"""What a user of Redis must be allowed to do."""
+"""What a user of Redis must be allowed to do. docs/shared.md says the same."""
 
 CLUSTER_COMMANDS = "+cluster|slots +command"
 """And in a cluster, for a client to find its way."""

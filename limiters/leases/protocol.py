@@ -56,11 +56,14 @@ class LimitView:
     cause: str
     """Why it is not known."""
     skew_ms: int
-    """By how much the server's clock is ahead of what instances confirmed."""
+    """How much time of the server's clock does not count, since no instance confirmed it."""
     instances: tuple[InstanceView, ...]
     """Those that take part."""
     totals: tuple[float, ...] = ()
     """What all instances there ever were have done, by COUNTERS; () for nothing yet."""
+    unconfirmed_ms: int = 0
+    """For how long at most nothing will be granted after the next request, since no instance has
+    confirmed the time that went by; 0 if that is not so."""
 
     @property
     def partitions(self) -> int:
@@ -77,14 +80,17 @@ def view_of(
     from limiters.leases._coordinator import certainty
 
     now = max(limit.now, clock - limit.skew)
+    end = certainty.end(limit, default_span)
+    unconfirmed = not limit.interval or now - limit.now > 2 * limit.interval
+    unproven = end - limit.now if unconfirmed else 0
     in_force = limit.ramp.in_force(limit.terms.capacity, now)
     return LimitView(
         terms=limit.terms,
         capacity=in_force,
         rising=limit.ramp.rate * 1000 if in_force < limit.terms.capacity else 0.0,
         free=limit.pool / UNITS,
-        uncertain_ms=max(0, certainty.end(limit, default_span) - now),
-        cause=limit.cause if certainty.end(limit, default_span) > now else "",
+        uncertain_ms=max(0, end - now),
+        cause=limit.cause if end > now or unproven > 0 else "",
         skew_ms=limit.skew,
         instances=tuple(
             _instance(name, one, in_force, now)
@@ -92,6 +98,7 @@ def view_of(
             if not _has_left(one, limit, now)
         ),
         totals=totals,
+        unconfirmed_ms=max(0, unproven),
     )
 
 

@@ -88,7 +88,7 @@ def test_who_waits_for_a_permit_is_shown_with_its_cost(
     waits = asks("b", need=900, ask=900.0, gathers=True, waited=2_000, label="there:2")
     manager.sync(replace(waits, seq=time.monotonic_ns()))
     said = run("leases", "orders").out
-    assert "waits for  since" in said
+    assert "waits for" in said
     assert "1 waits for a permit of 900, for 2." in said
     told = run("leases", "orders", "--json").json["instances"][1]
     assert told["waits_for"] == 900

@@ -72,6 +72,24 @@ def test_show_says_for_how_long_nothing_is_granted_and_why(
     assert "grants nothing new for " in run("leases", "orders").out
 
 
+def test_c8_a_limit_that_no_instance_asks_for_does_not_say_that_it_grants(
+    run: Run, url: str
+) -> None:
+    with Redis.from_url(url) as client:
+        client.flushall()  # so that nothing says that it was never used
+    made = run("limit", "set", "orders", "--shared-capacity", "1000", "--factor", "100")
+    after = "after the next request of an instance: the limit is new to this server"
+    assert f"It grants nothing new for up to 6.0 s {after}" in made.out
+    with closing(RedisLeaseManager(url, name="orders")) as manager:
+        view = manager.look()
+        assert view is not None
+        assert view.unconfirmed_ms == 6006  # however much time goes by
+    for look in (("limit", "show", "orders"), ("leases", "orders"), ("top", "orders", "--once")):
+        assert f"nothing new for up to 6.0 s {after}" in run(*look).out
+    with resource(url):
+        wait_until(lambda: after not in run("limit", "show", "orders").out)
+
+
 @pytest.mark.parametrize("command", [("limit", "show"), ("limit", "delete"), ("leases",)])
 def test_a_limit_that_is_not_there(run: Run, url: str, command: tuple[str, ...]) -> None:
     said = run(*command, "orders")

@@ -119,6 +119,16 @@ def test_who_saves_up_for_an_expensive_operation_is_starving_only_after_that_tim
     )
 
 
+def test_who_spends_its_share_and_waits_for_a_batch_more_is_not_starving() -> None:
+    def waiting(spent: float) -> str:
+        known: dict[str, Any] = {"need": 20_000.0, "waits_for": 200.0, "share": 0.25}
+        return picture(limit(instance("1", held=0.24, spent=spent, waits_ms=60_000, **known)))
+
+    assert "starving" not in waiting(4_800.0)
+    assert "waits 60 s" in waiting(4_800.0)
+    assert "A worker-1:1 is starving" in waiting(0.0)
+
+
 @pytest.mark.parametrize(
     "known",
     [
@@ -210,7 +220,7 @@ def test_what_is_out_of_the_ordinary_is_said() -> None:
         )
     )
     assert "grants nothing new for 4.2 s: the server is another one" in shown
-    assert "Redis' clock is 3.1 s ahead of what instances confirm" in shown
+    assert "3.1 s of Redis' clock do not count: it was set forward, or no instance ran" in shown
     assert "lease over" in shown
     assert "evicted" in shown
     assert "no instance asks for any of it" in picture(limit())

@@ -283,7 +283,7 @@ def test_c11_one_with_another_period_is_refused_with_the_command_that_changes_it
     other.give_me(500)
     error = heard.wait_for("error").message
     assert "period=3" in error
-    assert "has 2 and 1" in error
+    assert "has lease_time=2 and period=1" in error
     assert "dispatcher limit set memory --lease-time 2 --period 3" in error
     assert heard.wait_for("refused").message == "memory"
     assert other.limiter.standing().refused

@@ -12,6 +12,10 @@ LETTERS = string.ascii_uppercase + string.digits
 ANY = "*"
 """The letter of all who come when the letters are used up."""
 
+FED = 0.5
+"""Who spends this part of its fair share and waits for one batch more does not starve: a share is
+rounded down to whole batches, to half of it at worst."""
+
 SHORT = 0.9
 """Who holds less than this part of its fair share is short: smaller differences are not moved."""
 
@@ -43,6 +47,8 @@ class Memory:
         lasting = {it: now - since for it, since in self.short_since.items()}
         found = {it: long for it, long in lasting.items() if long >= patience}
         for one in view.instances:
+            if _is_fed(view, one):
+                continue
             if waits_for_permit(one) and one.waits_ms / 1000 >= patience + _saving(view, one):
                 found[one.instance] = one.waits_ms / 1000
         return found
@@ -51,6 +57,12 @@ class Memory:
         """The instances by letter."""
         order = LETTERS + ANY
         return sorted(instances, key=lambda it: (order.index(self.letters[it.instance]), it.label))
+
+
+def _is_fed(view: LimitView, one: InstanceView) -> bool:
+    """Whether it lives on a share that is worth what it waits for, and spends it."""
+    worth = one.share * view.capacity
+    return worth >= one.waits_for and one.spent >= FED * worth > 0
 
 
 def _saving(view: LimitView, one: InstanceView) -> float:

@@ -58,7 +58,7 @@ def _totals(view: LimitView) -> list[Line]:
         ),
         *map(line, waiters(view)),
     ]
-    if view.uncertain_ms:
+    if view.uncertain_ms or view.unconfirmed_ms:
         lines.append(line(f"grants {grants(view)}", "yellow"))
     return [*lines, *(line(said, "yellow") for said in skew(view))]
 

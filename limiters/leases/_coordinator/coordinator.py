@@ -2,7 +2,7 @@
 
 What keeps every window within the limit: for every holder (each instance, and the pool) the
 entries that count at any time sum to at most what its amount is worth. Spending checks that, time
-only removes entries, and a hand-over moves the same fraction of every entry. `docs/why_it_holds.md`
+only removes entries, and a hand-over moves the same fraction of every entry. `docs/exactness.md`
 has the proof, `certainty` the rules for failing servers and networks.
 """
 
