@@ -442,6 +442,8 @@ class SharedResource(Resource):
             if share.pending is not None and reply.counted:
                 self._tally.told(share.pending.totals)
             news = share.answered(reply, sent_at, now)
+            if self._reserved_ledger.period != self.period:  # an operator has changed it
+                self._reserved_ledger.set_period(self.period, now)
             self._evicted = self._evicted or reply.evicted
             self._refused = news.refused is not None
             if news.refused is not None:

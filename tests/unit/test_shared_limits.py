@@ -330,3 +330,24 @@ def test_c1_c9_capacity_lowered_and_raised_again_under_batchers() -> None:
     limits.run(6)
     assert limits.worst() <= 1
     assert limits.used(limits.clock.now() - 3) >= 0.95
+
+
+def test_c1_reserved_capacity_is_for_the_period_that_an_operator_has_set() -> None:
+    # Given 10 reserved for each second, and an operator who makes the period five seconds.
+    one = Driven(shared=100, factor=10, reserved=10)
+    one.give_me(50)
+    assert one.manager.set_terms(period=5.0)
+    one.run(1.0)
+    assert one.limiter.period == 5.0
+    # When it has always something to spend, in the time in which only what is reserved is there.
+    spent = 0
+
+    def spend() -> None:
+        nonlocal spent
+        spent += one.limiter.take(1.0)
+
+    before = one.limiter.standing().spent_reserved
+    one.run(4.9, spend)
+    # Then no more than 10 of it is spent in five seconds.
+    assert spent > 0
+    assert one.limiter.standing().spent_reserved - before <= 10
