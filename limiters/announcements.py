@@ -80,7 +80,7 @@ class Announcements:
             self._troubles.add(message)
             _log.log(
                 OUTAGES.began(self._where, asked),
-                "no shared capacity but what is still held: %s",
+                "the lease manager does not answer; only what is still held can be spent: %s",
                 message,
                 extra={
                     "happening": "leases-away",
@@ -97,7 +97,7 @@ class Announcements:
             if self._connected is False:
                 _log.log(
                     OUTAGES.ended(self._where),
-                    "the lease manager answers again: shared capacity is asked for",
+                    "the lease manager answers again: shared capacity is requested",
                     extra={"happening": "leases-back", "limit": self._limit},
                 )
             self._connected = True

@@ -149,7 +149,7 @@ def _delete_old_format(options: argparse.Namespace) -> None:
             confirm(
                 f"Delete what an older version of this library has stored of limit {name} in "
                 f"{manager.where}? Stop the instances of that version first: they would spend "
-                "beside the others.",
+                "on top of the limit.",
                 "deleted",
             )
         if not manager.delete_old_format():

@@ -133,7 +133,7 @@ def _what_follows(before: LimitView | None, now: LimitView, ramped: bool) -> lis
     elif now.uncertain_ms or now.unconfirmed_ms:
         lines.append(f"It grants {grants(now)}.")
     elif before is None:
-        lines.append("It grants at once: nothing can be out.")
+        lines.append("It grants at once: no instance can hold anything of it.")
     if ramped and not now.rising:
         lines.append("The ramp changes nothing: only a raised capacity rises.")
     return lines

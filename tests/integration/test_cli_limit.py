@@ -108,7 +108,7 @@ def test_set_creates_and_says_from_when_it_grants(run: Run, url: str) -> None:
     assert "2,050 in 60 s" in said.out
     assert "21, each worth 97.619" in said.out  # all are worth the same
     assert "All instances follow within two sync intervals" in said.out
-    assert "It grants at once: nothing can be out." in said.out
+    assert "It grants at once: no instance can hold anything of it." in said.out
 
 
 def test_set_with_a_factor_larger_than_the_limit_makes_one_partition(run: Run, url: str) -> None:

@@ -77,7 +77,7 @@ def test_c7_whatever_a_lease_manager_raises_the_limiter_goes_on(
         assert limiter.acquire(20, LONG)
         said = [it.message.partition(":")[0] for it in caplog.records if "limiters" in it.name]
         assert said == [
-            "no shared capacity but what is still held",
+            "the lease manager does not answer; only what is still held can be spent",
             "the lease manager answers again",
         ]
     assert heard.names.count("disconnected") == 1
