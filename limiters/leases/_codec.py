@@ -16,6 +16,7 @@ from limiters.leases._coordinator.state import Limit, Permit, Ramp, Record, Regi
 from limiters.leases._format import (
     FORMAT,
     HEADER,
+    MAX_WHOLE,
     NEVER,
     RECORD,
     RECORD_PREFIX,
@@ -113,7 +114,7 @@ def limit_of(
         return None
     try:
         return _limit(fields, people or {}, grants or {})
-    except (KeyError, struct.error, ValueError) as error:
+    except (KeyError, struct.error, ValueError, OverflowError) as error:
         if isinstance(error, FormatError):
             raise
         raise FormatError("what is stored of the limit cannot be read", FORMAT) from error
@@ -123,7 +124,10 @@ def _limit(
     fields: Mapping[bytes, bytes], people: Mapping[bytes, bytes], grants: Mapping[bytes, bytes]
 ) -> Limit:
     packed = fields[b"header"]
-    stored = int(struct.unpack_from("<d", packed)[0])
+    stored = struct.unpack_from("<d", packed)[0]
+    if not (0 < stored <= MAX_WHOLE and stored.is_integer()):
+        raise ValueError("no number of a format")
+    stored = int(stored)
     if stored != FORMAT:
         raise FormatError(f"the limit is stored in format {stored}, not {FORMAT}", stored)
     value = _numbers(HEADER, packed)

@@ -65,6 +65,9 @@ REGISTRY_SPANS = 10
 FREE_SHARE = 8
 """While nobody is short and the pool holds this part of the limit, nothing has to be released."""
 
+MAX_WHOLE = 2**53
+"""No whole number that is sent or stored is larger, or as negative: what is, was damaged."""
+
 NEVER = -(10**15)
 """A time before all others."""
 
@@ -93,6 +96,7 @@ _CONSTANTS = (
     "SILENT_MS",
     "REGISTRY_SPANS",
     "FREE_SHARE",
+    "MAX_WHOLE",
     "NEVER",
     "DEFAULT_SPAN",
     "CHUNK",
@@ -212,8 +216,11 @@ def _in_lua(field: Field) -> str:
 
 def _reader(name: str, fields: Fields) -> str:
     """A Lua function that makes a table of fields: of texts, and the numbers packed. It returns nil
-    if their length is another one."""
+    if their length is another one, or a whole number cannot be one."""
     texts, numbers = texts_of(fields), numbers_of(fields)
+    wholes = [_in_lua(field) for field in numbers if field.kind is Kind.WHOLE]
+    # Written so that NaN, which is in no order with any number, is refused as well.
+    bounds = " and ".join(f"{one} >= -MAX_WHOLE and {one} <= MAX_WHOLE" for one in wholes)
     targets = ", ".join(_in_lua(field) for field in numbers)
     flags = [f"  t.{one.name} = t.{one.name} ~= 0" for one in numbers if one.kind is Kind.FLAG]
     arguments = ", ".join([*(f"{field.name}_" for field in texts), "packed"])
@@ -224,6 +231,7 @@ def _reader(name: str, fields: Fields) -> str:
             "  local t = {}",
             *(f"  t.{field.name} = {field.name}_" for field in texts),
             f"  {targets} = struct.unpack('<{'d' * len(numbers)}', packed)",
+            f"  if not ({bounds}) then return nil end",
             *flags,
             "  return t",
             "end",

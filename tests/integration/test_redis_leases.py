@@ -13,7 +13,8 @@ from redis import Redis
 
 from limiters import ImproperOrderError, LeaseManagerError, RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
-from limiters.leases._format import FORMAT, UNITS
+from limiters.leases._format import DEFAULT_SPAN, FORMAT, HEADER, UNITS, Field, numbers_of
+from limiters.leases._format import Kind as FieldKind
 from limiters.leases._messages import Kind, Request, Terms
 from limiters.leases._scripts import TWIN, keys_of, old_keys_of, registry_key, source_of
 from limiters.leases.faults import COMMANDS
@@ -23,6 +24,7 @@ from limiters.leases.script import of_source
 TERMS = Terms(capacity=100.0, factor=10.0, period=1000, lease=2000)
 KEYS = keys_of("dispatcher", "orders")
 LIMIT, GRANTS, PEOPLE, OLD, REGISTRY = KEYS
+WHOLE_FIELDS = [one for one in numbers_of(HEADER) if one.kind is FieldKind.WHOLE]
 
 
 def request(instance: str = "one", seq: int = 1, **changes: Any) -> Request:
@@ -202,6 +204,24 @@ def test_c8_header_that_cannot_be_read_starts_the_limit_over(
     assert view is not None
     assert view.cause == "what is stored of it cannot be read"
     assert view.uncertain_ms > 0
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 1e308, -1e17])
+@pytest.mark.parametrize("field", WHOLE_FIELDS, ids=lambda one: one.name)
+def test_c8_header_with_a_number_that_cannot_be_starts_the_limit_over(
+    client: Any, manager: RedisLeaseManager, field: Field, number: float
+) -> None:
+    mark_as_new(client)
+    manager.sync(request())
+    place = 8 * numbers_of(HEADER).index(field)
+    header = client.hget(LIMIT, "header")
+    damaged = header[:place] + struct.pack("<d", number) + header[place + 8 :]
+    client.hset(LIMIT, "header", damaged)
+    assert manager.sync(request("two")).kind is Kind.CHALLENGE
+    view = manager.look()
+    assert view is not None
+    assert view.cause == "what is stored of it cannot be read"
+    assert 0 < view.uncertain_ms <= DEFAULT_SPAN
 
 
 @pytest.mark.parametrize("field", ["server", "nonce", "cause", "ledger", "returning", "queue"])

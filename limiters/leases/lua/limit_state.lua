@@ -73,6 +73,11 @@ local function whole_pairs(text)
   return text and #text % PACKED_PAIR == 0
 end
 
+-- Whether the terms in a header can be those of a limit.
+local function are_terms(t)
+  return t.capacity > 0 and t.capacity < math.huge and t.factor > 0 and t.period > 0 and t.lease > 0
+end
+
 -- The limit as it is stored; nil if there is none. And whether there is something that cannot be
 -- read; or the number of another format.
 local function load_limit(instance)
@@ -89,13 +94,13 @@ local function load_limit(instance)
   end
   if #header >= 8 then
     local format = struct.unpack('<d', header)
-    if format ~= FORMAT then
+    if format ~= FORMAT and format > 0 and format <= MAX_WHOLE and format % 1 == 0 then
       return nil, false, format
     end
   end
   local one = read_header(header)
-  if not one or not stored.server or not stored.nonce or not stored.cause
-    or not whole_pairs(stored.ledger) or not whole_pairs(stored.returning) or not stored.queue then
+  if not one or one.format ~= FORMAT or not are_terms(one) or not stored.server or not stored.nonce
+    or not stored.cause or not whole_pairs(stored.ledger) or not whole_pairs(stored.returning) or not stored.queue then
     return nil, true
   end
   local ok, queue = pcall(read_queue, stored.queue)
