@@ -449,9 +449,9 @@ class InstanceShare:
         for stamp, cost in reply.given:
             age = reply.now - stamp
             self.ledger.receive(stamp, cost, now + (self.terms.counts - age) / 1000)
-        came = math.fsum(cost for _, cost in reply.given)
-        if came > BURST * self._worth(reply.units):  # else room comes back as it always does
-            self.ledger.changed_hands(1 - self.units / reply.units, now)
+        costs, worth = [cost for _, cost in reply.given], self._worth(reply.units)
+        if math.fsum(costs) > BURST * worth:  # else room comes back as it always does
+            self.ledger.changed_hands(max(costs) / worth, now)
         self.units = reply.units
         if not self.left:
             until = self._composed + usable_lease(self.terms.lease) / 1000

@@ -26,8 +26,8 @@ BURST = 0.1
 
 UNEVEN_BURST, UNEVEN_PERIODS = 0.3, 3
 """The same, at least, for a few periods after capacity changed hands: others spent at other times,
-and room comes back in the same uneven way. If more than this share of what is held changed hands,
-so much may go at once: an operation that costs the whole limit leaves room for all at once."""
+and room comes back in the same uneven way. If others spent more than this at one time, so much may
+go at once: an operation that costs the whole limit leaves room for all of it at once."""
 
 GUARD = 0.006
 """Seconds an entry counts beyond its period. A start is noted just before the callback is
@@ -122,10 +122,11 @@ class WindowLedger:
         """What may go at once after a rest."""
         return self.capacity * (self._uneven if now < self._uneven_until else BURST)
 
-    def changed_hands(self, part: float, now: float) -> None:
-        """`part` of what is held now came from others, or went to them."""
+    def changed_hands(self, peak: float, now: float) -> None:
+        """A part of what is held came from others, or went to them. `peak` is the largest part of
+        the capacity that others spent at one time: so much room comes back at one time."""
         before = self._uneven if now < self._uneven_until else UNEVEN_BURST
-        self._uneven = min(1.0, max(before, part))
+        self._uneven = min(1.0, max(before, peak))
         self._uneven_until = now + UNEVEN_PERIODS * self.period
 
     def available(self, now: float, at_least: float = 0.0) -> float:
