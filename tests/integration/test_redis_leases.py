@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -247,6 +248,19 @@ def test_c8_limit_whose_records_do_not_agree_starts_over(
     view = manager.look()
     assert view is not None
     assert view.cause == "what is stored of it did not agree"
+
+
+@pytest.mark.parametrize("key", [LIMIT, PEOPLE, REGISTRY])
+def test_key_that_keeps_something_else_is_named_by_the_error(
+    client: Any, manager: RedisLeaseManager, key: str
+) -> None:
+    mark_as_new(client)
+    manager.sync(request())
+    client.delete(key)
+    client.rpush(key, "something else")
+    match = f"something else under .*{re.escape(key)}.*; delete"
+    with pytest.raises(LeaseManagerError, match=match):
+        manager.sync(request("two"))
 
 
 def test_client_that_decodes_is_fine(shared_redis: EmbeddedRedis) -> None:
