@@ -181,6 +181,11 @@ class RedisLeaseManager:
             )
         if "FORMAT" in said[:2] and said[-1].isdigit():
             return self._of_another_format(int(said[-1]))
+        if "WRONGTYPE" in str(error):  # Redis does not name the key
+            return LeaseManagerError(
+                f"Redis at {self.where} has something else under one of the keys "
+                f"{', '.join(self._keys)}; delete that, or use another prefix"
+            )
         return explained(error, self.where, self._keys[0])
 
     def _of_another_format(self, stored: int) -> LeaseManagerError:

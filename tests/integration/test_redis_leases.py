@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -272,6 +273,19 @@ def test_c8_request_with_a_number_that_is_not_finite_changes_nothing(
         manager.sync(request(**{"instance": "bad", **changes}))
     assert stored(client) == before
     assert manager.sync(request(seq=2, born=born, units=UNITS, left=1_000)).kind is Kind.ANSWER
+
+
+@pytest.mark.parametrize("key", [LIMIT, PEOPLE, REGISTRY])
+def test_key_that_keeps_something_else_is_named_by_the_error(
+    client: Any, manager: RedisLeaseManager, key: str
+) -> None:
+    mark_as_new(client)
+    manager.sync(request())
+    client.delete(key)
+    client.rpush(key, "something else")
+    match = f"something else under .*{re.escape(key)}.*; delete"
+    with pytest.raises(LeaseManagerError, match=match):
+        manager.sync(request("two"))
 
 
 def test_client_that_decodes_is_fine(shared_redis: EmbeddedRedis) -> None:
