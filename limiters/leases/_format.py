@@ -216,7 +216,7 @@ def _in_lua(field: Field) -> str:
 
 def _reader(name: str, fields: Fields) -> str:
     """A Lua function that makes a table of fields: of texts, and the numbers packed. It returns nil
-    if their length is another one, or a whole number cannot be one."""
+    if their length is another one, and nil and true if a whole number cannot be one."""
     texts, numbers = texts_of(fields), numbers_of(fields)
     wholes = [_in_lua(field) for field in numbers if field.kind is Kind.WHOLE]
     # Written so that NaN, which is in no order with any number, is refused as well.
@@ -231,7 +231,7 @@ def _reader(name: str, fields: Fields) -> str:
             "  local t = {}",
             *(f"  t.{field.name} = {field.name}_" for field in texts),
             f"  {targets} = struct.unpack('<{'d' * len(numbers)}', packed)",
-            f"  if not ({bounds}) then return nil end",
+            f"  if not ({bounds}) then return nil, true end",
             *flags,
             "  return t",
             "end",

@@ -4,7 +4,7 @@
 -- ARGV   the name of the limit; then the texts of _format.REQUEST, in order, and its numbers packed
 -- Reply  the texts of _format.REPLY, in order, and its numbers packed. Or an error, and nothing
 --        written: UNSUPPORTED and the version of a server older than 6.2; OLDFORMAT if a limit of
---        the first format is stored; NOTFINITE if a number of the request is not.
+--        the first format is stored; NOTFINITE if a number of the request is not, or cannot be.
 --
 -- A limit of another format is answered with the kind "format" and its number.
 
@@ -28,15 +28,15 @@ end
 
 local function sync()
   local server, version = server_identity()
-  local request = read_request(unpack(ARGV, 2))
+  local request, damaged = read_request(unpack(ARGV, 2))
+  if damaged or request and not is_finite(request) then
+    return redis.error_reply('NOTFINITE')
+  end
   if not request then
     return write_reply({ kind = 'format', format = FORMAT })
   end
   if request.format ~= FORMAT then
     return write_reply({ kind = 'format', format = FORMAT, seq = request.seq })
-  end
-  if not is_finite(request) then
-    return redis.error_reply('NOTFINITE')
   end
   local failure, format = load(ARGV[1], request.instance, server, version)
   if format then
