@@ -66,7 +66,7 @@ test: java install
 	@$(BIN)/python -m pytest --numprocesses $(PROCESSES)
 
 fast: install
-	@$(BIN)/python -m pytest --numprocesses auto tests/unit tests/simulation
+	@$(BIN)/python -m pytest --numprocesses auto -m 'not thorough' tests/unit tests/simulation
 
 # Without PYTHON=... on the command line: on all that are found.
 unit:

@@ -13,6 +13,9 @@ from tests.simulation.storms import STORMS
 
 EXACT = 1 + 1e-6
 
+SEEDS = range(2, 62)
+"""Of the storms that look for a mistake; seed 1 takes long."""
+
 FOUND_BY_HISTORY: list[tuple[str, Mutant, Callable[[], float]]] = [
     ("nothing comes along", mutants.nothing_comes_along, histories.handed_over_after_spending),
     ("given up at expiry", mutants.given_up_at_expiry, histories.silent_holder),
@@ -77,4 +80,4 @@ def test_a_rule_taken_out_is_found_by_storms(
     mutant: Mutant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutant(monkeypatch)
-    assert any(not STORMS["every-fault"](seed).holds for seed in range(60))
+    assert any(not STORMS["every-fault"](seed).holds for seed in SEEDS)
