@@ -59,7 +59,7 @@ def test_a_cluster_suite_that_is_ended_ends_its_cluster(tmp_path: Path) -> None:
 
 def test_storms_that_are_ended_end_their_processes(tmp_path: Path) -> None:
     file = tmp_path / "storms.tsv"
-    command = [sys.executable, "-m", "tests.simulation", "--file", str(file)]
+    command = [sys.executable, "-m", "tests.simulation", "--storm", "returns", "--file", str(file)]
     with subprocess.Popen(command, cwd=ROOT) as storms:
         wait_until(file.exists, within=90)
         pids = children(storms.pid)
