@@ -385,6 +385,7 @@ class SharedResource(Resource):
         self._asking = Asking(
             self._next_request,
             partial(self._exchange, self._manager),
+            lambda: self._stopped,
             self._last_request,
             self._failed,
         )
