@@ -151,7 +151,8 @@ class RedisLeaseManager:
             raise self._of_another_format(error.stored) from error
         if limit is None or limit.deleted:
             return None
-        totals = floats_of(labels.get(b"totals", b""))
+        packed = labels.get(b"totals", b"")
+        totals = () if len(packed) % 8 else floats_of(packed)  # which may be lost, or damaged
         return view_of(limit, totals, int(float(raw(clock))), DEFAULT_SPAN)
 
     def close(self) -> None:

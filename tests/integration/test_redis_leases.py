@@ -225,6 +225,17 @@ def test_c8_header_with_a_number_that_cannot_be_starts_the_limit_over(
     assert 0 < view.uncertain_ms <= DEFAULT_SPAN
 
 
+@pytest.mark.parametrize("totals", [b"abc", b"\0" * 9])
+def test_totals_that_cannot_be_read_hide_nothing_else(
+    client: Any, manager: RedisLeaseManager, totals: bytes
+) -> None:
+    manager.set_terms(capacity=1_000, factor=100, period=1, lease_time=20)
+    client.hset(manager._keys[2], "totals", totals)
+    view = manager.look()
+    assert view is not None
+    assert (view.terms.capacity, view.totals) == (1_000, ())
+
+
 @pytest.mark.parametrize("field", ["server", "nonce", "cause", "ledger", "returning", "queue"])
 def test_c8_limit_that_lost_a_part_starts_over(
     client: Any, manager: RedisLeaseManager, field: str
