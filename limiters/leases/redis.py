@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import uuid
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from limiters._support.plain_numbers import plain
@@ -184,7 +185,7 @@ class RedisLeaseManager:
                 f"Redis at {self.where} keeps the limit {self._name!r} in format {OLD_FORMAT}, "
                 f"that of an earlier version; this version needs format {FORMAT}. Stop all "
                 "processes of the earlier version, then: "
-                f"dispatcher limit delete {self._name} --old-format"
+                f"dispatcher limit delete {quote(self._name)} --old-format"
             )
         if "NOTFINITE" in said:
             return LeaseManagerError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from contextlib import closing
 
 import pytest
@@ -211,6 +212,16 @@ def test_a_factor_beyond_the_capacity_is_one_partition(run: Run, url: str) -> No
     assert "1, worth 1" in said.out
     assert run("limit", "show", "orders").code == 0
     assert "of 1 partition" in run("leases", "orders").out
+
+
+@pytest.mark.parametrize("name", ["two words", "$(reboot)", "it's", "a;b"])
+def test_a_command_that_is_proposed_can_be_copied_whatever_the_name(
+    run: Run, url: str, name: str
+) -> None:
+    said = run("limit", "show", name)
+    assert said.code == 1
+    words = shlex.split(said.err.rpartition("or: ")[2])
+    assert words == ["dispatcher", "limit", "set", name, "--shared-capacity", "CAPACITY"]
 
 
 def test_a_name_that_is_no_text_is_refused_in_plain_words(run: Run, url: str) -> None:
