@@ -37,6 +37,9 @@ end
 -- Becomes uncertain: forgets who holds what, with a new nonce.
 local function doubt(server, now, token, cause)
   if limit.server ~= server then
+    if limit.ramp_rate > 0 then -- it began at a time of the other server
+      limit.ramp_from, limit.ramp_at = in_force(), now
+    end
     limit.server, limit.not_before = server, NEVER
     limit.now, limit.skew = now, 0
   end
