@@ -237,6 +237,8 @@ class SharedResource(Resource):
 
     def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> SharedGrant:
         """Sets aside up to `up_to` of what may be spent now, possibly nothing."""
+        up_to = amount("up_to", up_to, zero=True)
+        at_least = amount("at_least", at_least, zero=True)
         with self._lock:
             now = self._clock.now()
             self._share.settle(now)
@@ -257,6 +259,7 @@ class SharedResource(Resource):
 
     def take(self, cost: float, claimant: object = None) -> bool:
         """Spends `cost` now, if that may be; otherwise `claimant` waits for its turn."""
+        cost = amount("cost", cost, zero=True)
         with self._lock:
             now = self._clock.now()
             self._share.settle(now)
