@@ -398,6 +398,22 @@ def test_c9_a_ramp_rises_by_so_much_and_goes_on_after_a_restart() -> None:
     assert limit.in_force >= 1_000 + 100 * (story.now - raised - SPAN)
 
 
+def test_c2_after_a_lease_was_shortened_a_killed_one_is_given_up_as_soon_as_that_says() -> None:
+    story = Story()
+    before = Instance("before", replace(TERMS, lease=3_600_000), backlog=1e6)
+    before.share.interval = 900.0
+    before.turn(story.server, story.now)
+    before.leave(story.server, story.now)
+    assert story.server.set_terms(story.now, lease=TERMS.lease)
+    killed = story.join("killed", backlog=1e6)
+    story.run(8)
+    assert killed.held(story.now) == pytest.approx(1_000, rel=0.01)
+    killed.alive = False
+    late = story.join("late", backlog=1e6)
+    story.run(SPAN + 2 * 0.5 + 1)
+    assert late.held(story.now) == pytest.approx(1_000, rel=0.01)
+
+
 @pytest.mark.parametrize("ahead", [3_600.0, 1.0, -3_600.0])
 def test_c9_a_ramp_goes_on_by_the_clock_of_the_server_that_takes_over(ahead: float) -> None:
     story, _, _ = two_that_share()

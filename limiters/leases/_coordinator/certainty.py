@@ -48,6 +48,7 @@ def doubt(limit: Limit, server: str, now: int, token: str, cause: str) -> None:
 def start_over(limit: Limit, now: int, token: str, cause: str) -> None:
     """Forgets who holds what: whoever holds something claims it, with the new nonce."""
     limit.doubted, limit.cause = True, cause
+    limit.interval = 0  # of those who are forgotten, maybe under a longer lease
     _start(limit, now, token)
 
 

@@ -31,6 +31,7 @@ end
 -- Forgets who holds what: instances that hold something claim it, with the new nonce.
 local function start_over(now, token, cause)
   limit.doubted, limit.cause = true, cause
+  limit.interval = 0 -- of those who are forgotten, maybe under a longer lease
   start(now, token)
 end
 
