@@ -93,6 +93,7 @@ class InstanceShare:
         """Its own, until a reply brings those in force."""
         self._configured = terms
         self.interval = interval
+        self._longest_interval = interval
         self.weight = weight
         self.reserved = reserved
         self.label = label
@@ -499,7 +500,7 @@ class InstanceShare:
         if terms.period != self.terms.period:
             self.ledger.set_period(terms.period / 1000, now)
         self.terms = replace(terms, served=certain or self.terms.served)
-        self.interval = min(self.interval, max(MIN_REQUEST_INTERVAL, terms.lease / 4000))
+        self.interval = min(self._longest_interval, max(MIN_REQUEST_INTERVAL, terms.lease / 4000))
 
 
 def in_slices(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+from shlex import quote
 
 from limiters import events
 from limiters._instance_share import News
@@ -193,7 +194,7 @@ class Announcements:
             f"period={period}, but the limit {self._limit!r} has "
             f"lease_time={plain(terms.lease / 1000)} and period={plain(terms.period / 1000)}; use "
             "those, or change the limit for everybody: "
-            f"dispatcher limit set {self._limit} --lease-time {lease} --period {period}"
+            f"dispatcher limit set {quote(self._limit)} --lease-time {lease} --period {period}"
         )
 
     def _compare(self, terms: Terms) -> None:
@@ -207,7 +208,7 @@ class Announcements:
                 "other-terms",
                 f"following what is stored of limit {self._limit!r}: {', '.join(different)}; make "
                 "all instances with the same numbers, or change the limit for everybody: "
-                f"dispatcher limit set {self._limit}",
+                f"dispatcher limit set {quote(self._limit)}",
             )
 
     def _trouble_with(self, happening: str, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -14,6 +15,7 @@ class Asking:
 
     * `next_request`: the request that is due, or how long to wait for one.
     * `exchange`: sends it; whether there was an answer.
+    * `is_over`: whether the end has come; whoever brings it about may be interrupted there.
     * `last_request`: what is to be sent before the end; None for nothing more.
     * `failed`: told if nothing is asked any more, since something else raised.
     """
@@ -22,15 +24,16 @@ class Asking:
         self,
         next_request: Callable[[], tuple[Request | None, float | None]],
         exchange: Callable[[Request], bool],
+        is_over: Callable[[], bool],
         last_request: Callable[[], Request | None],
         failed: Callable[[Exception], None],
     ) -> None:
         self._next_request = next_request
         self._exchange = exchange
+        self._is_over = is_over
         self._last_request = last_request
         self._failed = failed
         self._bell = Bell()
-        self._ended = False
         self._thread = threading.Thread(target=self.run, name="SharedResource", daemon=True)
 
     def start(self) -> None:
@@ -42,16 +45,16 @@ class Asking:
         self._bell.ring()
 
     def end(self, timeout: float) -> bool:
-        """Asks what is last; False if that takes longer than `timeout`."""
-        self._ended = True
+        """Asks what is last, as it is over; False if that takes longer than `timeout`."""
         self._bell.ring()
-        self._thread.join(timeout)
+        with contextlib.suppress(RuntimeError):  # its start was interrupted, or this is its thread
+            self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def run(self) -> None:
         """What the thread does."""
         try:
-            while not self._ended:
+            while not self._is_over():
                 request, wait = self._next_request()
                 if request is not None:
                     self._exchange(request)

@@ -100,6 +100,8 @@ class ProvisionedResource(Resource):
         self, up_to: float, at_least: float = 0.0, claimant: object = None
     ) -> ProvisionedGrant:
         """Sets aside up to `up_to` of what may be spent now, possibly nothing."""
+        up_to = amount("up_to", up_to, zero=True)
+        at_least = amount("at_least", at_least, zero=True)
         with self._lock:
             now = self._clock.now()
             free = 0.0
@@ -115,6 +117,7 @@ class ProvisionedResource(Resource):
 
     def take(self, cost: float, claimant: object = None) -> bool:
         """Spends `cost` now, if that may be; otherwise `claimant` waits for its turn."""
+        cost = amount("cost", cost, zero=True)
         with self._lock:
             now = self._clock.now()
             free = 0.0

@@ -39,7 +39,8 @@ class Resource(ABC):
         self._line = Line(self, self._clock)
         self._turns = Turns()
         self._demands: dict[object, float] = {}
-        self._started = self._stopped = False
+        self._started = self._stopped = self._left = False
+        self._leaving = threading.RLock()
 
     @property
     @abstractmethod
@@ -95,29 +96,46 @@ class Resource(ABC):
     def start(self) -> None:
         """Begins to hold capacity. Returns at once: `provision-done` says when it is there.
 
-        A Batcher starts a limiter that nobody started.
+        A Batcher starts a limiter that nobody started. What interrupts it stops the limiter.
         """
-        with self._lock:
-            if self._started:
-                raise ImproperOrderError(
-                    "this limiter was already started; make a new one to start over"
-                )
-            self._started = True
-        self._emitter.emit(events.PROVISION_START)
-        self._provision()
+        mine = False
+        try:
+            with self._lock:
+                if self._started:
+                    raise ImproperOrderError(
+                        "this limiter was already started; make a new one to start over"
+                    )
+                self._started = mine = True
+            self._emitter.emit(events.PROVISION_START)
+            self._provision()
+        except BaseException:
+            if mine:  # half started, whoever acquires would wait for ever
+                self.stop()
+            raise
 
     def stop(self) -> None:
-        """Gives back what it holds, raises `shutdown`, ends its listeners. Again is no error."""
+        """Gives back what it holds, raises `shutdown`, ends its listeners. Again is no error: if it
+        was interrupted, that ends what it began."""
         with self._lock:
             if not self._started:
                 raise ImproperOrderError("this limiter was never started; call start() first")
-            if self._stopped:
-                return
             self._stopped = True
+        if not self._leaving.acquire(blocking=False):
+            return  # another thread is at it
+        try:
+            self._end()
+        finally:
+            self._leaving.release()
+
+    def _end(self) -> None:
+        if self._left:
+            return
         self._line.wake()
         self._leave()
-        self._emitter.emit(events.SHUTDOWN)
-        self._emitter.close()
+        if not self._left:  # a signal handler may have done it meanwhile
+            self._emitter.emit(events.SHUTDOWN)
+            self._emitter.close()
+            self._left = True
 
     def __enter__(self) -> Self:
         self.start()

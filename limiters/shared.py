@@ -28,13 +28,15 @@ from limiters.leases._messages import (
     Terms,
     check_partitions,
     partitions_of,
+    ramp_of,
+    shared_amount,
     weight_units,
 )
 from limiters.leases.protocol import LeaseManager
 from limiters.provisioning import Provisioning
 from limiters.purse import Parts, Purse
 from limiters.resource import Resource
-from limiters.shared_arguments import ramp_of, terms_of
+from limiters.shared_arguments import terms_of
 from limiters.shared_grant import SharedGrant
 from limiters.standing import Standing
 from limiters.tally import Publication, Source, Tally
@@ -82,7 +84,7 @@ class SharedResource(Resource):
         ramp: tuple[float, Seconds] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        shared = amount("shared_capacity", shared_capacity, zero=True)
+        shared = shared_amount("shared_capacity", shared_capacity, zero=True)
         self._reserved = amount("reserved_capacity", reserved_capacity, zero=True)
         factor = amount("factor", factor)
         self._interval = seconds("max_interval", max_interval)
@@ -235,6 +237,8 @@ class SharedResource(Resource):
 
     def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> SharedGrant:
         """Sets aside up to `up_to` of what may be spent now, possibly nothing."""
+        up_to = amount("up_to", up_to, zero=True)
+        at_least = amount("at_least", at_least, zero=True)
         with self._lock:
             now = self._clock.now()
             self._share.settle(now)
@@ -255,6 +259,7 @@ class SharedResource(Resource):
 
     def take(self, cost: float, claimant: object = None) -> bool:
         """Spends `cost` now, if that may be; otherwise `claimant` waits for its turn."""
+        cost = amount("cost", cost, zero=True)
         with self._lock:
             now = self._clock.now()
             self._share.settle(now)
@@ -330,7 +335,7 @@ class SharedResource(Resource):
 
         Raises LeaseManagerError if the lease manager cannot be reached.
         """
-        capacity = amount("capacity", capacity)
+        capacity = shared_amount("capacity", capacity)
         if self._manager is None:
             raise SharedCapacityNotProvisionedError(
                 "there is no shared capacity to change: this SharedResource has no lease_manager"
@@ -385,6 +390,7 @@ class SharedResource(Resource):
         self._asking = Asking(
             self._next_request,
             partial(self._exchange, self._manager),
+            lambda: self._stopped,
             self._last_request,
             self._failed,
         )

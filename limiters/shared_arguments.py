@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from limiters._support.plain_numbers import plain
-from limiters._support.validation import ArgumentError, Seconds, amount, seconds
+from limiters._support.validation import ArgumentError, Seconds
 from limiters.float_error import covers
-from limiters.leases._messages import Terms, check_partitions, period_seconds
+from limiters.leases._messages import Terms, check_partitions, milliseconds, period_seconds
 from limiters.leases.protocol import LeaseManager
 
 FEWEST_INTERVALS = 4
 """How many sync intervals a lease lasts at least (law C5 and the rest of them rely on it)."""
-
-
-def ramp_of(value: tuple[float, Seconds] | None) -> float | None:
-    """How much a second a capacity rises, if it is not to rise at once."""
-    if value is None:
-        return None
-    if not isinstance(value, tuple) or len(value) != 2:
-        raise ArgumentError("ramp", value, "be (how much, over how many seconds)")
-    return amount("ramp", value[0]) / seconds("ramp", value[1])
 
 
 def terms_of(
@@ -34,7 +25,7 @@ def terms_of(
     period = period_seconds(period)
     check_manager(manager, shared=shared, reserved=reserved, interval=interval)
     lease = manager.lease_time if manager else interval * FEWEST_INTERVALS
-    terms = Terms(shared, factor, round(period * 1000), round(lease * 1000))
+    terms = Terms(shared, factor, milliseconds(period), milliseconds(lease))
     check_partitions(terms)
     return terms
 

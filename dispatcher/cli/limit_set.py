@@ -9,10 +9,17 @@ from typing import Any
 from dispatcher.cli.options import add_limit, add_option, lease_manager, no_limit, printable
 from dispatcher.cli.tables import Page, Row, show
 from dispatcher.cli.wording import duration, grants, terms_of
-from limiters._support.validation import amount, seconds
+from limiters._support.validation import amount
 from limiters.errors import LeaseManagerError
 from limiters.leases import LimitView
-from limiters.leases._messages import Terms, check_partitions, lease_seconds, period_seconds
+from limiters.leases._messages import (
+    Terms,
+    check_partitions,
+    lease_seconds,
+    period_seconds,
+    ramp_of,
+    shared_amount,
+)
 
 FACTOR, PERIOD, LEASE_TIME = 1.0, 1.0, 5.0
 """What a new limit has unless it is said, as with SharedResource and RedisLeaseManager."""
@@ -74,13 +81,12 @@ def _set(options: argparse.Namespace) -> None:
         raise ValueError(
             "say what to change: --shared-capacity, --factor, --period or --lease-time"
         )
-    shared = _checked("shared_capacity", options)
-    factor = _checked("factor", options)
+    shared, factor = options.shared_capacity, options.factor
+    shared = None if shared is None else shared_amount("shared_capacity", shared)
+    factor = None if factor is None else amount("factor", factor)
     period = None if options.period is None else period_seconds(options.period)
     lease = None if options.lease_time is None else lease_seconds(options.lease_time)
-    ramp = options.ramp
-    if ramp is not None:
-        ramp = amount("ramp", ramp[0]) / seconds("ramp", ramp[1])
+    ramp = ramp_of(options.ramp)
     with lease_manager(options) as manager:
         before = manager.look()
         if before is None:
@@ -101,11 +107,6 @@ def _set(options: argparse.Namespace) -> None:
         if now is None:
             raise _gone(options)
     _tell(printable(options.name), before, now, ramped=ramp is not None)
-
-
-def _checked(name: str, options: argparse.Namespace) -> float | None:
-    value = getattr(options, name)
-    return None if value is None else amount(name, value)
 
 
 def _gone(options: argparse.Namespace) -> LeaseManagerError:

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dispatcher.cli.configuration import Commands, ConfigurationError, read
@@ -268,7 +269,7 @@ def no_limit(manager: RedisLeaseManager, options: argparse.Namespace) -> LeaseMa
     return LeaseManagerError(
         f"there is no limit {name!r} in {manager.where} under the prefix {options.prefix!r}. "
         "The first of its instances that starts makes it, or: "
-        f"dispatcher limit set {name} --shared-capacity CAPACITY"
+        f"dispatcher limit set {quote(name)} --shared-capacity CAPACITY"
     )
 
 

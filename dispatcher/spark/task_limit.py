@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from shlex import quote
 
 from dispatcher.spark.errors import LimitAwayError
 from limiters import LimiterConfig, SharedResource
@@ -39,7 +40,7 @@ class TaskLimit:
                 f"{self._name()} gives this task nothing: it has another lease_time or period than "
                 f"{self._config.lease_time:g} and {self._config.period:g} s. Use those of the "
                 "limit, or change them for everybody: "
-                f"dispatcher limit set {self._config.name} "
+                f"dispatcher limit set {quote(self._config.name)} "
                 f"--lease-time {self._config.lease_time:g} --period {self._config.period:g}"
             )
         if standing.connected is not False:

@@ -22,6 +22,12 @@ UNSHOWN: Final = object()
 nothing."""
 
 
+MAX_AMOUNT = 1e100
+"""Far below the largest float, so that sums of what many want are finite."""
+
+_MOST_EXACT = 2**53
+"""Up to this, floats keep all whole numbers apart."""
+
 _MOST_SHOWN = 200
 """Characters of a value in a message."""
 
@@ -103,11 +109,13 @@ def optional_seconds(name: str, value: object, *, zero: bool = False) -> float |
     return None if value is None else seconds(name, value, zero=zero)
 
 
-def amount(name: str, value: object, *, zero: bool = False) -> float:
+def amount(name: str, value: object, *, zero: bool = False, most: float = MAX_AMOUNT) -> float:
     """`value` as an amount of cost or capacity: positive and finite, or also zero."""
     number = _number(name, value, "a number")
     if number < 0 or (number == 0 and not zero):
         raise ArgumentError(name, value, f"be {'zero or more' if zero else 'more than zero'}")
+    if number > most:
+        raise ArgumentError(name, value, f"be at most {most}")
     return number
 
 
@@ -141,9 +149,14 @@ def flag(name: str, value: object) -> bool:
 
 
 def text(name: str, value: object) -> str:
-    """`value` as a text that is not empty."""
+    """`value` as a text that is not empty, and that can be sent and stored."""
     if not isinstance(value, str) or not value:
         raise ArgumentError(name, value, "be a text that is not empty")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        advice = "it has half of a pair of surrogates, or a byte that was no text"
+        raise ArgumentError(name, value, "be a text that UTF-8 can write", advice) from None
     return value
 
 
@@ -173,8 +186,11 @@ def _number(name: str, value: object, expected: str) -> float:
         raise ArgumentError(name, UNSHOWN, "be finite", "it is too large for a float") from None
     if not finite:
         raise ArgumentError(name, value, "be finite")
-    # What comes of numpy, which does sums of its own kinds in other ways.
-    return int(value) if isinstance(value, numbers.Integral) else float(value)
+    # What comes of numpy, which does sums of its own kinds in other ways. A sum of large whole
+    # numbers may be too large for a float.
+    if isinstance(value, numbers.Integral) and abs(int(value)) <= _MOST_EXACT:
+        return int(value)
+    return float(value)
 
 
 def _shown(value: object) -> str:

@@ -20,6 +20,9 @@ Entries = tuple[tuple[int, float], ...]
 
 MAX_PARTITIONS = 10_000
 
+MIN_CAPACITY = 1e-100
+"""Far above the smallest float, so that a unit is worth something."""
+
 MIN_PERIOD, MAX_PERIOD = 0.001, 86_400.0
 """Seconds: ages are whole milliseconds, and nobody waits for longer than a day."""
 
@@ -29,7 +32,7 @@ MIN_LEASE, MAX_LEASE = 0.2, 86_400.0
 
 def partitions_of(capacity: float, factor: float) -> int:
     """Into how many partitions people see a limit divided (law C10)."""
-    return math.ceil(capacity / factor - FLOAT_ERROR)
+    return max(1, math.ceil(capacity / factor - FLOAT_ERROR))
 
 
 def check_partitions(terms: Terms) -> None:
@@ -45,14 +48,60 @@ def check_partitions(terms: Terms) -> None:
         )
 
 
+def shared_amount(name: str, value: object, *, zero: bool = False) -> float:
+    """`value` as the capacity of a limit, or as what it rises by in a second."""
+    checked = amount(name, value, zero=zero)
+    if checked and checked < MIN_CAPACITY:
+        raise ArgumentError(name, value, f"be at least {MIN_CAPACITY}")
+    return checked
+
+
+def ramp_of(value: object) -> float | None:
+    """(how much, over how many seconds) as what a capacity rises by in a second, if it is not to
+    rise at once."""
+    if value is None:
+        return None
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise ArgumentError("ramp", value, "be (how much, over how many seconds)")
+    return shared_amount("ramp", amount("ramp", value[0]) / seconds("ramp", value[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an operator changes of a limit: what is None stays as it is."""
+
+    capacity: float | None = None
+    factor: float | None = None
+    period: int | None = None
+    lease: int | None = None
+    ramp: float | None = None
+    """By how much for each millisecond."""
+
+
+def change_of(
+    capacity: object, factor: object, period: object, lease_time: object, ramp: object
+) -> Change:
+    """The same as users give it: in seconds."""
+    change = Change(
+        None if capacity is None else shared_amount("capacity", capacity),
+        None if factor is None else amount("factor", factor),
+        None if period is None else milliseconds(period_seconds(period)),
+        None if lease_time is None else milliseconds(lease_seconds(lease_time)),
+        None if ramp is None else shared_amount("ramp", ramp) / 1000,
+    )
+    if change.capacity is not None and change.factor is not None:
+        check_partitions(Terms(change.capacity, change.factor, 0, 0))
+    return change
+
+
 def period_seconds(value: object) -> float:
-    """`value` as the period of a limit."""
+    """`value` as the period of a limit, in whole milliseconds: rather longer than shorter."""
     period = seconds("period", value)
     if not MIN_PERIOD <= period <= MAX_PERIOD:
         raise ArgumentError(
             "period", value, f"be from {plain(MIN_PERIOD)} to {plain(MAX_PERIOD)} seconds"
         )
-    return period
+    return math.ceil(period * 1000 - 1e-6) / 1000
 
 
 def lease_seconds(value: object) -> float:
@@ -65,14 +114,14 @@ def lease_seconds(value: object) -> float:
     return lease
 
 
-def milliseconds(duration: float | None) -> int | None:
-    """Whole milliseconds of a duration in seconds, if there is one."""
-    return None if duration is None else round(duration * 1000)
+def milliseconds(duration: float) -> int:
+    """Whole milliseconds of a duration in seconds."""
+    return round(duration * 1000)
 
 
 def weight_units(value: object) -> int:
     """`value` as the weight of an instance, in whole thousandths."""
-    weight = amount("weight", value)
+    weight = amount("weight", value, most=math.inf)
     if not 1 / WEIGHT_SCALE <= weight <= MAX_WEIGHT:
         raise ArgumentError("weight", value, f"be from {1 / WEIGHT_SCALE} to {MAX_WEIGHT}")
     return max(1, round(weight * WEIGHT_SCALE))

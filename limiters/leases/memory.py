@@ -13,7 +13,7 @@ from limiters.clock import Clock, clock_of
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
 from limiters.leases._format import NEVER
-from limiters.leases._messages import Reply, Request, lease_seconds, milliseconds
+from limiters.leases._messages import Reply, Request, change_of, lease_seconds
 from limiters.leases.protocol import LimitView, view_of
 
 SERVER = "memory"
@@ -80,20 +80,22 @@ class MemoryLeaseManager:
     ) -> bool:
         """Changes the terms for all instances; what is None stays. A raised capacity rises by at
         most `ramp` a second. False if there is no such limit, and not all terms are given."""
+        change = change_of(capacity, factor, period, lease_time, ramp)
         with self._lock:
             return self._coordinator.set_terms(
                 SERVER,
                 self._now(),
                 uuid.uuid4().hex,
-                capacity=capacity,
-                factor=factor,
-                period=milliseconds(period),
-                lease=milliseconds(lease_time),
-                ramp=None if ramp is None else ramp / 1000,
+                capacity=change.capacity,
+                factor=change.factor,
+                period=change.period,
+                lease=change.lease,
+                ramp=change.ramp,
             )
 
     def evict(self, instance: str) -> bool:
         """Takes everything from `instance` and grants it nothing more; whether it is known."""
+        text("instance", instance)
         with self._lock:
             return self._coordinator.evict(instance)
 

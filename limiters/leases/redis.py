@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import struct
 import uuid
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from limiters._support.validation import Seconds, key_part, optional_seconds, text
+from limiters._support.plain_numbers import plain
+from limiters._support.validation import (
+    ArgumentError,
+    Seconds,
+    key_part,
+    optional_seconds,
+    text,
+)
 from limiters.errors import ImproperOrderError, LeaseManagerError
 from limiters.leases._codec import (
     FormatError,
@@ -19,7 +27,14 @@ from limiters.leases._codec import (
     reply_of,
 )
 from limiters.leases._format import DEFAULT_SPAN, FORMAT
-from limiters.leases._messages import Kind, Reply, Request, lease_seconds, milliseconds
+from limiters.leases._messages import (
+    MAX_LEASE,
+    Kind,
+    Reply,
+    Request,
+    change_of,
+    lease_seconds,
+)
 from limiters.leases._scripts import (
     DELETE,
     DELETE_OLD,
@@ -77,6 +92,8 @@ class RedisLeaseManager:
         self._prefix = key_part("prefix", prefix)
         default = min(MAX_TIMEOUT, self._lease_time / 4)
         given = optional_seconds("timeout", timeout)
+        if given is not None and given > MAX_LEASE:
+            raise ArgumentError("timeout", timeout, f"be at most {plain(MAX_LEASE)} seconds")
         self._connection = Connection(url_or_client, default if given is None else given)
         registered = "+cluster://" not in self._connection.where
         self._keys = keys_of(self._prefix, name, registered=registered)
@@ -118,18 +135,13 @@ class RedisLeaseManager:
     ) -> bool:
         """Changes the terms for all instances; what is None stays. A raised capacity rises by at
         most `ramp` a second. False if there is no such limit, and not all terms are given."""
-        terms = (
-            capacity or 0.0,
-            factor or 0.0,
-            milliseconds(period) or 0,
-            milliseconds(lease_time) or 0,
-            (ramp or 0.0) / 1000,
-        )
-        return bool(self._run(SET, _token(), struct.pack("<5d", *terms)))
+        change = change_of(capacity, factor, period, lease_time, ramp)
+        terms = (change.capacity, change.factor, change.period, change.lease, change.ramp)
+        return bool(self._run(SET, _token(), struct.pack("<5d", *(one or 0 for one in terms))))
 
     def evict(self, instance: str) -> bool:
         """Takes everything from `instance` and grants it nothing more; whether it is known."""
-        return bool(self._run(EVICT, as_bytes(instance)))
+        return bool(self._run(EVICT, as_bytes(text("instance", instance))))
 
     def delete(self) -> bool:
         """Forgets the limit; whether there was one."""
@@ -151,7 +163,8 @@ class RedisLeaseManager:
             raise self._of_another_format(error.stored) from error
         if limit is None or limit.deleted:
             return None
-        totals = floats_of(labels.get(b"totals", b""))
+        packed = labels.get(b"totals", b"")
+        totals = () if len(packed) % 8 else floats_of(packed)  # which may be lost, or damaged
         return view_of(limit, totals, int(float(raw(clock))), DEFAULT_SPAN)
 
     def close(self) -> None:
@@ -172,7 +185,7 @@ class RedisLeaseManager:
                 f"Redis at {self.where} keeps the limit {self._name!r} in format {OLD_FORMAT}, "
                 f"that of an earlier version; this version needs format {FORMAT}. Stop all "
                 "processes of the earlier version, then: "
-                f"dispatcher limit delete {self._name} --old-format"
+                f"dispatcher limit delete {quote(self._name)} --old-format"
             )
         if "NOTFINITE" in said:
             return LeaseManagerError(

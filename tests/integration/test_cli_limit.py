@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from contextlib import closing
 
 import pytest
@@ -205,9 +206,36 @@ def test_who_runs_follows_another_lease_and_period_that_was_set(run: Run, url: s
         wait_until(lambda: late.period == 0.5 and late.partitions == pytest.approx(10))
 
 
+def test_a_factor_beyond_the_capacity_is_one_partition(run: Run, url: str) -> None:
+    said = run("limit", "set", "orders", "--shared-capacity=1", "--factor=1e12")
+    assert said.code == 0
+    assert "1, worth 1" in said.out
+    assert run("limit", "show", "orders").code == 0
+    assert "of 1 partition" in run("leases", "orders").out
+
+
+@pytest.mark.parametrize("name", ["two words", "$(reboot)", "it's", "a;b"])
+def test_a_command_that_is_proposed_can_be_copied_whatever_the_name(
+    run: Run, url: str, name: str
+) -> None:
+    said = run("limit", "show", name)
+    assert said.code == 1
+    words = shlex.split(said.err.rpartition("or: ")[2])
+    assert words == ["dispatcher", "limit", "set", name, "--shared-capacity", "CAPACITY"]
+
+
+def test_a_name_that_is_no_text_is_refused_in_plain_words(run: Run, url: str) -> None:
+    said = run("limit", "show", "\udcff")
+    assert said.code == 2
+    assert said.err.startswith("dispatcher: name must be a text that UTF-8 can write")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--shared-capacity=5e-324"], "--shared-capacity must be at least 1e-100, not 5e-324"),
+        (["--shared-capacity=1e308"], "--shared-capacity must be at most 1e+100, not 1e+308"),
+        (["--shared-capacity=5", "--ramp=1e100/1e-300"], "--ramp must be finite, not inf"),
         (["--shared-capacity=0"], "--shared-capacity must be more than zero, not 0.0"),
         (["--shared-capacity=nan"], "--shared-capacity must be finite, not nan"),
         (["--shared-capacity=-5"], "--shared-capacity must be more than zero, not -5.0"),

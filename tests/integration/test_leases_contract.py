@@ -72,6 +72,52 @@ def test_it_is_a_lease_manager(kept: Kept) -> None:
     assert kept.manager.lease_time == 1.0
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"capacity": 0}, "capacity must be more than zero, not 0"),
+        ({"capacity": -1.0}, "capacity must be more than zero, not -1.0"),
+        ({"capacity": math.nan}, "capacity must be finite, not nan"),
+        ({"capacity": math.inf}, "capacity must be finite, not inf"),
+        ({"capacity": 1e-300}, "capacity must be at least 1e-100, not 1e-300"),
+        ({"capacity": "5"}, "capacity must be a number, not '5'"),
+        ({"factor": math.nan}, "factor must be finite, not nan"),
+        ({"capacity": 20_000, "factor": 1}, "factor must be at least 2 for a capacity of 20000"),
+        ({"period": 0}, "period must be more than zero seconds, not 0"),
+        ({"period": 1e-4}, "period must be from 0.001 to 86400 seconds, not 0.0001"),
+        ({"period": math.inf}, "period must be finite, not inf"),
+        ({"lease_time": -1}, "lease_time must be more than zero seconds, not -1"),
+        ({"lease_time": 0.1}, "lease_time must be from 0.2 to 86400 seconds, not 0.1"),
+        ({"capacity": 9.0, "ramp": -1}, "ramp must be more than zero, not -1"),
+        ({"capacity": 9.0, "ramp": math.nan}, "ramp must be finite, not nan"),
+    ],
+)
+def test_terms_that_no_limit_can_have_are_refused_and_change_nothing(
+    kept: Kept, change: dict[str, Any], message: str
+) -> None:
+    assert kept.manager.set_terms(capacity=100, factor=10, period=1, lease_time=5)
+    before = kept.manager.look()
+    with pytest.raises(ValueError, match=f"^{message}"):
+        kept.manager.set_terms(**change)
+    after = kept.manager.look()
+    assert before is not None
+    assert after is not None
+    assert after.terms == before.terms
+
+
+@pytest.mark.parametrize("instance", ["", None, 5, b"a", "\ud800"])
+def test_what_is_no_name_of_an_instance_is_refused(kept: Kept, instance: Any) -> None:
+    with pytest.raises(ValueError, match=r"^instance must be a text that"):
+        kept.manager.evict(instance)
+
+
+def test_c10_a_factor_beyond_the_capacity_makes_one_partition(kept: Kept) -> None:
+    assert kept.manager.set_terms(capacity=1, factor=1e12, period=1, lease_time=5)
+    view = kept.manager.look()
+    assert view is not None
+    assert view.partitions == 1
+
+
 def test_c12_a_new_limit_grants_at_once_on_a_server_that_was_never_used(kept: Kept) -> None:
     reply = kept.ask("a", 1, need=1_000.0)
     assert (reply.kind, reply.created, reply.certain) == (Kind.ANSWER, True, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -223,6 +224,29 @@ def test_c8_header_with_a_number_that_cannot_be_starts_the_limit_over(
     assert view is not None
     assert view.cause == "what is stored of it cannot be read"
     assert 0 < view.uncertain_ms <= DEFAULT_SPAN
+
+
+@pytest.mark.parametrize("totals", [b"abc", b"\0" * 9])
+def test_totals_that_cannot_be_read_hide_nothing_else(
+    client: Any, manager: RedisLeaseManager, totals: bytes
+) -> None:
+    manager.set_terms(capacity=1_000, factor=100, period=1, lease_time=20)
+    client.hset(manager._keys[2], "totals", totals)
+    view = manager.look()
+    assert view is not None
+    assert (view.terms.capacity, view.totals) == (1_000, ())
+
+
+@pytest.mark.parametrize("name", ["two words", "$(reboot)", "it's"])
+def test_command_that_an_error_names_can_be_copied_whatever_the_name(
+    client: Any, shared_redis: EmbeddedRedis, name: str
+) -> None:
+    with closing(RedisLeaseManager(shared_redis.url, name=name)) as manager:
+        client.hset(manager._keys[3], "capacity", 5)
+        with pytest.raises(LeaseManagerError) as caught:
+            manager.sync(Request("a", 1, TERMS))
+    words = shlex.split(str(caught.value).rpartition("then: ")[2])
+    assert words == ["dispatcher", "limit", "delete", name, "--old-format"]
 
 
 @pytest.mark.parametrize("field", ["server", "nonce", "cause", "ledger", "returning", "queue"])

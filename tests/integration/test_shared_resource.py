@@ -70,6 +70,10 @@ def in_thread(do: Callable[[], object]) -> tuple[threading.Thread, list[object]]
         ({"shared_capacity": float("inf")}, "shared_capacity must be finite, not inf"),
         ({"shared_capacity": "9"}, "shared_capacity must be a number, not '9'"),
         ({"shared_capacity": True}, "shared_capacity must be a number, not True"),
+        ({"shared_capacity": 5e-324}, "shared_capacity must be at least 1e-100, not 5e-324"),
+        ({"shared_capacity": 1e308}, r"shared_capacity must be at most 1e\+100, not 1e\+308"),
+        ({"reserved_capacity": 1e308}, r"reserved_capacity must be at most 1e\+100, not 1e\+308"),
+        ({"max_interval": 10**308}, "max_interval must be at most 50 seconds, not 1"),
         ({"reserved_capacity": -0.5}, "reserved_capacity must be zero or more, not -0.5"),
         ({"factor": 0}, "factor must be more than zero, not 0"),
         ({"factor": float("nan")}, "factor must be finite, not nan"),
@@ -90,6 +94,8 @@ def in_thread(do: Callable[[], object]) -> tuple[threading.Thread, list[object]]
         ({"ramp": (5,)}, r"ramp must be .*, not \(5,\)"),
         ({"ramp": (0, 1)}, "ramp must be more than zero, not 0"),
         ({"ramp": (1, 0)}, "ramp must be more than zero seconds, not 0"),
+        ({"ramp": (1e100, 1e-300)}, "ramp must be finite, not inf"),
+        ({"ramp": (1e-300, 1e300)}, "ramp must be more than zero, not 0.0"),
         ({"lease_manager": None}, "lease_manager must be given to share .* of 1000, not None"),
         ({"lease_manager": MemoryLeaseManager}, "lease_manager must be .*, not <class"),
         ({"lease_manager": "redis://"}, "lease_manager must be .*, not 'redis://'"),
@@ -101,6 +107,20 @@ def in_thread(do: Callable[[], object]) -> tuple[threading.Thread, list[object]]
 def test_a_bad_value_is_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         limiter_of(**settings)
+
+
+def test_a_period_is_rather_longer_than_it_is_said_to_be() -> None:
+    periods = [(0.0011, 0.002), (0.0014, 0.002), (1 / 3, 0.334), (0.1 + 0.2, 0.3), (60, 60)]
+    for given, used in periods:
+        assert limiter_of(period=given).period == used
+
+
+def test_one_who_waits_for_more_than_a_float_can_hold_is_refused() -> None:
+    with limiter_of() as limiter:
+        with pytest.raises(ValueError, match=r"^target must be at most 1e\+100, not 1e\+308"):
+            limiter.give_me(1e308, "somebody")
+        with pytest.raises(ValueError, match=r"^cost must be at most 1e\+100, not 1e\+308"):
+            limiter.acquire(1e308, 1)
 
 
 def test_it_is_a_rate_limiter_and_says_what_it_is() -> None:

@@ -398,6 +398,54 @@ def test_c9_a_ramp_rises_by_so_much_and_goes_on_after_a_restart() -> None:
     assert limit.in_force >= 1_000 + 100 * (story.now - raised - SPAN)
 
 
+def test_c2_after_a_lease_was_shortened_a_killed_one_is_given_up_as_soon_as_that_says() -> None:
+    story = Story()
+    before = Instance("before", replace(TERMS, lease=3_600_000), backlog=1e6)
+    before.share.interval = 900.0
+    before.turn(story.server, story.now)
+    before.leave(story.server, story.now)
+    assert story.server.set_terms(story.now, lease=TERMS.lease)
+    killed = story.join("killed", backlog=1e6)
+    story.run(8)
+    assert killed.held(story.now) == pytest.approx(1_000, rel=0.01)
+    killed.alive = False
+    late = story.join("late", backlog=1e6)
+    story.run(SPAN + 2 * 0.5 + 1)
+    assert late.held(story.now) == pytest.approx(1_000, rel=0.01)
+
+
+@pytest.mark.parametrize("ahead", [3_600.0, 1.0, -3_600.0])
+def test_c9_a_ramp_goes_on_by_the_clock_of_the_server_that_takes_over(ahead: float) -> None:
+    story, _, _ = two_that_share()
+    assert story.server.set_terms(story.now, capacity=10_000.0, ramp=0.1)  # 100 a second
+    raised = story.now
+    story.run(4)
+    story.server = story.server.copy("two", ahead=ahead)
+    story.run(8)
+    limit = story.server.stored.limit
+    assert limit is not None
+    allowed = 1_000 + 100 * (story.now - raised) + 1
+    assert allowed - 100 * SPAN <= limit.in_force <= allowed
+    assert story.worst(since=raised) <= allowed
+
+
+def test_c9_a_ramp_does_not_rise_by_time_that_nobody_confirmed_when_its_server_is_restarted() -> (
+    None
+):
+    story, one, other = two_that_share()
+    one.alive = other.alive = False
+    story.run(3_600)  # in which nobody asks
+    late = story.join("late")
+    assert story.server.set_terms(story.now, capacity=10_000.0, ramp=0.1)
+    raised = story.now
+    story.run(2)
+    assert story.server.stored.limit is not None
+    assert story.server.stored.limit.skew > 3_000_000
+    story.server.restart("two", empty=False)
+    story.run(8)
+    assert late.share.terms.in_force <= 1_000 + 100 * (story.now - raised) + 1
+
+
 def test_c9_what_an_operator_sets_while_nothing_is_certain_stays() -> None:
     story, _, _ = two_that_share()
     story.server.flush()

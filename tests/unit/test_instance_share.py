@@ -469,6 +469,21 @@ def test_c9_two_changes_of_one_version_and_one_that_was_lost_refuse_nobody_for_e
         assert share.compose(NOW).terms.agrees(terms)
 
 
+def test_c6_one_that_followed_a_shorter_lease_asks_as_seldom_as_before_when_that_is_over() -> None:
+    share = InstanceShare("me", TERMS, interval=0.5)
+    share.want(2_000.0, 0.0, NOW)
+    share.compose(NOW)
+    answer(share, reply_of(ALL), NOW)
+    intervals = []
+    for number, lease in enumerate((400, 2_000, 60_000), 1):
+        now = NOW + number / 10
+        share.compose(now)
+        terms = replace(TERMS, lease=lease, in_force=TERMS.capacity, version=number)
+        answer(share, reply_of(ALL, seq=number + 1, terms=terms), now)
+        intervals.append(share.interval)
+    assert intervals == [0.1, 0.5, 0.5]
+
+
 def test_c6_one_that_is_refused_after_it_followed_does_not_ask_all_the_time() -> None:
     share = holding(0)
     share.compose(NOW + 0.5)

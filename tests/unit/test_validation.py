@@ -35,6 +35,10 @@ from tests.crank import ignore
 PACKAGES = [Path(__file__).parents[2] / name for name in ("dispatcher", "limiters")]
 
 
+def shared(capacity: float) -> SharedResource:
+    return SharedResource(shared_capacity=capacity, lease_manager=MemoryLeaseManager())
+
+
 @pytest.mark.parametrize(
     ("given", "taken"),
     [
@@ -71,6 +75,17 @@ def test_a_capacity_that_no_float_can_hold_is_named(value: Any) -> None:
         limiter.set_capacity(value)
     assert caught.value.parameter == "capacity"
     assert limiter.max_capacity == 100
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), "5", None])
+@pytest.mark.parametrize("limiter", [ProvisionedResource, shared], ids=["provisioned", "shared"])
+def test_what_is_asked_of_a_limiter_is_an_amount(limiter: Any, value: Any) -> None:
+    with limiter(10) as one:
+        for call, name in [(one.take, "cost"), (one.grant, "up_to"), (one.give_me, "target")]:
+            with pytest.raises(ArgumentError, match=rf"^{name} must be "):
+                call(value)
+        with pytest.raises(ArgumentError, match=r"^at_least must be "):
+            one.grant(5, value)
 
 
 @pytest.mark.parametrize("value", [True, "5", None, 1j, np.bool_(True), np.array([1, 2])])

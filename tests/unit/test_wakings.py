@@ -68,12 +68,18 @@ def test_all_who_wait_go_on() -> None:
 
 def test_a_handler_may_wake_who_asks_for_capacity_while_its_own_thread_does_so() -> None:
     for number in itertools.count():
+        over = threading.Event()
         asking = Asking(
-            lambda: (None, LONG), lambda request: True, lambda: None, lambda error: None
+            lambda: (None, LONG),
+            lambda request: True,
+            over.is_set,
+            lambda: None,
+            lambda error: None,
         )
         with At(number, asking.wake) as waking:
             asking.wake()
         asking.start()
+        over.set()
         assert asking.end(LONG)
         if waking.left >= 0:
             assert number > 10

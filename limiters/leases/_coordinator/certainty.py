@@ -37,6 +37,8 @@ def agrees(limit: Limit) -> bool:
 def doubt(limit: Limit, server: str, now: int, token: str, cause: str) -> None:
     """Becomes uncertain: forgets who holds what, with a new nonce."""
     if limit.server != server:
+        if limit.ramp.rate > 0:  # it began at a time of the other server
+            limit.ramp = Ramp(limit.in_force, now, limit.ramp.rate)
         limit.server, limit.not_before = server, NEVER
         limit.now, limit.skew = now, 0
     limit.since = limit.last = now
@@ -46,6 +48,7 @@ def doubt(limit: Limit, server: str, now: int, token: str, cause: str) -> None:
 def start_over(limit: Limit, now: int, token: str, cause: str) -> None:
     """Forgets who holds what: whoever holds something claims it, with the new nonce."""
     limit.doubted, limit.cause = True, cause
+    limit.interval = 0  # of those who are forgotten, maybe under a longer lease
     _start(limit, now, token)
 
 

@@ -31,12 +31,16 @@ end
 -- Forgets who holds what: instances that hold something claim it, with the new nonce.
 local function start_over(now, token, cause)
   limit.doubted, limit.cause = true, cause
+  limit.interval = 0 -- of those who are forgotten, maybe under a longer lease
   start(now, token)
 end
 
 -- Becomes uncertain: forgets who holds what, with a new nonce.
 local function doubt(server, now, token, cause)
   if limit.server ~= server then
+    if limit.ramp_rate > 0 then -- it began at a time of the other server
+      limit.ramp_from, limit.ramp_at = in_force(), now
+    end
     limit.server, limit.not_before = server, NEVER
     limit.now, limit.skew = now, 0
   end

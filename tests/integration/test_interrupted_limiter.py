@@ -1,0 +1,98 @@
+"""Interrupts of SharedResource.start() and stop(): whatever their point, nothing waits for ever and
+nothing is held for ever."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from limiters import ImproperOrderError, MemoryLeaseManager, SharedResource
+from tests.interrupting import each_call_in, each_point
+from tests.waiting import LONG, Heard, until
+
+
+class Held:
+    """A limiter that holds a part of a limit, and wants more."""
+
+    def __init__(self) -> None:
+        self.manager = MemoryLeaseManager(lease_time=60)
+        self.limiter = SharedResource(shared_capacity=100, lease_manager=self.manager)
+        self.heard = Heard(self.limiter)
+
+    def begun(self) -> Held:
+        self.limiter.start()
+        assert self.limiter.acquire(20, LONG)
+        self.limiter.give_me(1_000, "somebody")
+        return self
+
+    def await_free(self) -> None:
+        """Returns when nothing of the limit is held any more."""
+        until(lambda: (view := self.manager.look()) is None or view.free == 1)
+
+
+def threads() -> set[threading.Thread]:
+    return {one for one in threading.enumerate() if one.name == "SharedResource"}
+
+
+def test_b5_an_interrupted_stop_gives_back_what_is_held() -> None:
+    made: list[Held] = []
+
+    def prepare() -> Callable[[], object]:
+        made.append(Held().begun())
+        return made[-1].limiter.stop
+
+    for _ in each_point(prepare):
+        one = made.pop()
+        one.limiter.stop()
+        one.await_free()
+        until(lambda: not threads())
+        one.heard.wait_for("shutdown")
+
+
+def test_b5_an_interrupted_stop_gives_back_what_is_held_even_if_nobody_stops_again() -> None:
+    made: list[Held] = []
+
+    def prepare() -> Callable[[], object]:
+        made.append(Held().begun())
+        return made[-1].limiter.stop
+
+    for _ in each_point(prepare):
+        one = made.pop()
+        if one.limiter.started:  # it was interrupted before it had begun
+            one.limiter.stop()
+        one.limiter._wake()  # as whatever is due next does
+        one.await_free()
+
+
+def test_b5_a_handler_that_stops_it_while_it_is_stopped() -> None:
+    made: list[Held] = []
+
+    def prepare() -> tuple[Callable[[], object], Callable[[], object]]:
+        made.append(Held().begun())
+        return made[-1].limiter.stop, made[-1].limiter.stop
+
+    for _ in each_call_in(prepare):
+        one = made.pop()
+        one.await_free()
+        one.heard.wait_for("shutdown")
+
+
+def test_an_interrupted_start_leaves_nothing_that_is_waited_for_in_vain() -> None:
+    made: list[Held] = []
+
+    def prepare() -> Callable[[], object]:
+        made.append(Held())
+        return made[-1].limiter.start
+
+    for where in each_point(prepare):
+        one = made.pop()
+        if one.limiter.started:  # no interrupt came
+            assert one.limiter.acquire(20, LONG), where
+            one.limiter.stop()
+        else:
+            with pytest.raises(ImproperOrderError):
+                one.limiter.acquire(20)
+        until(lambda: not threads())
+        one.await_free()
