@@ -246,7 +246,7 @@ class InstanceShare:
 
     def next_call(self, now: float) -> float:
         """When the next request is due; infinity if there is nothing to say."""
-        if self._sent_backs:
+        if self._sent_backs and not self._failures:
             return now if self._sent_backs <= MAX_AT_ONCE else self._last_call + self.interval
         if self.pending is not None:
             idle = not (self._waiting or self._missed) and now >= self.until

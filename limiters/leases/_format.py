@@ -41,6 +41,10 @@ MAX_WEIGHT = 1000
 WHOLE_BATCHES = 50
 """A share worth fewer batches than this is rounded down to whole ones; permits use the rest."""
 
+FEW_BATCHES = 2
+"""Whoever needs more than its fair share, and has one of fewer batches than this in a period, lives
+on permits alone: a share of whole batches would leave up to half of it unused."""
+
 QUEUE_LENGTH = 32
 """How many of those who wait for a permit the header keeps."""
 
@@ -61,6 +65,10 @@ SILENT_MS = 100
 
 REGISTRY_SPANS = 10
 """How many spans ahead the registry says that something of a limit may be out."""
+
+SOON_MS = 50
+"""When the only instance of a limit asks again that has just been granted something: those who
+start beside it wait for what it gives back."""
 
 FREE_SHARE = 8
 """While nobody is short and the pool holds this part of the limit, nothing has to be released."""
@@ -88,6 +96,7 @@ _CONSTANTS = (
     "FLOAT_ERROR",
     "MAX_TRIES",
     "WHOLE_BATCHES",
+    "FEW_BATCHES",
     "QUEUE_LENGTH",
     "INSTANCES_PER_MS",
     "MAX_ROUNDS",
@@ -95,6 +104,7 @@ _CONSTANTS = (
     "MIN_STAYED",
     "SILENT_MS",
     "REGISTRY_SPANS",
+    "SOON_MS",
     "FREE_SHARE",
     "MAX_WHOLE",
     "NEVER",
@@ -166,9 +176,7 @@ REPLY = _fields(
     "counted:b instances needs free"
 )
 
-SCANNED = _fields(
-    "units gone need by_permit weight ask:f ask_since gathers:b piece:f turn:f seen interval"
-)
+SCANNED = _fields("units gone need weight ask:f ask_since gathers:b piece:f turn:f seen interval")
 """What a pass over all records reads of each."""
 
 RECORD = SCANNED + _fields(

@@ -24,6 +24,7 @@ from limiters.leases._format import (
     NEVER,
     QUEUE_LENGTH,
     REGISTRY_SPANS,
+    SOON_MS,
     UNITS,
     WHOLE_BATCHES,
 )
@@ -160,6 +161,7 @@ class Coordinator:
         record.counted = known and record.born == request.born
         if record.counted:
             self.totals.add(request.totals)
+        elapsed = limit.now - record.seen
         self._hear(limit, record, request, uncertain)
         limit.deleted = False
         limit.last, limit.interval = limit.now, max(limit.interval, request.interval)
@@ -167,6 +169,7 @@ class Coordinator:
             return Reply(Kind.CHALLENGE, nonce=limit.nonce)
         permits.enqueue(limit, request.instance, record)
         reply = self._answer(limit, request, record, again=False, created=created)
+        permits.spent_by_share(limit, record, request, elapsed)
         self._write_ahead(limit)
         return reply
 
@@ -241,7 +244,9 @@ class Coordinator:
             evicted = False
         if record is None:
             limit.next_id += 1
-            record = Record(born=limit.next_id, seen=limit.now, turn=limit.now, evicted=evicted)
+            record = Record(
+                born=limit.next_id, seen=limit.now, turn=permits.first_turn(limit), evicted=evicted
+            )
             record.gone = limit.now + limit.terms.span
             limit.records[request.instance] = record
             if uncertain and request.left > 0:
@@ -290,7 +295,6 @@ class Coordinator:
         record.weight, record.piece = request.weight, request.piece
         record.spent, record.reserved, record.label = request.spent, request.reserved, request.label
         record.need = 0 if idle else _in_units(request.need, worth)
-        record.by_permit = min(record.need, _in_units(request.by_permit, worth))
         asks = request.ask > 0 and not idle and request.ask <= limit.in_force
         if asks and not record.ask:
             record.ask_since = limit.now - request.waited
@@ -370,11 +374,14 @@ class Coordinator:
         if not uncertain and not again and not request.leaving:
             if record.ask and not self._pays_at_once(limit, record, right):
                 back = permits.grant(limit, request.instance, record, request)
+            held = record.units
             self._grant(limit, record, right)
             if right * limit.worth >= request.ask:
                 back = -1  # its share will pay for it
             if record.units == 0 and right > 0:
                 back = max(1, record.interval // 4)
+            if not held and record.units and len(limit.records) == 1:
+                back = SOON_MS
         if not request.leaving and not again:
             late = 2 * max(limit.interval, record.interval)
             record.until = limit.now + limit.terms.lease

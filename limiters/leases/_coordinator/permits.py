@@ -13,6 +13,7 @@ from bisect import insort
 from limiters.leases._coordinator.state import Limit, Permit, Record, Waiter
 from limiters.leases._format import (
     CREDIT_PERIODS,
+    FEW_BATCHES,
     FLOAT_ERROR,
     MIN_STAYED,
     QUEUE_LENGTH,
@@ -29,15 +30,20 @@ def fair_share(limit: Limit, record: Record) -> int:
 
 
 def lives_on_permits(limit: Limit, record: Record) -> bool:
-    """Whether a share is of no use to an instance: its next operation, or a batch of it, costs
-    more than that."""
+    """Whether a share is of little use to an instance: less than it needs, and too few batches."""
     batch = record.ask if record.gathers else record.piece
-    return fair_share(limit, record) * limit.worth < batch
+    fair = fair_share(limit, record)
+    return fair * limit.worth < (FEW_BATCHES if fair < record.need else 1) * batch
 
 
 def wants(limit: Limit, record: Record) -> int:
-    """What it wants as a share, in units: not what goes by permits."""
-    return 0 if lives_on_permits(limit, record) else max(0, record.need - record.by_permit)
+    """What it wants as a share, in units."""
+    return 0 if lives_on_permits(limit, record) else record.need
+
+
+def first_turn(limit: Limit) -> float:
+    """The turn of one that is new: that of whoever has waited for the longest time."""
+    return min([one.turn for one in limit.queue] + [float(limit.now)])
 
 
 def waiter(limit: Limit, name: str, record: Record) -> Waiter | None:
@@ -45,7 +51,7 @@ def waiter(limit: Limit, name: str, record: Record) -> Waiter | None:
     silent = record.seen + 2 * record.interval + SILENT_MS
     if record.ask <= 0 or silent < limit.now:
         return None
-    later = fair_share(limit, record) * limit.worth >= record.ask
+    later = not lives_on_permits(limit, record)
     return Waiter(later, record.turn, record.ask_since, name, record.ask, silent)
 
 
@@ -65,13 +71,25 @@ def line(limit: Limit) -> list[Waiter]:
 
 
 def kept_aside(limit: Limit) -> int:
-    """How much of the pool is kept for permits: for all whose turn it is and who cannot live on a
-    share. Between their turns the others may have it all."""
+    """How much of the pool is kept for permits: for all who live on them and whose turn it is.
+    Between their turns the others may have it all."""
     asks = 0.0
     for one in line(limit):
         if not one.later and one.turn <= limit.now:
             asks += one.ask
     return math.ceil(min(asks / limit.worth, UNITS))
+
+
+def spent_by_share(limit: Limit, record: Record, request: Request, elapsed: int) -> None:
+    """What an instance spent on its share puts its next permit off, too: both together are what it
+    may have."""
+    worth = fair_share(limit, record) * limit.worth
+    if not limit.fair.weight or worth <= 0:
+        record.turn = max(record.turn, limit.now)
+        return
+    oldest = limit.now - CREDIT_PERIODS * limit.terms.period
+    part = min(1.0, max(0.0, request.spent - request.by_permit) / worth)
+    record.turn = max(record.turn, oldest) + elapsed * part
 
 
 def correct(limit: Limit, record: Record, request: Request) -> None:
@@ -112,7 +130,8 @@ def grant(limit: Limit, name: str, record: Record, request: Request) -> int:
     if limit.fair.weight:
         worth = max(1e-9, fair_share(limit, record) * limit.worth)
         takes = record.ask * terms.period / worth
-        turn = max(now - max(takes, CREDIT_PERIODS * terms.period), record.turn) + takes
+        oldest = now - max(takes, CREDIT_PERIODS * terms.period)
+        turn = min(max(oldest, record.turn), now) + takes
     record.turn = turn
     at = slice_end(now + request.valid, terms.period)
     limit.ledger.add(at, record.ask)

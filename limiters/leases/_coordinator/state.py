@@ -52,7 +52,6 @@ class Record:
     seen: int = 0
     interval: int = 0
     need: int = 0
-    by_permit: int = 0
     weight: int = WEIGHT_SCALE
     piece: float = 0.0
     ask: float = 0.0
@@ -84,7 +83,7 @@ class Waiter:
     """One who waits for a permit, as the header keeps it. In order of turns."""
 
     later: bool
-    """Whether its fair share is worth what it asks for, so that it can do without a permit."""
+    """Whether it lives on a share and only asks for more: after all who live on permits."""
     turn: float
     since: int
     instance: str

@@ -235,7 +235,7 @@ local function admit(record, request, uncertain)
     limit.next_id = limit.next_id + 1
     limit.instances = limit.instances + 1
     record = {
-      born = limit.next_id, seen = limit.now, turn = limit.now, evicted = evicted, units = 0,
+      born = limit.next_id, seen = limit.now, turn = first_turn(), evicted = evicted, units = 0,
       ask = 0, ask_since = 0, until_ = 0, share = 0, permit = 0, permit_at = 0, permit_cost = 0,
       permit_stayed = 0, permit_wave = 0, granted = 0, was_granted = was_granted,
       gone = limit.now + span_of(limit),
@@ -274,7 +274,6 @@ local function hear(record, request)
   record.weight, record.piece = request.weight, request.piece
   record.spent, record.reserved, people.label = request.spent, request.reserved, request.label
   record.need = idle and 0 or in_units(request.need, worth)
-  record.by_permit = min(record.need, in_units(request.by_permit, worth))
   local asks = request.ask > 0 and not idle and request.ask <= in_force()
   if asks and record.ask == 0 then
     record.ask_since = limit.now - request.waited
@@ -308,12 +307,12 @@ local function refresh(record, token)
         held = nil
         break
       end
-      local units, _, need, by_permit, weight, ask, since, gathers, piece, turn, seen, interval =
+      local units, _, need, weight, ask, since, gathers, piece, turn, seen, interval =
         struct.unpack(SCANNED, text)
       count = count + 1
       held, needed = held + units, needed + need
       needs[count], weights[count] = need, weight
-      wanted[count] = need > by_permit and need - by_permit or 0
+      wanted[count] = need
       batches[count] = gathers ~= 0 and ask or piece
       if ask > 0 then
         asked = asked + 1
@@ -330,21 +329,22 @@ local function refresh(record, token)
   limit.shares_at, limit.needs = now, needed
   local fair_units, fair_weight = level_of(needs, weights, UNITS)
   limit.fair_units, limit.fair_weight = fair_units, fair_weight
-  local worth, sum = worth_of_unit(), 0
+  local sum = 0
   for i = 1, count do
     local fair = needs[i]
     if fair_weight ~= 0 then
       fair = min(fair, floor(weights[i] * fair_units / fair_weight))
     end
     fairs[i] = fair
-    if fair * worth < batches[i] then
+    if too_small(fair, needs[i], batches[i]) then
       wanted[i] = 0 -- as in permits: it lives on permits
     end
     sum = sum + wanted[i]
   end
   local queue, last = {}, nil
   for i = 1, asked do
-    local later = fairs[places[i]] * worth >= asks[i]
+    local place = places[i]
+    local later = not too_small(fairs[place], needs[place], batches[place])
     -- Most of those who wait come behind the last one of a full queue by their turn alone.
     local behind = last and last.turn <= now and turns[i] > now
     if silents[i] >= now and not behind then
@@ -439,12 +439,16 @@ local function answer(request, record, again, created)
     if record.ask ~= 0 and not pays_at_once(record, right) then
       back = grant_permit(request.instance, record, request)
     end
+    local held = record.units
     grant(record, right)
     if right * worth_of_unit() >= request.ask then
       back = -1 -- its share will pay for it
     end
     if record.units == 0 and right > 0 then
       back = max(1, floor(record.interval / 4))
+    end
+    if held == 0 and record.units > 0 and limit.instances == 1 then
+      back = SOON_MS
     end
   end
   if not request.leaving and not again then
@@ -555,6 +559,7 @@ local function serve(request, server, now)
   if record.counted then
     add_totals(request.totals)
   end
+  local elapsed = limit.now - record.seen
   hear(record, request)
   limit.deleted = false
   limit.last, limit.interval = limit.now, max(limit.interval, request.interval)
@@ -564,6 +569,7 @@ local function serve(request, server, now)
   end
   enqueue(request.instance, record)
   local reply = answer(request, record, false, created)
+  spent_by_share(record, request, elapsed)
   write_ahead()
   return reply, record
 end

@@ -5,16 +5,28 @@ local function fair_share(record)
   return share_at(limit.fair_units, limit.fair_weight, record.need, record.weight)
 end
 
--- Whether a share is of no use to an instance: its next operation, or a batch of it, costs more
--- than that.
-local function lives_on_permits(record)
-  local batch = record.gathers and record.ask or record.piece
-  return fair_share(record) * worth_of_unit() < batch
+-- Whether a share is of little use to an instance: less than it needs, and too few batches.
+local function too_small(fair, need, batch)
+  return fair * worth_of_unit() < (fair < need and FEW_BATCHES or 1) * batch
 end
 
--- What it wants as a share, in units: not what goes by permits.
+local function lives_on_permits(record)
+  local batch = record.gathers and record.ask or record.piece
+  return too_small(fair_share(record), record.need, batch)
+end
+
+-- What it wants as a share, in units.
 local function wants(record)
-  return lives_on_permits(record) and 0 or max(0, record.need - record.by_permit)
+  return lives_on_permits(record) and 0 or record.need
+end
+
+-- The turn of one that is new: that of whoever has waited for the longest time.
+local function first_turn()
+  local turn = limit.now
+  for _, one in ipairs(limit.queue) do
+    turn = min(turn, one.turn)
+  end
+  return turn
 end
 
 -- The order of texts by their bytes: that of Lua depends on the server's locale.
@@ -58,7 +70,7 @@ local function waiter(name, record)
     return nil
   end
   return {
-    later = fair_share(record) * worth_of_unit() >= record.ask,
+    later = not lives_on_permits(record),
     turn = record.turn, since = record.ask_since, name = name, ask = record.ask, silent = silent,
   }
 end
@@ -112,8 +124,8 @@ local function line()
   return due
 end
 
--- How much of the pool is kept for permits: for all whose turn it is and who cannot live on a
--- share. Between their turns the others may have it all.
+-- How much of the pool is kept for permits: for all who live on them and whose turn it is. Between
+-- their turns the others may have it all.
 local function kept_aside()
   local asks = 0
   for _, one in ipairs(line()) do
@@ -122,6 +134,19 @@ local function kept_aside()
     end
   end
   return ceil(min(asks / worth_of_unit(), UNITS))
+end
+
+-- What an instance spent on its share puts its next permit off, too: both together are what it may
+-- have.
+local function spent_by_share(record, request, elapsed)
+  local worth = fair_share(record) * worth_of_unit()
+  if limit.fair_weight == 0 or worth <= 0 then
+    record.turn = max(record.turn, limit.now)
+    return
+  end
+  local oldest = limit.now - CREDIT_PERIODS * limit.period
+  local part = min(1, max(0, request.spent - request.by_permit) / worth)
+  record.turn = max(record.turn, oldest) + elapsed * part
 end
 
 -- The last permit is over; if the request reports how it was used, its entry is corrected: for the
@@ -194,7 +219,8 @@ local function grant_permit(name, record, request)
   if limit.fair_weight ~= 0 then
     local share = max(1e-9, fair_share(record) * worth)
     local takes = record.ask * limit.period / share
-    turn = max(now - max(takes, CREDIT_PERIODS * limit.period), record.turn) + takes
+    local oldest = now - max(takes, CREDIT_PERIODS * limit.period)
+    turn = min(max(oldest, record.turn), now) + takes
   end
   record.turn = turn
   local at = slice_end(now + request.valid, limit.period)
