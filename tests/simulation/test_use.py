@@ -57,13 +57,13 @@ ROWS = [
     # capacity, partitions, instances, batch, period; from, to; used at least
     (1000, 20, 4, 5, 1, 8, 28, 0.98),
     (1000, 20, 13, 5, 1, 8, 28, 0.97),
-    (1000, 20, 30, 5, 1, 8, 28, 0.96),
+    (1000, 20, 30, 5, 1, 8, 28, 0.97),
     (1000, 1, 3, 5, 1, 8, 28, 0.97),
     (1000, 1.2, 2, 5, 1, 8, 28, 0.98),
     (1000, 1.5, 2, 5, 1, 8, 28, 0.98),
     (1000, 1.7, 2, 5, 1, 8, 28, 0.98),
     (5, 5, 8, 1, 1, 8, 48, 0.97),
-    (10, 10, 4, 1, 1, 8, 48, 0.90),
+    (10, 10, 4, 1, 1, 8, 48, 0.95),
     (60, 10, 4, 1, 6, 24, 84, 0.97),
     (1000, 20, 25, 5, 60, 120, 300, 0.97),
     (1000, 2, 3, 5, 600, 1200, 3000, 0.97),
@@ -128,7 +128,7 @@ def test_c5_three_busy_beside_light_ones_on_20_000(light: int) -> None:
     assert all(cluster.spent(f"light{number}", 8, 28) >= 19_500 for number in range(light))
 
 
-@pytest.mark.parametrize(("part", "least"), [(1.0, 0.96), (0.8, 0.84), (0.4, 0.85)])
+@pytest.mark.parametrize(("part", "least"), [(1.0, 0.97), (0.8, 0.85), (0.4, 0.9)])
 def test_c4_c5_operations_of_a_large_part_starve_nobody(part: float, least: float) -> None:
     cluster = cluster_of(1000, 20, 2, 5)
     cluster.add("large", Backlog(1000 * part))
@@ -178,7 +178,8 @@ def test_c5_weights_count_for_permits() -> None:
     for name, weight in {"a": 1.0, "b": 3.0, "c": 1.0, "d": 1.0, "e": 1.0, "f": 1.0}.items():
         cluster.add(name, Backlog(1), weight=weight)
     cluster.run(128)
-    assert jain(cluster, 8, 128) >= 0.98
+    assert jain(cluster, 8, 128) >= 0.99
+    assert used(cluster, 8, 128) >= 0.97
 
 
 def test_c5_new_shares_hold_within_two_intervals_and_a_period() -> None:

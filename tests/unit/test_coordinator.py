@@ -631,9 +631,9 @@ def test_c5_debt_grows_old_also_where_the_period_is_long() -> None:
 
 
 @pytest.mark.parametrize(
-    # Of three, each has a share of one batch, and two come by permits.
+    # Of two, each has a share of two batches, and the last one comes by permits.
     ("instances", "least"),
-    [(3, 0.85), (8, 0.97)],
+    [(2, 0.95), (3, 0.97), (8, 0.97)],
 )
 def test_c5_a_limit_of_five_a_second_is_used_in_full_and_fairly(
     instances: int, least: float
@@ -646,6 +646,57 @@ def test_c5_a_limit_of_five_a_second_is_used_in_full_and_fairly(
     assert story.worst() <= 5 * FORGIVEN
     assert story.used(since) >= least
     assert jain(story, since) >= 0.98
+
+
+def test_c5_whoever_has_less_than_two_batches_of_what_is_short_lives_on_permits() -> None:
+    terms = Terms(10.0, 1.0, 1_000, 2_000)
+    story = crowd_of(*[(1.0, 1e6)] * 6, terms=terms)
+    story.run(4)
+    assert all(one.held(story.now) == 0 for one in story.instances)
+    assert all(one.share.permits for one in story.instances)
+    for one in story.instances[2:]:
+        one.backlog = 0.0
+    story.run(4)
+    assert all(one.held(story.now) >= 4 for one in story.instances[:2])
+
+
+def test_c5_whoever_needs_less_than_its_fair_share_has_a_share_of_one_batch() -> None:
+    story = crowd_of((5.0, 1e6), (5.0, 0.0))
+    light = story.instances[1]
+    light.backlog = 5.0
+    story.run(2)
+    assert light.spent
+    assert not light.share.permits
+
+
+def test_c5_what_was_spent_by_a_share_puts_the_next_permit_off() -> None:
+    story = crowd_of((5.0, 1e6), (5.0, 1e6))
+    story.run(8)
+    limit = story.server.stored.limit
+    assert limit is not None
+    turns = [one.turn for one in limit.records.values()]
+    assert all(limit.now - turn <= 1_000 for turn in turns), "they get what they may have"
+
+
+def test_c5_a_new_one_takes_turns_with_those_who_have_waited() -> None:
+    terms = Terms(5.0, 1.0, 1_000, 2_000)
+    story = crowd_of(*[(1.0, 1e6)] * 12, terms=terms)
+    story.run(20)
+    story.join("new", terms, cost=1.0, backlog=1e6)
+    came = story.now
+    story.run(26)
+    new, *others = (one.used(came, story.now) for one in reversed(story.instances))
+    assert new >= min(others) - 1
+
+
+def test_c7_the_only_instance_asks_again_soon_for_those_that_start_beside_it() -> None:
+    story = Story()
+    one = story.join("one")
+    one.turn(story.server, story.now)
+    assert one.held(story.now) == 1_000
+    assert one.share.next_call(story.now) <= story.now + 0.051
+    story.run(2)
+    assert one.calls <= 6, "once; then each sync interval"
 
 
 def test_c4_c5_operations_that_cost_the_whole_limit_starve_nobody() -> None:

@@ -396,6 +396,17 @@ def test_c8_a_challenge_is_answered_at_once_by_a_new_request_with_its_nonce() ->
     assert (third.nonce, third.ended, third.server) == ("", False, "two")
 
 
+def test_c8_after_a_challenge_what_is_not_answered_is_sent_again_after_a_pause() -> None:
+    share = holding(HALF)
+    share.compose(NOW + 0.5)
+    share.answered(Reply(Kind.CHALLENGE, nonce="n", server="two"), NOW + 0.5, NOW + 0.5)
+    for _ in range(6):
+        now = share.next_call(NOW + 0.5)
+        share.compose(now)
+        share.unanswered(now)
+        assert share.next_call(now) >= now + 0.05
+
+
 def test_c8_a_lease_that_has_ended_is_not_claimed() -> None:
     share = holding(HALF)
     share.compose(NOW + 0.5)
