@@ -66,10 +66,6 @@ SILENT_MS = 100
 REGISTRY_SPANS = 10
 """How many spans ahead the registry says that something of a limit may be out."""
 
-SOON_MS = 50
-"""When the only instance of a limit asks again that has just been granted something: those who
-start beside it wait for what it gives back."""
-
 FREE_SHARE = 8
 """While nobody is short and the pool holds this part of the limit, nothing has to be released."""
 
@@ -104,7 +100,6 @@ _CONSTANTS = (
     "MIN_STAYED",
     "SILENT_MS",
     "REGISTRY_SPANS",
-    "SOON_MS",
     "FREE_SHARE",
     "MAX_WHOLE",
     "NEVER",

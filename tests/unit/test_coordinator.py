@@ -689,16 +689,6 @@ def test_c5_a_new_one_takes_turns_with_those_who_have_waited() -> None:
     assert new >= min(others) - 1
 
 
-def test_c7_the_only_instance_asks_again_soon_for_those_that_start_beside_it() -> None:
-    story = Story()
-    one = story.join("one")
-    one.turn(story.server, story.now)
-    assert one.held(story.now) == 1_000
-    assert one.share.next_call(story.now) <= story.now + 0.051
-    story.run(2)
-    assert one.calls <= 6, "once; then each sync interval"
-
-
 def test_c4_c5_operations_that_cost_the_whole_limit_starve_nobody() -> None:
     story = crowd_of((1_000.0, 1e7), (5.0, 1e6), (5.0, 1e6))
     story.run(5)

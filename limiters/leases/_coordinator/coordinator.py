@@ -24,7 +24,6 @@ from limiters.leases._format import (
     NEVER,
     QUEUE_LENGTH,
     REGISTRY_SPANS,
-    SOON_MS,
     UNITS,
     WHOLE_BATCHES,
 )
@@ -374,14 +373,11 @@ class Coordinator:
         if not uncertain and not again and not request.leaving:
             if record.ask and not self._pays_at_once(limit, record, right):
                 back = permits.grant(limit, request.instance, record, request)
-            held = record.units
             self._grant(limit, record, right)
             if right * limit.worth >= request.ask:
                 back = -1  # its share will pay for it
             if record.units == 0 and right > 0:
                 back = max(1, record.interval // 4)
-            if not held and record.units and len(limit.records) == 1:
-                back = SOON_MS
         if not request.leaving and not again:
             late = 2 * max(limit.interval, record.interval)
             record.until = limit.now + limit.terms.lease

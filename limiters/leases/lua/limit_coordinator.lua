@@ -439,16 +439,12 @@ local function answer(request, record, again, created)
     if record.ask ~= 0 and not pays_at_once(record, right) then
       back = grant_permit(request.instance, record, request)
     end
-    local held = record.units
     grant(record, right)
     if right * worth_of_unit() >= request.ask then
       back = -1 -- its share will pay for it
     end
     if record.units == 0 and right > 0 then
       back = max(1, floor(record.interval / 4))
-    end
-    if held == 0 and record.units > 0 and limit.instances == 1 then
-      back = SOON_MS
     end
   end
   if not request.leaving and not again then
