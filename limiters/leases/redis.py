@@ -119,7 +119,16 @@ class RedisLeaseManager:
 
     def sync(self, request: Request) -> Reply:
         """Serves one request. Safe to be sent again. LeaseManagerError if there is no answer."""
-        reply = reply_of(self._run(SYNC, *arguments_of(request)))
+        answer = self._run(SYNC, *arguments_of(request))
+        try:
+            reply = reply_of(answer)
+        except (ValueError, OverflowError, LookupError, TypeError, struct.error) as error:
+            raise LeaseManagerError(
+                f"Redis at {self.where} has answered for the limit {self._name!r} with something "
+                "that cannot be read; nothing of it is used, and the same request is sent again. "
+                f"If that goes on, {self._keys[0]} is damaged: delete that key, and the limit "
+                "starts over"
+            ) from error
         if reply.kind is Kind.FORMAT:
             raise self._of_another_format(reply.format)
         return reply

@@ -15,7 +15,15 @@ from redis import Redis
 
 from limiters import ImproperOrderError, LeaseManagerError, RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
-from limiters.leases._format import DEFAULT_SPAN, FORMAT, HEADER, UNITS, Field, numbers_of
+from limiters.leases._format import (
+    DEFAULT_SPAN,
+    FORMAT,
+    HEADER,
+    REPLY,
+    UNITS,
+    Field,
+    numbers_of,
+)
 from limiters.leases._format import Kind as FieldKind
 from limiters.leases._messages import Kind, Request, Terms
 from limiters.leases._scripts import TWIN, keys_of, old_keys_of, registry_key, source_of
@@ -310,6 +318,32 @@ def test_key_that_keeps_something_else_is_named_by_the_error(
     match = f"something else under .*{re.escape(key)}.*; delete"
     with pytest.raises(LeaseManagerError, match=match):
         manager.sync(request("two"))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "{ 'answer', '', '', '', '', struct.pack(NUMBERS, 0/0, unpack(REST)) }",
+        "{ 'answer', '', '', '', '', struct.pack(NUMBERS, 1/0, unpack(REST)) }",
+        "{ 'answer', '', '', '', 'abc', struct.pack(NUMBERS, FORMAT, unpack(REST)) }",
+        "{ 'answer', '', '', '', '', 'abc' }",
+        "{ 'what', '', '', '', '', struct.pack(NUMBERS, FORMAT, unpack(REST)) }",
+        "{ '\\255', '', '', '', '', struct.pack(NUMBERS, FORMAT, unpack(REST)) }",
+        "{}",
+        "7",
+    ],
+)
+def test_answer_that_cannot_be_read_is_told_as_what_it_is(
+    manager: RedisLeaseManager, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    count = len(numbers_of(REPLY))
+    script = (
+        f"local FORMAT, NUMBERS, REST = {FORMAT}, '<{'d' * count}', {{}}\n"
+        f"for i = 1, {count - 1} do REST[i] = 1 end\nreturn {answer}"
+    )
+    monkeypatch.setattr("limiters.leases.redis.SYNC", of_source(script))
+    with pytest.raises(LeaseManagerError, match="cannot be read; nothing of it is used, and"):
+        manager.sync(request())
 
 
 def test_client_that_decodes_is_fine(shared_redis: EmbeddedRedis) -> None:
