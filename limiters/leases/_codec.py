@@ -204,6 +204,14 @@ def floats_of(packed: bytes) -> tuple[float, ...]:
     return struct.unpack(f"<{len(packed) // 8}d", packed)
 
 
+def floats_in(packed: bytes) -> tuple[float, ...] | None:
+    """The same; None if one is not finite, or a part of one is missing."""
+    if len(packed) % 8:
+        return None
+    values = floats_of(packed)
+    return values if all(map(math.isfinite, values)) else None
+
+
 def entries_of(packed: bytes) -> Entries:
     """The pairs in `packed`; ValueError if one cannot be."""
     values = floats_of(packed)

@@ -20,7 +20,7 @@ from limiters.leases._codec import (
     FormatError,
     arguments_of,
     as_bytes,
-    floats_of,
+    floats_in,
     limit_of,
     pairs,
     raw,
@@ -172,9 +172,8 @@ class RedisLeaseManager:
             raise self._of_another_format(error.stored) from error
         if limit is None or limit.deleted:
             return None
-        packed = labels.get(b"totals", b"")
-        totals = () if len(packed) % 8 else floats_of(packed)  # which may be lost, or damaged
-        return view_of(limit, totals, int(float(raw(clock))), DEFAULT_SPAN)
+        totals = floats_in(labels.get(b"totals", b""))  # which may be lost, or damaged
+        return view_of(limit, totals or (), int(float(raw(clock))), DEFAULT_SPAN)
 
     def close(self) -> None:
         """Lets go of its connections. Those handed in stay open."""
