@@ -202,10 +202,12 @@ class RedisLeaseManager:
             )
         if "FORMAT" in said[:2] and said[-1].isdigit():
             return self._of_another_format(int(said[-1]))
-        if "WRONGTYPE" in str(error):  # Redis does not name the key
+        if "WRONGTYPE" in str(error):
+            named = [key for key in self._keys if key in str(error)]  # where Redis names none: all
+            keys = named[0] if named else f"one of the keys {', '.join(self._keys)}"
             return LeaseManagerError(
-                f"Redis at {self.where} has something else under one of the keys "
-                f"{', '.join(self._keys)}; delete that, or use another prefix"
+                f"Redis at {self.where} has something else under {keys}; delete that, or use "
+                "another prefix"
             )
         return explained(error, self.where, self._keys[0])
 

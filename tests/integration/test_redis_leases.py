@@ -408,17 +408,30 @@ def test_c8_request_with_a_number_that_is_not_finite_changes_nothing(
     assert manager.sync(request(seq=2, born=born, units=UNITS, left=1_000)).kind is Kind.ANSWER
 
 
-@pytest.mark.parametrize("key", [LIMIT, PEOPLE, REGISTRY])
-def test_key_that_keeps_something_else_is_named_by_the_error(
+@pytest.mark.parametrize("key", [LIMIT, GRANTS, PEOPLE, REGISTRY])
+def test_key_that_keeps_something_else_is_named_by_the_error_and_nothing_is_written(
     client: Any, manager: RedisLeaseManager, key: str
 ) -> None:
     mark_as_new(client)
-    manager.sync(request())
+    born = manager.sync(request(totals=(1.0,))).born
+    manager.sync(request(seq=2, born=born, need=0, released=UNITS, history=((10, 3.0),)))
     client.delete(key)
     client.rpush(key, "something else")
-    match = f"something else under .*{re.escape(key)}.*; delete"
-    with pytest.raises(LeaseManagerError, match=match):
-        manager.sync(request("two"))
+    before = {one: client.dump(one) for one in client.scan_iter()}
+    for call in (lambda: manager.sync(request("two")), *calls_of(manager)):
+        with pytest.raises(LeaseManagerError, match=f"else under {re.escape(key)}; delete"):
+            call()
+    assert {one: client.dump(one) for one in client.scan_iter()} == before
+
+
+def test_old_format_is_not_deleted_if_the_registry_keeps_something_else(
+    client: Any, manager: RedisLeaseManager
+) -> None:
+    client.hset(OLD, "lease_ms", "2000")
+    client.rpush(REGISTRY, "something else")
+    with pytest.raises(LeaseManagerError, match=f"else under {re.escape(REGISTRY)}; delete"):
+        manager.delete_old_format()
+    assert client.type(OLD) == b"hash"
 
 
 @pytest.mark.parametrize(

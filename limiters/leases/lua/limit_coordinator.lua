@@ -14,6 +14,10 @@ local function load(name, instance, server, version)
   if redis.call('TYPE', OLD).ok == 'hash' then
     return redis.error_reply('OLDFORMAT')
   end
+  local foreign = foreign_key()
+  if foreign then
+    return redis.error_reply('WRONGTYPE ' .. foreign)
+  end
   local format
   limit, unreadable, format = load_limit(instance)
   if format then

@@ -75,6 +75,18 @@ local function are_terms(t)
   return t.capacity > 0 and t.factor > 0 and t.period > 0 and t.lease > 0
 end
 
+-- The first key that keeps something else than a hash, if one does: a script that found that out only
+-- as it writes would have written a part of what it has to.
+local function foreign_key()
+  for _, key in ipairs({ LIMIT, GRANTS, PEOPLE, REGISTRY }) do
+    local kind = redis.call('TYPE', key).ok
+    if kind ~= 'hash' and kind ~= 'none' then
+      return key
+    end
+  end
+  return nil
+end
+
 -- The limit as it is stored; nil if there is none. And whether there is something that cannot be
 -- read; or the number of another format.
 local function load_limit(instance)

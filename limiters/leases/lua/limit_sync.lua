@@ -4,7 +4,8 @@
 -- ARGV   the name of the limit; then the texts of _format.REQUEST, in order, and its numbers packed
 -- Reply  the texts of _format.REPLY, in order, and its numbers packed. Or an error, and nothing
 --        written: UNSUPPORTED and the version of a server older than 6.2; OLDFORMAT if a limit of
---        the first format is stored; NOTFINITE if a number of the request is not, or cannot be.
+--        the first format is stored; WRONGTYPE and a key that is no hash; NOTFINITE if a number
+--        of the request is not, or cannot be.
 --
 -- A limit of another format is answered with the kind "format" and its number.
 
