@@ -77,6 +77,9 @@ FREE_SHARE = 8
 MAX_WHOLE = 2**53
 """No whole number that is sent or stored is larger, or as negative: what is, was damaged."""
 
+MAX_PARTITIONS = 10_000
+"""Into how many partitions people may see a limit divided."""
+
 NEVER = -(10**15)
 """A time before all others."""
 
@@ -108,6 +111,7 @@ _CONSTANTS = (
     "SOON_MS",
     "FREE_SHARE",
     "MAX_WHOLE",
+    "MAX_PARTITIONS",
     "NEVER",
     "DEFAULT_SPAN",
     "CHUNK",

@@ -32,7 +32,9 @@ from limiters.leases._messages import (
     Kind,
     Reply,
     Request,
+    Terms,
     change_of,
+    check_partitions,
     lease_seconds,
 )
 from limiters.leases._scripts import (
@@ -143,10 +145,15 @@ class RedisLeaseManager:
         ramp: float | None = None,
     ) -> bool:
         """Changes the terms for all instances; what is None stays. A raised capacity rises by at
-        most `ramp` a second. False if there is no such limit, and not all terms are given."""
+        most `ramp` a second. False if there is no such limit, and not all terms are given.
+        ArgumentError for what no limit can have, also together with what stays."""
         change = change_of(capacity, factor, period, lease_time, ramp)
         terms = (change.capacity, change.factor, change.period, change.lease, change.ramp)
-        return bool(self._run(SET, _token(), struct.pack("<5d", *(one or 0 for one in terms))))
+        answer = self._run(SET, _token(), struct.pack("<5d", *(one or 0 for one in terms)))
+        if isinstance(answer, list):
+            goal, factor = (float(raw(one)) for one in answer)
+            check_partitions(Terms(goal, factor, 0, 0))
+        return bool(answer)
 
     def evict(self, instance: str) -> bool:
         """Takes everything from `instance` and grants it nothing more; whether it is known."""
