@@ -7,7 +7,6 @@ import os
 import socket
 import time
 import uuid
-from dataclasses import replace
 from functools import partial
 
 from limiters import events
@@ -26,7 +25,6 @@ from limiters.leases._messages import (
     Reply,
     Request,
     Terms,
-    check_partitions,
     partitions_of,
     ramp_of,
     shared_amount,
@@ -340,10 +338,7 @@ class SharedResource(Resource):
             raise SharedCapacityNotProvisionedError(
                 "there is no shared capacity to change: this SharedResource has no lease_manager"
             )
-        # An instance that is new, or was idle, may know of another factor.
-        stored = self._manager.look()
         own = self._terms
-        check_partitions(replace(stored.terms if stored else own, capacity=capacity))
         if not self._manager.set_terms(capacity=capacity, ramp=self._ramp):
             self._manager.set_terms(
                 capacity=capacity,

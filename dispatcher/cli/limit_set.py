@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from typing import Any
 
 from dispatcher.cli.options import add_limit, add_option, lease_manager, no_limit, printable
@@ -13,8 +12,6 @@ from limiters._support.validation import amount
 from limiters.errors import LeaseManagerError
 from limiters.leases import LimitView
 from limiters.leases._messages import (
-    Terms,
-    check_partitions,
     lease_seconds,
     period_seconds,
     ramp_of,
@@ -93,12 +90,6 @@ def _set(options: argparse.Namespace) -> None:
             if shared is None:
                 raise no_limit(manager, options)
             factor, period, lease = factor or FACTOR, period or PERIOD, lease or LEASE_TIME
-            check_partitions(Terms(shared, factor, 0, 0))
-        else:
-            terms = before.terms
-            check_partitions(
-                replace(terms, capacity=shared or terms.capacity, factor=factor or terms.factor)
-            )
         if not manager.set_terms(
             capacity=shared, factor=factor, period=period, lease_time=lease, ramp=ramp
         ):

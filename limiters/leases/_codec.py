@@ -5,8 +5,9 @@ Numbers of a request, reply or record are doubles, packed into one string; so no
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -175,7 +176,9 @@ def _queue(packed: bytes) -> Iterator[Waiter]:
         position += _WAITER.size
         name = as_text(packed[position : position + length])
         position += length
-        yield Waiter(bool(later), turn, int(since), name, ask, int(silent))
+        yield Waiter(
+            bool(_finite(later)), _finite(turn), _whole(since), name, _finite(ask), _whole(silent)
+        )
 
 
 def registry_of(fields: Mapping[bytes, bytes]) -> Registry | None:
@@ -201,10 +204,20 @@ def floats_of(packed: bytes) -> tuple[float, ...]:
     return struct.unpack(f"<{len(packed) // 8}d", packed)
 
 
-def entries_of(packed: bytes) -> Entries:
-    """The pairs in `packed`."""
+def floats_in(packed: bytes) -> tuple[float, ...] | None:
+    """The same; None if one is not finite, or a part of one is missing."""
+    if len(packed) % 8:
+        return None
     values = floats_of(packed)
-    return tuple((int(at), cost) for at, cost in zip(values[::2], values[1::2], strict=True))
+    return values if all(map(math.isfinite, values)) else None
+
+
+def entries_of(packed: bytes) -> Entries:
+    """The pairs in `packed`; ValueError if one cannot be."""
+    values = floats_of(packed)
+    return tuple(
+        (_whole(at), _finite(cost)) for at, cost in zip(values[::2], values[1::2], strict=True)
+    )
 
 
 def _ledger(entries: Entries) -> Ledger:
@@ -221,7 +234,26 @@ def _numbers(fields: Fields, packed: bytes) -> dict[str, Any]:
     }
 
 
-_AS = {Kind.WHOLE: int, Kind.FLOAT: float, Kind.FLAG: bool}
+# The rule for every number that is stored or answered; `_rule` in _format.py is the same in Lua.
+
+
+def _whole(value: float) -> int:
+    if not -MAX_WHOLE <= value <= MAX_WHOLE:
+        raise ValueError("a whole number is beyond all measure")
+    return int(value)
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError("a number is not finite")
+    return value
+
+
+_AS: Mapping[Kind, Callable[[float], Any]] = {
+    Kind.WHOLE: _whole,
+    Kind.FLOAT: _finite,
+    Kind.FLAG: lambda value: bool(_finite(value)),
+}
 
 
 def _packed(values: Sequence[float]) -> bytes:

@@ -6,6 +6,7 @@ same constants and fields as Lua, in front of each script. Durations are whole m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -72,6 +73,9 @@ FREE_SHARE = 8
 MAX_WHOLE = 2**53
 """No whole number that is sent or stored is larger, or as negative: what is, was damaged."""
 
+MAX_PARTITIONS = 10_000
+"""Into how many partitions people may see a limit divided."""
+
 NEVER = -(10**15)
 """A time before all others."""
 
@@ -102,6 +106,7 @@ _CONSTANTS = (
     "REGISTRY_SPANS",
     "FREE_SHARE",
     "MAX_WHOLE",
+    "MAX_PARTITIONS",
     "NEVER",
     "DEFAULT_SPAN",
     "CHUNK",
@@ -198,8 +203,10 @@ def lua_prelude() -> str:
     lines += [
         "local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max",
         "local byte, sub = string.byte, string.sub",
-        f"local SCANNED = '<{'d' * len(SCANNED)}'",
-        f"local RECORD_LENGTH = {8 * len(RECORD)}",
+        "-- Whether a value, which may be nil, can be a whole number; and whether it is finite.",
+        f"local function is_whole(n) return n and {_rule({'n': Kind.WHOLE})} end",
+        f"local function is_finite(n) return n and {_rule({'n': Kind.FLOAT})} end",
+        _scanner(),
         _reader("read_record", RECORD),
         _writer("write_record", RECORD),
         _reader("read_header", HEADER),
@@ -217,13 +224,39 @@ def _in_lua(field: Field) -> str:
     return f"t.{field.name}_" if field.name == "until" else f"t.{field.name}"
 
 
+def _rule(kinds: Mapping[str, Kind]) -> str:
+    """A condition in Lua: whether these variables can be numbers of these kinds. Whole ones are
+    within measure, others are finite; written so that NaN, which is in no order with any number,
+    is refused as well. `_whole` and `_finite` in _codec.py are the same."""
+    return " and ".join(
+        f"{name} >= {-MAX_WHOLE} and {name} <= {MAX_WHOLE}"
+        if kind is Kind.WHOLE
+        else f"{name} - {name} == 0"
+        for name, kind in kinds.items()
+    )
+
+
+def _scanner() -> str:
+    """A Lua function that returns what a pass reads of a packed record; nil if its length is
+    another one, or a number cannot be one."""
+    names = {f"{field.name}_": field.kind for field in SCANNED}
+    listed = ", ".join(names)
+    return "\n".join(
+        [
+            "local function scanned(packed)",
+            f"  if #packed ~= {8 * len(RECORD)} then return nil end",
+            f"  local {listed} = struct.unpack('<{'d' * len(SCANNED)}', packed)",
+            f"  if not ({_rule(names)}) then return nil end",
+            f"  return {listed}",
+            "end",
+        ]
+    )
+
+
 def _reader(name: str, fields: Fields) -> str:
     """A Lua function that makes a table of fields: of texts, and the numbers packed. It returns nil
-    if their length is another one, and nil and true if a whole number cannot be one."""
+    if their length is another one, and nil and true if a number cannot be one."""
     texts, numbers = texts_of(fields), numbers_of(fields)
-    wholes = [_in_lua(field) for field in numbers if field.kind is Kind.WHOLE]
-    # Written so that NaN, which is in no order with any number, is refused as well.
-    bounds = " and ".join(f"{one} >= -MAX_WHOLE and {one} <= MAX_WHOLE" for one in wholes)
     targets = ", ".join(_in_lua(field) for field in numbers)
     flags = [f"  t.{one.name} = t.{one.name} ~= 0" for one in numbers if one.kind is Kind.FLAG]
     arguments = ", ".join([*(f"{field.name}_" for field in texts), "packed"])
@@ -234,7 +267,9 @@ def _reader(name: str, fields: Fields) -> str:
             "  local t = {}",
             *(f"  t.{field.name} = {field.name}_" for field in texts),
             f"  {targets} = struct.unpack('<{'d' * len(numbers)}', packed)",
-            f"  if not ({bounds}) then return nil, true end",
+            f"  if not ({_rule({_in_lua(one): one.kind for one in numbers})}) then",
+            "    return nil, true",
+            "  end",
             *flags,
             "  return t",
             "end",

@@ -12,13 +12,19 @@ from enum import StrEnum
 
 from limiters._support.plain_numbers import plain
 from limiters._support.validation import ArgumentError, amount, seconds
-from limiters.leases._format import DRIFT, FLOAT_ERROR, FORMAT, MAX_WEIGHT, UNITS, WEIGHT_SCALE
+from limiters.leases._format import (
+    DRIFT,
+    FLOAT_ERROR,
+    FORMAT,
+    MAX_PARTITIONS,
+    MAX_WEIGHT,
+    UNITS,
+    WEIGHT_SCALE,
+)
 from limiters.leases._ledger import counts_for
 
 Entries = tuple[tuple[int, float], ...]
 """Spending: (time stamp or age in milliseconds, cost)."""
-
-MAX_PARTITIONS = 10_000
 
 MIN_CAPACITY = 1e-100
 """Far above the smallest float, so that a unit is worth something."""
@@ -81,17 +87,15 @@ class Change:
 def change_of(
     capacity: object, factor: object, period: object, lease_time: object, ramp: object
 ) -> Change:
-    """The same as users give it: in seconds."""
-    change = Change(
+    """The same as users give it: in seconds. Partitions are counted where the limit is kept, since
+    what stays as it is counts too."""
+    return Change(
         None if capacity is None else shared_amount("capacity", capacity),
         None if factor is None else amount("factor", factor),
         None if period is None else milliseconds(period_seconds(period)),
         None if lease_time is None else milliseconds(lease_seconds(lease_time)),
         None if ramp is None else shared_amount("ramp", ramp) / 1000,
     )
-    if change.capacity is not None and change.factor is not None:
-        check_partitions(Terms(change.capacity, change.factor, 0, 0))
-    return change
 
 
 def period_seconds(value: object) -> float:

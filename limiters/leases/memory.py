@@ -79,7 +79,8 @@ class MemoryLeaseManager:
         ramp: float | None = None,
     ) -> bool:
         """Changes the terms for all instances; what is None stays. A raised capacity rises by at
-        most `ramp` a second. False if there is no such limit, and not all terms are given."""
+        most `ramp` a second. False if there is no such limit, and not all terms are given.
+        ArgumentError for what no limit can have, also together with what stays."""
         change = change_of(capacity, factor, period, lease_time, ramp)
         with self._lock:
             return self._coordinator.set_terms(

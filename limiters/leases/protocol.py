@@ -159,7 +159,8 @@ class LeaseManager(Protocol):
         ramp: float | None = None,
     ) -> bool:
         """Changes the terms for all instances; what is None stays. A raised capacity rises by at
-        most `ramp` a second. False if there is no such limit, and not all terms are given."""
+        most `ramp` a second. False if there is no such limit, and not all terms are given.
+        ArgumentError for what no limit can have, also together with what stays."""
         ...
 
     def evict(self, instance: str) -> bool:

@@ -20,7 +20,7 @@ from limiters.leases._codec import (
     FormatError,
     arguments_of,
     as_bytes,
-    floats_of,
+    floats_in,
     limit_of,
     pairs,
     raw,
@@ -32,7 +32,9 @@ from limiters.leases._messages import (
     Kind,
     Reply,
     Request,
+    Terms,
     change_of,
+    check_partitions,
     lease_seconds,
 )
 from limiters.leases._scripts import (
@@ -119,7 +121,16 @@ class RedisLeaseManager:
 
     def sync(self, request: Request) -> Reply:
         """Serves one request. Safe to be sent again. LeaseManagerError if there is no answer."""
-        reply = reply_of(self._run(SYNC, *arguments_of(request)))
+        answer = self._run(SYNC, *arguments_of(request))
+        try:
+            reply = reply_of(answer)
+        except (ValueError, OverflowError, LookupError, TypeError, struct.error) as error:
+            raise LeaseManagerError(
+                f"Redis at {self.where} has answered for the limit {self._name!r} with something "
+                "that cannot be read; nothing of it is used, and the same request is sent again. "
+                f"If that goes on, {self._keys[0]} is damaged: delete that key, and the limit "
+                "starts over"
+            ) from error
         if reply.kind is Kind.FORMAT:
             raise self._of_another_format(reply.format)
         return reply
@@ -134,10 +145,15 @@ class RedisLeaseManager:
         ramp: float | None = None,
     ) -> bool:
         """Changes the terms for all instances; what is None stays. A raised capacity rises by at
-        most `ramp` a second. False if there is no such limit, and not all terms are given."""
+        most `ramp` a second. False if there is no such limit, and not all terms are given.
+        ArgumentError for what no limit can have, also together with what stays."""
         change = change_of(capacity, factor, period, lease_time, ramp)
         terms = (change.capacity, change.factor, change.period, change.lease, change.ramp)
-        return bool(self._run(SET, _token(), struct.pack("<5d", *(one or 0 for one in terms))))
+        answer = self._run(SET, _token(), struct.pack("<5d", *(one or 0 for one in terms)))
+        if isinstance(answer, list):
+            goal, factor = (float(raw(one)) for one in answer)
+            check_partitions(Terms(goal, factor, 0, 0))
+        return bool(answer)
 
     def evict(self, instance: str) -> bool:
         """Takes everything from `instance` and grants it nothing more; whether it is known."""
@@ -163,9 +179,8 @@ class RedisLeaseManager:
             raise self._of_another_format(error.stored) from error
         if limit is None or limit.deleted:
             return None
-        packed = labels.get(b"totals", b"")
-        totals = () if len(packed) % 8 else floats_of(packed)  # which may be lost, or damaged
-        return view_of(limit, totals, int(float(raw(clock))), DEFAULT_SPAN)
+        totals = floats_in(labels.get(b"totals", b""))  # which may be lost, or damaged
+        return view_of(limit, totals or (), int(float(raw(clock))), DEFAULT_SPAN)
 
     def close(self) -> None:
         """Lets go of its connections. Those handed in stay open."""
@@ -194,10 +209,12 @@ class RedisLeaseManager:
             )
         if "FORMAT" in said[:2] and said[-1].isdigit():
             return self._of_another_format(int(said[-1]))
-        if "WRONGTYPE" in str(error):  # Redis does not name the key
+        if "WRONGTYPE" in str(error):
+            named = [key for key in self._keys if key in str(error)]  # where Redis names none: all
+            keys = named[0] if named else f"one of the keys {', '.join(self._keys)}"
             return LeaseManagerError(
-                f"Redis at {self.where} has something else under one of the keys "
-                f"{', '.join(self._keys)}; delete that, or use another prefix"
+                f"Redis at {self.where} has something else under {keys}; delete that, or use "
+                "another prefix"
             )
         return explained(error, self.where, self._keys[0])
 

@@ -112,6 +112,19 @@ def test_set_creates_and_says_from_when_it_grants(run: Run, url: str) -> None:
     assert "It grants at once: no instance can hold anything of it." in said.out
 
 
+@pytest.mark.parametrize("ramp", ["1e-90/1", "1e-6/80000"])
+def test_a_ramp_that_nobody_lives_to_see_the_end_of_is_said_in_words(
+    run: Run, url: str, ramp: str
+) -> None:
+    run("limit", "set", "orders", "--shared-capacity=100", "--factor=100")
+    run("limit", "set", "orders", "--shared-capacity=1000", "--ramp", ramp)
+    shown = run("limit", "show", "orders").out
+    assert "each second to 1,000, in more than 1,000 years" in shown
+    run("limit", "set", "orders", "--shared-capacity=1e100", "--factor=1e99", "--ramp", ramp)
+    shown = run("limit", "show", "orders").out
+    assert "in more than 1,000 years" in shown
+
+
 def test_set_with_a_factor_larger_than_the_limit_makes_one_partition(run: Run, url: str) -> None:
     said = run("limit", "set", "orders", "--shared-capacity=100", "--factor=500")
     assert "1, worth 100\n" in said.out

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from limiters import ArgumentError
 from limiters._instance_share import InstanceShare
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._codec import arguments_of, as_bytes, limit_of, registry_of, reply_of
@@ -64,11 +65,14 @@ class InPython:
 
     def set_terms(
         self, name: str, server: str, clock: int, token: str, **terms: float | None
-    ) -> bool:
+    ) -> bool | str:
         one = self._at(name)
-        done = one.set_terms(server, clock, token, **terms)  # type: ignore[arg-type]
-        self._registry = one.registry
-        return done
+        try:
+            return one.set_terms(server, clock, token, **terms)  # type: ignore[arg-type]
+        except ArgumentError:
+            return "too many partitions"
+        finally:
+            self._registry = one.registry
 
     def delete(self, name: str, server: str, clock: int, token: str) -> bool:
         one = self._at(name)
@@ -129,10 +133,11 @@ class InRedis:
 
     def set_terms(
         self, name: str, server: str, clock: int, token: str, **terms: float | None
-    ) -> bool:
+    ) -> bool | str:
         values = (terms.get(one) or 0 for one in ("capacity", "factor", "period", "lease", "ramp"))
         packed = struct.pack("<5d", *values)
-        return bool(self._set(self.keys[name], [as_bytes(name), token, packed, server, clock]))
+        done = self._set(self.keys[name], [as_bytes(name), token, packed, server, clock])
+        return "too many partitions" if isinstance(done, list) else bool(done)
 
     def delete(self, name: str, server: str, clock: int, token: str) -> bool:
         return bool(self._delete(self.keys[name], [as_bytes(name), token, server, clock]))
@@ -442,7 +447,7 @@ class History:
             self._set_terms(
                 name,
                 capacity=capacity,
-                factor=random.choice((None, self.terms.factor)),
+                factor=random.choice((None, self.terms.factor, self.terms.capacity / 10_100)),
                 period=random.choice((None, None, self.terms.period, 600)),
                 lease=random.choice((None, None, self.terms.lease, 1_000)),
                 ramp=random.choice((None, self.terms.capacity / 10_000)),

@@ -83,6 +83,9 @@ def test_it_is_a_lease_manager(kept: Kept) -> None:
         ({"capacity": "5"}, "capacity must be a number, not '5'"),
         ({"factor": math.nan}, "factor must be finite, not nan"),
         ({"capacity": 20_000, "factor": 1}, "factor must be at least 2 for a capacity of 20000"),
+        ({"factor": 0.001}, "factor must be at least 0.01 for a capacity of 100"),
+        ({"capacity": 200_000}, "factor must be at least 20 for a capacity of 200000"),
+        ({"capacity": 1e100}, r"factor must be at least 1e\+96 for a capacity of 1e\+100"),
         ({"period": 0}, "period must be more than zero seconds, not 0"),
         ({"period": 1e-4}, "period must be from 0.001 to 86400 seconds, not 0.0001"),
         ({"period": math.inf}, "period must be finite, not inf"),
@@ -103,6 +106,14 @@ def test_terms_that_no_limit_can_have_are_refused_and_change_nothing(
     assert before is not None
     assert after is not None
     assert after.terms == before.terms
+
+
+def test_c10_a_new_limit_of_more_than_10_000_partitions_is_refused_and_not_made(
+    kept: Kept,
+) -> None:
+    with pytest.raises(ValueError, match=r"^factor must be at least 2 for a capacity of 20000"):
+        kept.manager.set_terms(capacity=20_000, factor=1, period=1, lease_time=5)
+    assert kept.manager.look() is None
 
 
 @pytest.mark.parametrize("instance", ["", None, 5, b"a", "\ud800"])

@@ -182,7 +182,7 @@ def test_it_cannot_save(
 def test_wrong_type_of_key(shared_redis: EmbeddedRedis, connect: Callable[[str], Redis]) -> None:
     connect(shared_redis.url).set(keys_of("dispatcher", "limit")[0], "x")
     key = re.escape("dispatcher:limits:{limit}:limit")
-    with refused(shared_redis.url, f"has something else under one of the keys {key}, .*; delete"):
+    with refused(shared_redis.url, f"has something else under (one of the keys )?{key}.*; delete"):
         pass
 
 

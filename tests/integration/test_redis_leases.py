@@ -15,7 +15,17 @@ from redis import Redis
 
 from limiters import ImproperOrderError, LeaseManagerError, RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
-from limiters.leases._format import DEFAULT_SPAN, FORMAT, HEADER, UNITS, Field, numbers_of
+from limiters.leases._format import (
+    DEFAULT_SPAN,
+    FORMAT,
+    HEADER,
+    RECORD,
+    REPLY,
+    SCANNED,
+    UNITS,
+    Field,
+    numbers_of,
+)
 from limiters.leases._format import Kind as FieldKind
 from limiters.leases._messages import Kind, Request, Terms
 from limiters.leases._scripts import TWIN, keys_of, old_keys_of, registry_key, source_of
@@ -26,7 +36,12 @@ from limiters.leases.script import of_source
 TERMS = Terms(capacity=100.0, factor=10.0, period=1000, lease=2000)
 KEYS = keys_of("dispatcher", "orders")
 LIMIT, GRANTS, PEOPLE, OLD, REGISTRY = KEYS
-WHOLE_FIELDS = [one for one in numbers_of(HEADER) if one.kind is FieldKind.WHOLE]
+NOT_FINITE = (math.nan, math.inf, -math.inf)
+DAMAGE = [
+    (field, number)
+    for field in numbers_of(HEADER)
+    for number in (*NOT_FINITE, *((1e308, -1e17) if field.kind is FieldKind.WHOLE else ()))
+]
 
 
 def request(instance: str = "one", seq: int = 1, **changes: Any) -> Request:
@@ -45,6 +60,10 @@ def client(shared_redis: EmbeddedRedis) -> Iterator[Any]:
 def manager(client: Any, shared_redis: EmbeddedRedis) -> Iterator[RedisLeaseManager]:
     with closing(RedisLeaseManager(shared_redis.url, name="orders", timeout=10)) as made:
         yield made
+
+
+def packed(*numbers: float) -> bytes:
+    return struct.pack(f"<{len(numbers)}d", *numbers)
 
 
 def calls_of(manager: RedisLeaseManager) -> tuple[Callable[[], Any], ...]:
@@ -208,8 +227,9 @@ def test_c8_header_that_cannot_be_read_starts_the_limit_over(
     assert view.uncertain_ms > 0
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 1e308, -1e17])
-@pytest.mark.parametrize("field", WHOLE_FIELDS, ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    ("field", "number"), DAMAGE, ids=lambda one: one.name if isinstance(one, Field) else str(one)
+)
 def test_c8_header_with_a_number_that_cannot_be_starts_the_limit_over(
     client: Any, manager: RedisLeaseManager, field: Field, number: float
 ) -> None:
@@ -224,6 +244,98 @@ def test_c8_header_with_a_number_that_cannot_be_starts_the_limit_over(
     assert view is not None
     assert view.cause == "what is stored of it cannot be read"
     assert 0 < view.uncertain_ms <= DEFAULT_SPAN
+
+
+@pytest.mark.parametrize(
+    ("name", "damaged"),
+    [
+        *(
+            (name, pair)
+            for name in ("ledger", "returning")
+            for pair in (
+                *((number, 1.0) for number in (*NOT_FINITE, 1e308, -1e17)),
+                *((5.0, number) for number in NOT_FINITE),
+            )
+        ),
+        *(
+            ("queue", (*(number if at == place else 1.0 for at in range(5)), 3))
+            for place in range(5)
+            for number in NOT_FINITE
+        ),
+    ],
+    ids=str,
+)
+def test_c8_list_with_a_number_that_cannot_be_starts_the_limit_over(
+    client: Any, manager: RedisLeaseManager, name: str, damaged: tuple[float, ...]
+) -> None:
+    mark_as_new(client)
+    manager.sync(request())
+    text = struct.pack("<5dI", *damaged) + b"one" if name == "queue" else packed(*damaged)
+    client.hset(LIMIT, name, text)
+    with pytest.raises(LeaseManagerError, match="starts over as soon as"):
+        manager.look()
+    assert manager.sync(request("two")).kind is Kind.CHALLENGE
+    view = manager.look()
+    assert view is not None
+    assert view.cause == "what is stored of it cannot be read"
+
+
+@pytest.mark.parametrize("number", NOT_FINITE)
+@pytest.mark.parametrize("field", RECORD, ids=lambda one: one.name)
+def test_c8_record_with_a_number_that_cannot_be_starts_the_limit_over(
+    client: Any, manager: RedisLeaseManager, field: Field, number: float
+) -> None:
+    mark_as_new(client)
+    born = manager.sync(request()).born
+    place = 8 * RECORD.index(field)
+    record = client.hget(LIMIT, "=one")
+    client.hset(LIMIT, "=one", record[:place] + packed(number) + record[place + 8 :])
+    # What a pass over all reads is noticed by whoever comes first, the rest by its instance.
+    other = "two" if field in SCANNED else "one"
+    assert manager.sync(request(other, seq=2, born=born)).kind is Kind.CHALLENGE
+    view = manager.look()
+    assert view is not None
+    assert view.cause == "what is stored of it did not agree"
+
+
+@pytest.mark.parametrize("number", NOT_FINITE)
+def test_c8_grant_with_a_number_that_cannot_be_counts_as_lost(
+    client: Any, manager: RedisLeaseManager, number: float
+) -> None:
+    mark_as_new(client)
+    born = manager.sync(request()).born
+    gives = request(seq=2, born=born, need=0, released=UNITS, history=((10, 3.0),))
+    manager.sync(gives)
+    taken = request("two")
+    assert manager.sync(taken).given
+    grant = client.hget(GRANTS, "=two")
+    client.hset(GRANTS, "=two", grant[:-8] + packed(number))
+    assert manager.sync(taken).kind is Kind.CHALLENGE
+
+
+@pytest.mark.parametrize("until", ["nan", "inf", "-inf", "1e300", "soon"])
+def test_c12_registry_with_a_time_that_cannot_be_proves_nothing(
+    client: Any, manager: RedisLeaseManager, until: str
+) -> None:
+    mark_as_new(client)
+    client.hset(REGISTRY, "=orders", until)
+    assert manager.sync(request()).kind is Kind.CHALLENGE
+
+
+@pytest.mark.parametrize("number", NOT_FINITE)
+def test_totals_that_are_not_finite_are_counted_anew(
+    client: Any, manager: RedisLeaseManager, number: float
+) -> None:
+    mark_as_new(client)
+    born = manager.sync(request()).born
+    client.hset(PEOPLE, "totals", packed(1.0, number))
+    view = manager.look()
+    assert view is not None
+    assert view.totals == ()
+    manager.sync(request(seq=2, born=born, totals=(3.0, 4.0)))
+    view = manager.look()
+    assert view is not None
+    assert view.totals == (3.0, 4.0)
 
 
 @pytest.mark.parametrize("totals", [b"abc", b"\0" * 9])
@@ -275,9 +387,6 @@ def test_c8_limit_whose_records_do_not_agree_starts_over(
     assert view.cause == "what is stored of it did not agree"
 
 
-NOT_FINITE = (math.nan, math.inf, -math.inf)
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -299,17 +408,56 @@ def test_c8_request_with_a_number_that_is_not_finite_changes_nothing(
     assert manager.sync(request(seq=2, born=born, units=UNITS, left=1_000)).kind is Kind.ANSWER
 
 
-@pytest.mark.parametrize("key", [LIMIT, PEOPLE, REGISTRY])
-def test_key_that_keeps_something_else_is_named_by_the_error(
+@pytest.mark.parametrize("key", [LIMIT, GRANTS, PEOPLE, REGISTRY])
+def test_key_that_keeps_something_else_is_named_by_the_error_and_nothing_is_written(
     client: Any, manager: RedisLeaseManager, key: str
 ) -> None:
     mark_as_new(client)
-    manager.sync(request())
+    born = manager.sync(request(totals=(1.0,))).born
+    manager.sync(request(seq=2, born=born, need=0, released=UNITS, history=((10, 3.0),)))
     client.delete(key)
     client.rpush(key, "something else")
-    match = f"something else under .*{re.escape(key)}.*; delete"
-    with pytest.raises(LeaseManagerError, match=match):
-        manager.sync(request("two"))
+    before = {one: client.dump(one) for one in client.scan_iter()}
+    for call in (lambda: manager.sync(request("two")), *calls_of(manager)):
+        with pytest.raises(LeaseManagerError, match=f"else under {re.escape(key)}; delete"):
+            call()
+    assert {one: client.dump(one) for one in client.scan_iter()} == before
+
+
+def test_old_format_is_not_deleted_if_the_registry_keeps_something_else(
+    client: Any, manager: RedisLeaseManager
+) -> None:
+    client.hset(OLD, "lease_ms", "2000")
+    client.rpush(REGISTRY, "something else")
+    with pytest.raises(LeaseManagerError, match=f"else under {re.escape(REGISTRY)}; delete"):
+        manager.delete_old_format()
+    assert client.type(OLD) == b"hash"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "{ 'answer', '', '', '', '', struct.pack(NUMBERS, 0/0, unpack(REST)) }",
+        "{ 'answer', '', '', '', '', struct.pack(NUMBERS, 1/0, unpack(REST)) }",
+        "{ 'answer', '', '', '', 'abc', struct.pack(NUMBERS, FORMAT, unpack(REST)) }",
+        "{ 'answer', '', '', '', '', 'abc' }",
+        "{ 'what', '', '', '', '', struct.pack(NUMBERS, FORMAT, unpack(REST)) }",
+        "{ '\\255', '', '', '', '', struct.pack(NUMBERS, FORMAT, unpack(REST)) }",
+        "{}",
+        "7",
+    ],
+)
+def test_answer_that_cannot_be_read_is_told_as_what_it_is(
+    manager: RedisLeaseManager, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    count = len(numbers_of(REPLY))
+    script = (
+        f"local FORMAT, NUMBERS, REST = {FORMAT}, '<{'d' * count}', {{}}\n"
+        f"for i = 1, {count - 1} do REST[i] = 1 end\nreturn {answer}"
+    )
+    monkeypatch.setattr("limiters.leases.redis.SYNC", of_source(script))
+    with pytest.raises(LeaseManagerError, match="cannot be read; nothing of it is used, and"):
+        manager.sync(request())
 
 
 def test_client_that_decodes_is_fine(shared_redis: EmbeddedRedis) -> None:

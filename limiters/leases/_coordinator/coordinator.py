@@ -28,7 +28,7 @@ from limiters.leases._format import (
     WHOLE_BATCHES,
 )
 from limiters.leases._ledger import Ledger, slice_end
-from limiters.leases._messages import Kind, Reply, Request, Terms
+from limiters.leases._messages import Kind, Reply, Request, Terms, check_partitions
 from limiters.leases._totals import Totals
 
 
@@ -449,11 +449,17 @@ class Coordinator:
         ramp: float | None = None,
     ) -> bool:
         """Changes the terms of the limit, a raised capacity by at most `ramp` a millisecond; what
-        is None stays as it is. False if there is no limit and not all terms are given."""
+        is None stays as it is. False if there is no limit and not all terms are given.
+        ArgumentError, and nothing is changed, if that made too many partitions."""
         given = Terms(capacity or 0.0, factor or 1.0, period or 0, lease or 0)
         known = self.limit.terms if self.limit is not None and not self._is_deleted(clock) else None
         if known is None and not (capacity and factor and period and lease):
             return False
+        if capacity or factor:
+            stays = known or given
+            check_partitions(
+                replace(given, capacity=capacity or stays.capacity, factor=factor or stays.factor)
+            )
         now = self._time(None, server, clock)
         assert now is not None
         limit, _ = self._open(known or given, server, now, token)

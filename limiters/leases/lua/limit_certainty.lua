@@ -129,13 +129,12 @@ local function last_use()
   local all = listed()
   for i = 1, #all, 2 do
     if byte(all[i]) == RECORD_BYTE then
-      local text = all[i + 1]
+      local units, gone = scanned(all[i + 1])
       count = count + 1
-      if #text ~= RECORD_LENGTH then
+      if not units then
         held = nil
         break
       end
-      local units, gone = struct.unpack('<dd', text)
       held = held + units
       if units ~= 0 then
         last = max(last, gone, limit.kept_until)

@@ -14,6 +14,10 @@ local function load(name, instance, server, version)
   if redis.call('TYPE', OLD).ok == 'hash' then
     return redis.error_reply('OLDFORMAT')
   end
+  local foreign = foreign_key()
+  if foreign then
+    return redis.error_reply('WRONGTYPE ' .. foreign)
+  end
   local format
   limit, unreadable, format = load_limit(instance)
   if format then
@@ -120,12 +124,12 @@ local function collect(token)
   for i = 1, #all, 2 do
     local name = all[i]
     if byte(name) == RECORD_BYTE and not records.removed[name] then
-      if #all[i + 1] ~= RECORD_LENGTH then
+      local one = read_record(all[i + 1])
+      if not one then
         held = nil
         break
       end
-      local units, at = struct.unpack('<dd', all[i + 1])
-      at = max(at, limit.kept_until)
+      local units, at = one.units, max(one.gone, limit.kept_until)
       held, count = held + units, count + 1
       if at <= now then
         gone[#gone + 1], freed = name, freed + units
@@ -303,12 +307,11 @@ local function refresh(record, token)
     local name, text = all[i], all[i + 1]
     local counts = byte(name) == RECORD_BYTE and name ~= own and not removed[name]
     if counts or i > length then
-      if #text ~= RECORD_LENGTH then
+      local units, _, need, weight, ask, since, gathers, piece, turn, seen, interval = scanned(text)
+      if not units then
         held = nil
         break
       end
-      local units, _, need, weight, ask, since, gathers, piece, turn, seen, interval =
-        struct.unpack(SCANNED, text)
       count = count + 1
       held, needed = held + units, needed + need
       needs[count], weights[count] = need, weight

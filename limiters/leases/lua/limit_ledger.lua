@@ -30,6 +30,35 @@ local function doubles(packed)
   return values
 end
 
+-- The doubles in a string that is stored, or was sent; nil if one is not finite, or a part of one is
+-- missing.
+local function floats_in(text)
+  if not text or #text % 8 ~= 0 then
+    return nil
+  end
+  local values = doubles(text)
+  for i = 1, #values do
+    if not is_finite(values[i]) then
+      return nil
+    end
+  end
+  return values
+end
+
+-- The same for pairs, of which the first is a whole number.
+local function pairs_in(text)
+  if not text or #text % 16 ~= 0 then
+    return nil
+  end
+  local values = doubles(text)
+  for i = 1, #values, 2 do
+    if not is_whole(values[i]) or not is_finite(values[i + 1]) then
+      return nil
+    end
+  end
+  return values
+end
+
 local function packed(values)
   if #values <= CHUNK then
     return struct.pack('<' .. string.rep('d', #values), unpack(values))

@@ -3,13 +3,18 @@
 --
 -- KEYS   the nine keys of the first format; the registry, but not in a cluster
 -- ARGV   the name of the limit
--- Reply  whether there was such a limit: 1 or 0
+-- Reply  whether there was such a limit: 1 or 0. Or the error WRONGTYPE and the registry's key, and
+--        nothing written, if that is no hash
 
 local MOST = 9
 local REGISTRY = KEYS[MOST + 1]
 
 if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then
   return 0
+end
+local kind = REGISTRY and redis.call('TYPE', REGISTRY).ok or 'none'
+if kind ~= 'hash' and kind ~= 'none' then
+  return redis.error_reply('WRONGTYPE ' .. REGISTRY)
 end
 local read = redis.call('HMGET', KEYS[1], 'lease_ms', 'period_ms')
 local lease, period = tonumber(read[1] or 0) or 0, tonumber(read[2] or 0) or 0

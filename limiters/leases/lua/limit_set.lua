@@ -3,7 +3,8 @@
 -- KEYS   those of limit_state.lua
 -- ARGV   the name of the limit; a text that was never used before, for the nonce; capacity, factor,
 --        period, lease and ramp (cost a millisecond), packed, 0 for what stays as it is
--- Reply  1; 0 if there is no such limit and not all terms are given. Or an error, as of
+-- Reply  1; 0 if there is no such limit and not all terms are given; a capacity and a factor, as
+--        texts, if they made too many partitions: then nothing is changed. Or an error, as of
 --        limit_sync.lua; FORMAT and its number for a limit of another format.
 
 local function set_terms()
@@ -16,6 +17,13 @@ local function set_terms()
   local known, token = limit ~= nil and not limit.deleted, ARGV[2]
   if not known and (capacity == 0 or factor == 0 or period == 0 or lease == 0) then
     return 0
+  end
+  if capacity ~= 0 or factor ~= 0 then
+    local goal = capacity ~= 0 and capacity or limit.capacity
+    local worth = factor ~= 0 and factor or limit.factor
+    if goal / worth - FLOAT_ERROR > MAX_PARTITIONS then
+      return { string.format('%.17g', goal), string.format('%.17g', worth) }
+    end
   end
   local clock = server_time()
   local now = confirmed_time(nil, server, clock)

@@ -21,7 +21,6 @@
 
 local LIMIT, GRANTS, PEOPLE, OLD, REGISTRY = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local OCCUPIED = 'kept by format ' .. FORMAT
-local PACKED_PAIR = 16
 local RECORD_BYTE = byte(RECORD_PREFIX)
 
 local stored = {} -- the strings of the limit's hash, as they were read
@@ -55,6 +54,8 @@ local function read_queue(text)
     one.name = sub(text, position, position + length - 1)
     position = position + length
     queue[#queue + 1] = one
+    assert(is_finite(later) and is_finite(one.turn) and is_whole(one.since) and is_finite(one.ask)
+      and is_whole(one.silent))
   end
   assert(position == #text + 1)
   return queue
@@ -69,13 +70,21 @@ local function write_queue(queue)
   return table.concat(parts)
 end
 
-local function whole_pairs(text)
-  return text and #text % PACKED_PAIR == 0
-end
-
 -- Whether the terms in a header can be those of a limit.
 local function are_terms(t)
-  return t.capacity > 0 and t.capacity < math.huge and t.factor > 0 and t.period > 0 and t.lease > 0
+  return t.capacity > 0 and t.factor > 0 and t.period > 0 and t.lease > 0
+end
+
+-- The first key that keeps something else than a hash, if one does: a script that found that out only
+-- as it writes would have written a part of what it has to.
+local function foreign_key()
+  for _, key in ipairs({ LIMIT, GRANTS, PEOPLE, REGISTRY }) do
+    local kind = redis.call('TYPE', key).ok
+    if kind ~= 'hash' and kind ~= 'none' then
+      return key
+    end
+  end
+  return nil
 end
 
 -- The limit as it is stored; nil if there is none. And whether there is something that cannot be
@@ -100,7 +109,11 @@ local function load_limit(instance)
   end
   local one = read_header(header)
   if not one or one.format ~= FORMAT or not are_terms(one) or not stored.server or not stored.nonce
-    or not stored.cause or not whole_pairs(stored.ledger) or not whole_pairs(stored.returning) or not stored.queue then
+    or not stored.cause or not stored.queue then
+    return nil, true
+  end
+  stored.entries, one.returning = pairs_in(stored.ledger), pairs_in(stored.returning)
+  if not stored.entries or not one.returning then
     return nil, true
   end
   local ok, queue = pcall(read_queue, stored.queue)
@@ -108,15 +121,15 @@ local function load_limit(instance)
     return nil, true
   end
   one.server, one.nonce, one.cause = stored.server, stored.nonce, stored.cause
-  one.returning, one.queue = doubles(stored.returning), queue
+  one.queue = queue
   one.was_deleted = one.deleted
   return one
 end
 
--- The pool's ledger, which many calls do not need.
+-- The pool's ledger, which many calls do not change.
 local function ledger_of()
   if not limit.ledger then
-    limit.ledger = doubles(stored.ledger)
+    limit.ledger = stored.entries
   end
   return limit.ledger
 end
@@ -127,11 +140,12 @@ local function load_registry(server)
   end
   local read = redis.call('HMGET', REGISTRY, 'header', 'server', RECORD_PREFIX .. limit_name)
   registry = read_registry(read[1])
-  if not registry or registry.format ~= FORMAT or not read[2] then
+  local names_until = tonumber(read[3] or NEVER)
+  if not registry or registry.format ~= FORMAT or not read[2] or not is_whole(names_until) then
     registry = nil
     return
   end
-  registry.server, registry.names_until = read[2], read[3] and tonumber(read[3]) or NEVER
+  registry.server, registry.names_until = read[2], names_until
   registry_text, registry_until = read[1], registry.names_until
 end
 
@@ -159,7 +173,7 @@ local function given_of(record)
     record.given = {}
     if record.granted > 0 then
       local text = redis.call('HGET', GRANTS, records.own)
-      local given = doubles(whole_pairs(text) and text or '')
+      local given = pairs_in(text) or {}
       if given[1] == record.born and given[2] == record.seq then
         table.remove(given, 1)
         table.remove(given, 1)
@@ -253,7 +267,7 @@ local function add_totals(added)
   if #added == 0 then
     return
   end
-  local new, known = doubles(added), doubles(people.stored_totals or '')
+  local new, known = doubles(added), floats_in(people.stored_totals) or {}
   for i = 1, max(#new, #known) do
     known[i] = (new[i] or 0) + (known[i] or 0)
   end

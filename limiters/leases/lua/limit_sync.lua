@@ -4,32 +4,22 @@
 -- ARGV   the name of the limit; then the texts of _format.REQUEST, in order, and its numbers packed
 -- Reply  the texts of _format.REPLY, in order, and its numbers packed. Or an error, and nothing
 --        written: UNSUPPORTED and the version of a server older than 6.2; OLDFORMAT if a limit of
---        the first format is stored; NOTFINITE if a number of the request is not, or cannot be.
+--        the first format is stored; WRONGTYPE and a key that is no hash; NOTFINITE if a number
+--        of the request is not, or cannot be.
 --
 -- A limit of another format is answered with the kind "format" and its number.
 
--- Whether all numbers of a request are finite: another one would spread to what is stored of all.
-local function is_finite(request)
-  for _, value in pairs(request) do
-    if type(value) == 'number' and value - value ~= 0 then
-      return false
-    end
-  end
-  local lists = { request.history, request.stamped, request.permit_spent, request.totals }
-  for _, list in ipairs(lists) do
-    for _, value in ipairs(doubles(list)) do
-      if value - value ~= 0 then
-        return false
-      end
-    end
-  end
-  return true
+-- Whether all numbers in the lists of a request are finite: another one would spread to what is
+-- stored of all.
+local function has_finite_lists(request)
+  return floats_in(request.history) and floats_in(request.stamped)
+    and floats_in(request.permit_spent) and floats_in(request.totals)
 end
 
 local function sync()
   local server, version = server_identity()
   local request, damaged = read_request(unpack(ARGV, 2))
-  if damaged or request and not is_finite(request) then
+  if damaged or request and not has_finite_lists(request) then
     return redis.error_reply('NOTFINITE')
   end
   if not request then
