@@ -53,6 +53,8 @@ class Raising:
         """Raises the batches of `plan`, charged to `grant`, if they need one."""
         if not plan.batches:
             return
+        # What it is charged to may have come later than this turn began, if we were suspended.
+        now = max(now, self._clock())
         self.last = now
         leaving = sum(len(batch.operations) for batch in plan.batches)
         unraised = deque(plan.batches)

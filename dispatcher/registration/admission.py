@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from dispatcher.registration.bounds import MOST_DEEP
 from dispatcher.registration.errors import RegistrationCycleError
@@ -12,12 +13,20 @@ from dispatcher.registration.waiting import Waiting
 from dispatcher.registration.written import parent_of
 
 
+class Waits(NamedTuple):
+    """A registration that has to wait; without one, what is held of `entity` is out of date."""
+
+    entity: str
+    registration: Registration | None = None
+    record: str = ""
+
+
 class Admission:
     """Takes registrations, one after the other, and decides on each as if those before it had
     been carried out. Nothing is, until all of them are stored: so all are, or none.
 
     `admitted` go on, in this order: parents before children. `held` wait for their parents.
-    `known` again are those whose registration is what it was; one that waits is out of date.
+    `unchanged` are those whose registration is what it was; one that waits is out of date.
     """
 
     def __init__(self, known: Mapping[str, str], waiting: Waiting) -> None:
@@ -29,6 +38,9 @@ class Admission:
         self.records: dict[str, str] = {}
         """Of those that are admitted, the last one of each."""
         self.unchanged: set[str] = set()
+        self._not_admitted: list[Waits] = []
+        self._admitted_at: dict[str, int] = {}
+        """How many were not admitted when this one was."""
         self._children: dict[str, dict[str, None]] = {}
         """Of `held`, by parent, in order of arrival."""
 
@@ -38,15 +50,32 @@ class Admission:
         if self._record_of(entity) == record:
             self._let_go(entity)
             self.unchanged.add(entity)
+            self._not_admitted.append(Waits(entity))
             return
         if parent is not None:
             self._check_ancestors(entity, parent)
             if self._record_of(parent) is None:
-                self._let_go(entity)
-                self.held[entity] = registration, record
-                self._children.setdefault(parent, {})[entity] = None
+                self._hold(registration, record, parent)
                 return
         self._admit(registration, record)
+
+    def waits(self) -> list[Waits]:
+        """What to hold and what to forget, one after the other, when those that are admitted have
+        been released. What came of one of them before that was released with it."""
+        return [
+            one
+            for number, one in enumerate(self._not_admitted)
+            if number >= self._admitted_at.get(one.entity, 0)
+        ]
+
+    def _hold(self, registration: Registration, record: str, parent: str) -> None:
+        """One that is seen again keeps its place among its brothers and sisters."""
+        entity = registration.entity
+        self._not_admitted.append(Waits(entity, registration, record))
+        if self._held_record(entity) != record:
+            self._let_go(entity)
+            self.held[entity] = registration, record
+            self._children.setdefault(parent, {})[entity] = None
 
     def _admit(self, registration: Registration, record: str) -> None:
         """With every held descendant."""
@@ -56,6 +85,7 @@ class Admission:
             self._let_go(one.entity)
             self.admitted.append((one, text))
             self.records[one.entity] = text
+            self._admitted_at[one.entity] = len(self._not_admitted)
             queue += self._waiting_for(one.entity)
 
     def _waiting_for(self, parent: str) -> list[tuple[Registration, str]]:
@@ -99,9 +129,13 @@ class Admission:
                     found.append(next_one)
 
     def _held_parent(self, entity: str) -> str | None:
+        record = self._held_record(entity)
+        return None if record is None else parent_of(record)
+
+    def _held_record(self, entity: str) -> str | None:
         if entity in self.held:
-            return self.held[entity][0].parent
+            return self.held[entity][1]
         pending = None if self._is_settled(entity) else self._waiting.get(entity)
         if pending is None or pending.registration is None:
             return None
-        return pending.registration.parent
+        return pending.record

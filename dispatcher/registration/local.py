@@ -133,10 +133,11 @@ class LocalRoom:
         if admission.records:
             self._store.save(admission.records)
         releases = [self._release(one, record) for one, record in admission.admitted]
-        for entity in admission.unchanged - admission.records.keys():
-            self._waiting.forget_registration(entity)
-        for registration, record in admission.held.values():
-            self._waiting.hold_registration(registration, record, now)
+        for entity, registration, text in admission.waits():
+            if registration is None:
+                self._waiting.forget_registration(entity)
+            else:
+                self._waiting.hold_registration(registration, text, now)
         return releases
 
     def _release(self, registration: Registration, record: str) -> Release:

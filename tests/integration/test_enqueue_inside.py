@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from dispatcher import AlreadyEnqueuedError, Batcher, BufferFullError, Operation, Watcher
+from tests.clocks import JumpingClock
 from tests.waiting import until
 
 TIME = 20.0
@@ -78,23 +79,29 @@ def test_a_callback_waits_for_a_place_that_another_one_frees() -> None:
 
 
 def test_a_callback_that_was_abandoned_does_not_wait_for_the_key_it_holds() -> None:
+    began = threading.Event()
     refused = threading.Event()
     end = threading.Event()
-    other = Watcher(lambda batch: end.wait(TIME), max_operation_time=TIME)
+    clock = JumpingClock()
+    other = Watcher(lambda batch: end.wait(TIME), max_operation_time=3600)
 
     def feed(batch: list[Operation]) -> None:
         if batch[0].payload == "first":
+            began.set()
             batcher.enqueue(Operation(watcher, 1, "second", key="a"))
             try:
                 batcher.enqueue(Operation(watcher, 1, "third", key="a"))
             except BufferFullError:
                 refused.set()
 
-    watcher = Watcher(feed, max_operation_time=0.1)
-    with Batcher(max_buffer_size=1, flush_interval=0.01) as batcher:
+    watcher = Watcher(feed, max_operation_time=60)
+    with Batcher(max_buffer_size=1, flush_interval=0.01, clock=clock) as batcher:
         batcher.enqueue(Operation(other, 1, None))
         until(lambda: batcher.inflight)
         batcher.enqueue(Operation(watcher, 1, "first", key="a"))
+        assert began.wait(TIME)
+        clock.advance(61)
+        batcher.flush()
         until(lambda: batcher.totals.batches_abandoned)
         end.set()
         assert refused.wait(TIME)

@@ -378,6 +378,17 @@ def test_r9_many_registrations_at_once_are_as_one_after_the_other(
     shared.close()
 
 
+def test_r6_one_that_waits_and_is_seen_again_keeps_its_place(shared_redis: EmbeddedRedis) -> None:
+    a, c, b = Registration("a", "b"), Registration("c", "b"), Registration("b")
+    one = gate(shared_redis)
+    for calls in ([[a, c, a, b]], [[a, c, a], [b]], [[a, c], [a, b]], [[a, c], [a], [b]]):
+        released = [release for call in calls for release in one.register_many(call)]
+        assert [release.entity for release in released] == ["b", "a", "c"]
+        one.deregister("b")
+    assert one.counts["displaced"] == (0, 0, 0)
+    one.close()
+
+
 def test_what_redis_has_lost_is_not_remembered_for_longer_than_until_it_is_asked(
     shared_redis: EmbeddedRedis,
 ) -> None:

@@ -269,13 +269,13 @@ def test_a_limit_that_refuses_the_task_fails_it_with_the_command_that_helps(
 
 
 def test_a_limit_that_is_only_busy_does_not_fail_the_task(shared_redis: EmbeddedRedis) -> None:
-    url, patience = shared_redis.url, 0.2
+    url, patience = shared_redis.url, 2.0
     busy = SharedResource(
         shared_capacity=10,
         factor=10,
-        period=3.0,
+        period=6.0,
         max_interval=0.1,
-        lease_manager=RedisLeaseManager(url, name="shop", lease_time=0.5),
+        lease_manager=RedisLeaseManager(url, name="shop", lease_time=2),
     )
     with busy:
         assert busy.acquire(10, timeout=60)
@@ -285,9 +285,9 @@ def test_a_limit_that_is_only_busy_does_not_fail_the_task(shared_redis: Embedded
             name="shop",
             shared_capacity=10,
             factor=10,
-            period=3.0,
+            period=6.0,
             max_interval=0.1,
-            lease_time=0.5,
+            lease_time=2,
         )
         sums = run(lambda rows: None, table([1, 2]), limiter=limiter, patience=patience, cost=5.0)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.registration import (
@@ -40,6 +40,24 @@ def one_by_one(gate: RegistrationGate, registrations: list[Registration]) -> lis
     ]
 
 
+A, C, B = Registration("a", "b"), Registration("c", "b"), Registration("b")
+
+
+@example([("register", [A, C, A, B])])
+@example([("register", [A, C, A]), ("register", [B])])
+@example([("register", [A, C]), ("register", [A, B])])
+@example([("register", [A]), ("register", [C, A]), ("register", [B])])
+@example([("register", [A, C, Registration("a", "d"), A, B])])
+@example([("register", [A, C]), ("register", [Registration("a", "d"), A]), ("register", [B])])
+@example(
+    [
+        ("register", [A, C, B]),
+        ("deregister", "b"),
+        ("register", [A, C]),
+        ("register", [Registration("a"), Registration("c"), A, Registration("a"), A]),
+        ("register", [B]),
+    ]
+)
 @settings(max_examples=500, deadline=None)
 @given(MOVES)
 def test_r3_r4_many_at_once_are_as_one_after_the_other(moves: list[Any]) -> None:
@@ -62,6 +80,26 @@ def test_r3_r4_many_at_once_are_as_one_after_the_other(moves: list[Any]) -> None
         assert bulk.pending == single.pending
         assert bulk.counts["registered"] == single.counts["registered"]
         assert bulk.counts["updated"] == single.counts["updated"]
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_r6_one_that_waits_and_is_seen_again_keeps_its_place(store: str, tmp_path: Path) -> None:
+    for number, calls in enumerate(
+        ([[A, C, A, B]], [[A, C, A], [B]], [[A, C], [A, B]], [[A, C], [A], [B]])
+    ):
+        path = tmp_path / f"{number}.db"
+        entities = SqliteEntityStore(path) if store == "sqlite" else MemoryEntityStore()
+        with RegistrationGate(entities) as gate:
+            released = [release for call in calls for release in gate.register_many(call)]
+            assert [release.entity for release in released] == ["b", "a", "c"]
+            assert gate.counts["displaced"] == (0, 0, 0)
+
+
+def test_r6_one_that_waits_and_has_changed_comes_behind_the_others() -> None:
+    for calls in ([[A, C, Registration("a", "b", 1), B]], [[A, C], [Registration("a", "d"), A, B]]):
+        gate = RegistrationGate(MemoryEntityStore())
+        released = [release for call in calls for release in gate.register_many(call)]
+        assert [release.entity for release in released] == ["b", "c", "a"]
 
 
 def test_r6_many_at_once_are_one_transaction(tmp_path: Path) -> None:

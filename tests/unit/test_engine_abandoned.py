@@ -8,6 +8,8 @@ import pytest
 from tenacity import wait_fixed
 
 from dispatcher import Batcher, Operation, ProvisionedResource, Watcher
+from limiters.provisioned import ProvisionedGrant
+from limiters.testing import ManualClock
 from tests.crank import Crank, ignore
 from tests.seen import PATIENCE, eventually
 
@@ -96,6 +98,39 @@ def test_b7_once_it_is_abandoned_a_batch_cannot_begin() -> None:
     assert not call.job.may_start()
     crank.turn()
     assert crank.engine.books.totals.late == 0
+
+
+class Suspending(ProvisionedResource):
+    """As if the process were suspended between the beginning of a turn and what it is granted."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(10, clock=clock)
+        self.clock = clock
+        self.suspended_for = 0.0
+
+    def grant(
+        self, up_to: float, at_least: float = 0.0, claimant: object = None
+    ) -> ProvisionedGrant:
+        length, self.suspended_for = self.suspended_for, 0.0
+        self.clock.advance(length)
+        return super().grant(up_to, at_least, claimant)
+
+
+def test_b7_the_time_of_a_batch_is_reckoned_from_when_it_was_charged() -> None:
+    clock = ManualClock()
+    limiter = Suspending(clock)
+    crank = Crank(limiter=limiter, clock=clock)
+    crank.runners.busy = True
+    limiter.suspended_for = 61
+    crank.enqueue(Operation(Watcher(ignore, max_operation_time=60), 1, "x"))
+    crank.turn()
+    crank.turn()
+    assert crank.engine.books.totals.batches_abandoned == 0
+    crank.runners.go_on()
+    [call] = crank.calls
+    call.end()
+    crank.turn()
+    assert crank.engine.books.totals.done == 1
 
 
 def test_retry_abandoned_without_a_retry_says_what_is_missing() -> None:
