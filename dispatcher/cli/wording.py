@@ -41,10 +41,10 @@ def duration(seconds: float) -> str:
     >>> duration(0.4), duration(75), duration(300), duration(7_200), duration(200_000)
     ('0.4 s', '75 s', '5 min', '2 h', '2 days')
     >>> duration(1e6 * 86_400), duration(1e200), duration(float("inf"))
-    ('more than 1,000 years', 'more than 1,000 years', 'more than 1,000 years')
+    ('1,000+ years', '1,000+ years', '1,000+ years')
     """
     if seconds > MILLENNIUM:
-        return "more than 1,000 years"
+        return "1,000+ years"
     for least, unit, name in LONGER:
         if seconds >= least:
             return f"{seconds / unit:.0f} {name}"
