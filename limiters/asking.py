@@ -9,6 +9,9 @@ from collections.abc import Callable
 from limiters._support.bell import Bell
 from limiters.leases._messages import Request
 
+LAST_TRIES = 3
+"""How often a request may be unanswered at the end, before it is given up."""
+
 
 class Asking:
     """One per SharedResource that is started.
@@ -60,9 +63,10 @@ class Asking:
                     self._exchange(request)
                 else:
                     self._bell.wait(wait)
-            while (request := self._last_request()) is not None:
+            tries = LAST_TRIES
+            while tries and (request := self._last_request()) is not None:
                 if not self._exchange(request):
-                    return  # nobody answers: the leases run out by themselves
+                    tries -= 1  # in the end nobody answers: the leases run out by themselves
         except Exception as error:
             # A reply or a clock may be of the user's own. The leases run out by themselves.
             self._failed(error)

@@ -115,6 +115,8 @@ class SharedResource(Resource):
         self._tally = Tally()
         self._wakes_at = -1.0
         self._asking: Asking | None = None
+        self._said_twice = False
+        """Whether its totals were said once more at the end."""
         self._evicted = self._refused = False
         self._broken: Exception | None = None
 
@@ -475,16 +477,19 @@ class SharedResource(Resource):
             self._line.wake()
 
     def _last_request(self) -> Request | None:
-        """Gives back what is held: one try for what is under way, one to leave."""
+        """Gives back what is held: first what is under way, then a request to leave. If it had
+        been given up meanwhile, its totals were not counted: it says them once more."""
         share, read = self._share, self._tally.read()
         with self._lock:
             now = self._clock.now()
-            if share.pending is None and (share.left or share.reply is None):
-                self._announce.capacity(self._reserved)
-                return None
             if share.pending is not None:
                 return share.compose(now)
-            return share.leave(now, self._untold(read))
+            untold = self._untold(read)
+            if share.reply is None or (share.left and (self._said_twice or not untold)):
+                self._announce.capacity(self._reserved)
+                return None
+            self._said_twice = share.left
+            return share.leave(now, untold)
 
     def _failed(self, error: Exception) -> None:
         self._broken = error

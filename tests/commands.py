@@ -89,11 +89,15 @@ def hold(manager: RedisLeaseManager, *requests: Request) -> None:
 
 
 @contextmanager
-def resource(url: str, **options: Any) -> Iterator[SharedResource]:
+def resource(url: str, *, max_interval: float = 0.1, **options: Any) -> Iterator[SharedResource]:
     with (
         closing(RedisLeaseManager(url, name="orders", lease_time=2)) as manager,
         SharedResource(
-            shared_capacity=1_000, factor=100, max_interval=0.1, lease_manager=manager, **options
+            shared_capacity=1_000,
+            factor=100,
+            max_interval=max_interval,
+            lease_manager=manager,
+            **options,
         ) as made,
     ):
         yield made
