@@ -4,7 +4,7 @@ nothing is held for ever."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -36,7 +36,8 @@ def threads() -> set[threading.Thread]:
     return {one for one in threading.enumerate() if one.name == "SharedResource"}
 
 
-def test_b5_an_interrupted_stop_gives_back_what_is_held() -> None:
+def stopped_at_each_point() -> Iterator[Held]:
+    """Limiters that hold something, whose `stop()` was interrupted at one point after the other."""
     made: list[Held] = []
 
     def prepare() -> Callable[[], object]:
@@ -44,7 +45,11 @@ def test_b5_an_interrupted_stop_gives_back_what_is_held() -> None:
         return made[-1].limiter.stop
 
     for _ in each_point(prepare):
-        one = made.pop()
+        yield made.pop()
+
+
+def test_b5_an_interrupted_stop_gives_back_what_is_held() -> None:
+    for one in stopped_at_each_point():
         one.limiter.stop()
         one.await_free()
         until(lambda: not threads())
@@ -52,14 +57,7 @@ def test_b5_an_interrupted_stop_gives_back_what_is_held() -> None:
 
 
 def test_b5_an_interrupted_stop_gives_back_what_is_held_even_if_nobody_stops_again() -> None:
-    made: list[Held] = []
-
-    def prepare() -> Callable[[], object]:
-        made.append(Held().begun())
-        return made[-1].limiter.stop
-
-    for _ in each_point(prepare):
-        one = made.pop()
+    for one in stopped_at_each_point():
         if one.limiter.started:  # it was interrupted before it had begun
             one.limiter.stop()
         one.limiter._wake()  # as whatever is due next does
