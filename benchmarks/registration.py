@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks import registration_disk, registration_redis
 from benchmarks.figures import Figure
 from dispatcher.registration import MemoryEntityStore, RegistrationGate, SqliteEntityStore
-from dispatcher.registration.written import record_of
+from dispatcher.registration._model.written import record_of
 
 ENTITIES = 100_000
 MESSAGES = 10

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from random import Random
 
 from benchmarks.figures import Figure
-from limiters.float_error import FLOAT_ERROR
+from limiters._support.float_error import FLOAT_ERROR
 from limiters.testing import Backlog, Network, OnAndOff, SimulatedCluster, Work
 from limiters.verifier import verify
 

@@ -15,24 +15,23 @@ from types import TracebackType
 from typing import Self
 
 from dispatcher import events
-from dispatcher.batch import CURRENT
-from dispatcher.books import Totals
-from dispatcher.buffer import Buffer
-from dispatcher.engine import Engine
-from dispatcher.entrance import Entrance
+from dispatcher._core.admission import Entrance
+from dispatcher._core.batches.executors import Runners
+from dispatcher._core.engine import Engine
+from dispatcher._core.limiter_link import Limiting
+from dispatcher._core.observers import Observer
+from dispatcher._core.open_work import Totals
+from dispatcher._core.pause import Pause
+from dispatcher._core.queues.batch import CURRENT
+from dispatcher._core.queues.buffer import Buffer
+from dispatcher._core.settings import Settings
+from dispatcher._core.waiters import Gate, Waiter
+from dispatcher._retry import Wait
 from dispatcher.errors import ImproperOrderError
 from dispatcher.events import Event, Listener
-from dispatcher.limiting import Limiting
-from dispatcher.observed import Observer
 from dispatcher.operation import Operation
-from dispatcher.pause import Pause
-from dispatcher.retry import Wait
-from dispatcher.runners import Runners
-from dispatcher.settings import Settings
 from dispatcher.state import State
-from dispatcher.waiters import Gate, Waiter
 from dispatcher.watcher import Watcher
-from limiters._support.bell import Bell
 from limiters._support.validation import (
     Seconds,
     count,
@@ -41,6 +40,7 @@ from limiters._support.validation import (
     optional_seconds,
     seconds,
 )
+from limiters._support.wake_signal import Bell
 from limiters.clock import Clock, clock_of
 from limiters.events import Emitter
 from limiters.limiter import RateLimiter

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from limiters import errors
-from limiters._support.plain_numbers import plain
+from limiters._plain_numbers import plain
 from limiters.errors import DispatcherError, ImproperOrderError, NothingRunError
 
 __all__ = [

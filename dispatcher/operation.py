@@ -6,13 +6,13 @@ from collections.abc import Hashable, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from limiters._support.plain_numbers import plain
+from limiters._plain_numbers import plain
 from limiters._support.validation import ArgumentError, amount, flag, whole
 from limiters.errors import ImproperOrderError
 
 if TYPE_CHECKING:
-    from dispatcher.batch import Batch
-    from dispatcher.lane import Line
+    from dispatcher._core.queues.batch import Batch
+    from dispatcher._core.queues.lane import Line
     from dispatcher.watcher import Watcher
 
 _TOO_LARGE = 2**100

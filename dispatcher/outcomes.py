@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from limiters._support.plain_numbers import plain
+from limiters._plain_numbers import plain
 from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, optional_seconds, seconds
 from limiters.errors import Sendable
 

@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dispatcher._retry import RetryPolicy, Stop, Wait
 from dispatcher.operation import Operation
-from dispatcher.retry import RetryPolicy, Stop, Wait
+from limiters._support.callables import check_effective, is_async, name_of
 from limiters._support.validation import (
     UNSHOWN,
     ArgumentError,
@@ -18,7 +19,6 @@ from limiters._support.validation import (
     optional_count,
     optional_seconds,
 )
-from limiters.callables import check_effective, is_async, name_of
 
 if TYPE_CHECKING:
     from dispatcher.batcher import Batcher

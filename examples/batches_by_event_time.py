@@ -4,8 +4,8 @@ on time, also when nothing more arrives; a message delivered twice is sent once.
 import time
 
 from dispatcher import Batcher, Operation, Watcher
-from dispatcher.bridges import EventTimeDriver
 from dispatcher.builders import EventTimeBuilder
+from dispatcher.senders import EventTimeDriver
 
 
 def write(operations: list[Operation]) -> None:

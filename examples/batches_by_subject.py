@@ -4,8 +4,8 @@ together, a meter's measurements stay in order, and meters do not wait for one a
 import random
 
 from dispatcher import Batcher, Operation, ProvisionedResource, Retry, Watcher
-from dispatcher.bridges import SubjectSender
 from dispatcher.builders import SubjectBuilder
+from dispatcher.senders import SubjectSender
 
 sent: dict[str, list[int]] = {}
 chance = random.Random(7)

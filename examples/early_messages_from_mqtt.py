@@ -29,8 +29,8 @@ from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion
 
 from dispatcher import Batcher, Operation, Watcher
-from dispatcher.bridges import GatedSender
 from dispatcher.registration import EarlyMessageLog, RegistrationGate, SqliteEntityStore
+from dispatcher.senders import GatedSender
 
 REGISTRATIONS = "te/+/+/+/+"
 TWINS = "te/+/+/+/+/twin/+"

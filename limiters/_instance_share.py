@@ -17,11 +17,11 @@ import math
 from collections import deque
 from dataclasses import dataclass, replace
 
-from limiters._permit import PermitBudget
-from limiters.float_error import covers
+from limiters._budgets.permit import PermitBudget
+from limiters._budgets.window import BURST, UNEVEN_BURST, Tenure, WindowLedger
+from limiters._support.float_error import covers
 from limiters.leases._format import DRIFT, TOLERANCE_MS, UNITS, WEIGHT_SCALE, WHOLE_BATCHES
 from limiters.leases._messages import Kind, Reply, Request, Terms, usable_lease
-from limiters.window import BURST, UNEVEN_BURST, Tenure, WindowLedger
 
 WINDOW_DRIFT = 0.006
 """The share by which clocks may differ, before windows are over."""

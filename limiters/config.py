@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from limiters._redis.url import checked, without_secrets
 from limiters._support.validation import UNSHOWN, ArgumentError, named
-from limiters.leases.address import checked, without_secrets
 from limiters.shared import SharedResource
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
+from limiters._support.tethered import Tethered
 from limiters._support.validation import flag
 from limiters.errors import (
     ImproperOrderError,
@@ -28,7 +29,6 @@ from limiters.errors import (
     ServerNotFoundError,
     ServerStartError,
 )
-from limiters.tethered import Tethered
 
 HOST = "127.0.0.1"
 

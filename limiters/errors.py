@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from limiters._support.plain_numbers import plain
+from limiters._plain_numbers import plain
 
 
 class Sendable(Exception):  # noqa: N818 - it says what errors can do, and is none itself

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
+from limiters._support.callables import check_plain, keep_last_raise, notify
+from limiters._support.rate_limited_log import DampedLog, Damper
 from limiters._support.validation import ArgumentError
-from limiters.callables import check_plain, keep_last_raise, notify
-from limiters.damped_log import DampedLog, Damper
 
 _log = logging.getLogger(__name__)
 

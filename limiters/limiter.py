@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
+from limiters._budgets.window import Spend
+from limiters._stats.tally import Publication, Source
 from limiters.events import Event, Listener
-from limiters.tally import Publication, Source
-from limiters.window import Spend
 
 
 class Grant(Protocol):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from limiters import events
-from limiters._support.plain_numbers import plain
+from limiters._budgets.window import Spend, WindowLedger
+from limiters._plain_numbers import plain
+from limiters._resource.resource import Resource
+from limiters._resource.turns import GRACE
+from limiters._stats.standing import Standing
+from limiters._support.float_error import covers
 from limiters._support.validation import Seconds, amount, seconds
 from limiters.clock import Clock
-from limiters.float_error import covers
-from limiters.resource import Resource
-from limiters.standing import Standing
-from limiters.turns import GRACE
-from limiters.window import Spend, WindowLedger
 
 
 class ProvisionedResource(Resource):

@@ -10,15 +10,24 @@ import uuid
 from functools import partial
 
 from limiters import events
+from limiters._budgets.purse import Parts, Purse
+from limiters._budgets.window import WindowLedger
 from limiters._instance_share import InstanceShare
-from limiters._support.plain_numbers import plain
+from limiters._plain_numbers import plain
+from limiters._resource.resource import Resource
+from limiters._resource.turns import GRACE
+from limiters._sharing.arguments import terms_of
+from limiters._sharing.asking import Asking
+from limiters._sharing.grant import SharedGrant
+from limiters._sharing.provisioning import Provisioning
+from limiters._sharing.share_events import Announcements
+from limiters._stats.histogram import SECONDS, Distribution
+from limiters._stats.standing import Standing
+from limiters._stats.tally import Publication, Source, Tally
+from limiters._support.float_error import covers
 from limiters._support.validation import Seconds, amount, seconds
-from limiters.announcements import Announcements
-from limiters.asking import Asking
 from limiters.clock import Clock
-from limiters.distribution import SECONDS, Distribution
 from limiters.errors import ImproperOrderError, LeaseManagerError, SharedCapacityNotProvisionedError
-from limiters.float_error import covers
 from limiters.leases._format import UNITS
 from limiters.leases._messages import (
     Kind,
@@ -31,15 +40,6 @@ from limiters.leases._messages import (
     weight_units,
 )
 from limiters.leases.protocol import LeaseManager
-from limiters.provisioning import Provisioning
-from limiters.purse import Parts, Purse
-from limiters.resource import Resource
-from limiters.shared_arguments import terms_of
-from limiters.shared_grant import SharedGrant
-from limiters.standing import Standing
-from limiters.tally import Publication, Source, Tally
-from limiters.turns import GRACE
-from limiters.window import WindowLedger
 
 _log = logging.getLogger(__name__)
 

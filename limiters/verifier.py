@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from limiters._support.plain_numbers import plain
+from limiters._plain_numbers import plain
+from limiters._support.float_error import covers
 from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, amount, seconds
-from limiters.float_error import covers
 
 
 class Spent(NamedTuple):

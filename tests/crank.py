@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from dispatcher import Event, Operation, Watcher
-from dispatcher.batch import Batch
-from dispatcher.buffer import Buffer
-from dispatcher.engine import Engine
-from dispatcher.entrance import Entrance
-from dispatcher.pause import Pause
-from dispatcher.runners import Job, Runners
-from dispatcher.settings import Settings
+from dispatcher._core.admission import Entrance
+from dispatcher._core.batches.executors import Job, Runners
+from dispatcher._core.engine import Engine
+from dispatcher._core.pause import Pause
+from dispatcher._core.queues.batch import Batch
+from dispatcher._core.queues.buffer import Buffer
+from dispatcher._core.settings import Settings
 from limiters import ProvisionedResource, RateLimiter
-from limiters._support.bell import Bell
+from limiters._support.wake_signal import Bell
 from limiters.testing import ManualClock
 
 

@@ -33,7 +33,7 @@ FOLDERS = {
 """The first one that a test lies in counts."""
 
 STARTS_PROCESSES = (
-    "dispatcher.worker.supervisor",
+    "dispatcher.worker._process.supervisor",
     "subprocess",
     "tests.commands.outside",
     "tests.integration.exporter.exporting",

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dispatcher.batch import CURRENT, Batch
+from dispatcher._core.queues.batch import CURRENT, Batch
 from limiters import SharedResource
+from limiters._budgets.purse import Purse
 from limiters.leases._messages import Terms
-from limiters.purse import Purse
 from limiters.verifier import Spent
 
 

@@ -13,11 +13,14 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from dispatcher.cli import exporter, leases, limit, worker
-from dispatcher.cli.completion import command as completion
-from dispatcher.cli.options import Parser, add_option, settle, without_passwords
-from dispatcher.cli.timelines import command as timeline
-from dispatcher.cli.top import command as top
+from dispatcher.cli._commands import exporter
+from dispatcher.cli._commands.completion import command as completion
+from dispatcher.cli._commands.leases import command as leases
+from dispatcher.cli._commands.limit import command as limit
+from dispatcher.cli._commands.timeline import command as timeline
+from dispatcher.cli._commands.top import command as top
+from dispatcher.cli._commands.worker import command as worker
+from dispatcher.cli._options.options import Parser, add_option, settle, without_passwords
 from limiters.errors import DispatcherError
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
@@ -108,7 +111,7 @@ class _Version(argparse.Action):
 
 def _demo(options: argparse.Namespace) -> None:
     try:
-        from dispatcher.cli.demo import run
+        from dispatcher.cli._commands.demo.command import run
     except ImportError:
         raise DispatcherError(
             "the demo draws with rich: pip install 'batch-dispatcher[cli,redis,embedded]'"

@@ -15,9 +15,9 @@ except ImportError as _error:
     ) from _error
 
 # The kinds of things that there are register themselves.
-from dispatcher.metrics import batchers as _batchers  # noqa: F401
-from dispatcher.metrics import leaves as _leaves  # noqa: F401
-from dispatcher.metrics import limits as _limits  # noqa: F401
+from dispatcher.metrics._kinds import batchers as _batchers  # noqa: F401
+from dispatcher.metrics._kinds import leaves as _leaves  # noqa: F401
+from dispatcher.metrics._kinds import limits as _limits  # noqa: F401
 from dispatcher.metrics.instrumenting import Instrumented, instrument
 from dispatcher.metrics.parts import Options, Part, instrumentable, parts_of
 from dispatcher.metrics.readings import Reading

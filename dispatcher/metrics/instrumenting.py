@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 
 from prometheus_client import REGISTRY, CollectorRegistry
 
-from dispatcher.metrics.collector import PartsCollector
-from dispatcher.metrics.mirror import Mirror, is_multi_process
+from dispatcher.metrics._collector import PartsCollector
+from dispatcher.metrics._mirror import Mirror, is_multi_process
 from dispatcher.metrics.parts import Options, Part, parts_of
 from limiters._support.validation import ArgumentError, amount, function, text
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from dispatcher.metrics.names import Metric
-from limiters.distribution import Distribution
+from dispatcher.metrics._names import Metric
+from limiters._stats.histogram import Distribution
 
 Value = float | Distribution
 Exemplar = tuple[Mapping[str, str], float, float]
@@ -26,7 +26,7 @@ class Reading(NamedTuple):
 class Readings:
     """Sums of what counts; of what is at the moment, what the metric says.
 
-    >>> from dispatcher.metrics.names import PAUSED, PAUSES
+    >>> from dispatcher.metrics._names import PAUSED, PAUSES
     >>> readings = Readings()
     >>> for _ in range(2):
     ...     readings.add(Reading(PAUSES, ("orders", ""), 3.0))

@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, start_http_server
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from dispatcher.errors import DispatcherError
-from dispatcher.metrics.mirror import is_multi_process
+from dispatcher.metrics._mirror import is_multi_process
 from limiters._support.validation import ArgumentError
 
 LOOPBACK = "127.0.0.1"

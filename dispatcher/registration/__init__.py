@@ -1,7 +1,9 @@
 """Early messages: what comes before its entity is registered waits, and nothing else does."""
 
+from dispatcher.registration._model.emissions import Emission
+from dispatcher.registration._model.release import Registration, Release
+from dispatcher.registration._model.reports import Amounts, Report
 from dispatcher.registration.early_log import EarlyMessageLog
-from dispatcher.registration.emissions import Emission
 from dispatcher.registration.errors import (
     AutoRegistrationConflictError,
     EntityStoreError,
@@ -9,11 +11,9 @@ from dispatcher.registration.errors import (
     RegistrationError,
 )
 from dispatcher.registration.gate import RegistrationGate
-from dispatcher.registration.memory import MemoryEntityStore
-from dispatcher.registration.redis import RedisEntityStore
-from dispatcher.registration.release import Registration, Release
-from dispatcher.registration.reports import Amounts, Report
-from dispatcher.registration.sqlite import SqliteEntityStore
+from dispatcher.registration.stores.memory import MemoryEntityStore
+from dispatcher.registration.stores.redis import RedisEntityStore
+from dispatcher.registration.stores.sqlite import SqliteEntityStore
 
 __all__ = [
     "Amounts",

@@ -11,8 +11,8 @@ from collections import Counter, OrderedDict
 from contextlib import suppress
 from pathlib import Path
 
+from dispatcher.registration._model.fullest import Fullest
 from dispatcher.registration.errors import EntityStoreError
-from dispatcher.registration.fullest import Fullest
 from limiters._support.validation import Seconds, count, optional_count, seconds
 
 _FRAME = struct.Struct("<II")

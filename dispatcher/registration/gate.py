@@ -8,17 +8,17 @@ from itertools import repeat
 from types import TracebackType
 from typing import Any, Protocol
 
-from dispatcher.registration.bounds import Bounds
+from dispatcher.registration._local.room import LocalRoom
+from dispatcher.registration._model.bounds import Bounds
+from dispatcher.registration._model.emissions import Emission, Stored, in_order
+from dispatcher.registration._model.release import Registration, Release
+from dispatcher.registration._model.reports import GATE_EVENTS, Amounts, Counts, Report
+from dispatcher.registration._model.written import entity_checked
+from dispatcher.registration._redis.room import RedisRoom
 from dispatcher.registration.early_log import EarlyMessageLog
-from dispatcher.registration.emissions import Emission, Stored, in_order
 from dispatcher.registration.errors import AutoRegistrationConflictError
-from dispatcher.registration.local import LocalRoom
-from dispatcher.registration.memory import LocalStore
-from dispatcher.registration.redis import RedisEntityStore
-from dispatcher.registration.redis_room import RedisRoom
-from dispatcher.registration.release import Registration, Release
-from dispatcher.registration.reports import GATE_EVENTS, Amounts, Counts, Report
-from dispatcher.registration.written import entity_checked
+from dispatcher.registration.stores.memory import LocalStore
+from dispatcher.registration.stores.redis import RedisEntityStore
 from limiters._support.validation import Seconds, count, seconds
 from limiters.clock import Clock, clock_of
 from limiters.events import Emitter, Event, Listener
@@ -92,7 +92,7 @@ class RegistrationGate:
     corrupt; each event's `value` is how many, its `message` why, its `metadata` a Report.
 
     Thread-safe. But between what two threads are handed there is no order: keep a lock while
-    you hand it on, as `dispatcher.bridges.GatedSender` does.
+    you hand it on, as `dispatcher.senders.GatedSender` does.
 
     >>> from dispatcher.registration import MemoryEntityStore, RegistrationGate
     >>> gate = RegistrationGate(MemoryEntityStore())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from dispatcher.report.histograms import quantile, sizes, waits
+from dispatcher.report._charts.histograms import quantile, sizes, waits
+from dispatcher.report._charts.shares import granted_again, shares, shown
+from dispatcher.report._charts.svg import Frame, amount, picture
+from dispatcher.report._charts.use import use
 from dispatcher.report.run import Run
-from dispatcher.report.shares import granted_again, shares, shown
-from dispatcher.report.svg import Frame, amount, picture
-from dispatcher.report.use import use
 
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em;"

@@ -12,7 +12,6 @@ except ImportError as error:
 
 from dispatcher.spark.context import Context
 from dispatcher.spark.dead_letters import DeadLetterTable, DeadLetterTimeline
-from dispatcher.spark.dispatching import dispatch
 from dispatcher.spark.errors import (
     BatchFailedError,
     ChangedSinkError,
@@ -23,14 +22,15 @@ from dispatcher.spark.errors import (
     SupersededError,
     UnusableRowsError,
 )
-from dispatcher.spark.event_time import event_time_batches
-from dispatcher.spark.event_time_sink import EventTimeSink
-from dispatcher.spark.hold_back import hold_back
-from dispatcher.spark.holding import LATE_COLUMN
 from dispatcher.spark.micro_batch import MicroBatch
-from dispatcher.spark.rules import ByEventTime
-from dispatcher.spark.saved_state import flush_held_rows, flush_open_batches
-from dispatcher.spark.subject_sink import SubjectSink
+from dispatcher.spark.sinks.event_time import EventTimeSink
+from dispatcher.spark.sinks.subject import SubjectSink
+from dispatcher.spark.sinks.unordered import dispatch
+from dispatcher.spark.stateful._holding import LATE_COLUMN
+from dispatcher.spark.stateful._rules import ByEventTime
+from dispatcher.spark.stateful.event_time import event_time_batches
+from dispatcher.spark.stateful.hold_back import hold_back
+from dispatcher.spark.stateful.saved_state import flush_held_rows, flush_open_batches
 from limiters import LimiterConfig
 
 del _pandas, _pyarrow, _pyspark
@@ -76,7 +76,7 @@ if not _has_data_sources():  # so that `import *` works with Spark 3.5 and 4.0 a
 
 def __getattr__(name: str) -> object:
     if name == "DispatcherDataSource":
-        from dispatcher.spark.data_source import DispatcherDataSource
+        from dispatcher.spark.sinks.data_source import DispatcherDataSource
 
         return DispatcherDataSource
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

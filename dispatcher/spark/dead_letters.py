@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from os.path import isabs
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dispatcher.handler import Target, check, load
+from dispatcher._handler import Target, check, load
+from dispatcher.spark._rows.formats import dicts
 from dispatcher.spark.context import Context
 from dispatcher.spark.errors import SparkSinkError
-from dispatcher.spark.row_formats import dicts
+from limiters._redis.url import checked, without_secrets
+from limiters._support.callables import check_effective
 from limiters._support.validation import ArgumentError, key_part, named
-from limiters.callables import check_effective
-from limiters.leases.address import checked, without_secrets
 
 if TYPE_CHECKING:
     import pyarrow as pa

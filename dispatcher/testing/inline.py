@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dispatcher._core.queues.buffer import Buffer
+from dispatcher._core.queues.chunk import Chunk
+from dispatcher._core.waiters import Waiter
 from dispatcher.batcher import Batcher
-from dispatcher.buffer import Buffer
-from dispatcher.chunk import Chunk
 from dispatcher.errors import DispatcherError
 from dispatcher.events import Event
 from dispatcher.operation import Operation
 from dispatcher.state import State
-from dispatcher.testing.recorder import Recorder
+from dispatcher.testing._recorder import Recorder
 from dispatcher.testing.runners import InlineRunners, RaisedBatch
-from dispatcher.waiters import Waiter
 from limiters._support.validation import UNSHOWN, ArgumentError, Seconds
 from limiters._support.validation import seconds as checked_seconds
 from limiters.limiter import RateLimiter

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dispatcher.batch import Batch
+from dispatcher._core.batches.executors import Job, Runners
+from dispatcher._core.queues.batch import Batch
 from dispatcher.operation import Operation
-from dispatcher.runners import Job, Runners
 from dispatcher.watcher import Watcher
 
 

@@ -1,6 +1,7 @@
 """Work that is due at a time, on Redis: leased to one at a time, never doubled, never lost."""
 
-from dispatcher.timeline.bodies import UnreadableBody
+from dispatcher.timeline._encoding.bodies import UnreadableBody
+from dispatcher.timeline._leasing.settling import Bury, Delete, Ending, Release
 from dispatcher.timeline.consumer import Consumer
 from dispatcher.timeline.errors import (
     BucketCountError,
@@ -32,7 +33,6 @@ from dispatcher.timeline.outcomes import (
     VersionConflict,
 )
 from dispatcher.timeline.producer import Producer
-from dispatcher.timeline.settling import Bury, Delete, Ending, Release
 from dispatcher.timeline.timeline import Stats, Timeline
 
 __all__ = [

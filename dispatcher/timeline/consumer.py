@@ -10,20 +10,20 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dispatcher.timeline import ids
-from dispatcher.timeline.bell import Bell
+from dispatcher.timeline._encoding import ids
+from dispatcher.timeline._encoding.times import Moment, lease_ms
+from dispatcher.timeline._leasing.holding import Holding, as_deeds, as_leases, ends_at, leases_of
+from dispatcher.timeline._leasing.serving import Serving
+from dispatcher.timeline._leasing.settling import Bury, Delete, Ending, Release
+from dispatcher.timeline._leasing.subscription import Subscription
+from dispatcher.timeline._leasing.wake_signal import Bell
+from dispatcher.timeline._server.server import ACTIVE
+from dispatcher.timeline._server.topic import AT_ONCE, Topic
 from dispatcher.timeline.errors import TimelineError
-from dispatcher.timeline.holding import Holding, as_deeds, as_leases, ends_at, leases_of
 from dispatcher.timeline.message import Lease, Leases
 from dispatcher.timeline.outcomes import Outcome
-from dispatcher.timeline.server import ACTIVE
-from dispatcher.timeline.serving import Serving
-from dispatcher.timeline.settling import Bury, Delete, Ending, Release
-from dispatcher.timeline.subscription import Subscription
-from dispatcher.timeline.times import Moment, lease_ms
-from dispatcher.timeline.topic import AT_ONCE, Topic
+from limiters._support.callables import check_plain
 from limiters._support.validation import Seconds, count
-from limiters.callables import check_plain
 from limiters.errors import ImproperOrderError
 
 logger = logging.getLogger(__name__)

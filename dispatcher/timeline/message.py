@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from dispatcher.timeline._encoding.times import Moment, check_one_of
 from dispatcher.timeline.outcomes import Outcome, Status
-from dispatcher.timeline.times import Moment, check_one_of
 from limiters._support.validation import Seconds
 
 

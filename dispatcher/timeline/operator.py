@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from dispatcher.timeline import ids, peeking
+from dispatcher.timeline._encoding import ids
+from dispatcher.timeline._encoding.times import Moment, epoch_ms
+from dispatcher.timeline._reading import peeking
+from dispatcher.timeline._reading.scanning import scan
+from dispatcher.timeline._server.topic import Topic
 from dispatcher.timeline.message import Snapshot
 from dispatcher.timeline.outcomes import Outcome, Status
 from dispatcher.timeline.producer import Producer, is_pair
-from dispatcher.timeline.scanning import scan
-from dispatcher.timeline.times import Moment, epoch_ms
-from dispatcher.timeline.topic import Topic
 from limiters._support.validation import ArgumentError, Seconds, count
 
 Outcomes = list[Outcome]

@@ -7,8 +7,20 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from dispatcher.timeline import bodies, ids
-from dispatcher.timeline.durability import Confirmed, Durably
+from dispatcher.timeline._encoding import bodies, ids
+from dispatcher.timeline._encoding.times import Moment, when
+from dispatcher.timeline._reading.scanning import scan
+from dispatcher.timeline._server.durability import Confirmed, Durably
+from dispatcher.timeline._server.server import CREATE, OWNER
+from dispatcher.timeline._server.topic import (
+    STATUSES,
+    Answer,
+    Items,
+    Topic,
+    answers_of,
+    body_of,
+    owner_length,
+)
 from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.message import Message, Snapshot
 from dispatcher.timeline.outcomes import (
@@ -25,18 +37,6 @@ from dispatcher.timeline.outcomes import (
     Outcome,
     TimeInPast,
     VersionConflict,
-)
-from dispatcher.timeline.scanning import scan
-from dispatcher.timeline.server import CREATE, OWNER
-from dispatcher.timeline.times import Moment, when
-from dispatcher.timeline.topic import (
-    STATUSES,
-    Answer,
-    Items,
-    Topic,
-    answers_of,
-    body_of,
-    owner_length,
 )
 from limiters._support.validation import ArgumentError, Seconds, count
 

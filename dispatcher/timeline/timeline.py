@@ -8,20 +8,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dispatcher.timeline import ids
+from dispatcher.timeline._encoding import ids
+from dispatcher.timeline._encoding.layout import Layout
+from dispatcher.timeline._encoding.times import Moment, epoch_ms, milliseconds
+from dispatcher.timeline._reading.looking import counts, totals
+from dispatcher.timeline._reading.scanning import scan
+from dispatcher.timeline._server.durability import Durably
+from dispatcher.timeline._server.server import EXISTS, JOIN, SWEEP, Server
+from dispatcher.timeline._server.topic import Topic
 from dispatcher.timeline.consumer import Consumer
-from dispatcher.timeline.durability import Durably
 from dispatcher.timeline.errors import TimelineError
-from dispatcher.timeline.layout import Layout
-from dispatcher.timeline.looking import counts, totals
 from dispatcher.timeline.message import Snapshot
 from dispatcher.timeline.operator import LIVING, Operator
 from dispatcher.timeline.outcomes import Status
 from dispatcher.timeline.producer import Producer
-from dispatcher.timeline.scanning import scan
-from dispatcher.timeline.server import EXISTS, JOIN, SWEEP, Server
-from dispatcher.timeline.times import Moment, epoch_ms, milliseconds
-from dispatcher.timeline.topic import Topic
+from limiters._redis.client import Connection
+from limiters._support.callables import check_plain
 from limiters._support.validation import (
     UNSHOWN,
     ArgumentError,
@@ -32,8 +34,6 @@ from limiters._support.validation import (
     seconds,
     text,
 )
-from limiters.callables import check_plain
-from limiters.leases.connection import Connection
 
 if TYPE_CHECKING:
     from redis import Redis, RedisCluster

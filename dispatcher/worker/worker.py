@@ -13,20 +13,20 @@ from types import TracebackType
 
 from tenacity.wait import wait_exponential_jitter
 
+from dispatcher._handler import Target, load
+from dispatcher._retry import RetryPolicy, Stop, Wait
 from dispatcher.batcher import Batcher
 from dispatcher.errors import ImproperOrderError
-from dispatcher.handler import Target, load
-from dispatcher.retry import RetryPolicy, Stop, Wait
 from dispatcher.timeline import Release, Timeline
-from dispatcher.timeline.times import milliseconds
-from dispatcher.worker.calls import Calls
-from dispatcher.worker.costs import Cost, Costs
+from dispatcher.timeline._encoding.times import milliseconds
+from dispatcher.worker._costs import Cost, Costs
+from dispatcher.worker._handler_calls import Calls
+from dispatcher.worker._intake import Intake
+from dispatcher.worker._lease_keeper import Keeper
+from dispatcher.worker._leasing import Leasing
+from dispatcher.worker._messages import Holds
+from dispatcher.worker._settling import Settler
 from dispatcher.worker.errors import WorkerFailedError
-from dispatcher.worker.holds import Holds
-from dispatcher.worker.intake import Intake
-from dispatcher.worker.keeper import Keeper
-from dispatcher.worker.leasing import Leasing
-from dispatcher.worker.settler import Settler
 from dispatcher.worker.totals import Totals
 from limiters._support.validation import ArgumentError, Seconds, count, optional_seconds, seconds
 from limiters.limiter import RateLimiter

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from limiters._support.plain_numbers import plain
+from limiters._plain_numbers import plain
 from limiters._support.validation import ArgumentError, amount, seconds
 from limiters.leases._format import (
     DRIFT,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.resources import files
 from urllib.parse import quote
 
+from limiters._redis.script import Script, of_source
 from limiters.leases._format import lua_prelude
-from limiters.leases.script import Script, of_source
 
 OLD_FORMAT = 1
 """The number of the first format, which is a part of its keys."""

@@ -7,7 +7,10 @@ import uuid
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from limiters._support.plain_numbers import plain
+from limiters._plain_numbers import plain
+from limiters._redis.client import Connection
+from limiters._redis.faults import explained
+from limiters._redis.script import Script
 from limiters._support.validation import (
     ArgumentError,
     Seconds,
@@ -50,10 +53,7 @@ from limiters.leases._scripts import (
     old_keys_of,
     registry_key,
 )
-from limiters.leases.connection import Connection
-from limiters.leases.faults import explained
 from limiters.leases.protocol import LimitView, view_of
-from limiters.leases.script import Script
 
 if TYPE_CHECKING:
     from redis import Redis, RedisCluster

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from limiters._permit import PermitBudget
-from limiters.float_error import covers
+from limiters._budgets.permit import PermitBudget
+from limiters._budgets.window import WindowLedger
+from limiters._support.float_error import covers
 from limiters.leases._messages import Reply, Request, Terms, weight_units
 from limiters.testing.work import Work
 from limiters.verifier import Spent
-from limiters.window import WindowLedger
 
 if TYPE_CHECKING:
     from limiters.testing._server import SimulatedServer

@@ -100,7 +100,7 @@ def tls_redis(tmp_path: Path) -> Iterator[TlsRedis]:
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """A command in this process, as patient as all clients of tests: how it ended, what it said."""
-    for module in ("options", "timelines.opening", "top.looking"):
+    for module in ("_options.options", "_commands.timeline.opening", "_commands.top.looking"):
         monkeypatch.setattr(f"dispatcher.cli.{module}.PATIENCE", LONG)
 
     def run(*arguments: str) -> Said:

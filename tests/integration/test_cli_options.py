@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from dispatcher.cli._options.options import Parser
 from dispatcher.cli.main import command_line
-from dispatcher.cli.options import Parser
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
 from limiters.leases.redis import mark_as_new
@@ -76,7 +76,9 @@ def test_no_redis_is_one_line_that_says_what_to_do(
     run: Run, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     monkeypatch.delenv("DISPATCHER_REDIS", raising=False)
-    monkeypatch.setattr("dispatcher.cli.options.REDIS", f"redis://127.0.0.1:{own_port()}/0")
+    monkeypatch.setattr(
+        "dispatcher.cli._options.options.REDIS", f"redis://127.0.0.1:{own_port()}/0"
+    )
     said = run(*command)
     assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
     assert "refuses connections; does it run, and on that port?" in said.err

@@ -153,7 +153,9 @@ def test_looking_at_a_topic_that_is_not_there_does_not_make_it(run: Run, url: st
 
 def test_no_redis_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DISPATCHER_REDIS", raising=False)
-    monkeypatch.setattr("dispatcher.cli.options.REDIS", f"redis://127.0.0.1:{own_port()}/0")
+    monkeypatch.setattr(
+        "dispatcher.cli._options.options.REDIS", f"redis://127.0.0.1:{own_port()}/0"
+    )
     for action in ("stats", "peek", "dead", "histogram", "requeue"):
         said = run("timeline", action, "mails")
         assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)

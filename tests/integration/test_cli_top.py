@@ -75,7 +75,9 @@ def test_what_is_wrong_is_said(
 
 def test_without_redis_once_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DISPATCHER_REDIS", raising=False)
-    monkeypatch.setattr("dispatcher.cli.options.REDIS", f"redis://127.0.0.1:{own_port()}/0")
+    monkeypatch.setattr(
+        "dispatcher.cli._options.options.REDIS", f"redis://127.0.0.1:{own_port()}/0"
+    )
     said = run("top", "orders", "--once")
     assert (said.code, said.err.count("\n")) == (1, 1)
     assert "refuses connections" in said.err

@@ -12,8 +12,8 @@ from redis import Redis
 
 from dispatcher.cli.main import main
 from limiters import RedisLeaseManager, SharedResource
+from limiters._redis.faults import COMMANDS
 from limiters.embedded import EmbeddedRedis
-from limiters.leases.faults import COMMANDS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "shared.md"
 LONG = 30.0

@@ -19,8 +19,8 @@ from dispatcher import (
     TooExpensiveError,
     Watcher,
 )
-from dispatcher.bridges import EpochClock, EventTimeDriver, UtcClock
 from dispatcher.builders import EventTimeBuilder, MeasurementError
+from dispatcher.senders import EpochClock, EventTimeDriver, UtcClock
 from limiters.testing import ManualClock
 from tests.seen import PATIENCE, Seen, eventually
 

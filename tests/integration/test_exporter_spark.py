@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from dispatcher.metrics import names
-from dispatcher.metrics.cluster import ClusterCollector
-from dispatcher.metrics.exposition import text_of
-from dispatcher.spark import claims
-from dispatcher.spark.sums import together
+from dispatcher.metrics import _names as names
+from dispatcher.metrics._cluster.cluster import ClusterCollector
+from dispatcher.metrics._exposition import text_of
+from dispatcher.spark._ledger import claims
+from dispatcher.spark._task.sums import together
 from limiters.embedded import EmbeddedRedis
 from tests.spark_totals import MICRO_BATCH, finish, introduce
 

@@ -19,7 +19,6 @@ from dispatcher import (
     Retry,
     Watcher,
 )
-from dispatcher.bridges import GatedSender
 from dispatcher.registration import (
     AutoRegistrationConflictError,
     EntityStoreError,
@@ -28,6 +27,7 @@ from dispatcher.registration import (
     RegistrationGate,
     Release,
 )
+from dispatcher.senders import GatedSender
 from limiters.testing import ManualClock
 from tests.seen import Seen, eventually
 
@@ -253,7 +253,7 @@ def test_what_an_interrupt_leaves_is_kept(monkeypatch: pytest.MonkeyPatch) -> No
             raise KeyboardInterrupt
         sleep(seconds)
 
-    monkeypatch.setattr("dispatcher.bridges.placing.time.sleep", interrupted)
+    monkeypatch.setattr("dispatcher.senders._placing.time.sleep", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sender.register("a")
     assert batcher.operations_in_buffer == 3

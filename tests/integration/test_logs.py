@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from dispatcher.metrics.cluster import ClusterCollector
+from dispatcher.metrics._cluster.cluster import ClusterCollector
 from dispatcher.timeline import Message, Timeline
 from dispatcher.worker import Worker
 from limiters import RedisLeaseManager, SharedResource
@@ -19,9 +19,9 @@ from tests.servers.proxy import Proxy
 from tests.waiting import LONG
 
 TALKATIVE = {
-    "dispatcher.metrics.cluster",
+    "dispatcher.metrics._cluster.cluster",
     "dispatcher.timeline.consumer",
-    "limiters.announcements",
+    "limiters._sharing.share_events",
 }
 
 
@@ -98,7 +98,9 @@ def test_c7_a_worker_with_a_limit_says_once_that_redis_is_away(
     told = Counter(vars(it)["happening"] for it in loud)
     assert told["redis-away"] + told["leases-away"] == 1, told
     assert told["redis-back"] + told["leases-back"] == 1, told
-    assert {"limiters.announcements", "dispatcher.worker.settler"} <= who_said(caplog, "away")
+    assert {"limiters._sharing.share_events", "dispatcher.worker._settling"} <= who_said(
+        caplog, "away"
+    )
 
 
 def who_said(caplog: pytest.LogCaptureFixture, what: str) -> set[str]:

@@ -12,13 +12,13 @@ import pytest
 from redis import Redis
 
 from limiters import LeaseManagerError, RedisLeaseManager
+from limiters._redis.faults import CLUSTER_COMMANDS, COMMANDS
+from limiters._redis.script import of_source
 from limiters.embedded import EmbeddedRedis
 from limiters.leases import redis as module
 from limiters.leases._format import UNITS
 from limiters.leases._messages import Kind, Request, Terms
 from limiters.leases._scripts import SYNC, keys_of
-from limiters.leases.faults import CLUSTER_COMMANDS, COMMANDS
-from limiters.leases.script import of_source
 from tests.servers.cluster import ClusterRedis
 from tests.servers.ports import own_port
 from tests.servers.sentinel import SentinelRedis

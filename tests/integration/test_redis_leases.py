@@ -14,6 +14,8 @@ import pytest
 from redis import Redis
 
 from limiters import ImproperOrderError, LeaseManagerError, RedisLeaseManager
+from limiters._redis.faults import COMMANDS
+from limiters._redis.script import of_source
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._format import (
     DEFAULT_SPAN,
@@ -29,9 +31,7 @@ from limiters.leases._format import (
 from limiters.leases._format import Kind as FieldKind
 from limiters.leases._messages import Kind, Request, Terms
 from limiters.leases._scripts import TWIN, keys_of, old_keys_of, registry_key, source_of
-from limiters.leases.faults import COMMANDS
 from limiters.leases.redis import mark_as_new
-from limiters.leases.script import of_source
 
 TERMS = Terms(capacity=100.0, factor=10.0, period=1000, lease=2000)
 KEYS = keys_of("dispatcher", "orders")

@@ -16,11 +16,11 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
 from limiters import LeaseManagerError, RedisLeaseManager
+from limiters._redis.client import Connection
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._format import UNITS
 from limiters.leases._messages import Kind, Reply, Request, Terms
 from limiters.leases._scripts import keys_of
-from limiters.leases.connection import Connection
 from tests.servers import wait_until
 from tests.servers.proxy import Proxy
 

@@ -13,8 +13,8 @@ import pytest
 from redis import Redis
 
 from dispatcher.registration import EntityStoreError, RedisEntityStore, RegistrationGate, Release
+from limiters._redis.script import Script
 from limiters.embedded import EmbeddedRedis
-from limiters.leases.script import Script
 
 ENTITIES = 80
 

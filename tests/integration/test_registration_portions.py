@@ -18,8 +18,8 @@ from dispatcher.registration import (
     RegistrationGate,
     Release,
 )
+from limiters._redis.script import Script
 from limiters.embedded import EmbeddedRedis
-from limiters.leases.script import Script
 from tests.servers.proxy import Proxy
 
 MOST_COMMANDS = 2_000

@@ -23,8 +23,8 @@ from dispatcher.registration import (
     RegistrationGate,
     Release,
 )
-from dispatcher.registration.emissions import Emission
-from dispatcher.registration.redis import COMMANDS
+from dispatcher.registration._model.emissions import Emission
+from dispatcher.registration.stores.redis import COMMANDS
 from limiters.embedded import EmbeddedRedis
 from tests.seen import eventually
 from tests.servers.cluster import ClusterRedis

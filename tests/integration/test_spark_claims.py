@@ -16,11 +16,11 @@ from dispatcher.spark import (
     MovedCheckpointError,
     SparkSinkError,
     SupersededError,
-    claims,
 )
-from dispatcher.spark.claims import KEPT_MS, Claim, Place, Run, finish
-from dispatcher.spark.ledger import Entry
-from dispatcher.spark.sender import Sender
+from dispatcher.spark._ledger import claims
+from dispatcher.spark._ledger.claims import KEPT_MS, Claim, Place, Run, finish
+from dispatcher.spark._ledger.entry import Entry
+from dispatcher.spark._ledger.sender import Sender
 from limiters.embedded import EmbeddedRedis
 from tests.servers.proxy import Proxy
 from tests.waiting import LONG, until

@@ -16,13 +16,13 @@ from tenacity import wait_fixed
 
 from dispatcher.outcomes import PartialFailure, Reject
 from dispatcher.spark import BatchFailedError, ChangedSinkError, LimitAwayError, UnusableRowsError
-from dispatcher.spark.claims import Claim
+from dispatcher.spark._ledger.claims import Claim
+from dispatcher.spark._options import Sending
+from dispatcher.spark._rows.cutting import Cut
+from dispatcher.spark._rows.groups import Columns
+from dispatcher.spark._task.sums import NAMES
+from dispatcher.spark._task.task import Job
 from dispatcher.spark.context import Context
-from dispatcher.spark.cutting import Cut
-from dispatcher.spark.groups import Columns
-from dispatcher.spark.sending import Sending
-from dispatcher.spark.sums import NAMES
-from dispatcher.spark.task import Job
 from limiters import LimiterConfig, RedisLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis
 from tests.integration.test_spark_task import claimed

@@ -15,16 +15,17 @@ from redis import Redis
 from tenacity.wait import wait_fixed
 
 from dispatcher.registration import RedisEntityStore, RegistrationGate
-from dispatcher.spark import BatchFailedError, claims
-from dispatcher.spark.claims import Claim, Place, Run
+from dispatcher.spark import BatchFailedError
+from dispatcher.spark._ledger import claims
+from dispatcher.spark._ledger.claims import Claim, Place, Run
+from dispatcher.spark._options import Sending
+from dispatcher.spark._rows.cutting import Cut
+from dispatcher.spark._rows.formats import AsDict
+from dispatcher.spark._rows.groups import Columns
+from dispatcher.spark._task.delivery import Delivery, MicroBatchId
+from dispatcher.spark._task.sums import NAMES, Sums
+from dispatcher.spark._task.task import Job
 from dispatcher.spark.context import Context
-from dispatcher.spark.cutting import Cut
-from dispatcher.spark.delivery import Delivery, MicroBatchId
-from dispatcher.spark.groups import Columns
-from dispatcher.spark.row_formats import AsDict
-from dispatcher.spark.sending import Sending
-from dispatcher.spark.sums import NAMES, Sums
-from dispatcher.spark.task import Job
 from limiters import LimiterConfig
 from limiters.embedded import EmbeddedRedis
 from limiters.verifier import verify

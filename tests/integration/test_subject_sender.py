@@ -22,10 +22,10 @@ from dispatcher import (
     TooExpensiveError,
     Watcher,
 )
-from dispatcher.bridges import SubjectSender
-from dispatcher.bridges.placing import PATIENCE as PATIENCE_FOR_A_PLACE
-from dispatcher.bridges.placing import Placed, place
 from dispatcher.builders import SubjectBatch, SubjectBuilder
+from dispatcher.senders import SubjectSender
+from dispatcher.senders._placing import PATIENCE as PATIENCE_FOR_A_PLACE
+from dispatcher.senders._placing import Placed, place
 from limiters.testing import ManualClock
 from tests.seen import PATIENCE, Seen, eventually
 

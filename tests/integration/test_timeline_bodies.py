@@ -20,8 +20,8 @@ from dispatcher.timeline import (
     Timeline,
     TimelineUnavailableError,
     UnreadableBody,
-    bodies,
 )
+from dispatcher.timeline._encoding import bodies
 from dispatcher.worker import Worker
 from limiters.embedded import EmbeddedRedis
 from tests.commands import outside

@@ -169,7 +169,7 @@ def counted(client: Any) -> int:
 def test_t10_a_page_of_a_small_group_among_many_looks_at_a_bounded_part(
     own_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dispatcher.timeline.scanning.MOST_ON_A_PAGE", 4_000)
+    monkeypatch.setattr("dispatcher.timeline._reading.scanning.MOST_ON_A_PAGE", 4_000)
     timeline = Timeline(own_redis.url, "topic", buckets=4)
     theirs, ours = timeline.producer("them"), timeline.producer("us")
     theirs.create([Message("theirs", id=f"t{n}") for n in range(40_000)])

@@ -186,7 +186,7 @@ def test_t7_a_running_consumer_follows_changed_settings(shared_redis: EmbeddedRe
 def test_t7_a_producer_alone_follows_changed_settings_too(
     shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dispatcher.timeline.topic.SEEN_FOR", 0.0)
+    monkeypatch.setattr("dispatcher.timeline._server.topic.SEEN_FOR", 0.0)
     timeline = Timeline(shared_redis.url, "topic")
     producer = timeline.producer("us")
     producer.create([Message("x", id="x", delay=5)])
@@ -214,7 +214,7 @@ def test_t10_year_9999_can_be_looked_at(shared_redis: EmbeddedRedis, hands: Hand
 def test_t11_heartbeats_go_on_after_the_servers_clock_was_set_back(
     shared_redis: EmbeddedRedis, hands: Hands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dispatcher.timeline.members.HEARTBEAT_MS", 20)
+    monkeypatch.setattr("dispatcher.timeline._leasing.members.HEARTBEAT_MS", 20)
     timeline = timed(shared_redis.url)
     one, two = timeline.consumer("one"), timeline.consumer("two")
     until(lambda: len(one.buckets) == len(two.buckets) == 32)

@@ -29,7 +29,7 @@ from dispatcher.timeline import (
     TimeInPast,
     Timeline,
 )
-from dispatcher.timeline.bell import MOST_UNHEARD, Bell
+from dispatcher.timeline._leasing.wake_signal import MOST_UNHEARD, Bell
 from dispatcher.timeline.outcomes import Outcome
 from limiters.embedded import EmbeddedRedis
 from tests.logged import told_of
@@ -334,7 +334,7 @@ def test_t8_each_lease_of_a_call_is_answered_for(shared_redis: EmbeddedRedis, ha
 def test_t13_a_sleeper_is_woken_by_an_earlier_create(
     shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dispatcher.timeline.subscription.LOOK_AGAIN", 3 * LONG)
+    monkeypatch.setattr("dispatcher.timeline._leasing.subscription.LOOK_AGAIN", 3 * LONG)
     timeline = Timeline(shared_redis.url, "topic")
     producer = timeline.producer("us")
     producer.create([Message("far", delay=3_600)])
@@ -443,7 +443,7 @@ def test_t7_a_subscriber_that_dies_is_replaced_before_it_is_missed(
     shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """How soon is measured by the benchmark, on a machine with time to spare."""
-    monkeypatch.setattr("dispatcher.timeline.members.COUNTS_FOR_MS", 10 * int(LONG) * 1000)
+    monkeypatch.setattr("dispatcher.timeline._leasing.members.COUNTS_FOR_MS", 10 * int(LONG) * 1000)
     timeline = Timeline(shared_redis.url, "topic")
     dead, alive = timeline.consumer("dead"), timeline.consumer("alive")
     assert alive.buckets

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from dispatcher.timeline import Consumer, Leases, Message, Timeline
-from dispatcher.timeline.ids import bucket_of
+from dispatcher.timeline._encoding.ids import bucket_of
 from limiters.embedded import EmbeddedRedis
 from tests.timelines import START_MS, Hands, timed
 from tests.waiting import LONG, until
@@ -108,9 +108,9 @@ class Subscriber:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for the owner of its bucket waits for ever, as far as a test can tell."""
-    monkeypatch.setattr("dispatcher.timeline.agenda.PATIENCE_MS", 1e9)
-    monkeypatch.setattr("dispatcher.timeline.serving.PATIENCE_MS", 1e9)
-    monkeypatch.setattr("dispatcher.timeline.members.COUNTS_FOR_MS", 10 * int(LONG) * 1000)
+    monkeypatch.setattr("dispatcher.timeline._leasing.agenda.PATIENCE_MS", 1e9)
+    monkeypatch.setattr("dispatcher.timeline._leasing.serving.PATIENCE_MS", 1e9)
+    monkeypatch.setattr("dispatcher.timeline._leasing.members.COUNTS_FOR_MS", 10 * int(LONG) * 1000)
 
 
 @pytest.fixture

@@ -23,10 +23,10 @@ from dispatcher.timeline import (
     Timeline,
     TimelineUnavailableError,
 )
-from dispatcher.timeline.server import COMMANDS, LEASE
+from dispatcher.timeline._server.server import COMMANDS, LEASE
 from limiters import RedisLeaseManager, SharedResource
+from limiters._redis.faults import CLUSTER_COMMANDS
 from limiters.embedded import EmbeddedRedis
-from limiters.leases.faults import CLUSTER_COMMANDS
 from tests.servers import wait_until
 from tests.servers.cluster import ClusterRedis
 from tests.servers.proxy import Proxy
@@ -98,8 +98,8 @@ def test_t10_memory_is_back_after_a_drain_and_a_sweep(own_redis: EmbeddedRedis) 
 def test_t11_consumers_divide_the_buckets_and_divide_them_anew(
     shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dispatcher.timeline.members.COUNTS_FOR_MS", 600)
-    monkeypatch.setattr("dispatcher.timeline.members.HEARTBEAT_MS", 100)
+    monkeypatch.setattr("dispatcher.timeline._leasing.members.COUNTS_FOR_MS", 600)
+    monkeypatch.setattr("dispatcher.timeline._leasing.members.HEARTBEAT_MS", 100)
     timeline = Timeline(shared_redis.url, "topic")
     consumers = [timeline.consumer(name) for name in "abc"]
 
@@ -167,7 +167,7 @@ def test_t11_a_producer_is_refused_as_long_as_the_topic_has_other_buckets(
     shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A consumer would look for its message's lease in another bucket than it is in."""
-    monkeypatch.setattr("dispatcher.timeline.topic.SEEN_FOR", 0.0)
+    monkeypatch.setattr("dispatcher.timeline._server.topic.SEEN_FOR", 0.0)
     timeline = Timeline(shared_redis.url, "topic", buckets=4)
     producer = timeline.producer("us")
     forgotten(timeline)
@@ -194,7 +194,7 @@ def test_t11_a_topic_that_redis_forgot_is_stored_again_as_it_was(
 def test_t11_whether_the_topic_is_as_before_is_not_asked_for_every_call(
     own_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dispatcher.timeline.topic.SEEN_FOR", 3 * LONG)
+    monkeypatch.setattr("dispatcher.timeline._server.topic.SEEN_FOR", 3 * LONG)
     timeline = Timeline(own_redis.url, "topic")
     producer = timeline.producer("us")
     producer.create([Message("x")], durability=Durability.NONE)
@@ -216,7 +216,7 @@ def test_t11_all_buckets_are_served_in_turn(shared_redis: EmbeddedRedis) -> None
 
 
 def bucket_of(timeline: Timeline, name: str) -> int:
-    from dispatcher.timeline import ids
+    from dispatcher.timeline._encoding import ids
 
     return ids.bucket_of(name, timeline.buckets)
 
@@ -338,7 +338,7 @@ def test_an_outage_is_told_for_the_whole_call_or_for_each(proxy: Proxy) -> None:
 def test_t8_some_of_a_call_unanswered(
     shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dispatcher.timeline.looking.AT_ONCE", 1)
+    monkeypatch.setattr("dispatcher.timeline._reading.looking.AT_ONCE", 1)
     timeline = Timeline(shared_redis.url, "topic", buckets=2)
     producer, consumer = timeline.producer("us"), timeline.consumer("c")
     with Redis.from_url(shared_redis.url) as client:

@@ -32,7 +32,7 @@ from dispatcher.registration import (
     Release,
     SqliteEntityStore,
 )
-from limiters.leases.script import Script
+from limiters._redis.script import Script
 
 BULK = 40
 CHILDREN = 200

@@ -15,9 +15,9 @@ from redis import Redis
 
 from dispatcher.timeline import Message, Timeline
 from limiters import RedisLeaseManager
+from limiters._support.tethered import Tethered
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._messages import Request, Terms
-from limiters.tethered import Tethered
 from tests.processes import ROOT
 from tests.servers import wait_until
 from tests.servers.ports import own_port

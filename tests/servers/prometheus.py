@@ -19,8 +19,8 @@ from urllib.parse import urlencode
 
 import yaml
 
+from limiters._support.tethered import Tethered
 from limiters.embedded import HOST
-from limiters.tethered import Tethered
 from tests.servers import wait_until
 from tests.servers.ports import own_port
 

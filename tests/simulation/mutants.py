@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from limiters import _instance_share
+from limiters._budgets.window import Tenure
 from limiters._instance_share import InstanceShare, News
 from limiters.leases._coordinator import Coordinator, certainty, permits
 from limiters.leases._coordinator.state import Limit, Record, Registry
 from limiters.leases._format import DRIFT, NEVER, TOLERANCE_MS
 from limiters.leases._ledger import Ledger
 from limiters.leases._messages import Kind, Reply, Request, Terms, usable_lease
-from limiters.window import Tenure
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 

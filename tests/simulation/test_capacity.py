@@ -10,7 +10,7 @@ import random
 import pytest
 
 from dispatcher import Operation, Watcher
-from dispatcher.runners import Job
+from dispatcher._core.batches.executors import Job
 from limiters import ProvisionedResource
 from limiters.testing import ManualClock
 from limiters.verifier import Spent, verify

@@ -11,8 +11,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from limiters._support.tethered import Tethered
 from limiters.embedded import EmbeddedRedis
-from limiters.tethered import Tethered
 from tests.acceptance.spark_runs import Driver
 from tests.processes import ROOT
 from tests.servers import wait_until

@@ -9,8 +9,8 @@ import sys
 import time
 
 from dispatcher import Batcher, Watcher
-from dispatcher.bridges import GatedSender
 from dispatcher.registration import EntityStoreError
+from dispatcher.senders import GatedSender
 from tests.soak.handlers import early, gate
 from tests.soak.plan import Plan
 

@@ -106,7 +106,7 @@ COUNT = "tests.spark.test_dispatch:count_rows"
 
 
 def register(spark: SparkSession) -> None:
-    from dispatcher.spark.data_source import DispatcherDataSource  # Spark 3.5 has none
+    from dispatcher.spark.sinks.data_source import DispatcherDataSource  # Spark 3.5 has none
 
     spark.dataSource.register(DispatcherDataSource)
 
@@ -153,7 +153,7 @@ def test_the_format_sends_a_dataframe_and_a_stream(
 
 @pytest.mark.spark4
 def test_the_options_that_the_docs_give_the_format_make_a_job(spark: SparkSession) -> None:
-    from dispatcher.spark.data_source import job_of
+    from dispatcher.spark.sinks.data_source import job_of
 
     page = Path(__file__).parents[2].joinpath("docs", "spark.md").read_text()
     options = dict(re.findall(r'[.]option[(]"(\w+)", "?([^")]+)"?[)]', page))

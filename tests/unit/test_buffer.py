@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher import BatcherStoppedError, BufferFullError, Operation, Watcher
-from dispatcher.buffer import Buffer, Waiting
-from dispatcher.chunk import Chunk
+from dispatcher._core.queues.buffer import Buffer, Waiting
+from dispatcher._core.queues.chunk import Chunk
 from tests.crank import ignore
 from tests.waiting import until
 

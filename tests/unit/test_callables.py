@@ -17,11 +17,11 @@ from unittest.mock import AsyncMock, MagicMock
 import pytest
 
 from dispatcher import Batcher, HandlerError, Operation, Watcher
-from dispatcher.bridges.placing import give_up
+from dispatcher._handler import load
 from dispatcher.errors import BufferFullError
-from dispatcher.handler import load
+from dispatcher.senders._placing import give_up
 from limiters import ProvisionedResource
-from limiters.callables import (
+from limiters._support.callables import (
     awaited_result_of,
     check_effective,
     check_plain,

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from dispatcher.cli.bars import bar
-from dispatcher.cli.moments import When, from_now, seconds_of, shown, when_of
-from dispatcher.cli.progress import progress_line
-from dispatcher.cli.tables import plain
-from dispatcher.cli.timelines import histogram, peek, stats
-from dispatcher.cli.timelines.incoming import from_lines
-from dispatcher.cli.timelines.wording import as_json, summed_up
+from dispatcher.cli._commands.timeline import histogram, peek, stats
+from dispatcher.cli._commands.timeline.incoming import from_lines
+from dispatcher.cli._commands.timeline.wording import as_json, summed_up
+from dispatcher.cli._terminal.progress import progress_line
+from dispatcher.cli._terminal.tables import plain
+from dispatcher.cli._text.bars import bar
+from dispatcher.cli._text.moments import When, from_now, seconds_of, shown, when_of
 from dispatcher.timeline import Message, Snapshot, Stats, Status
 
 NOW = 1_800_000_000_000

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.cli.top.backlog import of_topics
-from dispatcher.cli.top.cells import cells, colour_of, drawn, row_of
-from dispatcher.cli.top.command import Drawing
-from dispatcher.cli.top.looking import Seen
-from dispatcher.cli.top.memory import LETTERS, Memory
-from dispatcher.cli.top.picture import of_limit
-from dispatcher.cli.top.spans import fitted, line, plain
+from dispatcher.cli._commands.top.backlog import of_topics
+from dispatcher.cli._commands.top.cells import cells, colour_of, drawn, row_of
+from dispatcher.cli._commands.top.command import Drawing
+from dispatcher.cli._commands.top.looking import Seen
+from dispatcher.cli._commands.top.memory import LETTERS, Memory
+from dispatcher.cli._commands.top.picture import of_limit
+from dispatcher.cli._commands.top.spans import fitted, line, plain
 from dispatcher.timeline import Stats
 from limiters.leases import LimitView
 from tests.views import instance, limit

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from dispatcher.cli.completion.command import SHELLS
-from dispatcher.cli.completion.words import all_words
+from dispatcher.cli._commands.completion.command import SHELLS
+from dispatcher.cli._commands.completion.words import all_words
 from dispatcher.cli.main import command_line
 
 WORDS = list(all_words(command_line()))

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from dispatcher.cli.configuration import (
+from dispatcher.cli._commands.worker.used_table import page
+from dispatcher.cli._options.configuration import (
     Commands,
     Configuration,
     ConfigurationError,
     Found,
     read,
 )
+from dispatcher.cli._options.options import Parser, add_flag, add_option, settle
+from dispatcher.cli._terminal.tables import plain
 from dispatcher.cli.main import command_line
-from dispatcher.cli.options import Parser, add_flag, add_option, settle
-from dispatcher.cli.tables import plain
-from dispatcher.cli.used_table import page
 
 KNOWN = Commands(
     below={

@@ -13,7 +13,7 @@ import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard
 
-from dispatcher.metrics import names
+from dispatcher.metrics import _names as names
 from grafana import alerts, files, rules
 from grafana.files import HERE
 from grafana.pace import Pace

@@ -9,11 +9,11 @@ from dispatcher import (
     TooExpensiveError,
     Watcher,
 )
-from dispatcher.waiters import Waiter
+from dispatcher._core.waiters import Waiter
 from limiters import ProvisionedResource
+from limiters._budgets.window import Spend, Tenure
 from limiters.errors import TooExpensiveError as TooExpensiveErrorOfTheLimiter
 from limiters.testing import ManualClock
-from limiters.window import Spend, Tenure
 from tests.crank import Crank, batchable, ends, ignore, limited
 
 # The limit.

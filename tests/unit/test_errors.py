@@ -14,7 +14,7 @@ import pytest
 import dispatcher
 import limiters
 from dispatcher.builders import MeasurementError
-from dispatcher.cli.signals import SignalledError
+from dispatcher.cli._signals import SignalledError
 from dispatcher.errors import (
     AlreadyEnqueuedError,
     BatchAbandonedError,
@@ -31,9 +31,9 @@ from dispatcher.errors import (
 from dispatcher.outcomes import PartialFailure, Reject, Retry, Throttled
 from dispatcher.registration import AutoRegistrationConflictError, RegistrationCycleError
 from dispatcher.timeline import BucketCountError
+from dispatcher.worker._process.health_server import PortInUseError
+from dispatcher.worker._process.process import NoTopicError
 from dispatcher.worker.errors import WorkerFailedError
-from dispatcher.worker.pages import PortInUseError
-from dispatcher.worker.process import NoTopicError
 from limiters import ArgumentError
 from limiters.errors import NothingRunError, ServerStartError
 from limiters.errors import TooExpensiveError as TooExpensiveForALimiterError
@@ -75,7 +75,9 @@ MADE: dict[type[BaseException], Callable[[], BaseException]] = {
 def modules() -> Iterator[str]:
     for package in (dispatcher, limiters):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if module.name != "dispatcher.spark.data_source":  # which older Sparks cannot import
+            if (
+                module.name != "dispatcher.spark.sinks.data_source"
+            ):  # which older Sparks cannot import
                 yield module.name
 
 

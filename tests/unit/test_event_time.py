@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dispatcher.builders import Batch, EventTimeBuilder, MeasurementError
-from dispatcher.builders.times import middle
+from dispatcher.builders._times import middle
 
 Message = tuple[str, Any]
 SEEN = re.compile(r"([a-z])\d+:t(-?\d+)@T(\d+)")

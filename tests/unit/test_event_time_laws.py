@@ -13,7 +13,8 @@ from unittest import mock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.builders import Batch, EventTimeBuilder, windows
+from dispatcher.builders import Batch, EventTimeBuilder
+from dispatcher.builders._windows import windows
 from tests.plain_builders import PlainEnd, PlainEventTime, PlainTimeout
 
 History = list[tuple[str, float, float]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from dispatcher.registration.fullest import Fullest
+from dispatcher.registration._model.fullest import Fullest
 
 
 def test_r5_it_is_the_one_that_looking_at_all_of_them_finds() -> None:

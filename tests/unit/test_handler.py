@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dispatcher import HandlerError
-from dispatcher.handler import check, load
+from dispatcher._handler import check, load
 
 
 class Sender:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.bridges.in_order import InOrder
+from dispatcher.senders._in_order import InOrder
 
 keys = st.lists(st.sampled_from("abcd"), max_size=3)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiters._inherited import InheritedSpending
+from limiters._budgets.inherited import InheritedSpending
 
 entries = st.lists(
     st.tuples(st.integers(0, 1_000), st.floats(0.001, 100), st.floats(0, 10)), max_size=30

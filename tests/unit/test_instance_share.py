@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from limiters._budgets.window import UNEVEN_BURST
 from limiters._instance_share import MIN_REQUEST_INTERVAL, InstanceShare, in_slices
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
 from limiters.leases._format import DRIFT, NEVER, UNITS
 from limiters.leases._messages import Kind, Reply, Request, Terms, usable_lease
-from limiters.window import UNEVEN_BURST
 
 TERMS = Terms(capacity=1_000.0, factor=100.0, period=1_000, lease=2_000)
 ALL, HALF = UNITS, UNITS // 2

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dispatcher import interpreter
+from dispatcher import _interpreter as interpreter
 
 
 def test_an_interpreter_without_its_lock_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

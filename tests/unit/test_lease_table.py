@@ -7,9 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
-from dispatcher.cli.lease_table import as_json, page
-from dispatcher.cli.tables import _rich, plain
-from dispatcher.cli.wording import terms_of
+from dispatcher.cli._commands.leases.table import as_json, page
+from dispatcher.cli._terminal.tables import _rich, plain
+from dispatcher.cli._text.wording import terms_of
 from limiters.leases import LimitView
 from limiters.leases._messages import Terms
 from tests.views import instance, limit

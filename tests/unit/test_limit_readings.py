@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from dispatcher.metrics import Options, names
-from dispatcher.metrics.cluster import read_limit
-from dispatcher.metrics.limits import LimiterPart
-from dispatcher.metrics.names import Metric
+from dispatcher.metrics import Options
+from dispatcher.metrics import _names as names
+from dispatcher.metrics._cluster.cluster import read_limit
+from dispatcher.metrics._kinds.limits import LimiterPart
+from dispatcher.metrics._names import Metric
 from dispatcher.metrics.readings import Reading
 from limiters import MemoryLeaseManager, SharedResource
+from limiters._stats.standing import Standing
 from limiters.leases import LimitView
-from limiters.standing import Standing
 from tests.views import instance, limit
 
 Values = dict[tuple[Metric, tuple[str, ...]], Any]

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
+from limiters._resource.acquire_queue import PATIENCE, Line, Waiter
 from limiters.clock import MonotonicClock
 from limiters.errors import ImproperOrderError, LimiterStoppedError, TooExpensiveError
-from limiters.line import PATIENCE, Line, Waiter
 from tests.waiting import until
 
 

@@ -14,14 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher import Operation, Watcher
-from dispatcher.batch import Batch
-from dispatcher.lane import Lane
-from dispatcher.metrics import Options, names
-from dispatcher.metrics.arrivals import MOST, Arrivals
-from dispatcher.metrics.names import METRICS
+from dispatcher._core.queues.batch import Batch
+from dispatcher._core.queues.lane import Lane
+from dispatcher.metrics import Options
+from dispatcher.metrics import _names as names
+from dispatcher.metrics._kinds.arrivals import MOST, Arrivals
+from dispatcher.metrics._kinds.watch import MOST_NOTES, Watch
+from dispatcher.metrics._names import METRICS
 from dispatcher.metrics.readings import Reading, Readings
-from dispatcher.metrics.watch import MOST_NOTES, Watch
-from limiters.distribution import Distribution
+from limiters._stats.histogram import Distribution
 
 BOUNDED = {
     *("limit", "batcher", "topic", "gate", "builder", "member", "query"),

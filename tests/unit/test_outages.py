@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from logging import DEBUG, WARNING
 
-from limiters.outages import Outages
+from limiters._support.outages import Outages
 
 
 def test_the_first_that_notices_says_so_loudly_and_the_first_that_is_answered() -> None:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.builders import costs, packing
-from dispatcher.builders.costs import Group, Limits, State
-from dispatcher.builders.packing import best_order, largest_first, walk
+from dispatcher.builders._packing import costs, packing
+from dispatcher.builders._packing.costs import Group, Limits, State
+from dispatcher.builders._packing.packing import best_order, largest_first, walk
 
 few = st.lists(st.integers(1, 12), min_size=1, max_size=6)
 many = st.lists(st.integers(1, 60), min_size=1, max_size=60)

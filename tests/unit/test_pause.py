@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenacity import wait_exponential
 
-from dispatcher.pause import Pause
+from dispatcher._core.pause import Pause
 
 
 def test_b8_pausing_again_does_not_prolong() -> None:

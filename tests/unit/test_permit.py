@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiters._permit import PermitBudget
+from limiters._budgets.permit import PermitBudget
 
 
 def charge(budget: PermitBudget, cost: float, now: float) -> bool:

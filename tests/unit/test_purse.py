@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limiters._permit import PermitBudget
-from limiters.float_error import covers
-from limiters.purse import Parts, Purse
-from limiters.window import Tenure, WindowLedger
+from limiters._budgets.permit import PermitBudget
+from limiters._budgets.purse import Parts, Purse
+from limiters._budgets.window import Tenure, WindowLedger
+from limiters._support.float_error import covers
 
 ALWAYS = Tenure(math.inf)
 

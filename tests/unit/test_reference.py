@@ -14,7 +14,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 REFERENCE = (DOCS / "reference.md").read_text()
 PACKAGES = (
     "dispatcher",
-    "dispatcher.bridges",
+    "dispatcher.senders",
     "dispatcher.builders",
     "dispatcher.metrics",
     "dispatcher.registration",

@@ -24,7 +24,7 @@ from dispatcher.registration import (
     Report,
     SqliteEntityStore,
 )
-from dispatcher.registration.written import DEEPEST
+from dispatcher.registration._model.written import DEEPEST
 from limiters.testing import ManualClock
 from tests.seen import eventually
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.report import Entry, ReportError, ReportFile, Run, image, page, report
-from dispatcher.report.histograms import sizes, waits
+from dispatcher.report._charts.histograms import sizes, waits
+from dispatcher.report._charts.shares import granted_again, held_at, shares, shown
+from dispatcher.report._charts.svg import picture
+from dispatcher.report._charts.use import use, windows
 from dispatcher.report.page import facts
-from dispatcher.report.shares import granted_again, held_at, shares, shown
-from dispatcher.report.svg import picture
-from dispatcher.report.use import use, windows
 
 RUN = Run(
     "a <run>",

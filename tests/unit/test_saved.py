@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.builders import EventTimeBuilder, MeasurementError
-from dispatcher.builders.saved import FORMAT, pack, unpack
+from dispatcher.builders._windows.saved import FORMAT, pack, unpack
 
 plain = (
     st.none()

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from dispatcher import Watcher
-from limiters.asking import Asking
+from limiters._sharing.asking import Asking
 from limiters.leases._messages import Kind, Reply
 from limiters.testing import ManualClock
 from tests.crank import Crank, batchable, ends, ignore

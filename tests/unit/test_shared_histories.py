@@ -7,11 +7,11 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from limiters._budgets.window import Spend
+from limiters._sharing.grant import SharedGrant
 from limiters.leases._messages import Reply, Request
-from limiters.shared_grant import SharedGrant
 from limiters.testing import ManualClock
 from limiters.verifier import verify
-from limiters.window import Spend
 from tests.driven import Driven, Scripted
 
 RESERVED = 20.0

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.spark.cutting import Cut, OtherRowsError, Unit, units_of
-from dispatcher.spark.groups import Columns, Group, groups_of
-from dispatcher.spark.ledger import Entry
-from dispatcher.spark.row_formats import FORMATS, AsDict, AsTuple, OfMessages
+from dispatcher.spark._ledger.entry import Entry
+from dispatcher.spark._rows.cutting import Cut, OtherRowsError, Unit, units_of
+from dispatcher.spark._rows.formats import FORMATS, AsDict, AsTuple, OfMessages
+from dispatcher.spark._rows.groups import Columns, Group, groups_of
 
 COLUMNS = Columns("subject", "time", hash="hash", added=("hash",))
 
@@ -230,7 +230,7 @@ def test_of_what_holds_others_only_the_value_that_python_cannot_hold_is_a_text()
 
 
 def test_a_proof_grows_alike_however_the_rows_are_added() -> None:
-    from dispatcher.spark.proof import NONE, Proof
+    from dispatcher.spark._ledger.proof import NONE, Proof
 
     hashes = np.arange(6)
     whole, parts = Proof(hashes), Proof(hashes)

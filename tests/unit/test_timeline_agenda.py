@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.timeline.agenda import GRACE_MS, PATIENCE_MS, WINDOW_MS, Agenda
-from dispatcher.timeline.members import Membership, share, stand_in
-from dispatcher.timeline.topic import KNOWN
-from dispatcher.timeline.wakeups import busy, free, heard_in
+from dispatcher.timeline._leasing.agenda import GRACE_MS, PATIENCE_MS, WINDOW_MS, Agenda
+from dispatcher.timeline._leasing.members import Membership, share, stand_in
+from dispatcher.timeline._leasing.wakeups import busy, free, heard_in
+from dispatcher.timeline._server.topic import KNOWN
 
 NAMES = st.sets(st.text(min_size=1), min_size=1, max_size=9)
 TIMES = st.lists(st.integers(0, 9_000), max_size=40)

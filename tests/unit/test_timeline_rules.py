@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.timeline import Message, bodies, ids, times
-from dispatcher.timeline.layout import PARTS, Layout
-from dispatcher.timeline.server_clock import ServerClock
+from dispatcher.timeline import Message
+from dispatcher.timeline._encoding import bodies, ids, times
+from dispatcher.timeline._encoding.layout import PARTS, Layout
+from dispatcher.timeline._server.server_clock import ServerClock
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limiters._instance_share import InstanceShare
+from limiters._stats.tally import Tally
 from limiters.leases import COUNTERS
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
 from limiters.leases._format import NEVER
 from limiters.leases._messages import Kind, Request, Terms
 from limiters.leases.protocol import view_of
-from limiters.tally import Tally
 
 TERMS = Terms(capacity=1_000.0, factor=100.0, period=1_000, lease=2_000)
 LONG_MS = 10_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiters.turns import Turns
+from limiters._resource.turns import Turns
 
 
 def test_with_nobody_in_line_everybody_may() -> None:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from limiters._sharing.asking import Asking
 from limiters._support.latch import Latch
-from limiters.asking import Asking
 from tests.waiting import LONG
 
 

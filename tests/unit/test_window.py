@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiters.window import BURST, GUARD, Spend, Tenure, WindowLedger
+from limiters._budgets.window import BURST, GUARD, Spend, Tenure, WindowLedger
 
 
 def charge(ledger: WindowLedger, cost: float, now: float) -> Spend:

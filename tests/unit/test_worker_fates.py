@@ -13,10 +13,10 @@ from tenacity.stop import stop_after_attempt
 from tenacity.wait import wait_exponential, wait_fixed
 
 from dispatcher import PartialFailure, Reject, Retry, Throttled
-from dispatcher.retry import RetryPolicy
+from dispatcher._retry import RetryPolicy
 from dispatcher.timeline import Lease
-from dispatcher.timeline.times import LONGEST
-from dispatcher.worker.fates import Fates, HandlerReturnError, judge
+from dispatcher.timeline._encoding.times import LONGEST
+from dispatcher.worker._message_results import Fates, HandlerReturnError, judge
 from tests.worker_leases import lease, leases
 
 POLICY = RetryPolicy.of(wait_exponential(multiplier=1, max=100), 5)

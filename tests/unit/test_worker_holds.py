@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from dispatcher.worker.holds import Held, Holds, Run, State
+from dispatcher.worker._messages import Held, Holds, Run, State
 from tests.worker_leases import leases
 
 LEASE, LONGEST = 3.0, 10.0

@@ -16,12 +16,12 @@ import pytest
 
 from dispatcher.timeline import Delete, Ending, Lease, LeaseLost, Timeline
 from dispatcher.timeline.outcomes import Outcome
-from dispatcher.worker.children import LONGEST, SILENCE, STEADY, Child, Verdict
-from dispatcher.worker.costs import Costs
-from dispatcher.worker.holds import Holds
-from dispatcher.worker.notify import LINE, READY, WATCHDOG, Notifier
-from dispatcher.worker.pages import Page, Pages, PortInUseError, asked, verdict
-from dispatcher.worker.settler import Settler
+from dispatcher.worker._costs import Costs
+from dispatcher.worker._messages import Holds
+from dispatcher.worker._process.children import LONGEST, SILENCE, STEADY, Child, Verdict
+from dispatcher.worker._process.health_server import Page, Pages, PortInUseError, asked, verdict
+from dispatcher.worker._process.systemd import LINE, READY, WATCHDOG, Notifier
+from dispatcher.worker._settling import Settler
 from dispatcher.worker.totals import Totals
 from tests.logged import told_of
 from tests.worker_leases import lease, leases

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.worker.room import AHEAD, FEW, View, claim, to_lease
+from dispatcher.worker._room import AHEAD, FEW, View, claim, to_lease
 
 views = st.builds(
     View,

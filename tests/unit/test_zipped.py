@@ -27,7 +27,7 @@ for package in (dispatcher, limiters):
             assert ".zip" in module.__file__, module.__file__
             loaded.add(module)
 
-from limiters.leases.script import Script
+from limiters._redis.script import Script
 
 scripts = [one for module in loaded for one in vars(module).values() if isinstance(one, Script)]
 sys.stdout.write("\\n".join(script.source for script in scripts))

@@ -155,7 +155,7 @@ def test_an_error_of_its_own_ends_the_process_with_a_message_however_long_that_t
     (tmp_path / "defect.py").write_text(
         "from time import sleep\n"
         "from dispatcher.worker import Worker\n"
-        "from dispatcher.worker.holds import Holds\n"
+        "from dispatcher.worker._messages import Holds\n"
         "def broken(*given): raise RuntimeError('a defect')\n"
         "Holds.admit = broken\n"
         f"def send(messages): pass\n{more}"

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from dispatcher.metrics.cluster import ClusterCollector
+from dispatcher.metrics._cluster.cluster import ClusterCollector
 from limiters.embedded import EmbeddedRedis
 
 

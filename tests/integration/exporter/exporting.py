@@ -16,8 +16,8 @@ from typing import Any, Self
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from dispatcher import Batcher, Operation, Watcher
-from dispatcher.metrics import names
-from dispatcher.metrics.cluster import ClusterCollector
+from dispatcher.metrics import _names as names
+from dispatcher.metrics._cluster.cluster import ClusterCollector
 from limiters import RedisLeaseManager, SharedResource
 from limiters.leases._messages import Terms
 

@@ -7,9 +7,9 @@ from contextlib import ExitStack, closing
 import pytest
 from redis import Redis
 
-from dispatcher.metrics import names
-from dispatcher.metrics.cluster import ClusterCollector
-from dispatcher.metrics.discovery import Discovery
+from dispatcher.metrics import _names as names
+from dispatcher.metrics._cluster.cluster import ClusterCollector
+from dispatcher.metrics._cluster.discovery import Discovery
 from dispatcher.timeline import Message, Timeline
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
@@ -71,7 +71,7 @@ def test_one_that_cannot_be_read_does_not_hide_the_others(
 def test_t11_a_topic_that_was_made_anew_with_other_buckets_is_read_as_it_is_now(
     shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dispatcher.timeline.topic.SEEN_FOR", 0.0)
+    monkeypatch.setattr("dispatcher.timeline._server.topic.SEEN_FOR", 0.0)
     with (
         Redis.from_url(shared_redis.url) as client,
         closing(ClusterCollector(shared_redis.url, topics=["mails"])) as collector,

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from dispatcher.metrics import names
-from dispatcher.metrics.cluster import COMMANDS, ClusterCollector
+from dispatcher.metrics import _names as names
+from dispatcher.metrics._cluster.cluster import COMMANDS, ClusterCollector
 from dispatcher.timeline import Message, Timeline
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis

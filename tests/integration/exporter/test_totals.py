@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from dispatcher import Batcher, Operation, Watcher
-from dispatcher.metrics import names
-from dispatcher.metrics.cluster import ClusterCollector
+from dispatcher.metrics import _names as names
+from dispatcher.metrics._cluster.cluster import ClusterCollector
 from limiters import RedisLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._messages import Request

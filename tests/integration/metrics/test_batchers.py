@@ -8,16 +8,9 @@ import pytest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from dispatcher import (
-    Batcher,
-    Operation,
-    PartialFailure,
-    ProvisionedResource,
-    Throttled,
-    Watcher,
-    observed,
-)
-from dispatcher.batch import Batch
+from dispatcher import Batcher, Operation, PartialFailure, ProvisionedResource, Throttled, Watcher
+from dispatcher._core import observers as observed
+from dispatcher._core.queues.batch import Batch
 from dispatcher.metrics import (
     instrument,
 )

@@ -14,14 +14,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from dispatcher import Batcher, Watcher
-from dispatcher.metrics import (
-    Options,
-    Part,
-    Reading,
-    instrument,
-    instrumentable,
-    names,
-)
+from dispatcher.metrics import Options, Part, Reading, instrument, instrumentable
+from dispatcher.metrics import _names as names
 from dispatcher.timeline import Timeline
 from limiters.embedded import EmbeddedRedis
 from tests.integration.metrics.shown import Shown, operations

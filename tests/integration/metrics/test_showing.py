@@ -14,13 +14,9 @@ from prometheus_client import REGISTRY, generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from dispatcher import Batcher
-from dispatcher.metrics import (
-    MetricsServerError,
-    instrument,
-    mirror,
-    serve,
-)
-from dispatcher.metrics.collector import PartsCollector
+from dispatcher.metrics import MetricsServerError, instrument, serve
+from dispatcher.metrics import _mirror as mirror
+from dispatcher.metrics._collector import PartsCollector
 from dispatcher.metrics.readings import Readings
 from limiters import MemoryLeaseManager, SharedResource
 from tests.integration.metrics.shown import Shown
@@ -158,8 +154,8 @@ import gc
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from dispatcher import Batcher, Operation, Watcher
-from dispatcher.metrics.mirror import Mirror
-from dispatcher.metrics.collector import PartsCollector
+from dispatcher.metrics._mirror import Mirror
+from dispatcher.metrics._collector import PartsCollector
 from dispatcher.metrics.parts import Options, parts_of
 from limiters import MemoryLeaseManager, SharedResource
 

@@ -10,8 +10,8 @@ import pytest
 
 from dispatcher import ProvisionedResource
 from dispatcher.timeline import Lease, Message, Timeline
-from dispatcher.worker import leasing
-from dispatcher.worker.room import View, claim
+from dispatcher.worker import _leasing as leasing
+from dispatcher.worker._room import View, claim
 from limiters import MemoryLeaseManager, SharedResource
 from limiters.leases._messages import Kind, Reply, Request, Terms
 from limiters.verifier import Spent, verify

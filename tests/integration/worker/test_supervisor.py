@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.worker import children, supervisor
-from dispatcher.worker.notify import Notifier
-from dispatcher.worker.process import Signals
-from dispatcher.worker.supervisor import Supervisor
+from dispatcher.worker._process import children, supervisor
+from dispatcher.worker._process.process import Signals
+from dispatcher.worker._process.supervisor import Supervisor
+from dispatcher.worker._process.systemd import Notifier
 from limiters._support.latch import Latch
 from tests.waiting import until
 
@@ -24,7 +24,7 @@ SOON = 0.5
 CHILD = """
 import os, sys, threading, time
 from pathlib import Path
-from dispatcher.worker.notify import READY, WATCHDOG, Notifier
+from dispatcher.worker._process.systemd import READY, WATCHDOG, Notifier
 
 log = Path(sys.argv[1])
 def await_end():

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.types import BinaryType, StructType
 
-from dispatcher.spark.by_subject import INVALID, ROWS, Opening
-from dispatcher.spark.closing import Batches, Closing
-from dispatcher.spark.columns import TimeColumn
-from dispatcher.spark.parcels import Parcels
-from dispatcher.spark.rules import rule_of
+from dispatcher.spark.stateful._by_subject import INVALID, ROWS, Opening
+from dispatcher.spark.stateful._closing import Batches, Closing
+from dispatcher.spark.stateful._columns import TimeColumn
+from dispatcher.spark.stateful._parcels import Parcels
+from dispatcher.spark.stateful._rules import rule_of
 from tests.spark import plainly
 
 Message = tuple[str, int]

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.builders import SubjectBuilder
-from dispatcher.spark import row_formats
-from dispatcher.spark.cutting import LATE, NO_SUBJECT, NO_TIME, Cut, Unit, name_of, units_of
-from dispatcher.spark.groups import Columns, Group, Source, groups_of
-from dispatcher.spark.ledger import Entry
-from dispatcher.spark.row_formats import FORMATS, AsArrow, AsTuple, Format, OfMessages
+from dispatcher.spark._ledger.entry import Entry
+from dispatcher.spark._rows import formats as row_formats
+from dispatcher.spark._rows.cutting import LATE, NO_SUBJECT, NO_TIME, Cut, Unit, name_of, units_of
+from dispatcher.spark._rows.formats import FORMATS, AsArrow, AsTuple, Format, OfMessages
+from dispatcher.spark._rows.groups import Columns, Group, Source, groups_of
 
 Row = tuple[Any, Any, int]
 """Subject, time, number."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from dispatcher.spark.columns import TimeColumn
-from dispatcher.spark.holding import HeldRows, Holding
-from dispatcher.spark.parcels import Parcels
+from dispatcher.spark.stateful._columns import TimeColumn
+from dispatcher.spark.stateful._holding import HeldRows, Holding
+from dispatcher.spark.stateful._parcels import Parcels
 
 SCHEMA = pa.schema([("t", pa.int64())])
 PARCELS = Parcels(SCHEMA)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dispatcher.spark.parcels import Parcels
+from dispatcher.spark.stateful._parcels import Parcels
 
 SCHEMA = pa.schema([("s", pa.string()), ("n", pa.int64())])
 ROWS = pa.record_batch([["x", None], [1, 2]], schema=SCHEMA)

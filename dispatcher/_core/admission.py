@@ -1,0 +1,296 @@
+"""The ways into a Batcher: one operation, many, or one from a coroutine.
+
+Each checks and prepares, then publishes by one step; see `buffer` for what that means and why no
+lock is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from dispatcher import _interpreter as interpreter
+from dispatcher._core.queues.batch import CURRENT, Batch, BatchState
+from dispatcher._core.queues.buffer import Buffer
+from dispatcher._core.queues.chunk import Chunk
+from dispatcher.errors import (
+    AlreadyEnqueuedError,
+    BatcherStoppedError,
+    BufferFullError,
+    EnqueueError,
+    ForkedError,
+    NoOperationError,
+    NoWatcherError,
+    TooExpensiveError,
+    TooManyAttemptsError,
+)
+from dispatcher.operation import Claim, Operation, attempt_of
+from dispatcher.watcher import Watcher
+from limiters._support.validation import ArgumentError, Seconds, optional_seconds, seconds
+
+interpreter.check()
+
+
+class Entrance:
+    """What accepts operations. The Batcher is one; this part of it owns no thread."""
+
+    def __init__(self, buffer: Buffer, *, error_on_full_buffer: bool) -> None:
+        self._buffer = buffer
+        self._error_on_full_buffer = error_on_full_buffer
+        self._forked = False
+
+    def enqueue(self, operation: Operation, timeout: Seconds | None = None) -> None:
+        """Accepts `operation`, to be raised to its watcher when its turn comes.
+
+        While the buffer is full it waits for a place, for at most `timeout`; with
+        `error_on_full_buffer` it raises BufferFullError at once. Thread-safe.
+
+        Raises NoOperationError, NoWatcherError, TooExpensiveError, TooManyAttemptsError,
+        AlreadyEnqueuedError, BufferFullError or BatcherStoppedError; what is refused leaves
+        no trace. Within its own callback an operation may be enqueued again: that takes
+        effect when its batch ends, and never blocks. If another exception interrupts it, such as
+        KeyboardInterrupt, the operation is either accepted or may be enqueued again.
+        """
+        if timeout is not None:
+            timeout = seconds("timeout", timeout, zero=True)
+        buffer = self._buffer
+        try:
+            while operation._where is not None:
+                if not self._may_enter(operation):
+                    self._requeue(operation)
+                    return
+            known = operation._watcher._home is self  # type: ignore[union-attr]
+            oversized = operation._cost > buffer.ceiling
+        except AttributeError:
+            raise self._explain(operation) from None
+        if oversized or not known:
+            self._prepare(operation)
+            self.enqueue(operation, timeout)
+            return
+        # Nothing is called from the last test above to the append, so for CPython they are one
+        # step: of two threads that enqueue one operation at the same time, one is refused, and a
+        # Batcher that is stopped accepts nothing.
+        try:
+            operation._where = buffer
+            inbox = buffer.inbox
+            inbox.append(operation)
+            if len(inbox) >= buffer.ring_at or not operation._batchable:
+                patience = 0.0 if self._error_on_full_buffer else timeout
+                buffer.settle(operation, patience, CURRENT.get(), full=not operation._batchable)
+        except EnqueueError:
+            raise
+        except BaseException:
+            buffer.interrupted(operation)
+            raise
+
+    async def enqueue_async(self, operation: Operation, timeout: Seconds | None = None) -> None:
+        """`enqueue` for coroutines: while the buffer is full, the event loop goes on."""
+        limit = optional_seconds("timeout", timeout, zero=True)
+        patience = 0.0 if self._error_on_full_buffer else limit
+        buffer = self._buffer
+        self._prepare(operation)
+        while operation._where is not None:
+            if not self._may_enter(operation):
+                self._requeue(operation)
+                return
+        if operation._cost > buffer.ceiling:
+            raise BatcherStoppedError
+        try:
+            operation._where = buffer
+            buffer.inbox.append(operation)
+            buffer.notice(operation, full=not operation._batchable)
+            if buffer.beyond(operation):
+                await buffer.wait_async(operation, patience, CURRENT.get())
+        except EnqueueError:
+            raise
+        except BaseException:
+            buffer.interrupted(operation)
+            raise
+
+    def enqueue_many(self, operations: Iterable[Operation], timeout: Seconds | None = None) -> None:
+        """Accepts all of `operations`, in their order; the fastest way in.
+
+        All are checked before any is accepted. With `error_on_full_buffer` all or none are
+        accepted; otherwise it waits for places, for at most `timeout` in all, and if that is
+        interrupted, the error says how many were accepted: a BufferFullError or
+        BatcherStoppedError as its `accepted`, any other error in a note. Thread-safe.
+        """
+        limit = optional_seconds("timeout", timeout, zero=True)
+        try:
+            given = list(operations)
+        except TypeError:
+            raise ArgumentError(
+                "operations",
+                operations,
+                "be an iterable of operations",
+                "enqueue() takes a single one",
+            ) from None
+        buffer = self._buffer
+        arrivals = Arrivals(Chunk(buffer))
+        chunk = arrivals.chunk
+        try:
+            self._check_all(given, arrivals)
+            if chunk.operations:
+                self._enter(arrivals, limit)
+        except BaseException as error:
+            accepted = buffer.interrupted(chunk)
+            if not isinstance(error, EnqueueError):
+                error.add_note(f"enqueue_many had accepted {accepted} of {len(given)} operations")
+            raise
+        for operation in arrivals.own.values():
+            self._requeue(operation)
+
+    # Everything below is off the fast way.
+
+    def _enter(self, arrivals: Arrivals, timeout: float | None) -> None:
+        buffer, chunk = self._buffer, arrivals.chunk
+        for watcher in arrivals.watchers.values():
+            if watcher._home is not self:
+                self._adopt(watcher)
+        inside = CURRENT.get()
+        strict = self._error_on_full_buffer
+        if strict and len(chunk.operations) > buffer.size:
+            raise BufferFullError(buffer.size)
+        buffer.announce()
+        if buffer.ceiling < 0:
+            raise self._stopped()
+        buffer.inbox.append(chunk)
+        if strict:
+            if buffer.beyond(chunk) and buffer.recall(chunk):
+                raise BufferFullError(buffer.size)
+            timeout = None  # the engine has taken some of it, and will take the rest
+        buffer.settle(chunk, timeout, inside, full=arrivals.single)
+
+    def _prepare(self, operation: Operation) -> None:
+        """Checks `operation`, and makes its watcher known."""
+        self._check(operation)
+        assert operation._watcher is not None
+        if operation._watcher._home is not self:
+            self._adopt(operation._watcher)
+
+    def _check(self, operation: Operation) -> None:
+        if not isinstance(operation, Operation) or not isinstance(operation._watcher, Watcher):
+            raise self._explain(operation)
+        if not hasattr(operation._watcher, "_terms"):  # a class of the user's with its own __init__
+            raise self._explain(operation)
+        if operation._cost > self._buffer.ceiling:
+            if self._buffer.ceiling < 0:
+                raise self._stopped()
+            raise TooExpensiveError(operation._cost, self._buffer.max_cost)
+
+    def _stopped(self) -> Exception:
+        return ForkedError() if self._forked else BatcherStoppedError()
+
+    def _explain(self, given: object) -> EnqueueError:
+        if isinstance(given, Operation):
+            return NoWatcherError(given._watcher)
+        return NoOperationError(given)
+
+    def _check_fork(self) -> None:
+        if self._forked:
+            raise ForkedError
+
+    def _may_enter(self, operation: Operation) -> bool:
+        """Of an operation that was enqueued before: True if it has ended, and is nowhere any
+        more. False: its own callback asks, to have it back when its batch ends. Raises if it may
+        not enter."""
+        self._check_fork()
+        where = operation._where
+        if where is None:
+            return True
+        if isinstance(where, Claim):
+            if where.holds(operation):
+                raise AlreadyEnqueuedError
+            # The call that made the claim was interrupted before it published the operation.
+            if operation._where is where:
+                operation._where = None
+            return True
+        if not isinstance(where, Batch):
+            raise AlreadyEnqueuedError
+        assert operation._watcher is not None
+        over = where.over
+        if not over and where.buffer is not self._buffer:
+            raise AlreadyEnqueuedError(elsewhere=True)
+        if not over and (
+            id(operation) in where.requeued or where.ending or CURRENT.get() is not where
+        ):
+            raise AlreadyEnqueuedError
+        policy = operation._watcher._terms.policy
+        attempt = attempt_of(operation)
+        if not policy.may_repeat(attempt):
+            raise TooManyAttemptsError(attempt, policy.max_attempts or 0)
+        if not over:
+            return False
+        if operation._where is where:  # else another thread has just done so
+            operation._where = None
+            operation._attempts += 1
+        return True
+
+    def _requeue(self, operation: Operation) -> None:
+        batch = operation._where
+        # One step, like the engine's when it sets the state: an ending batch takes no more.
+        if not isinstance(batch, Batch) or batch.state is not BatchState.IN_FLIGHT:
+            raise AlreadyEnqueuedError
+        batch.requeued[id(operation)] = operation
+
+    def _check_all(self, given: list[Operation], arrivals: Arrivals) -> None:
+        """Checks and claims all of them."""
+        self._check_fork()
+        chunk = arrivals.chunk
+        chunk.operations = given
+        ceiling = self._buffer.ceiling
+        watcher: Watcher | None = None
+        for operation in given:
+            try:
+                if operation._watcher is not watcher or operation._cost > ceiling:
+                    self._check(operation)
+                    watcher = operation._watcher
+                    arrivals.meet(watcher)
+                if operation._order is not None or not operation._batchable:
+                    arrivals.meet(watcher, plain=False, single=not operation._batchable)
+                while operation._where is not None:
+                    if operation._where is chunk:
+                        raise AlreadyEnqueuedError  # handed in twice
+                    if not self._may_enter(operation):
+                        arrivals.add_own(operation)
+                        break
+                else:
+                    operation._where = chunk
+            except AttributeError:
+                raise self._explain(operation) from None
+        if arrivals.own:
+            chunk.operations = [one for one in given if id(one) not in arrivals.own]
+        chunk.end = len(chunk.operations)
+
+    def _adopt(self, watcher: Watcher) -> None:
+        # The Batcher that this is part of.
+        watcher._batchers[id(self)] = self  # type: ignore[assignment]
+        self._buffer.adopt(watcher._terms.max_batch_size or math.inf)
+        watcher._home = self  # type: ignore[assignment]
+
+
+class Arrivals:
+    """What one enqueue_many brings, sorted out."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk = chunk
+        """Those operations that are to be published."""
+        self.own: dict[int, Operation] = {}
+        """Those in flight that their own callback enqueues again, by identity."""
+        self.watchers: dict[int, Watcher] = {}
+        """By identity."""
+        self.single = False
+        """Whether any operation is a full batch by itself."""
+
+    def add_own(self, operation: Operation) -> None:
+        """Takes note of one that its own callback enqueues again."""
+        if id(operation) in self.own:
+            raise AlreadyEnqueuedError
+        self.own[id(operation)] = operation
+
+    def meet(self, watcher: Watcher | None, *, plain: bool = True, single: bool = False) -> None:
+        """Takes note of one operation's kind."""
+        assert watcher is not None
+        self.watchers[id(watcher)] = watcher
+        self.single = self.single or single
+        self.chunk.plain = self.chunk.plain and plain and len(self.watchers) == 1

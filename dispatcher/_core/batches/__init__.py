@@ -1,0 +1,1 @@
+"""What happens to a batch: it starts, its callback runs, it ends."""

@@ -1,0 +1,317 @@
+"""What happens after a batch was raised: it ends, is abandoned, rests, is handed over.
+
+Law B2: each accepted operation ends exactly once, as done, failed, abandoned or given back.
+Owned by the engine; nothing here is thread-safe.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Iterable, Set
+
+from dispatcher import events
+from dispatcher._core.batches.end_rules import Verdict, judge
+from dispatcher._core.batches.executors import NO_THREAD_DELAY, Runners
+from dispatcher._core.batches.failure_callbacks import HandingOver
+from dispatcher._core.batches.failure_log import FailureLog
+from dispatcher._core.observers import Observed
+from dispatcher._core.open_work import Books
+from dispatcher._core.queues.batch import Batch, BatchState
+from dispatcher._core.queues.buffer import Buffer
+from dispatcher._core.queues.lane import Lane, line_of
+from dispatcher._core.queues.lanes import Lanes
+from dispatcher._not_started import NotStarted
+from dispatcher.errors import BatchAbandonedError
+from dispatcher.operation import Operation, cost_of, ticket_of
+
+
+class _Rest:
+    """Operations of a failed batch that wait out their back-off; their keys stay held."""
+
+    __slots__ = ("due", "lane", "operations", "tie")
+    _ties = itertools.count()
+
+    def __init__(self, due: float, lane: Lane, operations: list[Operation]) -> None:
+        self.due = due
+        self.lane = lane
+        self.operations = operations
+        self.tie = next(self._ties)
+
+    def __lt__(self, other: _Rest) -> bool:
+        return (self.due, self.tie) < (other.due, other.tie)
+
+
+class Endings:
+    """See the module. `post` has a function called in the engine's next turn."""
+
+    def __init__(
+        self,
+        books: Books,
+        buffer: Buffer,
+        lanes: Lanes,
+        *,
+        pause: Callable[[float, float | None], None],
+        succeeded: Callable[[float], None],
+        runners: Runners,
+        emit: Callable[..., None],
+        post: Callable[..., None],
+        max_operation_time: float,
+        clock: Callable[[], float],
+        observed: Observed,
+    ) -> None:
+        self._books = books
+        self._buffer = buffer
+        self._lanes = lanes
+        self._pause = pause
+        self._succeeded = succeeded
+        self._runners = runners
+        self._emit = emit
+        self._post = post
+        self._max_operation_time = max_operation_time
+        self._clock = clock
+        self._observed = observed
+        self._failure_log = FailureLog()
+        self._resting: list[_Rest] = []
+        self._since: dict[int, float] = {}
+        """When operations that are retried were raised first, by their identity."""
+        self._abandoned: dict[Batch, list[Operation]] = {}
+        self._handing_over = HandingOver(
+            lanes,
+            runners=runners,
+            post=post,
+            time_for=self._time_for,
+            failure_log=self._failure_log,
+        )
+        self._next_deadline = math.inf
+        self.given_back: list[Operation] | None = None
+        """Where operations go that would wait again, once the Batcher is stopping."""
+
+    def runs(self, inside: object) -> bool:
+        """Whether `inside`, as CURRENT gives it, is a callback that has not ended."""
+        return inside in self._handing_over or inside in self._books.inflight
+
+    @property
+    def abandoned(self) -> Set[Batch]:
+        """Batches that were abandoned and whose callbacks have not returned."""
+        return self._abandoned.keys()
+
+    @property
+    def pending(self) -> bool:
+        """Whether failed operations are still on their way to their callback."""
+        return self._handing_over.pending
+
+    def deadline_of(self, batch: Batch, now: float) -> None:
+        """Notes when `batch`, raised now, is to be abandoned."""
+        batch.deadline = now + self._time_for(batch.lane)
+        self._next_deadline = min(self._next_deadline, batch.deadline)
+
+    def next_look(self, now: float) -> float:
+        """When `tend` has something to do."""
+        rested = self._resting[0].due if self._resting else math.inf
+        return min(rested, self._handing_over.next_look(now), self._next_deadline)
+
+    def tend(self, now: float) -> None:
+        """Does what time brings."""
+        while self._resting and self._resting[0].due <= now:
+            rest = heapq.heappop(self._resting)
+            self._lanes.put_back(rest.lane, rest.operations)
+        if now >= self._next_deadline:
+            self._check_deadlines(now)
+        self._handing_over.tend(now)
+
+    def callback_ended(self, batch: Batch, error: BaseException | None) -> None:
+        """For the thread that ran the callback."""
+        batch.returned_at = self._clock()
+        self._post(self.settle, batch, error)
+
+    def settle(self, now: float, batch: Batch, error: BaseException | None) -> None:
+        """The callback of `batch` returned, or raised `error`."""
+        self._runners.ended(on_loop=batch.lane.on_loop)
+        if batch.state is BatchState.ABANDONED:
+            self._settle_late(batch, began=not isinstance(error, NotStarted))
+        elif isinstance(error, NotStarted):
+            self._books.totals.batches -= 1
+            self.not_started(now, batch)
+            return
+        else:
+            self._books.ending(batch)
+            verdict = judge(batch, error, now, self._since)
+            if error is None:
+                self._books.totals.batches_done += 1
+                self._succeeded(batch.raised_at)
+            else:
+                self._report(now, batch, verdict)
+            if verdict.throttled:
+                self._books.totals.throttled += 1
+                self._pause(now, verdict.pause)
+            back = self._conclude(now, batch, BatchState.ENDED, verdict)
+            self._books.totals.done += len(batch.operations) - len(back) - len(verdict.failed)
+            self._free_keys(batch, held_by=back)
+            self._rest(now + verdict.delay, batch.lane, back)
+        seconds = max(0.0, batch.returned_at - batch.raised_at)
+        self._books.took(seconds)
+        if self._observed.observers:
+            self._observed.returned(batch, seconds)
+        batch.forget()
+        self._lanes.forget_if_idle(batch.lane)
+
+    def not_started(self, now: float, batch: Batch) -> None:
+        """`batch` was not run after all: it rests, and counts as never raised."""
+        if batch.spend is not None:
+            batch.spend.cancel()
+        for operation in batch.operations:
+            operation._where = batch.sequence
+        self._books.ended(batch, BatchState.ENDED, 0, back=len(batch.operations))
+        self._buffer.come_back(len(batch.operations))
+        self._rest(now + NO_THREAD_DELAY, batch.lane, batch.operations)
+        batch.forget()
+
+    def fail(self, now: float, lane: Lane, operations: list[Operation], error: Exception) -> None:
+        """Operations that were taken out of `lane` have failed without being raised."""
+        self._books.gone(cost_of(operations), len(operations))
+        self._buffer.leave(len(operations))
+        lane.away += len(operations)
+        for operation in operations:
+            operation._where = None
+            self._since.pop(id(operation), None)
+        self._failure_log.refused(now, lane.terms.name, error, len(operations))
+        self._books.totals.failed += len(operations)
+        self._handing_over.hand_over(now, lane, operations, error)
+
+    def give_back(self, unplaced: Iterable[Operation] = ()) -> list[Operation]:
+        """Ends all that is not in flight, oldest first: what waits, and `unplaced`, which has no
+        lane. From now on nothing waits again: what would is added to the same list."""
+        if self.given_back is None:
+            self.given_back = []
+        returned = list(unplaced)
+        for lane in self._lanes:
+            returned += self._lanes.withdraw(lane)
+        for rest in self._resting:
+            rest.lane.away -= len(rest.operations)
+            returned += rest.operations
+        for batch, held in self._abandoned.items():
+            batch.lane.away -= len(held)
+            returned += held
+            held.clear()
+        self._resting.clear()
+        returned.sort(key=ticket_of)
+        self._return(returned)
+        return self.given_back
+
+    # One batch.
+
+    def _conclude(
+        self, now: float, batch: Batch, state: BatchState, verdict: Verdict
+    ) -> list[Operation]:
+        """Ends what has ended; what is to be raised again, in its order."""
+        again = set(map(id, verdict.again + verdict.requeued))
+        back = [one for one in batch.operations if id(one) in again] if again else []
+        ended = len(batch.operations) - len(back)
+        for operation in back:
+            self._since.setdefault(id(operation), batch.raised_at)
+            operation._attempts += 1
+            operation._where = batch.sequence
+        self._books.ended(batch, state, batch.cost - cost_of(back), back=len(back))
+        self._books.totals.retried += len(back)
+        self._books.totals.failed += len(verdict.failed)
+        batch.lane.away -= ended - len(verdict.failed)
+        if back:
+            self._buffer.come_back(len(back))
+        if self._since and ended:
+            for operation in batch.operations:
+                if id(operation) not in again:
+                    self._since.pop(id(operation), None)
+        if verdict.failed:
+            assert verdict.error is not None
+            self._handing_over.hand_over(now, batch.lane, verdict.failed, verdict.error)
+        return back
+
+    def _free_keys(self, batch: Batch, held_by: list[Operation]) -> None:
+        if batch.lines:
+            kept = set(map(line_of, held_by))
+            batch.lane.release(line for line in batch.lines if line not in kept)
+            self._lanes.queue(batch.lane)
+
+    def _rest(self, due: float, lane: Lane, operations: list[Operation]) -> None:
+        if not operations:
+            return
+        if self.given_back is not None:
+            lane.away -= len(operations)
+            self._return(operations)
+        else:
+            heapq.heappush(self._resting, _Rest(due, lane, operations))
+
+    def _return(self, operations: list[Operation]) -> None:
+        assert self.given_back is not None
+        self._books.gone(cost_of(operations), len(operations))
+        self._books.totals.returned += len(operations)
+        for operation in operations:
+            operation._where = None
+            self._since.pop(id(operation), None)
+        self.given_back += operations
+
+    def _report(self, now: float, batch: Batch, verdict: Verdict) -> None:
+        error = verdict.error
+        failed, again = len(verdict.failed), len(verdict.again)
+        self._books.totals.batches_failed += 1
+        name = batch.lane.terms.name
+        text = (
+            f"a batch of {name} failed: {verdict.said}; operations: "
+            f"{len(batch.operations)}, to be tried again: {again}, given up: {failed}"
+        )
+        if not verdict.logged:
+            self._failure_log.batch_failed(
+                now,
+                name,
+                error,
+                text,
+                operations=len(batch.operations),
+                again=again,
+                failed=failed,
+                expected=verdict.expected,
+            )
+        self._emit(events.BATCH_FAILED, failed + again, text, error)
+
+    # Batches that take too long.
+
+    def _check_deadlines(self, now: float) -> None:
+        for batch in [one for one in self._books.inflight if one.deadline <= now]:
+            self._abandon(now, batch)
+        deadlines = (one.deadline for one in self._books.inflight)
+        self._next_deadline = min(deadlines, default=math.inf)
+
+    def _abandon(self, now: float, batch: Batch) -> None:
+        self._books.ending(batch)
+        self._books.totals.batches_abandoned += 1
+        terms = batch.lane.terms
+        error = BatchAbandonedError(self._time_for(batch.lane))
+        if terms.retry_abandoned:
+            verdict = judge(batch, error, now, self._since)
+        else:
+            verdict = Verdict(requeued=list(batch.requeued.values()), error=error)
+            self._books.totals.abandoned += len(batch.operations) - len(verdict.requeued)
+        self._failure_log.batch_abandoned(now, terms.name, error, len(batch.operations))
+        self._emit(events.BATCH_ABANDONED, len(batch.operations), str(error), error)
+        back = self._conclude(now, batch, BatchState.ABANDONED, verdict)
+        # Those with a key wait for the callback to return; until then it holds the key.
+        held = [operation for operation in back if line_of(operation) is not None]
+        free = [operation for operation in back if line_of(operation) is None]
+        self._abandoned[batch] = []
+        if self.given_back is None:
+            self._abandoned[batch] = held
+        else:
+            self._rest(now, batch.lane, held)
+        self._rest(now + verdict.delay, batch.lane, free)
+
+    def _settle_late(self, batch: Batch, *, began: bool) -> None:
+        if began:
+            self._books.totals.late += 1
+        held = self._abandoned.pop(batch)
+        self._free_keys(batch, held_by=held)
+        if held:
+            self._lanes.put_back(batch.lane, held)
+
+    def _time_for(self, lane: Lane) -> float:
+        return lane.terms.max_operation_time or self._max_operation_time

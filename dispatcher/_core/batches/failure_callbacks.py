@@ -1,0 +1,121 @@
+"""Failed operations on their way to their watcher's failure callback, until that has returned.
+
+Owned by the engine; nothing here is thread-safe.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+from dispatcher._core.batches.executors import NO_THREAD_DELAY, Job, Runners
+from dispatcher._core.batches.failure_log import FailureLog
+from dispatcher._core.queues.batch import CURRENT
+from dispatcher._core.queues.lane import Lane
+from dispatcher._core.queues.lanes import Lanes
+from dispatcher.operation import Operation
+
+
+class _HandOver:
+    """Failed operations that a failure callback has been given."""
+
+    __slots__ = ("deadline", "lane", "on_loop", "operations")
+
+    def __init__(self, lane: Lane, operations: list[Operation], deadline: float) -> None:
+        self.lane = lane
+        self.operations = operations
+        self.deadline = deadline
+        self.on_loop = False
+
+
+class HandingOver:
+    """See the module. `post` has a function called in the engine's next turn; `time_for` says
+    how long a callback of a lane may take."""
+
+    def __init__(
+        self,
+        lanes: Lanes,
+        *,
+        runners: Runners,
+        post: Callable[..., None],
+        time_for: Callable[[Lane], float],
+        failure_log: FailureLog,
+    ) -> None:
+        self._lanes = lanes
+        self._runners = runners
+        self._post = post
+        self._time_for = time_for
+        self._failure_log = failure_log
+        self._under_way: set[_HandOver] = set()
+        self._owed: list[tuple[Lane, list[Operation], BaseException]] = []
+        """For which there was no thread."""
+        self._next_deadline = math.inf
+
+    def __contains__(self, inside: object) -> bool:
+        """Whether `inside`, as CURRENT gives it, is a failure callback that has not ended."""
+        return inside in self._under_way
+
+    @property
+    def pending(self) -> bool:
+        """Whether any are still on their way."""
+        return bool(self._under_way or self._owed)
+
+    def next_look(self, now: float) -> float:
+        """When `tend` has something to do."""
+        owed = now + NO_THREAD_DELAY if self._owed else math.inf
+        return min(owed, self._next_deadline)
+
+    def tend(self, now: float) -> None:
+        """Does what time brings: waits no longer for a callback that hangs, tries again what
+        there was no thread for."""
+        if now >= self._next_deadline:
+            for handing in [one for one in self._under_way if one.deadline <= now]:
+                self._failure_log.on_failure_hangs(now, handing.lane.terms.name)
+                self._ended(now, handing, None)
+            deadlines = (one.deadline for one in self._under_way)
+            self._next_deadline = min(deadlines, default=math.inf)
+        owed, self._owed = self._owed, []
+        for lane, failed, error in owed:
+            self.hand_over(now, lane, failed, error)
+
+    def hand_over(
+        self, now: float, lane: Lane, operations: list[Operation], error: BaseException
+    ) -> None:
+        """Calls the failure callback, if there is one; then they are over."""
+        on_failure = lane.terms.on_failure
+        if on_failure is None:
+            self._over(lane, operations)
+            return
+        handing = _HandOver(lane, operations, now + self._time_for(lane))
+        handing.on_loop = on_failure.on_loop
+        job = Job(
+            on_failure.function,
+            (list(operations), error),
+            done=partial(self._called, handing),
+            context=(CURRENT, handing),
+        )
+        if self._runners.start(job, on_loop=handing.on_loop):
+            self._under_way.add(handing)
+            self._next_deadline = min(self._next_deadline, handing.deadline)
+        else:
+            self._owed.append((lane, operations, error))
+
+    def _called(self, handing: _HandOver, error: BaseException | None) -> None:
+        """For the thread that ran the callback."""
+        self._post(self._returned, handing, error)
+
+    def _returned(self, now: float, handing: _HandOver, error: BaseException | None) -> None:
+        self._runners.ended(on_loop=handing.on_loop)
+        self._ended(now, handing, error)
+
+    def _ended(self, now: float, handing: _HandOver, error: BaseException | None) -> None:
+        if error is not None:
+            self._failure_log.on_failure_raised(now, handing.lane.terms.name, error)
+        if handing in self._under_way:
+            self._under_way.remove(handing)
+            self._over(handing.lane, handing.operations)
+
+    def _over(self, lane: Lane, operations: list[Operation]) -> None:
+        lane.away -= len(operations)
+        self._lanes.forget_if_idle(lane)

@@ -1,0 +1,100 @@
+"""What the log says of batches and operations that fail: one line each, but no flood of them."""
+
+from __future__ import annotations
+
+import logging
+
+from limiters._support.rate_limited_log import DampedLog
+
+
+class FailureLog:
+    """One per engine."""
+
+    def __init__(self) -> None:
+        self._damped = DampedLog(logging.getLogger(__name__))
+
+    def batch_failed(
+        self,
+        now: float,
+        watcher: str,
+        error: BaseException | None,
+        text: str,
+        *,
+        operations: int,
+        again: int,
+        failed: int,
+        expected: bool,
+    ) -> None:
+        """A callback raised; `expected`: to say what is to happen."""
+        level = logging.ERROR if failed else logging.WARNING
+        self._damped.log(
+            logging.INFO if expected else level,
+            "%s",
+            text,
+            exc_info=None if expected else error,
+            extra={
+                "happening": "batch-failed",
+                "watcher": watcher,
+                "operations": operations,
+                "again": again,
+                "failed": failed,
+                "error": type(error).__name__,
+            },
+            now=now,
+        )
+
+    def batch_abandoned(
+        self, now: float, watcher: str, error: BaseException, operations: int
+    ) -> None:
+        """A callback took too long."""
+        self._damped.log(
+            logging.ERROR,
+            "a batch of %s is abandoned: %s",
+            *(watcher, error),
+            extra={
+                "happening": "batch-abandoned",
+                "watcher": watcher,
+                "operations": operations,
+            },
+            now=now,
+        )
+
+    def refused(self, now: float, watcher: str, error: BaseException, operations: int) -> None:
+        """Operations failed without being raised."""
+        self._damped.log(
+            logging.ERROR,
+            "%d operations of %s failed: %s",
+            *(operations, watcher, error),
+            extra={
+                "happening": "operations-refused",
+                "watcher": watcher,
+                "operations": operations,
+                "error": type(error).__name__,
+            },
+            now=now,
+        )
+
+    def on_failure_hangs(self, now: float, watcher: str) -> None:
+        """The failure callback took too long."""
+        self._damped.log(
+            logging.ERROR,
+            "on_failure of %s does not return",
+            watcher,
+            extra={"happening": "on-failure-hangs", "watcher": watcher},
+            now=now,
+        )
+
+    def on_failure_raised(self, now: float, watcher: str, error: BaseException) -> None:
+        """The failure callback raised."""
+        self._damped.log(
+            logging.ERROR,
+            "on_failure of %s raised",
+            watcher,
+            exc_info=error,
+            extra={
+                "happening": "on-failure-raised",
+                "watcher": watcher,
+                "error": type(error).__name__,
+            },
+            now=now,
+        )

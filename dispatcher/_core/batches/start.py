@@ -1,0 +1,111 @@
+"""Raising: what was planned goes out, batch by batch: charged, noted, and handed to who runs it.
+
+Owned by the engine; nothing here is thread-safe.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from dispatcher import events
+from dispatcher._core.batches.end import Endings
+from dispatcher._core.batches.executors import Job, Runners
+from dispatcher._core.observers import Observed
+from dispatcher._core.open_work import Books
+from dispatcher._core.queues.batch import CURRENT, Batch
+from dispatcher._core.queues.buffer import Buffer
+from dispatcher._core.queues.lanes import Lanes
+from dispatcher._core.queues.planner import Plan
+from limiters._budgets.window import Spend
+from limiters.limiter import Grant
+
+
+class Raising:
+    """See the module. `emit` is None if nobody wants to be told of each batch."""
+
+    def __init__(
+        self,
+        books: Books,
+        buffer: Buffer,
+        lanes: Lanes,
+        endings: Endings,
+        *,
+        runners: Runners,
+        observed: Observed,
+        emit: Callable[..., None] | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._books = books
+        self._buffer = buffer
+        self._lanes = lanes
+        self._endings = endings
+        self._runners = runners
+        self._observed = observed
+        self._emit = emit
+        self._clock = clock
+        self.last = -math.inf
+        """When something was raised last."""
+
+    def carry_out(self, now: float, plan: Plan, grant: Grant | None) -> None:
+        """Raises the batches of `plan`, charged to `grant`, if they need one."""
+        if not plan.batches:
+            return
+        # What it is charged to may have come later than this turn began, if we were suspended.
+        now = max(now, self._clock())
+        self.last = now
+        leaving = sum(len(batch.operations) for batch in plan.batches)
+        unraised = deque(plan.batches)
+        try:
+            while unraised:
+                self._raise(now, unraised[0], grant)
+                unraised.popleft()
+        except BaseException:
+            # A limiter of the user's has broken, and the Batcher with it: stop() gives them back.
+            for batch in unraised:
+                batch.lane.put_back(batch.operations)
+            raise
+        if not self._books.waiting:
+            self._lanes.ready_cost = 0
+        # Once for all: whoever waits for a place would otherwise wake and stand in our way.
+        self._buffer.leave(leaving)
+
+    def _raise(self, now: float, batch: Batch, grant: Grant | None) -> None:
+        on_batch = batch.lane.terms.on_batch
+        operations = batch.operations
+        # A thread begins at once; a coroutine does when its loop is free, which may be too late.
+        starting: Callable[[], bool] | None = batch.may_begin if on_batch.on_loop else None
+        if grant is not None and batch.cost:
+            batch.spend = grant.spend(batch.cost)
+            starting = partial(self._starting, batch, batch.spend)
+        if self._observed.observers:
+            self._observed.raised(batch, now)
+        batch.raised_at = now
+        batch.buffer = self._buffer
+        for operation in operations:
+            operation._where = batch
+        batch.lane.away += len(operations)
+        self._endings.deadline_of(batch, now)
+        self._lanes.ready_cost -= batch.cost
+        self._books.raised(batch)
+        if self._emit is not None:
+            self._emit(events.BATCH, len(operations), "", list(operations))
+        job = Job(
+            on_batch.function,
+            (list(operations),),
+            done=partial(self._endings.callback_ended, batch),
+            starting=starting,
+            context=(CURRENT, batch),
+        )
+        if self._runners.start(job, on_loop=on_batch.on_loop):
+            self._books.totals.batches += 1
+        else:
+            self._endings.not_started(now, batch)
+
+    def _starting(self, batch: Batch, spend: Spend) -> bool:
+        if batch.may_begin():
+            return spend.started(self._clock())
+        spend.cancel()
+        return False

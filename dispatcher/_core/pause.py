@@ -1,0 +1,86 @@
+"""How long the Batcher holds its breath. Pure: the engine says what time it is."""
+
+from __future__ import annotations
+
+import logging
+
+from dispatcher._retry import Wait, call_state
+from limiters._support.rate_limited_log import DampedLog
+from limiters._support.validation import ArgumentError, seconds
+
+FALLBACK = 0.5
+"""How long it is where a strategy cannot say."""
+
+
+class Pause:
+    """At most one pause at a time. Pausing again does not prolong it, unless a time is given
+    that ends later. With a wait strategy each pause that follows without a success in
+    between is one attempt further; a success of what was raised after the last pause resets
+    it."""
+
+    def __init__(self, pause_time: object) -> None:
+        if isinstance(pause_time, type):
+            advice = "such as 0.5, or wait_exponential(max=30)"
+            requirement = "be seconds or a tenacity wait strategy"
+            raise ArgumentError("pause_time", pause_time, requirement, advice)
+        self._wait: Wait | None = pause_time if callable(pause_time) else None
+        self._fixed = 0.0 if self._wait else seconds("pause_time", pause_time)
+        self._damped = DampedLog(logging.getLogger(__name__))
+        self._in_a_row = 0
+        self._began = 0.0
+        """When the first of the pauses in a row began."""
+        self._paused_at = 0.0
+        self._ended = 0.0
+        self.until: float | None = None
+        """When the present pause ends; None when there is none."""
+
+    def begin(self, now: float, length: float | None) -> float | None:
+        """Pauses for `length`, or as long as the pause time says. How long it is if that
+        changed anything."""
+        if self.until is not None and length is None:
+            return None
+        if length is None:
+            self._in_a_row += 1
+            length = self._strategic(now)
+        until = now + length
+        if self.until is not None and until <= self.until:
+            return None
+        if self.until is None:
+            self._paused_at = now
+            if self._in_a_row <= 1:
+                self._began = now
+        self.until = until
+        return length
+
+    def end(self, now: float) -> float | None:
+        """Resumes. How long the pause has lasted; None if there was none to end."""
+        if self.until is None:
+            return None
+        self.until = None
+        self._ended = now
+        return now - self._paused_at
+
+    def over(self, now: float) -> bool:
+        """Whether the present pause has lasted long enough."""
+        return self.until is not None and now >= self.until
+
+    def succeeded(self, raised_at: float) -> None:
+        """A batch that was raised then has succeeded."""
+        if self._in_a_row and raised_at >= self._ended and self.until is None:
+            self._in_a_row = 0
+
+    def _strategic(self, now: float) -> float:
+        if self._wait is None:
+            return self._fixed
+        elapsed = now - self._began if self._in_a_row > 1 else 0.0
+        try:
+            return max(0.0, float(self._wait(call_state(self._in_a_row, elapsed))))
+        except BaseException as error:  # also sys.exit(): it ends no thread of the Batcher
+            self._damped.log(
+                logging.ERROR,
+                "the strategy given as pause_time raised; pausing for %g s",
+                FALLBACK,
+                exc_info=error,
+                extra={"happening": "pause-time-raised", "error": type(error).__name__},
+            )
+            return FALLBACK

@@ -1,0 +1,1 @@
+"""What waits, in which order, and how it is cut into batches."""

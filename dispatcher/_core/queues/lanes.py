@@ -1,0 +1,134 @@
+"""The lanes that have something waiting, by whose head goes first."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterator
+
+from dispatcher._core.queues.lane import Lane, Rank, rank_of
+from dispatcher.operation import Operation, cost_of
+from dispatcher.watcher import Watcher
+
+
+class LaneQueue:
+    """A heap of lanes; a lane is in one queue at a time.
+
+    A lane's head changes while it is queued: the entry of its former head is then stale, and
+    is skipped, so that a change costs no search."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Rank, int, Lane]] = []
+        self._ties = itertools.count()
+
+    def push(self, lane: Lane, head: Operation | None = None) -> None:
+        """Queues `lane` by its present head, or by another of its operations, `head`, that
+        goes before its head can; a lane with nothing ready is left out."""
+        head = head or lane.head()
+        if head is None:
+            lane.queued = None
+            return
+        rank = rank_of(head)
+        if lane.queued is not None and lane.queued[0] == rank:
+            return
+        entry = (rank, next(self._ties), lane)
+        lane.queued = entry
+        heapq.heappush(self._heap, entry)
+
+    def take_over(self, lane: Lane) -> None:
+        """Queues `lane` here, wherever it was queued."""
+        lane.queued = None
+        self.push(lane)
+
+    def pop(self) -> Lane | None:
+        """Takes out the lane whose head goes first."""
+        if self.first() is None:
+            return None
+        lane = heapq.heappop(self._heap)[2]
+        lane.queued = None
+        return lane
+
+    def first(self) -> Rank | None:
+        """The rank of the head that goes first."""
+        heap = self._heap
+        while heap and heap[0][2].queued is not heap[0]:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+
+class Lanes:
+    """Every lane with something to remember, and the two queues the planner serves: what
+    costs, and what costs nothing and so must not wait for budget behind it."""
+
+    def __init__(self) -> None:
+        self.costly = LaneQueue()
+        self.free = LaneQueue()
+        self.ready_cost: float = 0
+        """The cost of what waits in lanes; what rests before a retry is in none."""
+        self._lanes: dict[tuple[int, bool], Lane] = {}
+        """By the identity of their watchers, whose class may define `==` as it likes."""
+
+    def __iter__(self) -> Iterator[Lane]:
+        return iter(list(self._lanes.values()))
+
+    @property
+    def ready(self) -> bool:
+        """Whether anything could be raised, given budget and slots."""
+        return self.costly.first() is not None or self.free.first() is not None
+
+    @property
+    def missing(self) -> float:
+        """How many more operations may matter: make a batch full, or be the first to wait."""
+        if not self.ready:
+            return 1
+        return max(1, min(lane.missing for lane in self._lanes.values()))
+
+    def of(self, watcher: Watcher, *, free: bool = False) -> Lane:
+        """The lane of `watcher`; a new one if it had none."""
+        lane = self._lanes.get((id(watcher), free))
+        if lane is None:
+            lane = self._lanes[id(watcher), free] = Lane(watcher, free=free)
+        return lane
+
+    def queue(self, lane: Lane) -> None:
+        """The lane's head may have changed."""
+        (self.free if lane.free else self.costly).push(lane)
+
+    def in_order(self) -> list[LaneQueue]:
+        """The queues that have something ready, older head first."""
+        ready = [queue for queue in (self.costly, self.free) if queue.first() is not None]
+        return sorted(ready, key=lambda queue: queue.first() or (0, 0))
+
+    def put_back(self, lane: Lane, operations: list[Operation]) -> None:
+        """Operations that were raised wait again, at the front of their keys."""
+        lane.away -= len(operations)
+        lane.put_back(operations)
+        self.ready_cost += cost_of(operations)
+        self.queue(lane)
+
+    def withdraw(self, lane: Lane, unwanted: float = -1) -> list[Operation]:
+        """Takes out what waits in `lane` and costs more than `unwanted`."""
+        taken = lane.withdraw(unwanted)
+        self.ready_cost -= cost_of(taken)
+        self.queue(lane)
+        return taken
+
+    def is_idle(self, watcher: Watcher) -> bool:
+        """Whether nothing of `watcher` waits or is under way."""
+        return all(lane.idle for lane in self._both(watcher))
+
+    def forget_if_idle(self, lane: Lane) -> None:
+        """Watchers are short-lived: the two lanes of one are kept only while one of them has
+        something to remember. Nothing may ever have come into the other."""
+        if not lane.forgettable:
+            return
+        # A batch that comes back late may belong to a lane that was forgotten long ago.
+        lanes = self._both(lane.watcher)
+        if all(one.forgettable for one in lanes):
+            for one in lanes:
+                del self._lanes[id(one.watcher), one.free]
+            lane.watcher._home = None
+
+    def _both(self, watcher: Watcher) -> list[Lane]:
+        lanes = (self._lanes.get((id(watcher), free)) for free in (False, True))
+        return [lane for lane in lanes if lane is not None]

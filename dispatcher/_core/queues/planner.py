@@ -1,0 +1,244 @@
+"""Which operations go into which batch, now. Every rule about it is here; no thread, no clock.
+
+* Operations leave by rank: higher priority first, then older first.
+* A batch is *ripe* when it is full, or when its oldest operation is due (older than the last
+  flush). An operation that is not batchable is a full batch of its own.
+* The first ripe operation that the budget does not cover ends the plan: nothing younger
+  overtakes it on budget, so it gets what it needs however dear it is (law C4).
+* A batch is opened only when the budget covers what it will gather, or a burst's worth:
+  scarce budget makes fewer batches, not smaller ones, but as `even_batches` says.
+* When the last slot is taken, the batches that are open are still filled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from dispatcher._core.queues.batch import Batch
+from dispatcher._core.queues.even_batches import even
+from dispatcher._core.queues.lane import Lane, Rank, rank_of
+from dispatcher._core.queues.lanes import LaneQueue
+from dispatcher.operation import Operation, cost_of, ticket_of
+from limiters._support.float_error import ALL_BUT_ERROR
+
+
+class Budget(Protocol):
+    """What may be spent in one plan."""
+
+    scarce: bool
+    burst: float
+    limit: float
+    """What batches may cost in a period, if they have to wait for it."""
+
+    def covers(self, cost: float) -> bool:
+        """Whether `cost` is left."""
+        ...
+
+    def take(self, cost: float) -> bool:
+        """Spends `cost` if it is left."""
+        ...
+
+    def draw(self, waiting: deque[Operation], most: int, batch: Batch) -> None:
+        """Moves up to `most` of `waiting` into `batch`, as far as the budget goes."""
+        ...
+
+
+class Unlimited:
+    """No limit at all."""
+
+    scarce = False
+    burst = math.inf
+    limit = math.inf
+
+    def covers(self, cost: float) -> bool:
+        """Always."""
+        return True
+
+    def take(self, cost: float) -> bool:
+        """Always."""
+        return True
+
+    def draw(self, waiting: deque[Operation], most: int, batch: Batch) -> None:
+        """All of them, at the speed of C."""
+        next_ = waiting.popleft
+        drawn = [next_() for _ in range(min(most, len(waiting)))]
+        batch.operations += drawn
+        batch.cost += cost_of(drawn)
+
+
+class Allowance:
+    """A fixed amount."""
+
+    scarce = True
+
+    def __init__(self, amount: float, burst: float, limit: float = math.inf) -> None:
+        self.left = amount
+        self.burst = burst
+        self.limit = limit
+
+    def covers(self, cost: float) -> bool:
+        """Whether `cost` is left."""
+        return self.left >= cost * ALL_BUT_ERROR  # as `float_error.covers`, a call less
+
+    def take(self, cost: float) -> bool:
+        """Spends `cost` if it is left."""
+        if not self.covers(cost):
+            return False
+        self.left -= cost
+        return True
+
+    def draw(self, waiting: deque[Operation], most: int, batch: Batch) -> None:
+        """From the front, until the next one does not fit."""
+        while most and waiting and self.take(waiting[0]._cost):
+            batch.operations.append(operation := waiting.popleft())
+            batch.cost += operation._cost
+            most -= 1
+
+
+class Slots:
+    """How many more batches may be in flight: in all, and of those that need a thread."""
+
+    def __init__(self, total: float = math.inf, threads: float = math.inf) -> None:
+        self.total = total
+        self.threads = threads
+
+    @property
+    def scarce(self) -> bool:
+        """Whether it matters who is served first."""
+        return self.total < math.inf
+
+    def free(self, lane: Lane) -> bool:
+        """Whether one more of `lane` may be raised."""
+        return self.total >= 1 and (lane.on_loop or self.threads >= 1)
+
+    def take(self, lane: Lane) -> None:
+        """One more of `lane` is raised."""
+        self.total -= 1
+        if not lane.on_loop:
+            self.threads -= 1
+
+
+@dataclass
+class Plan:
+    """What to raise, in this order, and what stood in the way of more."""
+
+    batches: list[Batch] = field(default_factory=list)
+    wanted: float | None = None
+    """The cost that the next batch waits for, if it is the budget it waits for."""
+    crowded: bool = False
+    """Whether something ripe found no slot."""
+
+
+def plan(queue: LaneQueue, budget: Budget, slots: Slots, due: float) -> Plan:
+    """Cuts batches from the lanes in `queue`, which it changes accordingly.
+
+    `due` is the last ticket that need not wait for its batch to be full.
+    """
+    return _Planning(queue, budget, slots, due).run()
+
+
+class _Planning:
+    def __init__(self, queue: LaneQueue, budget: Budget, slots: Slots, due: float) -> None:
+        self.queue = queue
+        self.budget = budget
+        self.slots = slots
+        self.due = due
+        self.plan = Plan()
+        self.touched: list[Lane] = []
+
+    def run(self) -> Plan:
+        scarce = self.budget.scarce or self.slots.scarce
+        while self.plan.wanted is None and (lane := self.queue.pop()) is not None:
+            rival = self.queue.first() if scarce else None
+            self.touched.append(lane)
+            if next_ := self.serve(lane, rival):
+                self.queue.push(lane, next_)
+            if self.slots.total < 1:
+                self.fill_open()
+                break
+        for lane in dict.fromkeys(self.touched):
+            lane.close()
+            self.queue.take_over(lane)
+        return self.plan
+
+    def serve(self, lane: Lane, rival: Rank | None) -> Operation | None:
+        """Takes from `lane` until `rival` goes first. What is to be taken next, if that is
+        why it stopped."""
+        batchable = bool(lane.open) or lane.ripe(self.due)
+        single = True
+        while (head := lane.head(batchable=batchable, single=single)) is not None:
+            if rival is not None and rank_of(head) > rival:
+                return head
+            if head._batchable:
+                if not (lane.open or self.open(lane, head)):
+                    return None
+                if not self.fill(lane, head, rival):
+                    return None
+                batchable = bool(lane.open) or lane.ripe(self.due)
+            elif self.slots.free(lane):
+                if not self.raise_single(lane, head):
+                    return None
+                batchable = bool(lane.open) or lane.ripe(self.due)
+            else:
+                self.plan.crowded = True
+                single = False
+        return None
+
+    def open(self, lane: Lane, head: Operation) -> bool:
+        if not self.slots.free(lane):
+            self.plan.crowded = True
+            return False
+        gathered, whole = lane.gather(self.budget.burst) if self.budget.scarce else (0, True)
+        full = lane.full
+        if lane.missing <= 0 and whole and gathered:
+            full = even(lane.full, gathered, self.budget.limit)
+            gathered = max(head._cost, gathered * full / lane.full)
+        if not self.budget.covers(gathered):
+            self.plan.wanted = gathered
+            return False
+        self.slots.take(lane)
+        lane.open = Batch(lane, ticket_of(head), full)
+        self.plan.batches.append(lane.open)
+        return True
+
+    def fill(self, lane: Lane, head: Operation, rival: Rank | None) -> bool:
+        batch = lane.open
+        assert batch is not None
+        if rival is None and lane.only_plain:
+            room = batch.full - len(batch.operations)
+            batch.sequence = min(batch.sequence, ticket_of(head))
+            self.budget.draw(lane.plain, int(min(room, len(lane.plain))), batch)
+            if lane.plain and len(batch.operations) < batch.full:
+                self.plan.wanted = lane.plain[0]._cost
+                return False
+        elif self.budget.take(head._cost):
+            lane.take(head, batch)
+        else:
+            self.plan.wanted = head._cost
+            return False
+        if len(batch.operations) >= batch.full:
+            lane.close()
+        return True
+
+    def raise_single(self, lane: Lane, head: Operation) -> bool:
+        if not self.budget.take(head._cost):
+            self.plan.wanted = head._cost
+            return False
+        self.slots.take(lane)
+        batch = Batch(lane, ticket_of(head))
+        lane.take(head, batch)
+        self.plan.batches.append(batch)
+        return True
+
+    def fill_open(self) -> None:
+        """No slot is left: what is open is filled, in order, from its own lanes only."""
+        filling = LaneQueue()
+        for lane in dict.fromkeys(self.touched):
+            if lane.open:
+                filling.take_over(lane)
+        while self.plan.wanted is None and (first := filling.pop()) is not None:
+            if next_ := self.serve(first, filling.first()):
+                filling.push(first, next_)

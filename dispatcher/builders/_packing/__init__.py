@@ -1,0 +1,1 @@
+"""How measurements of one lane are cut into batches."""

@@ -1,0 +1,121 @@
+"""Cuts the measurements of one lane into batches, one timestamp after the other.
+
+Measurements are told by their positions, so that nothing of them is looked at here. Which
+order is best is decided in `packing` and `costs`; this carries it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from dispatcher.builders._packing import costs, packing
+
+Positions = list[int]
+
+
+class Cutter(Protocol):
+    """`batches`: what was cut so far, the open one last."""
+
+    batches: list[Positions]
+
+    def add(self, groups: list[Positions]) -> None:
+        """Places the groups of the next timestamp, given in order of arrival."""
+        ...
+
+    def add_each(self, positions: Positions) -> None:
+        """The same, where each is a group of its own."""
+        ...
+
+    def add_in_turn(self, positions: Positions) -> None:
+        """Each is the only one of its timestamp."""
+        ...
+
+
+class ByCount:
+    """At most so many measurements in a batch."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: Positions = []
+        self.batches: list[Positions] = []
+
+    def add(self, groups: list[Positions]) -> None:
+        """See `Cutter`."""
+        if len(groups) > 1:
+            groups = self._ordered(groups)
+        most = self._most
+        for group in groups:
+            size = len(group)
+            if self.batches and len(self._open) + size <= most:
+                self._open += group
+            elif size <= most:
+                self._begin(group)
+            else:
+                self.add_each(group)
+
+    def add_each(self, positions: Positions) -> None:
+        """See `Cutter`. Their order changes nothing. The open batch is filled, then as many
+        as it takes."""
+        room = self._most - len(self._open) if self.batches else 0
+        self._open += positions[:room]
+        for start in range(room, len(positions), self._most):
+            self._begin(positions[start : start + self._most])
+
+    add_in_turn = add_each
+
+    def _ordered(self, groups: list[Positions]) -> list[Positions]:
+        sizes = list(map(len, groups))
+        order = packing.best_order(len(self._open), sizes, self._most)
+        return [groups[index] for index in order]
+
+    def _begin(self, group: Positions) -> None:
+        self._open = group
+        self.batches.append(group)
+
+
+class ByCost:
+    """At most so many, and at most so much together."""
+
+    def __init__(self, limits: costs.Limits, each: Sequence[float]) -> None:
+        self._limits = limits
+        self._costs = each
+        self._state = costs.State(0, 0, 0)
+        self.batches: list[Positions] = []
+
+    def add(self, groups: list[Positions]) -> None:
+        """See `Cutter`."""
+        weighed = [self._weigh(group) for group in groups]
+        order: Sequence[int] = range(len(groups))
+        if len(groups) > 1:
+            order = costs.best_order(self._state, weighed, self._limits)
+        for index in order:
+            self._place(groups[index], weighed[index])
+
+    def add_each(self, positions: Positions) -> None:
+        """See `Cutter`."""
+        self.add([[position] for position in positions])
+
+    def add_in_turn(self, positions: Positions) -> None:
+        """See `Cutter`."""
+        for position in positions:
+            self._place([position], self._weigh([position]))
+
+    def _weigh(self, group: Positions) -> costs.Group:
+        each = [costs.exact(self._costs[position]) for position in group]
+        return costs.Group(each, sum(each))
+
+    def _place(self, positions: Positions, group: costs.Group) -> None:
+        limits = self._limits
+        if limits.allow(len(positions), group.cost):
+            self._append(positions, limits.step(self._state, group))
+            return
+        for position, cost in zip(positions, group.costs, strict=True):
+            self._append([position], limits.step(self._state, costs.Group((cost,), cost)))
+
+    def _append(self, positions: Positions, after: costs.State) -> None:
+        if self.batches and after.closed == self._state.closed:
+            self.batches[-1] += positions
+        else:
+            self.batches.append(positions)
+        self._state = after

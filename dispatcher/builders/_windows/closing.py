@@ -1,0 +1,114 @@
+"""The two rules of when an event-time batch closes, and what goes with each.
+
+A rule says how long a window is, when it is due, which messages are refused, and where two
+measurements of one key part it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
+
+from dispatcher.builders._times import Span, middle
+from dispatcher.builders._windows.windows import Window
+
+
+class Closing(Protocol):
+    """What the builder asks of a rule."""
+
+    name: ClassVar[str]
+    compares_clocks: ClassVar[bool]
+    """Whether event times and arrivals are of one clock, and so of one kind. Only then can a
+    message come too late, or make a batch due by being added."""
+    keeps_its_end: ClassVar[bool]
+    """Whether the later part of a batch that was split ends where the whole did."""
+    window: Span
+    memory: Span
+    """How long after its batch closed a message is known, unless the user says otherwise."""
+
+    @property
+    def spans(self) -> list[float]:
+        """What it was made of, in seconds."""
+        ...
+
+    def refuses(self, time: Any, now: Any) -> bool:
+        """Whether a message with this event time comes too late, or too early."""
+        ...
+
+    def due(self, window: Window) -> Any:
+        """When `window` closes, from what it holds now."""
+        ...
+
+    def cut(self, early: Any, late: Any) -> Any:
+        """Where two times of one key part their batch: what is before goes with the early."""
+        ...
+
+
+class AfterTimeout:
+    """Laws E3 and E5: `timeout` after the earliest arrival among the members."""
+
+    name: ClassVar = "timeout"
+    compares_clocks: ClassVar = False
+    keeps_its_end: ClassVar = False
+
+    def __init__(self, window: float, timeout: float) -> None:
+        self.window = Span(window)
+        self.memory = Span(window + timeout)
+        self._timeout = Span(timeout)
+
+    @property
+    def spans(self) -> list[float]:
+        """See `Closing`."""
+        return [self.window.seconds, self._timeout.seconds]
+
+    def refuses(self, time: Any, now: Any) -> bool:
+        """Nothing is ever too late: it opens a batch of its own."""
+        return False
+
+    def due(self, window: Window) -> Any:
+        """See `Closing`."""
+        return self._timeout.after(min(window.arrivals))
+
+    def cut(self, early: Any, late: Any) -> Any:
+        """At the later of the two."""
+        return late
+
+
+class AfterEnd:
+    """Law E7: when the window's end is `delivery_jitter` ago. A message that comes when its
+    window may be closed, or from too far ahead, is dropped."""
+
+    name: ClassVar = "event time"
+    compares_clocks: ClassVar = True
+    keeps_its_end: ClassVar = True
+
+    def __init__(
+        self, event_jitter: float, delivery_jitter: float, message_leap_limit: float
+    ) -> None:
+        self.window = Span(event_jitter)
+        self.memory = Span(event_jitter + delivery_jitter)
+        self._delivery = Span(delivery_jitter)
+        self._leap = Span(message_leap_limit)
+
+    @property
+    def spans(self) -> list[float]:
+        """See `Closing`."""
+        return [self.window.seconds, self._delivery.seconds, self._leap.seconds]
+
+    def refuses(self, time: Any, now: Any) -> bool:
+        """See `Closing`."""
+        return bool(time < self._delivery.before(now) or time > self._leap.after(now))
+
+    def due(self, window: Window) -> Any:
+        """See `Closing`."""
+        return self._delivery.after(window.end)
+
+    def cut(self, early: Any, late: Any) -> Any:
+        """In the middle."""
+        return middle(early, late)
+
+
+RULES: dict[str, Callable[..., Closing]] = {
+    AfterTimeout.name: AfterTimeout,
+    AfterEnd.name: AfterEnd,
+}

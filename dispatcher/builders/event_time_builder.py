@@ -1,0 +1,409 @@
+"""Batches of messages that belong together by the time at which they were generated."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from dispatcher.builders._fields import Field, Where, check_hashable
+from dispatcher.builders._times import LARGEST, Instant, Kind, Span, mixed, read
+from dispatcher.builders._windows import saved
+from dispatcher.builders._windows.closing import RULES, AfterEnd, AfterTimeout, Closing
+from dispatcher.builders._windows.duplicates import Duplicates
+from dispatcher.builders._windows.windows import Window, Windows
+from dispatcher.builders.errors import MeasurementError
+from limiters._support.validation import Seconds, seconds
+
+M = TypeVar("M")
+_NUMBER = Kind.NUMBER
+_NONE = object()
+
+_SINCE_1970 = 10**8
+"""What a clock in seconds since 1970 says in 1973."""
+
+_OTHER_UNIT = 50
+"""A time that is so often the present is none in seconds: it would be after the year 4000."""
+
+
+@dataclass(slots=True)
+class Batch(Generic[M]):
+    """Messages in order of event time, and the window they were gathered in: from `start` to
+    `end`; `end` itself is left out of a window that was `shortened`, since there begins, or
+    began, the next one."""
+
+    messages: list[M]
+    start: Instant
+    end: Instant
+    shortened: bool = False
+
+
+class EventTimeBuilder(Generic[M]):
+    """Gathers messages that were generated within one `window`, as soon as one comes, and for
+    at most `timeout` after its arrival.
+
+    * `window`: how far the event times of a batch may lie apart: in the unit of the times; for
+      datetimes in seconds, or a timedelta.
+    * `timeout`: how long a batch stays open, likewise in the unit of `now`.
+    * `key`: what kind of measurement a message is: a callable, or the name of an item or
+      attribute. Two of one key and different times part their batch.
+    * `event_time`: when it was generated, likewise. A number or a datetime.
+    * `duplicate_memory`: for how long after its batch closed a message is known, so that it is
+      not taken for another when it is delivered again: in the unit of `now`. By default
+      `window` + `timeout`; set it where event times are counted in another unit than `now`.
+
+    `by_event_time` makes one with the other closing rule. No clock is read: `now` is handed in,
+    a number or a datetime that need not be of the same kind as event times. An earlier `now`
+    counts as the latest one seen. `duplicates` and `dropped` count what was left out.
+
+    A message that cannot be used raises MeasurementError, and leaves the builder as it was. Not
+    thread-safe; `dispatcher.senders.EventTimeDriver` runs one in real time.
+
+    >>> builder = EventTimeBuilder(50, 100, key="type", event_time="at")
+    >>> builder.add({"type": "a", "at": 100}, now=110)
+    []
+    >>> builder.add({"type": "b", "at": 145}, now=150)
+    []
+    >>> builder.deadline
+    210
+    >>> [batch.messages for batch in builder.advance(now=210)]
+    [[{'type': 'a', 'at': 100}, {'type': 'b', 'at': 145}]]
+    """
+
+    def __init__(
+        self,
+        window: Seconds,
+        timeout: Seconds,
+        *,
+        key: Where,
+        event_time: Where,
+        duplicate_memory: Seconds | None = None,
+    ) -> None:
+        rule = AfterTimeout(_span("window", window), _span("timeout", timeout))
+        if duplicate_memory is not None:
+            rule.memory = Span(_span("duplicate_memory", duplicate_memory))
+        self._begin(rule, key, event_time)
+
+    @classmethod
+    def by_event_time(
+        cls,
+        event_jitter: Seconds,
+        delivery_jitter: Seconds,
+        message_leap_limit: Seconds,
+        *,
+        key: Where,
+        event_time: Where,
+    ) -> EventTimeBuilder[M]:
+        """One whose batches end by event time alone.
+
+        A batch gathers what was generated within `event_jitter` of its first message, and closes
+        when `now` is `delivery_jitter` past the end of that. A message older than that jitter,
+        or further ahead than `message_leap_limit`, is dropped and counted. Two of one key
+        part their batch in the middle between them. Here `now` is of the clock that event
+        times are of.
+
+        >>> builder = EventTimeBuilder.by_event_time(50, 20, 0, key="type", event_time="at")
+        >>> builder.add({"type": "a", "at": 100}, now=105)
+        []
+        >>> builder.deadline
+        170
+        """
+        builder = cls.__new__(cls)
+        builder._begin(
+            AfterEnd(
+                _span("event_jitter", event_jitter),
+                _span("delivery_jitter", delivery_jitter),
+                _span("message_leap_limit", message_leap_limit),
+            ),
+            key,
+            event_time,
+        )
+        return builder
+
+    def _begin(self, rule: Closing, key: object, event_time: object) -> None:
+        self._rule = rule
+        self._strict = rule.compares_clocks
+        self._key = Field("key", key)
+        self._time = Field("event_time", event_time)
+        self._kind: Kind | None = None
+        self._now: Any = None
+        self._now_kind: Kind | None = None
+        self._windows = Windows()
+        self._queue: list[tuple[Any, Any, int, Window]] = []
+        """Windows by when they are due, then by their start. One whose due time has changed
+        since stands here twice; what it is no longer due at is skipped."""
+        self._ties = itertools.count()
+        self._closed = Duplicates()
+        self.duplicates = 0
+        self.dropped = 0
+
+    # In and out.
+
+    def add(self, message: M, now: Instant) -> list[Batch[M]]:
+        """Takes a message that arrived at `now`. Returns the batches that are closed by then,
+        by the time they were due, then by their start."""
+        try:
+            key, time = self._key.of(message), self._time.of(message)
+        except Exception:  # asked again, for the error that says what is wrong
+            key, time = self._key.value(message), self._time.value(message)
+        # Numbers like those before need no more than this look.
+        if not (
+            self._kind is _NUMBER
+            and self._now_kind is _NUMBER
+            and (time.__class__ is float or time.__class__ is int)
+            and (now.__class__ is float or now.__class__ is int)
+            and -LARGEST <= time <= LARGEST
+            and self._now <= now <= LARGEST
+        ):
+            time, kind = self._read_time(message, time)
+            self._read_key(message, key)
+            now = self._see(now, kind)
+            self._kind = kind
+        elif key.__class__ is not str:
+            self._read_key(message, key)
+        # From here on nothing is refused, and so the state may change.
+        self._now = now
+        queue, known = self._queue, self._closed
+        closed: list[Batch[M]] = []
+        if (queue and queue[0][0] <= now) or (known.batches and known.batches[0][0] < now):
+            closed = self._close_due(now)
+        if self._strict and self._rule.refuses(time, now):
+            self.dropped += 1
+        elif (key, time) in known.known:
+            self.duplicates += 1
+        else:
+            self._place(key, time, now, message)
+            if self._strict:  # only then can a message make something due
+                closed += self._close_due(now)
+        return closed
+
+    def advance(self, now: Instant) -> list[Batch[M]]:
+        """The batches that are closed by `now`. Whether and how often it is called changes no
+        batch: what is due closes as of the time it was due."""
+        return self._close_due(self._see(now, self._kind))
+
+    def flush(self) -> list[Batch[M]]:
+        """Closes all batches, as of the latest `now`, and returns them in the same order."""
+        windows = sorted(self._windows, key=lambda window: (window.due, window.start))
+        self._queue.clear()
+        return [self._close(window, self._now) for window in windows]
+
+    def check_unit(self, message: M, now: Instant) -> None:
+        """MeasurementError if the event time of a message looks like milliseconds, or less, where
+        `now` is in seconds since 1970. It is asked only where both are compared, and so all
+        such messages would be dropped."""
+        if not (self._strict and isinstance(now, (int, float)) and now >= _SINCE_1970):
+            return
+        time, kind = self._read_time(message, self._time.value(message))
+        if kind is _NUMBER and time > now * _OTHER_UNIT:
+            raise MeasurementError(
+                message,
+                f"its event_time {time!r} looks like milliseconds or less, but the clock is in "
+                f"seconds, now {now!r}; hand in seconds since 1970",
+            )
+
+    @property
+    def deadline(self) -> Instant | None:
+        """When the next batch closes if nothing more arrives; None if none is open."""
+        queue = self._queue
+        while queue and queue[0][3].due != queue[0][0]:
+            heapq.heappop(queue)
+        return queue[0][0] if queue else None
+
+    @property
+    def remembers_until(self) -> Instant | None:
+        """Until when messages of closed batches are known; None if none are. After that, and
+        with no batch open, it is as good as a new one."""
+        return max((until for until, _ in self._closed.batches), default=None)
+
+    def __len__(self) -> int:
+        """How many batches are open."""
+        return len(self._windows)
+
+    # A message's way in.
+
+    def _read_key(self, message: M, key: Hashable) -> None:
+        if key is None:
+            raise MeasurementError(message, "its key is None")
+        check_hashable(self._key, message, key)
+
+    def _read_time(self, message: M, value: object) -> tuple[Any, Kind]:
+        try:
+            time, kind = read(value)
+        except ValueError as error:
+            raise MeasurementError(message, f"its event_time {error}") from None
+        if wrong := mixed(kind, self._kind):
+            raise MeasurementError(message, f"its event_time {value!r} {wrong}")
+        return time, kind
+
+    def _see(self, value: Instant, kind: Kind | None) -> Any:
+        """`now`, which never goes back; `kind` is that of event times."""
+        try:
+            now, now_kind = read(value)
+        except ValueError as error:
+            raise ValueError(f"now {error}") from None
+        if wrong := mixed(now_kind, self._now_kind):
+            raise ValueError(f"now is {value!r} and {wrong}")
+        if self._strict and (wrong := mixed(now_kind, kind)):
+            raise ValueError(f"now is {value!r} and {wrong} (event times)")
+        if self._now is None or now > self._now:
+            self._now, self._now_kind = now, now_kind
+        return self._now
+
+    def _place(self, key: Hashable, time: Any, arrival: Any, message: M) -> None:
+        window = self._windows.at(time)
+        if window is None:
+            window = self._beginning_at(time)
+            window.put(key, time, arrival, message)
+            self._open(window)
+            return
+        known = window.times.get(key, _NONE)
+        if known is _NONE:
+            window.put(key, time, arrival, message)
+        elif known == time:
+            self.duplicates += 1
+        else:
+            later = self._split(window, *sorted((known, time)))
+            (window if time < later.start else later).put(key, time, arrival, message)
+            self._schedule(window)
+            self._open(later)
+
+    def _beginning_at(self, start: Any) -> Window:
+        """A full window (E1): it ends where the next open one begins, if that is earlier."""
+        end = self._rule.window.after(start)
+        following = self._windows.start_after(start)
+        if following is None or end < following:
+            return Window(start, end)
+        return Window(start, following, shortened=True)
+
+    def _split(self, window: Window, early: Any, late: Any) -> Window:
+        """Parts the members of `window` between two times of one key; the later part."""
+        cut = self._rule.cut(early, late)
+        if self._rule.keeps_its_end:
+            later = Window(cut, window.end, shortened=window.shortened)
+        else:
+            later = self._beginning_at(cut)
+        window.part(cut, later)
+        return later
+
+    def _open(self, window: Window) -> None:
+        self._windows.put(window)
+        self._schedule(window)
+
+    # A batch's way out.
+
+    def _schedule(self, window: Window) -> None:
+        due = self._rule.due(window)
+        if due != window.due:
+            window.due = due
+            heapq.heappush(self._queue, (due, window.start, next(self._ties), window))
+
+    def _close_due(self, now: Any) -> list[Batch[M]]:
+        """Closes what is due, as of the time it was due, and forgets what is to be forgotten."""
+        queue = self._queue
+        closed: list[Batch[M]] = []
+        while queue and queue[0][0] <= now:
+            due, _, _, window = heapq.heappop(queue)
+            if window.due == due:
+                closed.append(self._close(window, due))
+        self._closed.forget(now)
+        return closed
+
+    def _close(self, window: Window, as_of: Any) -> Batch[M]:
+        self._windows.remove(window)
+        window.due = None
+        self._closed.remember(list(window.times.items()), self._rule.memory.after(as_of))
+        return Batch(window.in_order(), window.start, window.end, window.shortened)
+
+    # Saved and restored.
+
+    def dump(self, encode: Callable[[M], object] | None = None) -> bytes:
+        """All of its state, as JSON, for `load`. It changes nothing.
+
+        Messages and keys may be made of None, bool, int, float, str, bytes, datetime, date,
+        timedelta, list, tuple, set, frozenset and dict. For messages of other types, `encode`
+        turns one into what is. TypeError names what is of no such type.
+        """
+        state = {
+            "rule": self._rule.name,
+            "spans": self._rule.spans,
+            "memory": self._rule.memory.seconds,
+            "now": self._now,
+            "kind": self._kind and self._kind.value,
+            "duplicates": self.duplicates,
+            "dropped": self.dropped,
+            "open": [
+                [
+                    window.start,
+                    window.end,
+                    window.shortened,
+                    window.arrivals,
+                    list(map(encode, window.messages)) if encode else window.messages,
+                ]
+                for window in self._windows
+            ],
+            "closed": [
+                [until, *map(list, zip(*identities, strict=True))]
+                for until, identities in self._closed.batches
+            ],
+        }
+        return saved.pack(state)
+
+    @classmethod
+    def load(
+        cls,
+        data: bytes,
+        *,
+        key: Where,
+        event_time: Where,
+        decode: Callable[[Any], M] | None = None,
+    ) -> EventTimeBuilder[M]:
+        """The builder that `dump` described: its rule and its counters as well. `decode` undoes
+        what `encode` did. ValueError if `data` is no such description."""
+        form, state = saved.unpack(data)
+        builder = cls.__new__(cls)
+        try:
+            rule = RULES[state["rule"]](*state["spans"])
+            rule.memory = Span(state["memory"])
+            builder._begin(rule, key, event_time)
+            builder._restore(state if form == saved.FORMAT else _as_now(state), decode)
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ValueError(f"data is not what dump() gave: {error!r}") from error
+        return builder
+
+    def _restore(self, state: dict[str, Any], decode: Callable[[Any], M] | None) -> None:
+        if state["now"] is not None:
+            self._now, self._now_kind = read(state["now"])
+        if state["kind"] is not None:
+            self._kind = Kind(state["kind"])
+        self.duplicates, self.dropped = state["duplicates"], state["dropped"]
+        for start, end, shortened, arrivals, messages in state["open"]:
+            window = Window(start, end, shortened=shortened)
+            for arrival, told in zip(arrivals, messages, strict=True):
+                message = decode(told) if decode else told
+                key = self._key.value(message)
+                self._read_key(message, key)
+                time, _ = self._read_time(message, self._time.value(message))
+                window.put(key, time, arrival, message)
+            self._open(window)
+        for until, keys, times in state["closed"]:
+            self._closed.remember(list(zip(keys, times, strict=True)), until)
+
+
+def _as_now(state: dict[str, Any]) -> dict[str, Any]:
+    """A state of the format before this one."""
+    opened = [
+        [*rest, [arrival for arrival, _ in entries], [message for _, message in entries]]
+        for *rest, entries in state["open"]
+    ]
+    closed = [
+        [until, [key for key, _ in identities], [time for _, time in identities]]
+        for until, identities in state["closed"]
+    ]
+    return {**state, "open": opened, "closed": closed}
+
+
+def _span(name: str, value: object) -> float:
+    return seconds(name, value, zero=True)

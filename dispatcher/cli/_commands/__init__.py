@@ -1,0 +1,1 @@
+"""A module or a package for each command."""

@@ -1,0 +1,1 @@
+"""`dispatcher demo`: several processes and one datastore, without and with a shared limit."""

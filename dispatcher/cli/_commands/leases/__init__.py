@@ -1,0 +1,1 @@
+"""`dispatcher leases`: who holds how much of a limit."""

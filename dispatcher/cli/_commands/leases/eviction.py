@@ -1,0 +1,59 @@
+"""`dispatcher leases --evict`: finds the one instance that is meant, and evicts it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from dispatcher.cli._options.options import printable
+from limiters.errors import DispatcherError
+from limiters.leases import InstanceView, LeaseManager, LimitView
+
+MOST_NAMED = 10
+
+
+def evict(manager: LeaseManager, view: LimitView, given: str, *, as_json: bool) -> None:
+    """Evicts the instance that `given` names, and says what that means."""
+    one = the_one(view, given)
+    if not manager.evict(one.instance):
+        raise DispatcherError(f"{_named(one)} has gone meanwhile; nothing was evicted")
+    if as_json:
+        evicted = {"evicted": one.instance, "label": one.label, "again": one.evicted}
+        sys.stdout.write(json.dumps(evicted) + "\n")
+        return
+    again = "was evicted before, and still is" if one.evicted else "is evicted"
+    sys.stdout.write(
+        f"{_named(one)} {again}.\n"
+        "What it holds comes back when it next asks, or when its lease ends. It is granted\n"
+        "nothing more and goes on with what is reserved for it. Restart it to let it take part "
+        "again.\n"
+    )
+
+
+def the_one(view: LimitView, given: str) -> InstanceView:
+    """The instance with that name, or whose name begins so, or which runs there."""
+    exact = [one for one in view.instances if one.instance == given]
+    found = exact or [
+        one
+        for one in view.instances
+        if given and (one.instance.startswith(given) or one.label == given)
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise DispatcherError(
+            f"{printable(given)!r} may be any of {len(found)}: {_list(found)}; "
+            "say more of its name. Nothing was evicted"
+        )
+    there = f"there are {_list(view.instances)}" if view.instances else "there is none at present"
+    raise DispatcherError(f"no instance is called {printable(given)!r}; {there}")
+
+
+def _list(instances: list[InstanceView] | tuple[InstanceView, ...]) -> str:
+    named = ", ".join(_named(one) for one in instances[:MOST_NAMED])
+    more = len(instances) - MOST_NAMED
+    return f"{named} and {more:,} more" if more > 0 else named
+
+
+def _named(one: InstanceView) -> str:
+    return f"{printable(one.instance)} ({printable(one.label)})"

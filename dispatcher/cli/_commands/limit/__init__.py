@@ -1,0 +1,1 @@
+"""`dispatcher limit`: the terms of a limit that many instances share."""

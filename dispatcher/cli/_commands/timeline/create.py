@@ -1,0 +1,169 @@
+"""`dispatcher timeline create`: messages from arguments, or from lines of JSON on stdin."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from dispatcher.cli._commands.timeline.incoming import from_lines, message
+from dispatcher.cli._commands.timeline.opening import add_json, add_topic, opened
+from dispatcher.cli._commands.timeline.wording import interrupted, summed_up, tally
+from dispatcher.cli._options.options import add_option, printable
+from dispatcher.cli._terminal.progress import Progress
+from dispatcher.cli._text.moments import DURATIONS, TIMES, seconds_of, when_of
+from dispatcher.timeline import Duplicate, Invalid, Message, Outcome, Timeline
+from dispatcher.timeline import TimelineUnavailableError as Unavailable
+from dispatcher.timeline.errors import TimelineError
+from dispatcher.timeline.producer import Producer
+
+AT_ONCE = 500
+
+MOST_TOLD = 10
+"""How many that could not be created are told one by one."""
+
+Numbered = tuple[int, Message | str]
+
+
+def add_command(actions: Any) -> None:
+    """Adds `create` to the actions."""
+    parser = actions.add_parser(
+        "create",
+        help="from arguments, or lines of JSON on stdin",
+        description="Creates messages in the name of a group. Each BODY is a text; without any, "
+        'each line of stdin is\nJSON: {"body": ..., "id": "a", "at": "+5m"}, or with "delay". '
+        "A message whose id is there\nalready changes nothing, so that it is safe to say the same "
+        "again.",
+        epilog="examples:\n  dispatcher timeline create mails --group signup --delay 10m hello\n"
+        "  dispatcher timeline create mails --group signup < messages.jsonl\n"
+        '  echo \'{"body": {"user": 7}, "id": "welcome-7"}\' | '
+        "dispatcher timeline create mails --group signup",
+    )
+    add_topic(parser)
+    parser.add_argument("bodies", nargs="*", metavar="BODY", help="what the messages say")
+    add_option(parser, "--group", str, metavar="GROUP", required=True, text="whose they are")
+    parser.add_argument("--id", metavar="ID", help="of the one message whose BODY is said")
+    parser.add_argument(
+        "--body-json", action="store_true", help="each BODY is JSON, and not a text"
+    )
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument("--at", type=when_of, metavar="TIME", help=f"when they are due: {TIMES}")
+    when.add_argument(
+        "--delay", type=seconds_of, metavar="DURATION", help=f"or in how long: {DURATIONS}"
+    )
+    parser.add_argument("--new-topic", action="store_true", help="make the topic if there is none")
+    parser.add_argument(
+        "--buckets", type=int, metavar="N", help="of a new topic; 64 if not said, never changes"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="read all of it, and create nothing")
+    add_json(parser, "one line of JSON with the number of each outcome")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> None:
+    given = _given(options)
+    with opened(options, new=options.new_topic, buckets=options.buckets) as timeline:
+        _create(options, timeline, given)
+
+
+def _given(options: argparse.Namespace) -> Iterable[Numbered]:
+    if options.bodies:
+        if options.id is not None and len(options.bodies) > 1:
+            raise ValueError("--id is for one BODY, and there are more")
+        return [
+            (
+                number,
+                message(
+                    _json(body) if options.body_json else body,
+                    name=options.id,
+                    at=options.at,
+                    delay=options.delay,
+                ),
+            )
+            for number, body in enumerate(options.bodies, 1)
+        ]
+    if options.id is not None or options.body_json:
+        raise ValueError("--id and --body-json are for a BODY; a line of JSON says its own id")
+    if sys.stdin.isatty():
+        sys.stderr.write("a line of JSON for each message, until Ctrl-D:\n")
+    return from_lines(sys.stdin, at=options.at, delay=options.delay)
+
+
+def _json(body: str) -> Any:
+    try:
+        return json.loads(body)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"BODY must be JSON, not {body!r}: {error}") from None
+
+
+def _create(options: argparse.Namespace, timeline: Timeline, given: Iterable[Numbered]) -> None:
+    producer = timeline.producer(options.group)
+    counts, told = Counter[str](), 0
+    typed = not options.bodies and sys.stdin.isatty()
+    options.interrupted = interrupted({"valid" if options.dry_run else "created": 0})
+    with Progress("creating", len(options.bodies) or None, typed=typed) as progress:
+        for some in _portions(given, 1 if typed else AT_ONCE):
+            try:
+                done = [] if options.dry_run else _created(producer, some)
+            except Unavailable as error:
+                if not counts:
+                    raise
+                raise TimelineError(
+                    f"{error}; before that: {summed_up(counts)}. Messages that have ids of their "
+                    "own can be created again: those that are there change nothing"
+                ) from error
+            if options.dry_run:
+                counts["valid"] += sum(isinstance(it, Message) for _, it in some)
+            wrong = [Invalid(str(number), it) for number, it in some if isinstance(it, str)]
+            counts.update(tally([*done, *wrong]))
+            for line in _troubles(options, some, done)[: MOST_TOLD - told]:
+                sys.stderr.write(f"\r\x1b[K{line}\n" if sys.stderr.isatty() else f"{line}\n")
+                told += 1
+            options.interrupted = interrupted(counts)
+            progress.tell(counts.total())
+    _tell(options, counts)
+
+
+def _portions(given: Iterable[Numbered], at_once: int) -> Iterator[list[Numbered]]:
+    rest = iter(given)
+    while some := list(itertools.islice(rest, at_once)):
+        yield some
+
+
+def _created(producer: Producer, some: list[Numbered]) -> list[Outcome]:
+    good = [it for _, it in some if isinstance(it, Message)]
+    return producer.create(good) if good else []
+
+
+def _troubles(options: argparse.Namespace, some: list[Numbered], done: list[Outcome]) -> list[str]:
+    """What is wrong with which."""
+    place = "body" if options.bodies else "line"
+    lines, outcomes = [], iter(done)
+    for number, it in some:
+        outcome = next(outcomes, None) if isinstance(it, Message) else Invalid("", it)
+        if isinstance(outcome, Invalid):
+            lines.append(f"dispatcher: {place} {number}: {printable(outcome.reason)}")
+        elif isinstance(outcome, Duplicate):
+            lines.append(
+                f"dispatcher: {place} {number}: {printable(outcome.id)} is there already, "
+                f"{outcome.status.value}"
+            )
+    return lines
+
+
+def _tell(options: argparse.Namespace, counts: Counter[str]) -> None:
+    wanted = "valid" if options.dry_run else "created"
+    told = {wanted: counts[wanted], **counts}
+    if options.json:
+        sys.stdout.write(json.dumps(told) + "\n")
+    else:
+        sys.stdout.write(f"{summed_up(told)}\n")
+    failed = {
+        word: number for word, number in counts.items() if word not in (wanted, "there before")
+    }
+    if failed:
+        raise TimelineError(f"not all could be created: {summed_up(failed)}")

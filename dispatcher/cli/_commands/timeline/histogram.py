@@ -1,0 +1,116 @@
+"""`dispatcher timeline histogram`: how many messages are due when."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from dispatcher.cli._commands.timeline.opening import add_json, add_topic, now_ms, opened
+from dispatcher.cli._commands.timeline.peek import STATES
+from dispatcher.cli._options.options import printable
+from dispatcher.cli._terminal.tables import Page, Row, fine_letters, show, terminal_width
+from dispatcher.cli._text.bars import bar
+from dispatcher.cli._text.moments import DURATIONS, TIMES, When, seconds_of, shown, when_of
+from dispatcher.timeline._encoding.times import EARLIEST, LATEST
+
+HOUR = When(3_600_000, relative=True)
+NOW = When(0, relative=True)
+
+STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
+MOST_ROWS = 30
+
+LONGEST_GAP = 3
+"""How many empty steps in a row are shown one by one."""
+
+ALWAYS = (-LATEST + 1, LATEST - 1)
+
+
+def add_command(actions: Any) -> None:
+    """Adds `histogram` to the actions."""
+    parser = actions.add_parser(
+        "histogram",
+        help="how many are due when, as bars",
+        description="Counts by time: when messages are due, their lease ends, or they died. The "
+        "numbers are exact, and\ncost the same however many there are.",
+        epilog="examples:\n  dispatcher timeline histogram mails\n"
+        "  dispatcher timeline histogram mails --from=-1d --to now --state dead --step 1h\n"
+        "  dispatcher timeline histogram mails --to +10m --json | jq '.steps[][1]'",
+    )
+    add_topic(parser)
+    parser.add_argument(
+        "--from", dest="start", type=when_of, metavar="TIME", help=f"now if not said: {TIMES}"
+    )
+    parser.add_argument(
+        "--to", dest="end", type=when_of, metavar="TIME", help="an hour after --from if not said"
+    )
+    parser.add_argument(
+        "--step",
+        type=seconds_of,
+        metavar="DURATION",
+        help=f"what one bar stands for: {DURATIONS}; up to {MOST_ROWS} bars if not said",
+    )
+    parser.add_argument("--state", choices=STATES, help="all but dead if not said")
+    add_json(parser, "one line of JSON: epoch milliseconds and the number of each step")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> None:
+    with opened(options) as timeline:
+        now = now_ms(timeline)
+        start = (options.start or NOW).at(now)
+        end = start + HOUR.ms if options.end is None else options.end.at(now)
+        if end <= start:
+            raise ValueError(f"--to must be after --from: {shown(end)} is not after {shown(start)}")
+        step = options.step
+        if step is None:
+            step = step_for((end - start) / 1000)
+            start = int(start - start % (step * 1000))
+        steps = timeline.histogram(start, end, step, options.state)
+        before = timeline.count(ALWAYS[0], start, options.state)
+        after = timeline.count(end, ALWAYS[1], options.state)
+    if options.json:
+        told = {"topic": options.topic, "step": step, "before": before, "steps": steps}
+        sys.stdout.write(json.dumps(told | {"end": end, "after": after}) + "\n")
+        return
+    title = f"topic {printable(options.topic)}, {options.state or 'all that live'}"
+    show(page(title, steps, before, after, terminal_width(), fine=fine_letters()))
+
+
+def step_for(seconds: float) -> float:
+    """What one bar stands for, so that there are not too many.
+
+    >>> step_for(3_600), step_for(10), step_for(10 * 86_400)
+    (120, 1, 43200)
+    """
+    least = seconds / MOST_ROWS
+    found = next((step for step in STEPS if step >= least), None)
+    return found or math.ceil(least / STEPS[-1]) * STEPS[-1]
+
+
+def page(
+    title: str,
+    steps: Sequence[tuple[int, int]],
+    before: int,
+    after: int,
+    width: int,
+    *,
+    fine: bool = True,
+) -> Page:
+    """A bar for each step, one line for a long gap; what is before and after only as a number."""
+    most = max((number for _, number in steps), default=0)
+    numbers = [before, after, *(number for _, number in steps)]
+    wide = max(len("number"), *(len(f"{number:,}") for number in numbers))
+    room = max(10, width - len(shown(EARLIEST)) - wide - 4)
+    rows = [Row(("before", f"{before:,}", ""))] if before else []
+    for empty, run in groupby(steps, key=lambda step: not step[1]):
+        bars = [Row((shown(at), f"{n:,}", bar(n, most, room, fine=fine))) for at, n in run]
+        if empty and len(bars) > LONGEST_GAP:
+            bars = [Row((bars[0].cells[0], "0", f"none in the next {len(bars) - 1:,}"))]
+        rows += bars
+    rows += [Row(("after", f"{after:,}", ""))] if after else []
+    return Page(("from", ">number", ""), rows, (title, ""), ("", f"{sum(numbers):,} altogether"))

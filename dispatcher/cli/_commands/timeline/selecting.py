@@ -1,0 +1,130 @@
+"""Which messages an action is about: some ids, or all of some kind."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dispatcher.cli._commands.timeline.opening import now_ms
+from dispatcher.cli._commands.timeline.wording import WORDS
+from dispatcher.cli._terminal.progress import Progress
+from dispatcher.cli._text.moments import TIMES, When, when_of
+from dispatcher.timeline import Invalid, NotFound, Snapshot, Status, Timeline
+from dispatcher.timeline.errors import TimelineError
+
+AT_ONCE = 500
+
+FREE = (Status.NEW, Status.LOST, Status.WAITING)
+"""What nobody has, and lives."""
+
+STATES = tuple(state.value for state in (*FREE, Status.DEAD))
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Ids; or, without any, what is in one of the states, of a group, in a range of time."""
+
+    names: Sequence[str] = ()
+    states: Sequence[Status] = FREE
+    group: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+    def pages(self, timeline: Timeline, missing: Counter[str]) -> Iterator[list[Snapshot]]:
+        """The messages, some at a time; counts in `missing` the ids that there are not."""
+        operator = timeline.operator()
+        for at in range(0, len(self.names), AT_ONCE):
+            found = operator.get(self.names[at : at + AT_ONCE])
+            missing.update(WORDS[type(it)] for it in found if isinstance(it, (NotFound, Invalid)))
+            yield [it for it in found if isinstance(it, Snapshot)]
+        cursor, more = "", not self.names
+        while more:
+            seen, cursor = operator.list(
+                AT_ONCE,
+                cursor,
+                group=self.group,
+                states=self.states,
+                start=self.start,
+                end=self.end,
+                bodies=False,
+            )
+            yield seen
+            more = bool(cursor)
+
+    def look(self, timeline: Timeline) -> tuple[Counter[tuple[str, str]], Counter[str]]:
+        """How many there are of each group and state, and which ids there are not."""
+        found, missing = Counter[tuple[str, str]](), Counter[str]()
+        with Progress("looking") as progress:
+            for page in self.pages(timeline, missing):
+                found.update((it.group, it.status.value) for it in page)
+                progress.tell(found.total())
+        return found, missing
+
+
+def add_selection(parser: argparse.ArgumentParser, *, dead_only: bool = False) -> None:
+    """ID ..., and what to say instead."""
+    parser.add_argument(
+        "ids", nargs="*", metavar="ID", help="these messages; - reads ids from stdin, one a line"
+    )
+    if not dead_only:
+        parser.add_argument("--all", action="store_true", help="all that live and nobody has")
+        parser.add_argument(
+            "--state",
+            action="append",
+            choices=STATES,
+            help="all in this state; may be said again",
+        )
+    parser.add_argument("--of-group", metavar="GROUP", help="all of this group")
+    parser.add_argument(
+        "--from", dest="start", type=when_of, metavar="TIME", help=f"all from this time on: {TIMES}"
+    )
+    parser.add_argument(
+        "--to",
+        dest="end",
+        type=when_of,
+        metavar="TIME",
+        help="all before; one in the past: --to=-1h",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say how many there are")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def check_selection(options: argparse.Namespace, *, dead_only: bool) -> None:
+    """ValueError if the options name no messages, or name them in two ways."""
+    every = dead_only or options.all
+    filtered = any((options.of_group, options.start, options.end, not dead_only and options.state))
+    if options.ids and (filtered or (every and not dead_only)):
+        raise ValueError("name messages, or say which kind of them, but not both")
+    if not options.ids and not filtered and not every:
+        raise ValueError(
+            "say which messages: their ids, or --state, --of-group, --from, --to, --all"
+        )
+
+
+def selected(options: argparse.Namespace, timeline: Timeline, *, dead_only: bool) -> Selection:
+    """What the options say, which were checked."""
+    start: When | None = options.start
+    now = now_ms(timeline)
+    states = [Status.DEAD] if dead_only else list(map(Status, options.state or FREE))
+    return Selection(
+        _names(options.ids),
+        states,
+        options.of_group,
+        None if start is None else start.at(now),
+        None if options.end is None else options.end.at(now),
+    )
+
+
+def _names(given: Sequence[str]) -> list[str]:
+    names: list[str] = []
+    for name in given:
+        if name == "-":
+            names += (line for line in map(str.strip, sys.stdin) if line)
+        else:
+            names.append(name)
+    if given and not names:
+        raise TimelineError("there are no ids on stdin")
+    return list(dict.fromkeys(names))

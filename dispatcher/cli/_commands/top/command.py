@@ -1,0 +1,166 @@
+"""`dispatcher top`: limits and topics, live."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from dispatcher.cli._commands.leases import table as lease_table
+from dispatcher.cli._commands.top.backlog import of_topics
+from dispatcher.cli._commands.top.looking import Observer, Seen
+from dispatcher.cli._commands.top.memory import Memory
+from dispatcher.cli._commands.top.picture import of_limit
+from dispatcher.cli._commands.top.screen import print_once, screen
+from dispatcher.cli._commands.top.spans import Line, Span, line
+from dispatcher.cli._options.options import (
+    add_option,
+    add_redis,
+    naming_another,
+    no_such,
+    printable,
+    without_passwords,
+)
+from dispatcher.cli._terminal.tables import fine_letters, terminal_width
+from dispatcher.cli._text.moments import shown
+from dispatcher.cli._text.wording import duration
+from limiters._support.validation import seconds
+from limiters.errors import DispatcherError
+
+
+def add_command(commands: Any) -> None:
+    """Adds `top` to the commands."""
+    parser = commands.add_parser(
+        "top",
+        help="the cluster, live: who holds and spends what, and what waits",
+        description="Shows limits and topics live, until Ctrl-C (exit code 130). A bar is what an "
+        "instance spends\nof what it holds, against the whole limit; the map shows who holds how "
+        "much of it. Short is who\nholds less than its fair share and wants more; waits, who waits "
+        "for a permit; starving, who has\nbeen short for longer than a lease and a period, or has "
+        "waited for a permit for that long and the\ntime in which its fair share makes up the "
+        "cost.",
+        epilog="examples:\n  dispatcher top orders --topic mails --topic reminders\n"
+        "  dispatcher top orders --once\n"
+        "  dispatcher top orders --json | jq -c '.limits.orders.spend'",
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="limits")
+    add_redis(parser)
+    add_option(
+        parser, "--topic", str, metavar="TOPIC", many=True, text="a topic; may be said again"
+    )
+    add_option(
+        parser, "--interval", float, metavar="S", default=1.0, text="look every so many seconds, 1"
+    )
+    parser.add_argument("--once", action="store_true", help="show it once, as it is now")
+    parser.add_argument("--json", action="store_true", help="a line of JSON for each look")
+    parser.set_defaults(run=_run, interrupted="")
+
+
+def _run(options: argparse.Namespace) -> None:
+    pause = seconds("interval", options.interval)
+    if not options.names and not options.topic:
+        raise ValueError(
+            "name a limit (dispatcher top NAME) or a topic (--topic TOPIC), or both; dispatcher "
+            "exporter --once names all that there are"
+        )
+    names, topics = list(dict.fromkeys(options.names)), list(dict.fromkeys(options.topic))
+    with Observer(options.redis, options.prefix, names, topics) as observer:
+        if options.once:
+            _once(options, observer)
+        elif options.json:
+            _lines_of_json(observer, pause)
+        else:
+            _live(observer, pause)
+
+
+def _once(options: argparse.Namespace, observer: Observer) -> None:
+    try:
+        seen = observer.look()
+    except DispatcherError as error:
+        raise naming_another(options, error) from None
+    missing = [f"limit {name!r}" for name, view in seen.limits.items() if view is None]
+    missing += [f"topic {name!r}" for name, stats in seen.topics.items() if stats is None]
+    if missing:
+        raise no_such(missing, options)
+    if options.json:
+        _print(as_json(seen))
+    else:
+        print_once(Drawing().picture(seen, None, time.monotonic(), terminal_width()))
+
+
+def _lines_of_json(observer: Observer, pause: float) -> None:
+    while True:
+        try:
+            _print(as_json(observer.look()))
+        except DispatcherError as error:
+            _print({"at": time.time(), "error": without_passwords(str(error))})
+        time.sleep(pause)
+
+
+def _live(observer: Observer, pause: float) -> None:
+    drawing, seen = Drawing(), Seen()
+    with screen() as draw:
+        while True:
+            try:
+                seen, trouble = observer.look(), None
+            except DispatcherError as error:
+                trouble = without_passwords(str(error))
+            draw(drawing.picture(seen, trouble, time.monotonic(), terminal_width()))
+            time.sleep(pause)
+
+
+class Drawing:
+    """Makes a picture of each look, with what is remembered of those before. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._memories: dict[str, Memory] = {}
+        self._answered: float | None = None
+
+    def picture(self, seen: Seen, trouble: str | None, now: float, columns: int) -> Sequence[Line]:
+        """The lines of it. While there is `trouble`, what was seen last, and what is wrong."""
+        lines = [line(shown(time.time() * 1000), "dim"), *self._trouble(trouble, now), line("")]
+        for name, view in seen.limits.items():
+            if view is None:
+                lines.append(line(f"limit {printable(name)}: there is no such limit", "yellow"))
+            else:
+                memory = self._memories.setdefault(name, Memory())
+                if trouble is None:
+                    memory.observe(view, now)
+                lines += of_limit(name, view, memory, now, columns, fine=fine_letters())
+            lines.append(line(""))
+        return [*lines, *of_topics(seen.topics)]
+
+    def _trouble(self, trouble: str | None, now: float) -> list[Line]:
+        if trouble is None:
+            self._answered = now
+            return []
+        lines: list[Line] = [[Span(trouble, "bold red")]]
+        if self._answered is None:
+            lines.append(line("it is asked again and again"))
+        else:
+            ago = duration(now - self._answered)
+            lines.append(line(f"this is from {ago} ago; it is asked again and again"))
+        return lines
+
+
+def as_json(seen: Seen) -> dict[str, object]:
+    """The same for scripts."""
+    return {
+        "at": time.time(),
+        "limits": {
+            name: None if view is None else lease_table.as_json(name, view)
+            for name, view in seen.limits.items()
+        },
+        "topics": {
+            name: None if stats is None else asdict(stats) for name, stats in seen.topics.items()
+        },
+    }
+
+
+def _print(told: object) -> None:
+    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,152 @@
+"""A limit and its instances as lines of text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dispatcher.cli._commands.top.cells import CELLS, FREE, cells, colour_of, drawn, row_of
+from dispatcher.cli._commands.top.memory import Memory, is_short, waits_for_permit
+from dispatcher.cli._commands.top.spans import Line, Span, line
+from dispatcher.cli._options.options import printable
+from dispatcher.cli._text.bars import bar
+from dispatcher.cli._text.wording import (
+    about,
+    capacity,
+    duration,
+    grants,
+    in_charge,
+    in_partitions,
+    of_partitions,
+    percent,
+    share_of,
+    skew,
+    standing,
+    waiters,
+)
+from limiters.leases import InstanceView, LimitView
+
+LABEL = 24
+LEAST_BAR, MOST_BAR = 8, 40
+
+TITLES = ("held", "limit", "used", "wants", "share")
+
+
+def of_limit(
+    name: str, view: LimitView, memory: Memory, now: float, width: int, *, fine: bool = True
+) -> list[Line]:
+    """All that is known of a limit, in lines of about `width`."""
+    starving = memory.starving(view, now)
+    return [
+        [Span(f"limit {printable(name)}", "bold"), Span(f": {capacity(view)}")],
+        *_totals(view),
+        *_map(view, memory, width),
+        line(""),
+        *_instances(view, memory, starving, width, fine=fine),
+        *_starving(view, memory, starving),
+    ]
+
+
+def _totals(view: LimitView) -> list[Line]:
+    counting = in_charge(view.instances)
+    demand, spent = sum(it.need for it in counting), sum(it.spent for it in counting)
+    held = sum(it.held for it in counting)
+    lines = [
+        line(f"{of_partitions(view, held)} partitions held ({share_of(held)} of the limit)"),
+        line(
+            f"demand {about(demand)} ({percent(demand, view.capacity)} of the capacity), "
+            f"spend {about(spent)} ({percent(spent, view.capacity)})"
+        ),
+        *map(line, waiters(view)),
+    ]
+    if view.uncertain_ms or view.unconfirmed_ms:
+        lines.append(line(f"grants {grants(view)}", "yellow"))
+    return [*lines, *(line(said, "yellow") for said in skew(view))]
+
+
+def _map(view: LimitView, memory: Memory, width: int) -> list[Line]:
+    shares = [(memory.letters[it.instance], it.held) for it in memory.in_order(view.instances)]
+    meaning = f"a letter is {100 // CELLS} % of the limit; {FREE} is free"
+    return [line(""), *drawn(cells(shares), row_of(width)), line(meaning, "dim")]
+
+
+def _instances(
+    view: LimitView, memory: Memory, starving: Mapping[str, float], width: int, *, fine: bool
+) -> list[Line]:
+    if not view.instances:
+        return [line("no instance asks for any of it at present")]
+    instances = memory.in_order(view.instances)
+    rows = [_cells_of(view, one) for one in instances]
+    widths = [max(map(len, column)) for column in zip(TITLES, *rows, strict=True)]
+    label = min(LABEL, max(len(printable(one.label)) for one in instances))
+    room = width - label - sum(widths) - 2 * len(widths) - 4 - len("  starving 10 min")
+    room = max(LEAST_BAR, min(MOST_BAR, room))
+    said = "against the limit"
+    head = " " * (label + 3) + (said if len(said) <= room else "use").ljust(room + 1)
+    titles = "  ".join(title.rjust(wide) for title, wide in zip(TITLES, widths, strict=True))
+    lines: list[Line] = [line(head + titles, "bold")]
+    for one, row in zip(instances, rows, strict=True):
+        letter = memory.letters[one.instance]
+        state = _state(one, starving)
+        numbers = "  ".join(cell.rjust(wide) for cell, wide in zip(row, widths, strict=True))
+        lines.append(
+            [
+                Span(f"{letter} ", f"bold {colour_of(letter)}"),
+                Span(f"{printable(one.label)[:label]:<{label}} "),
+                *_bar(view, one, room, colour_of(letter), fine=fine),
+                Span(f" {numbers}"),
+                Span(f"  {state}" if state else "", "red"),
+            ]
+        )
+    return lines
+
+
+def _cells_of(view: LimitView, one: InstanceView) -> tuple[str, ...]:
+    return (
+        in_partitions(view, one.held),
+        share_of(one.held),
+        about(one.spent),
+        about(one.need),
+        in_partitions(view, one.share),
+    )
+
+
+def _bar(view: LimitView, one: InstanceView, room: int, colour: str, *, fine: bool) -> list[Span]:
+    """What it spends of what it holds, against the whole limit; by permits it may spend more."""
+    held = len(bar(one.held, 1, room, fine=False))
+    spent = bar(one.spent, view.capacity, room, fine=fine)
+    if one.spent <= one.held * view.capacity:
+        spent = spent[:held]
+    rest = max(0, held - len(spent))
+    return [
+        Span(spent, colour),
+        Span(("░" if fine else "-") * rest, colour),
+        Span(" " * (room - len(spent) - rest)),
+    ]
+
+
+def _state(one: InstanceView, starving: Mapping[str, float]) -> str:
+    if one.instance in starving:
+        return f"starving {duration(starving[one.instance])}"
+    if standing(one):
+        return standing(one)
+    if waits_for_permit(one):
+        return f"waits {duration(one.waits_ms / 1000)}"
+    return "short" if is_short(one) else ""
+
+
+def _starving(view: LimitView, memory: Memory, starving: Mapping[str, float]) -> list[Line]:
+    lines: list[Line] = []
+    for one in memory.in_order(view.instances):
+        if one.instance in starving:
+            called = f"{memory.letters[one.instance]} {printable(one.label)} is starving: it "
+            long = duration(starving[one.instance])
+            if waits_for_permit(one):
+                said = f"has waited for a permit of {about(one.waits_for)} for {long}"
+            else:
+                said = (
+                    f"wants {about(one.need)}, holds {in_partitions(view, one.held)} partitions, "
+                    f"and has had less than its fair share of {in_partitions(view, one.share)} "
+                    f"for {long}"
+                )
+            lines.append(line(called + said, "red"))
+    return [line(""), *lines] if lines else []

@@ -1,0 +1,71 @@
+"""Shows one picture after the other: in place on a terminal, one below the other elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+from dispatcher.cli._commands.top.spans import Line, fitted, plain
+from dispatcher.cli._terminal.tables import colourful, is_terminal
+
+Draw = Callable[[Sequence[Line]], None]
+
+OTHER_SCREEN, OWN_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+TERMINATED = 128 + signal.SIGTERM
+
+
+@contextmanager
+def screen() -> Iterator[Draw]:
+    """Draws on a screen of its own, which it takes away again, however it ends."""
+    if not is_terminal():
+        yield lambda lines: _write(f"{plain(lines)}\n")
+        return
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        _write(OTHER_SCREEN)
+        yield _draw
+    finally:
+        _write(OWN_SCREEN)
+        signal.signal(signal.SIGTERM, before)
+
+
+def print_once(lines: Sequence[Line]) -> None:
+    """Prints a picture, and leaves it there."""
+    _write(_coloured(lines) if is_terminal() else plain(lines))
+
+
+def _draw(lines: Sequence[Line]) -> None:
+    size = shutil.get_terminal_size()
+    text = _coloured(fitted(lines, size.columns, size.lines)).removesuffix("\n")
+    # Each line clears what was behind it, and the end what was below: nothing flickers.
+    _write("\x1b[H" + text.replace("\n", "\x1b[K\n") + "\x1b[K\x1b[J")
+
+
+def _coloured(lines: Sequence[Line]) -> str:
+    if not colourful():
+        return plain(lines)
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    with console.capture() as capture:
+        for one in lines:
+            text = Text(no_wrap=True, end="")
+            for span in one:
+                text.append(span.text, style=span.style or None)
+            console.print(text)
+    return capture.get()
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    sys.exit(TERMINATED)
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

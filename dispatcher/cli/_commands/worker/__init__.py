@@ -1,0 +1,1 @@
+"""`dispatcher worker`: handles what is due on a timeline."""

@@ -1,0 +1,125 @@
+"""`dispatcher worker --check`: what would be used, from where, and whether it works."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from collections.abc import Callable, Iterator
+
+from dispatcher.cli._commands.worker import options as worker_options
+from dispatcher.cli._commands.worker import used_table
+from dispatcher.cli._options.options import without_passwords
+from dispatcher.cli._terminal.tables import Page, Row, show
+from dispatcher.cli._text.wording import grants
+from limiters._plain_numbers import plain
+from limiters.errors import DispatcherError
+
+Finding = tuple[str, str, Exception | None]
+"""What was tried, what was found, what is not well."""
+
+
+def run(options: argparse.Namespace) -> None:
+    """Prints both. If something is not well, ValueError where the usage is wrong, whatever else
+    is, and DispatcherError where it could not work at present."""
+    show(used_table.page(options.used))
+    findings = list(_findings(options))
+    rows = [
+        Row(("NO" if error else "ok", tried, without_passwords(said)), marked=error is not None)
+        for tried, said, error in findings
+    ]
+    show(Page(("", "tried", "found"), rows, head=("",)))
+    bad = {tried: error for tried, _, error in findings if error is not None}
+    if bad:
+        misused = any(isinstance(error, ValueError) for error in bad.values())
+        raise (ValueError if misused else DispatcherError)(f"not well: {', '.join(bad)}")
+
+
+def _findings(options: argparse.Namespace) -> Iterator[Finding]:
+    findings = [
+        _tried("handler", lambda: _handler(options)),
+        _tried("topic", lambda: _topic(options)),
+        _tried("limit", lambda: _limit(options)),
+    ]
+    yield from findings
+    if options.metrics_port is not None:
+        yield _tried("port", lambda: _port(options))
+    worker = _tried("worker", lambda: _worker(options))
+    if str(worker[2]) not in {str(error) for _, _, error in findings}:  # it would say it once more
+        yield worker
+
+
+def _tried(name: str, find: Callable[[], str]) -> Finding:
+    try:
+        return name, find(), None
+    except (DispatcherError, ValueError, OSError) as error:
+        return name, str(error), error
+
+
+def _handler(options: argparse.Namespace) -> str:
+    from dispatcher._handler import load
+
+    worker_options.find_handlers_here()
+    handler = load(options.handler)
+    kind = "async def" if handler.is_async else "def"
+    return f"{handler.name}, {kind}{', takes a context' if handler.takes_context else ''}"
+
+
+def _topic(options: argparse.Namespace) -> str:
+    from dispatcher.worker._process.process import NoTopicError
+
+    timeline = worker_options.timeline(options)
+    try:
+        if not timeline.exists():
+            if options.create_topic:
+                return f"not there yet in {timeline.where}, to be created"
+            raise NoTopicError(timeline.topic, timeline.where)
+        stats = timeline.stats()
+        return (
+            f"{timeline.where}: {stats.new + stats.lost:,} due, {stats.waiting:,} waiting, "
+            f"{stats.processing:,} leased, {stats.dead:,} dead, {stats.consumers} consumers"
+        )
+    finally:
+        timeline.close()
+
+
+def _limit(options: argparse.Namespace) -> str:
+    from limiters import RedisLeaseManager
+
+    worker_options.limiter(options)  # it refuses what is wrong, and sends nothing
+    if options.limit is None:
+        return f"{plain(options.reserved)} for each process" if options.reserved else "none"
+    manager = RedisLeaseManager(options.redis, name=options.limit, prefix=options.prefix)
+    try:
+        view = manager.look()
+    finally:
+        manager.close()
+    if view is None:
+        return f"{options.limit}: not there yet, to be made with {plain(options.shared_capacity)}"
+    stored, asked = view.terms.capacity, options.shared_capacity
+    other = "" if stored == asked else f" (and not {plain(asked)}: what is stored counts)"
+    wait = f"; it grants {grants(view)}" if view.uncertain_ms or view.unconfirmed_ms else ""
+    return f"{options.limit}: {plain(stored)} in {plain(view.terms.period / 1000)} s{other}{wait}"
+
+
+def _worker(options: argparse.Namespace) -> str:
+    made = worker_options.worker(options)  # it refuses what is wrong, and sends nothing
+    made.timeline.close()
+    return f"{options.concurrency} batches at once, of {options.max_batch_size} messages at most"
+
+
+def _port(options: argparse.Namespace) -> str:
+    from dispatcher.worker._process.health_server import family_of
+
+    family = family_of(options.metrics_host, options.metrics_port)
+    many = options.processes if options.processes > 1 else 0
+    for port in range(options.metrics_port, options.metrics_port + many + 1):
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((options.metrics_host, port))
+            except OverflowError as error:
+                raise ValueError(f"{options.metrics_host}:{port}: {error}") from None
+            except OSError as error:
+                said = error.strerror or error
+                raise DispatcherError(f"{options.metrics_host}:{port}: {said}") from None
+    return f"{options.metrics_host}:{options.metrics_port} is free"

@@ -1,0 +1,29 @@
+"""The page /metrics of a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from dispatcher.worker._process.health_server import Page
+
+if TYPE_CHECKING:
+    from dispatcher.worker import Worker
+
+
+def page(worker: Worker) -> Callable[[], Page]:
+    """What makes it; without the extra `metrics` it says what to install."""
+    try:
+        from dispatcher.metrics import instrument
+        from dispatcher.metrics._exposition import default_page
+    except ImportError as error:
+        missing = f"{error}\n".encode()
+        return lambda: Page(missing, HTTPStatus.NOT_IMPLEMENTED)
+    instrument(worker, name=worker.timeline.topic)
+
+    def made() -> Page:
+        body, kind = default_page()
+        return Page(body, kind=kind)
+
+    return made

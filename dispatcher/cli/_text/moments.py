@@ -1,0 +1,89 @@
+"""Times and durations as an operator writes them, and as they are shown. Pure."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from dispatcher.cli._text.wording import duration
+
+UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+TIMES = "now, +5m, -2h, 2026-05-01T08:00 (of this machine's time zone), or epoch milliseconds"
+DURATIONS = "90, 90s, 5m, 1h30m, 2d, 250ms"
+
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """A time: `ms` milliseconds from now, or since the epoch."""
+
+    ms: int
+    relative: bool
+
+    def at(self, now_ms: float) -> int:
+        """In epoch milliseconds."""
+        return round(now_ms) + self.ms if self.relative else self.ms
+
+
+def seconds_of(text: str) -> float:
+    """A duration.
+
+    >>> seconds_of("1h30m"), seconds_of("0.5"), seconds_of("250ms")
+    (5400.0, 0.5, 0.25)
+    """
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    if not re.fullmatch(f"({_PART.pattern})+", text):
+        raise argparse.ArgumentTypeError(f"a duration is written like {DURATIONS}")
+    return sum(float(number) * UNITS[unit] for number, unit in _PART.findall(text))
+
+
+def when_of(text: str) -> When:
+    """A time.
+
+    >>> when_of("+5m"), when_of("1800000000000"), when_of("2026-05-01T08:00Z").ms
+    (When(ms=300000, relative=True), When(ms=1800000000000, relative=False), 1777622400000)
+    """
+    if text == "now":
+        return When(0, relative=True)
+    if text[:1] in ("+", "-"):
+        sign = -1 if text[0] == "-" else 1
+        return When(sign * round(seconds_of(text[1:]) * 1000), relative=True)
+    if text.isdecimal():
+        if len(text) != 13:
+            raise argparse.ArgumentTypeError("epoch milliseconds have 13 digits")
+        return When(int(text), relative=False)
+    try:
+        seconds = datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):  # the first and the last years are not in every time zone
+        raise argparse.ArgumentTypeError(f"a time is written like {TIMES}") from None
+    return When(round(seconds * 1000), relative=False)
+
+
+def shown(at_ms: float) -> str:
+    """A time, of this machine's time zone. One that no calendar of Python has is shown as such.
+
+    >>> shown(253_402_400_000_000)
+    '253402400000000 ms'
+    """
+    try:
+        at = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
+    except (ValueError, OverflowError):
+        return f"{at_ms:.0f} ms"
+    return at.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def from_now(at_ms: float, now_ms: float) -> str:
+    """How far away it is.
+
+    >>> from_now(5_000, 0), from_now(0, 7_200_000), from_now(1, 1)
+    ('in 5.0 s', '2 h ago', 'now')
+    """
+    if round(at_ms) == round(now_ms):
+        return "now"
+    ahead = (at_ms - now_ms) / 1000
+    return f"in {duration(ahead)}" if ahead > 0 else f"{duration(-ahead)} ago"

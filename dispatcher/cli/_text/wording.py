@@ -1,0 +1,209 @@
+"""How amounts, durations and the state of a limit are put into words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from limiters._plain_numbers import plain
+from limiters.leases import InstanceView, LimitView
+from limiters.leases._messages import Terms
+
+LONGER = ((172_800, 86_400, "days"), (7_200, 3_600, "h"), (120, 60, "min"))
+
+MILLENNIUM = 1000 * 365.25 * 86_400
+"""Nobody wants to know more precisely."""
+
+LEAST_SKEW_MS = 20
+"""Less than this is never confirmed."""
+
+
+def exact(amount: float) -> str:
+    """What somebody has set.
+
+    >>> exact(20_000.0), exact(0.125)
+    ('20,000', '0.125')
+    """
+    return f"{amount:,}".removesuffix(".0")
+
+
+def about(amount: float) -> str:
+    """What was measured.
+
+    >>> about(16_666.66), about(2.5), about(0.0)
+    ('16,667', '2.5', '0')
+    """
+    return f"{amount:,.0f}" if abs(amount) >= 100 else f"{amount:.3g}"
+
+
+def duration(seconds: float) -> str:
+    """What was measured.
+
+    >>> duration(0.4), duration(75), duration(300), duration(7_200), duration(200_000)
+    ('0.4 s', '75 s', '5 min', '2 h', '2 days')
+    >>> duration(1e6 * 86_400), duration(1e200), duration(float("inf"))
+    ('1,000+ years', '1,000+ years', '1,000+ years')
+    """
+    if seconds > MILLENNIUM:
+        return "1,000+ years"
+    for least, unit, name in LONGER:
+        if seconds >= least:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+
+
+def per_period(terms: Terms) -> str:
+    """How often a capacity comes anew.
+
+    >>> per_period(Terms(100, 1, 1_000, 5_000)), per_period(Terms(100, 1, 60_000, 5_000))
+    ('a second', 'in 60 s')
+    """
+    return "a second" if terms.period == 1000 else f"in {plain(terms.period / 1000)} s"
+
+
+def percent(part: float, whole: float) -> str:
+    """A part of a whole."""
+    return f"{100 * part / whole:.0f} %" if whole else "-"
+
+
+def fractional(partitions: float) -> str:
+    """A number of partitions, with a fraction where it is not whole.
+
+    >>> fractional(20.0), fractional(20 / 3), fractional(0.02), fractional(1_234.5)
+    ('20', '6.7', '0.02', '1,234')
+    """
+    if abs(partitions - round(partitions)) < 0.001 * max(1, partitions):
+        # A thousandth of a partition is not nothing.
+        return f"{partitions:,.0f}" if round(partitions) or not partitions else f"{partitions:.1g}"
+    if partitions >= 1000:
+        return f"{partitions:,.0f}"
+    return f"{partitions:.1f}" if partitions >= 1 else f"{partitions:.2g}"
+
+
+def share_of(share: float) -> str:
+    """A share of the limit.
+
+    >>> share_of(1 / 3), share_of(0.002), share_of(0.0)
+    ('33 %', '0.2 %', '0 %')
+    """
+    return f"{100 * share:.0f} %" if share >= 0.01 or not share else f"{100 * share:.1g} %"
+
+
+def in_partitions(view: LimitView, share: float) -> str:
+    """A share of the limit, in partitions.
+
+    >>> from limiters.leases import LimitView
+    >>> view = LimitView(Terms(1_000, 50, 1_000, 5_000), 1_000, 0, 1, 0, "", 0, ())
+    >>> in_partitions(view, 1 / 3)
+    '6.7'
+    """
+    return fractional(share * view.partitions)
+
+
+def of_partitions(view: LimitView, share: float) -> str:
+    """A share of the limit, as people see it: `6.7 of 20`."""
+    return f"{in_partitions(view, share)} of {view.partitions:,}"
+
+
+def shortest(names: Sequence[str]) -> int:
+    """How many letters of names that all differ tell them apart; eight at least.
+
+    >>> shortest(["0123456789", "0123456788"]), shortest(["0123456789"])
+    (10, 8)
+    """
+    letters = 8
+    while len({name[:letters] for name in names}) < len(set(names)):
+        letters += 1
+    return letters
+
+
+def standing(instance: InstanceView) -> str:
+    """What is out of the ordinary with it.
+
+    An instance that has nothing to do holds nothing and makes no requests: that is in order.
+    """
+    if instance.evicted:
+        return "evicted"
+    return "lease over" if instance.held and instance.lease_ms <= 0 else ""
+
+
+def in_charge(instances: Sequence[InstanceView]) -> list[InstanceView]:
+    """Those whose last request still counts. Of others it is not known what they want or spend."""
+    return [instance for instance in instances if instance.lease_ms > 0]
+
+
+def waiting(instances: Sequence[InstanceView]) -> list[InstanceView]:
+    """Those who wait for a permit, in the order in which they began to."""
+    return sorted(
+        (one for one in in_charge(instances) if one.waits_for > 0), key=lambda one: -one.waits_ms
+    )
+
+
+def waiters(view: LimitView) -> list[str]:
+    """How many wait for a permit, if anybody does."""
+    found = waiting(view.instances)
+    if not found:
+        return []
+    longest = duration(found[0].waits_ms / 1000)
+    if len(found) == 1:
+        return [f"1 waits for a permit of {about(found[0].waits_for)}, for {longest}"]
+    cost = about(sum(one.waits_for for one in found))
+    return [f"{len(found):,} wait for permits of {cost} in all, the longest for {longest}"]
+
+
+def capacity(view: LimitView) -> str:
+    """What is in force, and what it will be."""
+    terms, period = view.terms, per_period(view.terms)
+    if not view.rising:
+        return f"{exact(terms.capacity)} {period}"
+    left = (terms.capacity - view.capacity) / view.rising
+    return (
+        f"{about(view.capacity)} {period}, rising by {about(view.rising)} each second to "
+        f"{exact(terms.capacity)}, in {duration(left)}"
+    )
+
+
+def grants(view: LimitView) -> str:
+    """Whether anything new is granted, and why not."""
+    cause = f": {view.cause}" if view.cause else ""
+    if view.unconfirmed_ms:
+        most = duration(view.unconfirmed_ms / 1000)
+        return f"nothing new for up to {most} after the next request of an instance{cause}"
+    if not view.uncertain_ms:
+        return "to all who ask"
+    return f"nothing new for {duration(view.uncertain_ms / 1000)}{cause}"
+
+
+def uncertainty(view: LimitView) -> list[str]:
+    """What to say below while nothing new is granted."""
+    if not view.uncertain_ms and not view.unconfirmed_ms:
+        return []
+    return [
+        "",
+        "Nothing new is granted, since it is not known who holds what. An instance that proves",
+        "what it holds keeps it. This ends by itself, when every lease that may be out has ended",
+        "and its spending no longer counts. The time counts only while instances ask.",
+    ]
+
+
+def skew(view: LimitView) -> list[str]:
+    """How much time of the server's clock does not count, if any."""
+    if view.skew_ms < LEAST_SKEW_MS:
+        return []
+    skew = duration(view.skew_ms / 1000)
+    return [f"{skew} of Redis' clock do not count: it was set forward, or no instance ran"]
+
+
+def terms_of(view: LimitView) -> list[tuple[str, str]]:
+    """What was set: (what it is, its value)."""
+    terms, number = view.terms, view.partitions
+    return [
+        ("capacity", capacity(view)),
+        ("partitions", f"{number:,}, {'each ' * (number > 1)}worth {_worth(terms, number)}"),
+        ("period", f"{plain(terms.period / 1000)} s"),
+        ("lease time", f"{plain(terms.lease / 1000)} s"),
+    ]
+
+
+def _worth(terms: Terms, number: int) -> str:
+    worth = terms.capacity / number
+    return exact(terms.factor) if abs(worth - terms.factor) < 1e-6 * worth else f"{worth:,.6g}"

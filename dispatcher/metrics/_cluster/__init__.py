@@ -1,0 +1,1 @@
+"""The whole cluster, read from Redis."""

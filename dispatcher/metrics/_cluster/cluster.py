@@ -1,0 +1,294 @@
+"""The whole cluster, from Redis alone: what `dispatcher exporter` shows."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from dispatcher.metrics import _names as names
+from dispatcher.metrics._cluster.discovery import Discovery
+from dispatcher.metrics._cluster.spark_totals import queries_of, read_query
+from dispatcher.metrics._collector import families
+from dispatcher.metrics._kinds.leaves import read_topic
+from dispatcher.metrics.readings import Reading, Readings
+from dispatcher.timeline import Timeline
+from dispatcher.timeline._encoding.layout import Layout
+from dispatcher.timeline.errors import BucketCountError, TimelineError
+from limiters._redis.client import Connection
+from limiters._redis.faults import in_words
+from limiters._support.outages import OUTAGES
+from limiters.errors import LeaseManagerError
+from limiters.leases import COUNTERS, InstanceView, LimitView
+from limiters.leases.redis import RedisLeaseManager
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PATIENCE = 2.0
+"""How many seconds a step towards Redis may take; after the first that fails none follows."""
+
+COMMANDS = (
+    "+evalsha +eval +exists +get +hgetall +hmget +hsetnx +info +scan +time +zcard "
+    "+zcount +zrange +zremrangebyscore +hello +auth +ping"
+)
+"""All that its user in Redis must be allowed; none of them changes what others see."""
+
+
+class ClusterCollector(Collector):
+    """Reads limits and topics when Prometheus scrapes: all under `prefix`, or those named.
+
+    While Redis is away `dispatcher_redis_up` is 0, and the log says so once. Thread-safe.
+
+    * `members`: whether to show each instance by its host and process, beside the sums.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        prefix: str = "dispatcher",
+        limits: Sequence[str] = (),
+        topics: Sequence[str] = (),
+        members: bool = True,
+        timeout: float = PATIENCE,
+    ) -> None:
+        self._connection = Connection(url, timeout)
+        self._prefix = prefix
+        self._limits, self._topics = list(limits), list(topics)
+        self._discovery = None if limits or topics else Discovery(prefix)
+        self._members = members
+        self._timeout = timeout
+        self._managers: dict[str, RedisLeaseManager] = {}
+        self._timelines: dict[str, Timeline] = {}
+        self._lock = threading.Lock()
+        self._up: bool | None = None
+        self._asked = 0.0
+        self._failures = 0
+        self._unreadable: set[str] = set()
+
+    @property
+    def where(self) -> str:
+        """Where its Redis is: the URL without what is secret in it."""
+        return self._connection.where
+
+    def describe(self) -> list[Metric]:
+        """Nothing: nobody reads Redis to learn names."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """For the registry."""
+        return families(self.read())
+
+    def read(self, *, budget: float | None = None) -> Readings:
+        """Everything, now. `budget`: how long it may look for names, if not as long as usual."""
+        with self._lock:
+            began = self._asked = time.monotonic()
+            readings = Readings()
+            try:
+                for reading in self._read(budget):
+                    readings.add(reading)
+            except Exception as error:  # not all that a client raises is a RedisError
+                self._away(error)
+            else:
+                self._back()
+            readings.add(Reading(names.REDIS_UP, (), self._up or False))
+            readings.add(Reading(names.READ_FAILURES, (), self._failures))
+            readings.add(Reading(names.READ_SECONDS, (), time.monotonic() - began))
+            return readings
+
+    def close(self) -> None:
+        """Lets go of its connections."""
+        self._connection.close()
+
+    @property
+    def up(self) -> bool:
+        """Whether Redis answered when it was read last."""
+        return bool(self._up)
+
+    # Redis.
+
+    def _read(self, budget: float | None) -> Iterator[Reading]:
+        client = self._connection.client()
+        asked, wall = time.monotonic(), time.time()
+        seconds, microseconds = client.time()
+        way = time.monotonic() - asked
+        drift = wall + way / 2 - (seconds + microseconds / 1e6)
+        yield Reading(names.EXPORTER_DRIFT, (), drift)
+        limits, topics = self._limits, self._topics
+        if self._discovery is not None:
+            if budget is None:
+                self._discovery.look(client)
+            else:
+                self._discovery.look(client, budget)
+            limits, topics = self._discovery.limits, self._discovery.topics
+            self._let_go_of_others(limits, topics)
+        for name in limits:
+            yield from self._read_one(client, f"limit {name}", self._read_limit, name)
+        for topic in topics:
+            yield from self._read_one(client, f"topic {topic}", self._read_topic, topic)
+        if self._discovery is not None:
+            queries: list[str] = []
+            yield from self._read_one(client, "Spark", self._find_queries, queries)
+            for query in queries:
+                yield from self._read_one(client, f"query {query}", self._read_query, query)
+
+    def _let_go_of_others(self, limits: Sequence[str], topics: Sequence[str]) -> None:
+        """What is no more: where names come and go, nothing is to be kept of each."""
+        for name in self._managers.keys() - set(limits):
+            self._managers.pop(name).close()
+            self._unreadable.discard(f"limit {name}")
+        for topic in self._timelines.keys() - set(topics):
+            self._timelines.pop(topic).close()
+            self._unreadable.discard(f"topic {topic}")
+
+    def _read_one(
+        self, client: Any, what: str, read: Callable[[Any, T], Iterable[Reading]], name: T
+    ) -> list[Reading]:
+        """One of many; if Redis answers, but not about this one, it does not hide the others."""
+        try:
+            readings = list(read(client, name))
+        except Exception as error:
+            if not _is_an_answer(error):
+                raise
+            client.time()  # raises if it is not this one alone
+            self._failures += 1
+            if what not in self._unreadable:
+                facts = {"happening": "unreadable", "what": what, "error": type(error).__name__}
+                _log.warning("%s cannot be read: %s", what, error, extra=facts)
+            self._unreadable.add(what)
+            return []
+        self._unreadable.discard(what)
+        return readings
+
+    def _read_limit(self, client: Any, name: str) -> Iterable[Reading]:
+        view = self._manager(client, name).look()
+        return () if view is None else read_limit(name, view, members=self._members)
+
+    def _read_topic(self, client: Any, topic: str) -> Iterable[Reading]:
+        # A Timeline stores what a topic is if it is not there: only looking must not.
+        if not client.exists(Layout(self._prefix, topic).settings):
+            return ()
+        try:
+            return list(read_topic(self._timeline(client, topic)))
+        except BucketCountError:  # it was made anew: the next scrape reads it as it is now
+            self._timelines.pop(topic).close()
+            raise
+
+    def _find_queries(self, client: Any, queries: list[str]) -> Iterable[Reading]:
+        queries += queries_of(client, self._prefix)
+        return ()
+
+    def _read_query(self, client: Any, query: str) -> Iterable[Reading]:
+        return read_query(client, self._prefix, query)
+
+    def _manager(self, client: Any, name: str) -> RedisLeaseManager:
+        if name not in self._managers:
+            self._managers[name] = RedisLeaseManager(client, name=name, prefix=self._prefix)
+        return self._managers[name]
+
+    def _timeline(self, client: Any, topic: str) -> Timeline:
+        if topic not in self._timelines:
+            made = Timeline(client, topic, prefix=self._prefix, timeout=self._timeout)
+            self._timelines[topic] = made
+        return self._timelines[topic]
+
+    def _away(self, error: Exception) -> None:
+        self._failures += 1
+        if self._up is not False:
+            said = str(error)
+            if not isinstance(error, (LeaseManagerError, TimelineError)):
+                said = in_words(error, self.where, f"{self._prefix}:*", COMMANDS)
+            _log.log(
+                OUTAGES.began(self.where, self._asked),
+                "Redis cannot be read: %s",
+                said,
+                extra={
+                    "happening": "redis-away",
+                    "where": self.where,
+                    "error": type(error).__name__,
+                },
+            )
+        self._up = False
+
+    def _back(self) -> None:
+        if self._up is False:
+            facts = {"happening": "redis-back", "where": self.where}
+            level = OUTAGES.ended(self.where, self._asked)
+            _log.log(level, "Redis at %s answers again", self.where, extra=facts)
+        self._up = True
+
+
+def read_limit(name: str, view: LimitView, *, members: bool) -> Iterator[Reading]:
+    """What Redis knows of a limit. Pure."""
+    alive = [one for one in view.instances if one.lease_ms > 0]
+    overdue = [one for one in view.instances if one.lease_ms <= 0 and one.held]
+    yield Reading(names.CLUSTER_CAPACITY, (name, "shared"), view.capacity)
+    yield Reading(names.CLUSTER_CAPACITY, (name, "max"), view.terms.capacity)
+    reserved = sum(one.reserved for one in alive)
+    yield Reading(names.CLUSTER_CAPACITY, (name, "reserved"), reserved)
+    yield Reading(names.CLUSTER_PERIOD, (name,), view.terms.period / 1000)
+    yield Reading(names.CLUSTER_PARTITION, (name,), view.terms.factor)
+    for state, share in (
+        ("held", sum(one.held for one in alive)),
+        ("overdue", sum(one.held for one in overdue)),
+        ("free", view.free),
+    ):
+        yield Reading(names.CLUSTER_PARTITIONS, (name, state), share * view.partitions)
+    yield Reading(names.CLUSTER_DEMAND, (name,), sum(one.need for one in alive))
+    yield Reading(names.CLUSTER_SPENT_NOW, (name,), sum(one.spent for one in alive))
+    yield Reading(names.CLUSTER_MEMBERS, (name, "active"), len(alive))
+    yield Reading(names.CLUSTER_MEMBERS, (name, "overdue"), len(overdue))
+    evicted = sum(one.evicted for one in view.instances)
+    yield Reading(names.CLUSTER_MEMBERS, (name, "evicted"), evicted)
+    yield Reading(names.CLUSTER_UNCERTAIN, (name, view.cause), view.uncertain_ms / 1000)
+    yield Reading(names.CLUSTER_SKEW, (name,), view.skew_ms / 1000)
+    yield from _read_waiting(name, [one for one in alive if one.waits_for > 0])
+    yield from read_totals(name, view)
+    if members:
+        for one in alive:
+            labels = (name, one.label or one.instance)
+            yield Reading(names.MEMBER_PARTITIONS, labels, one.held * view.partitions)
+            yield Reading(names.MEMBER_DEMAND, labels, one.need)
+            yield Reading(names.MEMBER_SPENT, labels, one.spent)
+            yield Reading(names.MEMBER_SHARE, labels, one.share * view.partitions)
+            yield Reading(names.MEMBER_WAIT, labels, one.waits_ms / 1000 if one.waits_for else 0)
+            yield Reading(names.MEMBER_SILENT, labels, one.seen_ms / 1000)
+
+
+def _read_waiting(name: str, waiting: Sequence[InstanceView]) -> Iterator[Reading]:
+    yield Reading(names.CLUSTER_WAITING, (name,), len(waiting))
+    yield Reading(names.CLUSTER_WAITING_COST, (name,), sum(one.waits_for for one in waiting))
+    longest = max((one.waits_ms for one in waiting), default=0)
+    yield Reading(names.CLUSTER_WAITING_LONGEST, (name,), longest / 1000)
+
+
+def read_totals(name: str, view: LimitView) -> Iterator[Reading]:
+    """What all instances of a limit have done, as far as they have told. Pure."""
+    told = dict.fromkeys(COUNTERS, 0.0) | dict(zip(COUNTERS, view.totals, strict=False))
+    for outcome in ("done", "failed", "abandoned", "returned"):
+        labels = (name, outcome)
+        yield Reading(names.CLUSTER_OPERATIONS, labels, told[f"operations_{outcome}"])
+    for outcome in ("done", "failed", "abandoned"):
+        yield Reading(names.CLUSTER_BATCHES, (name, outcome), told[f"batches_{outcome}"])
+    for kind in ("shared", "reserved"):
+        yield Reading(names.CLUSTER_SPENT, (name, kind), told[f"spent_{kind}"])
+    for metric, counter in (
+        (names.CLUSTER_THROTTLED, "throttled"),
+        (names.CLUSTER_RETRIES, "retries"),
+        (names.CLUSTER_PAUSES, "pauses"),
+        (names.CLUSTER_SYNC_FAILURES, "sync_failures"),
+    ):
+        yield Reading(metric, (name,), told[counter])
+
+
+def _is_an_answer(error: Exception) -> bool:
+    from redis.exceptions import ResponseError  # whoever has a connection has it
+
+    return isinstance(error, (LeaseManagerError, TimelineError, ResponseError))

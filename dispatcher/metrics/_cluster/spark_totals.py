@@ -1,0 +1,69 @@
+"""What the sinks of Spark have done, as their drivers write it down with each micro-batch.
+
+Read from Redis alone and without pyspark; dispatcher.spark, which writes it, need not be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from dispatcher.metrics import _names as names
+from dispatcher.metrics.readings import Reading
+from limiters._stats.histogram import Distribution
+
+FORMAT = "v1"
+
+OUTCOMES = ("sent", "replayed", "rejected", "held", "late")
+
+
+def queries_key(prefix: str) -> str:
+    """The key of the sorted set of all queries: when each was heard of."""
+    return f"{prefix}:spark:{FORMAT}:known"
+
+
+def totals_key(prefix: str, query: str) -> str:
+    """The key of what a query has done.
+
+    >>> totals_key("dispatcher", "orders {eu}")
+    'dispatcher:spark:v1:{orders%20%7Beu%7D}:totals'
+    """
+    return f"{prefix}:spark:{FORMAT}:{{{quote(query, safe='')}}}:totals"
+
+
+def queries_of(client: Any, prefix: str) -> list[str]:
+    """All that there are. Errors are redis-py's."""
+    return sorted(_text(one) for one in client.zrange(queries_key(prefix), 0, -1))
+
+
+def read_query(client: Any, prefix: str, query: str) -> list[Reading]:
+    """What one has done: zeros if no micro-batch of it has ended yet. Errors are redis-py's."""
+    stored = client.hgetall(totals_key(prefix, query))
+    return list(readings(query, {_text(name): float(value) for name, value in stored.items()}))
+
+
+def readings(query: str, told: Mapping[str, float]) -> Iterator[Reading]:
+    """The same. Pure."""
+
+    def said(name: str) -> float:
+        return told.get(name, 0.0)
+
+    for outcome in OUTCOMES:
+        yield Reading(names.SPARK_ROWS, (query, outcome), said(f"{outcome}_rows"))
+    seconds = Distribution(())
+    seconds.counts, seconds.sum = [round(said("micro_batches"))], said("seconds")
+    yield Reading(names.SPARK_SECONDS, (query,), seconds)
+    for metric, name in (
+        (names.SPARK_INPUT, "rows"),
+        (names.SPARK_BATCHES, "batches"),
+        (names.SPARK_COST, "cost"),
+        (names.SPARK_WAITED, "waited"),
+        (names.SPARK_RETRIES, "retries"),
+        (names.SPARK_THROTTLED, "throttled"),
+    ):
+        yield Reading(metric, (query,), said(name))
+
+
+def _text(told: bytes | str) -> str:
+    return told.decode("utf-8", "surrogateescape") if isinstance(told, bytes) else told

@@ -1,0 +1,71 @@
+"""What a Batcher shows: its totals and its state as they are, and four distributions."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+
+from dispatcher.batcher import Batcher
+from dispatcher.metrics import _names as names
+from dispatcher.metrics._kinds.limits import ForeignLimiterPart, label_of
+from dispatcher.metrics._kinds.watch import Watch
+from dispatcher.metrics.parts import Options, Part, instrumentable, parts_of
+from dispatcher.metrics.readings import Reading
+from dispatcher.state import State
+from limiters.provisioned import ProvisionedResource
+from limiters.shared import SharedResource
+
+
+class BatcherPart:
+    """Reads one Batcher."""
+
+    def __init__(self, batcher: Batcher, options: Options) -> None:
+        self._batcher = weakref.ref(batcher)
+        self._totals = batcher.live_totals
+        self._labels = (options.name or "default", label_of(batcher.rate_limiter, options))
+        self._watch = Watch(options)
+
+    def begin(self) -> None:
+        """See Beginning."""
+        batcher = self._batcher()
+        if batcher is not None:
+            batcher.observe(self._watch)
+
+    @property
+    def subject(self) -> Batcher | None:
+        """See Part."""
+        return self._batcher()
+
+    def read(self) -> Iterator[Reading]:
+        """See Part."""
+        totals, watch, labels = self._totals, self._watch, self._labels
+        for outcome in ("done", "failed", "abandoned", "returned"):
+            yield Reading(names.OPERATIONS, (*labels, outcome), getattr(totals, outcome))
+        for outcome in ("done", "failed", "abandoned"):
+            yield Reading(names.BATCHES, (*labels, outcome), getattr(totals, f"batches_{outcome}"))
+        yield Reading(names.THROTTLED, labels, totals.throttled)
+        yield Reading(names.RETRIES, labels, totals.retried)
+        yield Reading(names.PAUSES, labels, totals.pauses)
+        seen = watch.read()
+        yield Reading(names.BATCH_SIZE, labels, seen.size)
+        yield Reading(names.BATCH_COST, labels, seen.cost)
+        yield Reading(names.OPERATION_WAIT, labels, seen.wait)
+        yield Reading(names.CALLBACK, labels, seen.callback, seen.exemplars)
+        batcher = self._batcher()
+        if batcher is not None:
+            yield Reading(names.BUFFER, labels, batcher.operations_in_buffer)
+            yield Reading(names.BUFFER_SIZE, labels, batcher.max_buffer_size)
+            yield Reading(names.NEEDS, labels, batcher.needs_capacity)
+            yield Reading(names.INFLIGHT, labels, batcher.inflight)
+            yield Reading(names.PAUSED, labels, batcher.state is State.PAUSED)
+
+
+@instrumentable(Batcher)
+def parts_of_batcher(batcher: Batcher, options: Options) -> Iterable[Part]:
+    """A Batcher's own, and those of its limiter."""
+    yield BatcherPart(batcher, options)
+    limiter = batcher.rate_limiter
+    if isinstance(limiter, (ProvisionedResource, SharedResource)):
+        yield from parts_of(limiter, options)
+    elif limiter is not None:
+        yield ForeignLimiterPart(limiter, options)

@@ -1,0 +1,138 @@
+"""Watch: what a Batcher does not know afterwards, written down as it happens, sorted later.
+
+On the engine's thread a batch costs two short notes. They are sorted into distributions by
+whoever scrapes, or by the engine itself when there are many: many at once take a fraction of
+what they would take one by one, between other work.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from bisect import bisect_left
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from dispatcher._core.queues.batch import Batch
+from dispatcher.metrics import _names as names
+from dispatcher.metrics._kinds.arrivals import Arrivals
+from dispatcher.metrics.parts import ExemplarOf, Options
+from dispatcher.metrics.readings import Exemplar
+from dispatcher.operation import Operation, ticket_of
+from limiters._stats.histogram import Distribution
+
+_log = logging.getLogger(__name__)
+
+MOST_NOTES = 64
+"""When there are more, the engine sorts them itself: some fifty microseconds."""
+
+LONGEST_EXEMPLAR = 128
+"""Characters of names and values together, as OpenMetrics has it."""
+
+
+@dataclass
+class Seen:
+    """What was seen of the batches of one Batcher."""
+
+    size: Distribution
+    cost: Distribution
+    wait: Distribution
+    callback: Distribution
+    exemplars: dict[int, Exemplar] = field(default_factory=dict)
+    """Of `callback`, by bucket."""
+
+    def copy(self) -> Seen:
+        """The same, as of now."""
+        return Seen(
+            self.size.copy(),
+            self.cost.copy(),
+            self.wait.copy(),
+            self.callback.copy(),
+            dict(self.exemplars),
+        )
+
+
+class Watch:
+    """The Observer. Told on the engine's thread; read by any."""
+
+    def __init__(self, options: Options) -> None:
+        self._seen = Seen(
+            Distribution(names.BATCH_SIZE.bounds),
+            Distribution(options.cost_bounds or names.BATCH_COST.bounds),
+            Distribution(names.OPERATION_WAIT.bounds),
+            Distribution(names.CALLBACK.bounds),
+        )
+        self._exemplar = options.exemplar
+        self._arrivals = Arrivals()
+        self._newest = -1
+        self._looked = 0.0
+        self._notes: deque[tuple[int, float, float, int, int, float]] = deque()
+        """In the order in which it happened: see `came_in` and `raised`."""
+        self._ended: deque[float] = deque()
+        self._sorting = threading.Lock()
+
+    def came_in(self, newest: int, waited: bool, now: float) -> None:
+        """See dispatcher._core.observers.Observer; and so for the others."""
+        if newest > self._newest:
+            since = self._looked if waited and self._newest >= 0 else now
+            self._newest = newest
+            self._notes.append((0, now, since, newest, 0, 0.0))
+        self._looked = now
+
+    def raised(self, batch: Batch, now: float) -> None:
+        operations = batch.operations
+        last = ticket_of(operations[-1])
+        self._notes.append((len(operations), now, now, batch.sequence, last, batch.cost))
+
+    def returned(self, batch: Batch, seconds: float) -> None:
+        self._ended.append(seconds)
+        if self._exemplar is not None and batch.operations:
+            self._note_exemplar(self._exemplar, batch.operations, seconds)
+        # Whoever scrapes may be at it: then there is less to do for us, or nothing.
+        if len(self._notes) > MOST_NOTES and self._sorting.acquire(blocking=False):
+            try:
+                self._sort()
+            finally:
+                self._sorting.release()
+
+    def read(self) -> Seen:
+        """What was seen until now. From any thread."""
+        with self._sorting:
+            self._sort()
+            return self._seen.copy()
+
+    def _sort(self) -> None:
+        notes, ended, seen = self._notes, self._ended, self._seen
+        # Their lengths are taken first: more may come meanwhile.
+        sizes: Counter[float] = Counter()
+        costs: Counter[float] = Counter()
+        at, spread = self._arrivals.at, seen.wait.note_spread
+        for _ in range(len(notes)):
+            count, now, since, oldest, last, cost = notes.popleft()
+            if not count:
+                self._arrivals.note(oldest, since, now)
+                continue
+            sizes[count] += 1
+            costs[cost] += 1
+            # Those between the oldest and the last have come in between, more or less evenly.
+            longest, shortest = now - at(oldest, now), now - at(last, now)
+            spread(shortest if shortest < longest else longest, longest, count)
+        seen.size.note_counted(sizes)
+        seen.cost.note_counted(costs)
+        seen.callback.note_all([ended.popleft() for _ in range(len(ended))])
+
+    def _note_exemplar(
+        self, exemplar: ExemplarOf, operations: list[Operation], seconds: float
+    ) -> None:
+        try:
+            labels = {str(name): str(value) for name, value in exemplar(operations).items()}
+        except Exception:
+            facts = {"happening": "exemplar-raised"}
+            _log.exception("exemplar raised, and is called no more: %r", exemplar, extra=facts)
+            self._exemplar = None
+            return
+        if sum(map(len, (*labels, *labels.values()))) <= LONGEST_EXEMPLAR:
+            bucket = bisect_left(self._seen.callback.bounds, seconds)
+            with self._sorting:
+                self._seen.exemplars[bucket] = (labels, seconds, time.time())

@@ -1,0 +1,242 @@
+"""Every metric that there is: its name, its labels, what it means. Pure, and the only place.
+
+Labels are bounded: by what a program has (limits, Batchers, topics), never by what it works on
+(keys, partitions, operations).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from limiters._stats.histogram import SECONDS
+
+PREFIX = "dispatcher_"
+
+Kind = Literal["counter", "gauge", "histogram", "summary"]
+Together = Literal["sum", "max", "min"]
+
+SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
+COSTS = (*SIZES, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One of them."""
+
+    name: str
+    """As it is asked for; that of a counter ends in _total."""
+    kind: Kind
+    labels: tuple[str, ...]
+    text: str
+    together: Together = "sum"
+    """How several of the same labels are put together: in one process, or in several."""
+    bounds: tuple[float, ...] = ()
+
+
+def _counter(name: str, labels: str, text: str, together: Together = "sum") -> Metric:
+    return Metric(f"{PREFIX}{name}_total", "counter", tuple(labels.split()), text, together)
+
+
+def _gauge(name: str, labels: str, text: str, together: Together = "sum") -> Metric:
+    return Metric(f"{PREFIX}{name}", "gauge", tuple(labels.split()), text, together)
+
+
+def _histogram(name: str, labels: str, text: str, bounds: tuple[float, ...] = SECONDS) -> Metric:
+    return Metric(f"{PREFIX}{name}", "histogram", tuple(labels.split()), text, "sum", bounds)
+
+
+def _summary(name: str, labels: str, text: str) -> Metric:
+    return Metric(f"{PREFIX}{name}", "summary", tuple(labels.split()), text)
+
+
+# A Batcher. `limit` is that of its limiter, "" if it has none of a name.
+
+OPERATIONS = _counter(
+    "operations", "batcher limit outcome", "Operations ended: done, failed, abandoned, returned."
+)
+BATCHES = _counter("batches", "batcher limit outcome", "Batches ended: done, failed, abandoned.")
+BATCH_SIZE = _histogram("batch_size", "batcher limit", "Operations in a raised batch.", SIZES)
+BATCH_COST = _histogram("batch_cost", "batcher limit", "Cost of a raised batch.", COSTS)
+OPERATION_WAIT = _histogram(
+    "operation_wait_seconds",
+    "batcher limit",
+    "From when an operation was enqueued first until it is raised, reckoned by batch.",
+)
+CALLBACK = _histogram(
+    "callback_seconds", "batcher limit", "From when a batch is raised until its callback ends."
+)
+BUFFER = _gauge("buffer_operations", "batcher limit", "Operations accepted and not in flight.")
+BUFFER_SIZE = _gauge("buffer_size_operations", "batcher limit", "Operations that may wait.")
+NEEDS = _gauge("needs_capacity", "batcher limit", "Cost of all operations that have not ended.")
+INFLIGHT = _gauge("inflight_batches", "batcher limit", "Batches raised and not ended.")
+PAUSED = _gauge("paused", "batcher limit", "Whether the Batcher is paused.", "max")
+THROTTLED = _counter("throttled", "batcher limit", "Refusals of the datastore (429).")
+RETRIES = _counter("retries", "batcher limit", "Operations that are raised again after a failure.")
+PAUSES = _counter("pauses", "batcher limit", "Pauses begun.")
+
+# A limiter.
+
+CAPACITY = _gauge(
+    "capacity",
+    "limit kind",
+    "What may be spent in a period: shared (held now), reserved, max (could be had at most).",
+)
+SPENT = _counter("spent_cost", "limit kind", "Cost of callbacks begun, shared and reserved.")
+PARTITIONS = _gauge("partitions", "limit state", "Partitions held, and wanted, with fractions.")
+DEMAND = _gauge("demand", "limit", "Cost that waits to be spent.")
+FAIR_SHARE = _gauge("fair_share", "limit", "Fair share of this process, in partitions.")
+PERMITS = _counter("permits", "limit", "Permits granted.")
+PERMIT_WAIT = _gauge(
+    "permit_wait_seconds",
+    "limit",
+    "For how long it has waited for a permit; 0 if it does not.",
+    "max",
+)
+PERMIT_TURN = _gauge(
+    "permit_turn", "limit", "Its place among those who wait for a permit; 0 if it does not.", "max"
+)
+UNCERTAIN = _gauge(
+    "uncertain_seconds", "limit cause", "For how long nothing is granted, as was said last.", "max"
+)
+LEASE_SKEW = _gauge(
+    "lease_clock_skew_seconds",
+    "limit",
+    "Time of the lease manager's clock that no instance confirmed.",
+    "max",
+)
+REFUSED = _gauge(
+    "refused", "limit", "Whether its lease time or period is not that of the limit.", "max"
+)
+SYNC = _histogram("sync_seconds", "limit", "How long the lease manager took to answer.")
+SYNC_FAILURES = _counter("sync_failures", "limit", "Calls to the lease manager without an answer.")
+LIMIT_REDIS_UP = _gauge("redis_up", "limit", "Whether the lease manager answers.", "min")
+
+# A gate, and builders.
+
+PENDING = _gauge("registration_pending", "gate", "Entities that wait for a registration.")
+GATE_HELD = _counter("registration_held", "gate", "Messages and registrations held.")
+GATE_RELEASED = _counter("registration_released", "gate", "Held ones that were released.")
+GATE_DROPPED = _counter(
+    "registration_dropped", "gate reason", "Held ones that were lost: dropped, displaced, corrupt."
+)
+BUILDER_OPEN = _gauge("builder_open_batches", "builder", "Batches open, by event time.")
+BUILDER_MESSAGES = _gauge("builder_messages", "builder", "Measurements not built yet, by subject.")
+BUILDER_DROPPED = _counter(
+    "builder_dropped", "builder reason", "Messages left out: duplicate, out_of_time."
+)
+
+# A topic.
+
+TOPIC_MESSAGES = _gauge(
+    "timeline_messages",
+    "topic state",
+    "Messages: new and lost (both due now), waiting, processing, dead.",
+    "max",
+)
+TOPIC_LATE = _gauge(
+    "timeline_late_messages",
+    "topic longer_than",
+    "Messages that have been due for longer than so many seconds, and nobody has.",
+    "max",
+)
+TOPIC_OLDEST = _gauge(
+    "timeline_oldest_due_seconds", "topic", "For how long the oldest message has been due.", "max"
+)
+TOPIC_CREATED = _counter("timeline_created", "topic", "Messages created.", "max")
+TOPIC_DELETED = _counter("timeline_deleted", "topic", "Messages deleted: done.", "max")
+TOPIC_DEAD = _counter("timeline_dead", "topic", "Messages given up, whatever the reason.", "max")
+TOPIC_CONSUMERS = _gauge("timeline_consumers", "topic", "Consumers that show themselves.", "max")
+LATENESS = _histogram(
+    "timeline_lateness_seconds", "topic", "From when a message was due until it was leased."
+)
+DRIFT = _gauge(
+    "clock_drift_seconds", "topic", "By how much this machine's clock is ahead of Redis'.", "max"
+)
+
+# The cluster, as `dispatcher exporter` sees it. Names of their own: whoever adds up what the
+# instances say must not count it twice.
+
+REDIS_UP = _gauge("redis_up", "", "Whether Redis answers.", "min")
+EXPORTER_DRIFT = _gauge(
+    "clock_drift_seconds", "", "By how much this machine's clock is ahead of Redis'.", "max"
+)
+READ_SECONDS = _gauge("exporter_read_seconds", "", "How long reading all of it from Redis took.")
+READ_FAILURES = _counter("exporter_read_failures", "", "Reads that Redis did not answer.")
+CLUSTER_CAPACITY = _gauge(
+    "cluster_capacity",
+    "limit kind",
+    "Of a period: shared (in force), reserved (of all members), max (what shared rises to).",
+)
+CLUSTER_PERIOD = _gauge("cluster_period_seconds", "limit", "The period of the limit.")
+CLUSTER_PARTITION = _gauge("cluster_partition_cost", "limit", "What one partition is worth.")
+CLUSTER_PARTITIONS = _gauge(
+    "cluster_partitions",
+    "limit state",
+    "Partitions, with fractions: held, free, overdue (of members whose lease is over).",
+)
+CLUSTER_DEMAND = _gauge("cluster_demand", "limit", "Cost that all members could spend in a period.")
+CLUSTER_SPENT_NOW = _gauge(
+    "cluster_spent_last_period_cost", "limit", "Shared cost spent in the last period told of."
+)
+CLUSTER_MEMBERS = _gauge(
+    "cluster_members", "limit state", "Instances heard of lately: active, overdue, evicted."
+)
+CLUSTER_UNCERTAIN = _gauge(
+    "cluster_uncertain_seconds", "limit cause", "For how long nothing new will be granted."
+)
+CLUSTER_SKEW = _gauge(
+    "cluster_clock_skew_seconds",
+    "limit",
+    "Time of Redis' clock that no instance confirmed.",
+    "max",
+)
+CLUSTER_WAITING = _gauge("cluster_permit_waiters", "limit", "Members that wait for a permit.")
+CLUSTER_WAITING_COST = _gauge("cluster_permit_wait_cost", "limit", "Cost of those permits.")
+CLUSTER_WAITING_LONGEST = _gauge(
+    "cluster_permit_wait_seconds", "limit", "For how long the first of them has waited."
+)
+MEMBER_PARTITIONS = _gauge("member_partitions", "limit member", "Partitions held, with a fraction.")
+MEMBER_DEMAND = _gauge("member_demand", "limit member", "Cost it could spend in a period.")
+MEMBER_SPENT = _gauge(
+    "member_spent_last_period_cost", "limit member", "Shared cost spent in the last period told of."
+)
+MEMBER_SHARE = _gauge("member_fair_share", "limit member", "Fair share, in partitions.")
+MEMBER_WAIT = _gauge(
+    "member_permit_wait_seconds",
+    "limit member",
+    "For how long it has waited for a permit; 0 if it does not.",
+)
+MEMBER_SILENT = _gauge("member_silent_seconds", "limit member", "How long ago it was heard of.")
+CLUSTER_OPERATIONS = _counter(
+    "cluster_operations", "limit outcome", "Operations ended, of all instances there ever were."
+)
+CLUSTER_BATCHES = _counter("cluster_batches", "limit outcome", "Batches ended.")
+CLUSTER_THROTTLED = _counter("cluster_throttled", "limit", "Refusals of the datastore (429).")
+CLUSTER_RETRIES = _counter("cluster_retries", "limit", "Operations raised again.")
+CLUSTER_PAUSES = _counter("cluster_pauses", "limit", "Pauses begun.")
+CLUSTER_SPENT = _counter("cluster_spent_cost", "limit kind", "Cost of callbacks begun.")
+CLUSTER_SYNC_FAILURES = _counter(
+    "cluster_sync_failures", "limit", "Calls of instances that Redis did not answer."
+)
+
+# The sinks of Spark, as the exporter sees them.
+
+SPARK_ROWS = _counter(
+    "spark_rows",
+    "query outcome",
+    "Rows: sent, replayed (had been sent before), rejected; late ones are of these, too.",
+)
+SPARK_SECONDS = _summary(
+    "spark_micro_batch_seconds", "query", "How long the sink had a micro-batch."
+)
+SPARK_INPUT = _counter("spark_input_rows", "query", "Rows that micro-batches consisted of.")
+SPARK_BATCHES = _counter("spark_batches", "query", "Batches acknowledged.")
+SPARK_COST = _counter("spark_cost", "query", "Cost of batches begun, again too.")
+SPARK_WAITED = _counter(
+    "spark_waited_seconds", "query", "For how long batches waited for capacity, all together."
+)
+SPARK_RETRIES = _counter("spark_retries", "query", "Batches sent again after a failure.")
+SPARK_THROTTLED = _counter("spark_throttled", "query", "Refusals of the datastore (429).")
+
+METRICS = tuple(one for one in dict(globals()).values() if isinstance(one, Metric))

@@ -1,0 +1,1 @@
+"""The gate of one process."""

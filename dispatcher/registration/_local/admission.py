@@ -1,0 +1,141 @@
+"""Which registrations may go on and which have to wait, before anything is changed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from dispatcher.registration._local.waiting import Waiting
+from dispatcher.registration._model.bounds import MOST_DEEP
+from dispatcher.registration._model.release import Registration
+from dispatcher.registration._model.written import parent_of
+from dispatcher.registration.errors import RegistrationCycleError
+
+
+class Waits(NamedTuple):
+    """A registration that has to wait; without one, what is held of `entity` is out of date."""
+
+    entity: str
+    registration: Registration | None = None
+    record: str = ""
+
+
+class Admission:
+    """Takes registrations, one after the other, and decides on each as if those before it had
+    been carried out. Nothing is, until all of them are stored: so all are, or none.
+
+    `admitted` go on, in this order: parents before children. `held` wait for their parents.
+    `unchanged` are those whose registration is what it was; one that waits is out of date.
+    """
+
+    def __init__(self, known: Mapping[str, str], waiting: Waiting) -> None:
+        self._known = known
+        self._waiting = waiting
+        self.admitted: list[tuple[Registration, str]] = []
+        """With their records."""
+        self.held: dict[str, tuple[Registration, str]] = {}
+        self.records: dict[str, str] = {}
+        """Of those that are admitted, the last one of each."""
+        self.unchanged: set[str] = set()
+        self._not_admitted: list[Waits] = []
+        self._admitted_at: dict[str, int] = {}
+        """How many were not admitted when this one was."""
+        self._children: dict[str, dict[str, None]] = {}
+        """Of `held`, by parent, in order of arrival."""
+
+    def take(self, registration: Registration, record: str) -> None:
+        """RegistrationCycleError if the entity would be its own ancestor."""
+        entity, parent, _ = registration
+        if self._record_of(entity) == record:
+            self._let_go(entity)
+            self.unchanged.add(entity)
+            self._not_admitted.append(Waits(entity))
+            return
+        if parent is not None:
+            self._check_ancestors(entity, parent)
+            if self._record_of(parent) is None:
+                self._hold(registration, record, parent)
+                return
+        self._admit(registration, record)
+
+    def waits(self) -> list[Waits]:
+        """What to hold and what to forget, one after the other, when those that are admitted have
+        been released. What came of one of them before that was released with it."""
+        return [
+            one
+            for number, one in enumerate(self._not_admitted)
+            if number >= self._admitted_at.get(one.entity, 0)
+        ]
+
+    def _hold(self, registration: Registration, record: str, parent: str) -> None:
+        """One that is seen again keeps its place among its brothers and sisters."""
+        entity = registration.entity
+        self._not_admitted.append(Waits(entity, registration, record))
+        if self._held_record(entity) != record:
+            self._let_go(entity)
+            self.held[entity] = registration, record
+            self._children.setdefault(parent, {})[entity] = None
+
+    def _admit(self, registration: Registration, record: str) -> None:
+        """With every held descendant."""
+        queue = deque([(registration, record)])
+        while queue:
+            one, text = queue.popleft()
+            self._let_go(one.entity)
+            self.admitted.append((one, text))
+            self.records[one.entity] = text
+            self._admitted_at[one.entity] = len(self._not_admitted)
+            queue += self._waiting_for(one.entity)
+
+    def _waiting_for(self, parent: str) -> list[tuple[Registration, str]]:
+        held = []
+        for child in self._waiting.children(parent):
+            if not self._is_settled(child):
+                pending = self._waiting.get(child)
+                assert pending is not None
+                assert pending.registration is not None
+                held.append((pending.registration, pending.record))
+        return held + [self.held[child] for child in self._children.get(parent, ())]
+
+    def _let_go(self, entity: str) -> None:
+        held = self.held.pop(entity, None)
+        if held is not None:
+            parent = held[0].parent
+            assert parent is not None
+            del self._children[parent][entity]
+
+    def _is_settled(self, entity: str) -> bool:
+        """Whether the registration of `entity` that waits is out of date."""
+        return entity in self.records or entity in self.held or entity in self.unchanged
+
+    def _record_of(self, entity: str) -> str | None:
+        return self.records.get(entity) or self._known.get(entity)
+
+    def _check_ancestors(self, entity: str, parent: str) -> None:
+        """An entity that is registered may have a registration held as well, that brings another
+        parent: neither may lead back."""
+        above, found = {parent}, [parent]
+        for one in found:
+            if one == entity or len(found) > MOST_DEEP:
+                raise RegistrationCycleError(entity, parent)
+            record = self._record_of(one)
+            for next_one in (
+                self._held_parent(one),
+                parent_of(record) if record is not None else None,
+            ):
+                if next_one is not None and next_one not in above:
+                    above.add(next_one)
+                    found.append(next_one)
+
+    def _held_parent(self, entity: str) -> str | None:
+        record = self._held_record(entity)
+        return None if record is None else parent_of(record)
+
+    def _held_record(self, entity: str) -> str | None:
+        if entity in self.held:
+            return self.held[entity][1]
+        pending = None if self._is_settled(entity) else self._waiting.get(entity)
+        if pending is None or pending.registration is None:
+            return None
+        return pending.record

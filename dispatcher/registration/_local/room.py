@@ -1,0 +1,173 @@
+"""The gate of one process: its entities in a dict, and in a store that outlives it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dispatcher.registration._local.admission import Admission
+from dispatcher.registration._local.waiting import Waiting
+from dispatcher.registration._model.bounds import Bounds
+from dispatcher.registration._model.emissions import Stored
+from dispatcher.registration._model.release import Registration, Release
+from dispatcher.registration._model.reports import (
+    CORRUPT,
+    DEREGISTERED,
+    REGISTERED,
+    RELEASED,
+    UPDATED,
+    Report,
+)
+from dispatcher.registration._model.written import parent_of, record_of
+from dispatcher.registration.early_log import EarlyMessageLog
+from dispatcher.registration.stores.memory import LocalStore
+
+
+class LocalRoom:
+    """Decides; `Waiting` remembers, the store keeps. Not thread-safe, but `known` may be read
+    at any time: an entity is in it from when it is registered for good."""
+
+    def __init__(
+        self, store: LocalStore, bounds: Bounds, early_log: EarlyMessageLog | None
+    ) -> None:
+        self._store = store
+        self._bounds = bounds
+        self._log = early_log
+        self._waiting = Waiting(bounds, early_log)
+        self.known, damage = store.load()
+        self._waiting.reports += [Report(CORRUPT, "", 1, reason=words) for words in damage]
+        self._children: dict[str, dict[str, None]] | None = None
+        """Of registered entities. Made when it is first needed: loading should be quick."""
+        self._topmost: dict[str, str] = {}
+
+    @property
+    def pending(self) -> int:
+        """How many entities wait."""
+        return len(self._waiting)
+
+    @property
+    def sequence(self) -> int:
+        """The sequence number of the last emission."""
+        return self._store.sequence
+
+    @property
+    def highest(self) -> int:
+        """The same."""
+        return self._store.sequence
+
+    def reports(self) -> list[Report]:
+        """What has happened since the last call."""
+        reports, self._waiting.reports = self._waiting.reports, []
+        return reports
+
+    def offer(self, entity: str, message: Any, metadata: bool, now: float) -> list[Release]:
+        """Law R1 and R2."""
+        self._waiting.evict(now)
+        if entity in self.known:
+            return [Release(entity, None, (message,))]
+        if self._bounds.auto_register:
+            (release,) = self.register([Registration(entity)], now)
+            return [release._replace(messages=(*release.messages, message))]
+        if metadata:
+            self._waiting.hold_metadata(entity, message, now)
+        else:
+            self._waiting.hold_telemetry(entity, message, now)
+        return []
+
+    def register(self, registrations: Sequence[Registration], now: float) -> list[Release]:
+        """Law R3, R4 and R6."""
+        self._waiting.evict(now)
+        admission = Admission(self.known, self._waiting)
+        for one in registrations:
+            admission.take(one, record_of(one.parent, one.data))
+        return self._carry_out(admission, now)
+
+    def deregister(self, entity: str) -> list[str]:
+        """Forgets it, what is held of it, and all its descendants, which nobody could place."""
+        self._waiting.drop(entity, "it was deregistered")
+        if entity not in self.known:
+            return []
+        removed, children = [entity], self._children_of_known()
+        for one in removed:
+            removed += children.get(one, ())
+        self._store.save({}, removed)
+        for one in removed:
+            self._unlink(one, parent_of(self.known.pop(one)))
+            self._waiting.reports.append(Report(DEREGISTERED, one, 1))
+        self._topmost.clear()
+        return removed
+
+    def evict(self, now: float) -> int:
+        """Law R5."""
+        return self._waiting.evict(now)
+
+    def topmost(self, entity: str) -> str:
+        """The ancestor at the top; the entity itself, if it has no parent or is not known."""
+        found = self._topmost.get(entity)
+        if found is None:
+            found, path = entity, []
+            while found in self.known and (parent := parent_of(self.known[found])) is not None:
+                path.append(found)
+                found = parent
+            self._topmost.update(dict.fromkeys(path, found))
+        return found
+
+    def look_up(self, entities: Iterable[str]) -> None:
+        """Everything that is stored is in `known`."""
+
+    def emitted(self, since: int) -> list[Stored]:
+        """Entities whose last emission has a higher number."""
+        return self._store.emitted(since)
+
+    def close(self) -> None:
+        """Lets go of the store and the log."""
+        self._store.close()
+        if self._log is not None:
+            self._log.close()
+
+    # Inside.
+
+    def _carry_out(self, admission: Admission, now: float) -> list[Release]:
+        """The store comes first: if it fails, nothing has changed. What is held comes last: it
+        may take the places of what waits."""
+        if admission.records:
+            self._store.save(admission.records)
+        releases = [self._release(one, record) for one, record in admission.admitted]
+        for entity, registration, text in admission.waits():
+            if registration is None:
+                self._waiting.forget_registration(entity)
+            else:
+                self._waiting.hold_registration(registration, text, now)
+        return releases
+
+    def _release(self, registration: Registration, record: str) -> Release:
+        entity = registration.entity
+        held, messages = self._waiting.take(entity)
+        reports = self._waiting.reports
+        before = self.known.get(entity)
+        reports.append(Report(REGISTERED if before is None else UPDATED, entity, 1))
+        if any(held):
+            reports.append(Report(RELEASED, entity, *held))
+        if before is not None:
+            self._unlink(entity, parent_of(before))
+            self._topmost.clear()
+        self.known[entity] = record
+        if self._children is not None and registration.parent is not None:
+            self._children.setdefault(registration.parent, {})[entity] = None
+        return Release(entity, registration, messages)
+
+    def _children_of_known(self) -> dict[str, dict[str, None]]:
+        if self._children is None:
+            self._children = {}
+            for entity, record in self.known.items():
+                parent = parent_of(record)
+                if parent is not None:
+                    self._children.setdefault(parent, {})[entity] = None
+        return self._children
+
+    def _unlink(self, entity: str, parent: str | None) -> None:
+        if self._children is not None and parent is not None:
+            siblings = self._children.get(parent, {})
+            siblings.pop(entity, None)
+            if not siblings:
+                self._children.pop(parent, None)

@@ -1,0 +1,258 @@
+"""What waits for its entity to be registered, in memory. Pure: no clock, no thread."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from dispatcher.registration._model.bounds import Bounds
+from dispatcher.registration._model.fullest import Fullest
+from dispatcher.registration._model.release import Registration
+from dispatcher.registration._model.reports import (
+    CORRUPT,
+    DISPLACED,
+    DROPPED,
+    ERROR,
+    HELD,
+    Amounts,
+    Report,
+)
+from dispatcher.registration._model.written import message_of, text_of
+from dispatcher.registration.early_log import EarlyMessageLog
+
+
+class Pending:
+    """What is held of one entity. Empty lists are not made: there may be many of these."""
+
+    __slots__ = ("logged", "metadata", "number", "record", "registration", "since", "telemetry")
+
+    def __init__(self, number: int, since: float) -> None:
+        self.number = number
+        self.since = since
+        self.registration: Registration | None = None
+        self.record = ""
+        self.metadata: list[Any] | None = None
+        self.telemetry: list[Any] | None = None
+        self.logged = 0
+        """How many of its messages are in the early log."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing left to wait."""
+        return not (self.registration or self.metadata or self.telemetry or self.logged)
+
+
+class Waiting:
+    """All pending entities, the oldest first. What it does is told in `reports`, which whoever
+    called takes away. Not thread-safe."""
+
+    def __init__(self, bounds: Bounds, early_log: EarlyMessageLog | None) -> None:
+        self._bounds = bounds
+        self._log = early_log
+        self._entities: OrderedDict[str, Pending] = OrderedDict()
+        self._children: dict[str, dict[str, None]] = {}
+        """By parent, whose registrations wait for it, in order of arrival."""
+        self._numbers = 0
+        self._telemetry = 0
+        self._metadata = 0
+        self._most_telemetry = Fullest()
+        self._most_metadata = Fullest()
+        self.reports: list[Report] = []
+
+    def __len__(self) -> int:
+        return len(self._entities)
+
+    def get(self, entity: str) -> Pending | None:
+        """What is held of `entity`."""
+        return self._entities.get(entity)
+
+    def children(self, entity: str) -> list[str]:
+        """Whose registrations wait for that of `entity`, in order of arrival."""
+        return list(self._children.get(entity, ()))
+
+    def hold_metadata(self, entity: str, message: Any, now: float) -> None:
+        """When all places are taken, the entity with the most metadata goes, with all it has;
+        of equal ones the oldest."""
+        if self._metadata >= self._bounds.metadata_limit:
+            self.drop(self._most_metadata.victim(entity), "there is too much metadata")
+        pending = self._pend(entity, now)
+        if pending.metadata is None:
+            pending.metadata = []
+        pending.metadata.append(message)
+        self._metadata += 1
+        self._most_metadata.put(entity, len(pending.metadata), pending.number)
+        self.reports.append(Report(HELD, entity, metadata=1))
+
+    def hold_telemetry(self, entity: str, message: Any, now: float) -> None:
+        """A ring for each entity. When all places are taken, whoever holds the most loses its
+        oldest message."""
+        pending = self._entities.get(entity)
+        # Once a message could not be written, those after it stay out of the log too: they
+        # would overtake it.
+        if self._log is not None and not (pending and pending.telemetry):
+            if self._logged(self._log, entity, text_of(message), now):
+                return
+            pending = self._entities.get(entity)
+        if (
+            pending is not None
+            and len(pending.telemetry or ()) >= self._bounds.telemetry_per_entity
+        ):
+            self._displace(entity, entity, "the ring of its entity is full")
+        elif self._telemetry >= self._bounds.telemetry_limit:
+            victim = self._most_telemetry.victim(entity)
+            self._displace(victim, entity, "there is too much telemetry")
+        pending = self._pend(entity, now)
+        if pending.telemetry is None:
+            pending.telemetry = []
+        pending.telemetry.append(message)
+        self._telemetry += 1
+        self._most_telemetry.put(entity, len(pending.telemetry), pending.number)
+        self.reports.append(Report(HELD, entity, telemetry=1))
+
+    def hold_registration(self, registration: Registration, record: str, now: float) -> None:
+        """Until its parent is there. A newer one takes the place of the older."""
+        entity, parent = registration.entity, registration.parent
+        assert parent is not None
+        pending = self._pend(entity, now)
+        if pending.record == record:
+            return
+        self._let_go(entity, pending)
+        pending.registration, pending.record = registration, record
+        self._children.setdefault(parent, {})[entity] = None
+        self.reports.append(Report(HELD, entity, registrations=1))
+
+    def forget_registration(self, entity: str) -> None:
+        """Forgets the registration of `entity` that is held, since a newer one has come; not
+        its data."""
+        pending = self._entities.get(entity)
+        if pending is not None:
+            self._let_go(entity, pending)
+            self._forget_if_empty(entity, pending)
+
+    def take(self, entity: str) -> tuple[Amounts, tuple[Any, ...]]:
+        """Takes all that is held of `entity`: how much it is, and the messages in order."""
+        pending = self._entities.pop(entity, None)
+        if pending is None:
+            return Amounts(), ()
+        metadata, telemetry = pending.metadata or [], pending.telemetry or []
+        self._account(entity, pending)
+        logged: list[Any] = []
+        if pending.logged and self._log is not None:
+            logged = [message_of(text) for text in self._log.take(entity)]
+            lost = pending.logged - len(logged)
+            if lost:
+                reason = "the early log could not be read to its end"
+                self.reports.append(Report(CORRUPT, entity, telemetry=lost, reason=reason))
+        held_registration = int(pending.registration is not None)
+        amounts = Amounts(held_registration, len(metadata), len(logged) + len(telemetry))
+        return amounts, (*metadata, *logged, *telemetry)
+
+    def drop(self, entity: str, reason: str) -> None:
+        """Forgets all that is held of `entity`."""
+        pending = self._entities.pop(entity, None)
+        if pending is None:
+            return
+        self._account(entity, pending)
+        if pending.logged and self._log is not None:
+            self._log.drop(entity)
+        self.reports.append(
+            Report(
+                DROPPED,
+                entity,
+                int(pending.registration is not None),
+                len(pending.metadata or ()),
+                len(pending.telemetry or ()) + pending.logged,
+                reason,
+            )
+        )
+
+    def evict(self, now: float) -> int:
+        """Drops what has been held too long; of how many entities."""
+        dropped = 0
+        while self._entities:
+            entity = next(iter(self._entities))
+            if now - self._entities[entity].since < self._bounds.max_age:
+                break
+            self.drop(entity, "it was held too long")
+            dropped += 1
+        if self._log is not None:
+            for entity, count in self._log.evict(now):
+                self._lost_from_log(entity, count, DROPPED, "it was in the early log too long")
+        return dropped
+
+    # Inside.
+
+    def _logged(self, log: EarlyMessageLog, entity: str, text: str, now: float) -> bool:
+        """Whether the log has it, or it is too long for any."""
+        try:
+            fits = log.append(entity, text, now)
+        except OSError as error:
+            self.reports.append(Report(ERROR, entity, reason=f"the early log: {error}"))
+            fits = None
+        displaced, log.displaced = log.displaced, []
+        for one, count in displaced:
+            self._lost_from_log(one, count)
+        if fits is None:
+            return False
+        self.reports.append(Report(HELD, entity, telemetry=1))
+        if fits:
+            self._pend(entity, now).logged += 1
+        else:
+            reason = "it is too long for the early log"
+            self.reports.append(Report(DISPLACED, entity, telemetry=1, reason=reason))
+        return True
+
+    def _pend(self, entity: str, now: float) -> Pending:
+        pending = self._entities.get(entity)
+        if pending is None:
+            if len(self._entities) >= self._bounds.pending_entities:
+                self.drop(next(iter(self._entities)), "there are too many pending entities")
+            self._numbers += 1
+            pending = self._entities[entity] = Pending(self._numbers, now)
+        return pending
+
+    def _displace(self, entity: str, sender: str, reason: str) -> None:
+        pending = self._entities[entity]
+        assert pending.telemetry
+        pending.telemetry.pop(0)
+        self._telemetry -= 1
+        self._most_telemetry.put(entity, len(pending.telemetry), pending.number)
+        self.reports.append(Report(DISPLACED, entity, telemetry=1, reason=reason))
+        if entity != sender:  # who makes room for its own next message grows no younger by it
+            self._forget_if_empty(entity, pending)
+
+    def _let_go(self, entity: str, pending: Pending) -> None:
+        if pending.registration is None:
+            return
+        self._unlink(pending.registration)
+        pending.registration, pending.record = None, ""
+        reason = "a newer registration has come"
+        self.reports.append(Report(DISPLACED, entity, registrations=1, reason=reason))
+
+    def _lost_from_log(
+        self, entity: str, count: int, name: str = DISPLACED, reason: str = "the early log is full"
+    ) -> None:
+        pending = self._entities[entity]
+        pending.logged -= count
+        self.reports.append(Report(name, entity, telemetry=count, reason=reason))
+        self._forget_if_empty(entity, pending)
+
+    def _forget_if_empty(self, entity: str, pending: Pending) -> None:
+        if pending.empty:
+            del self._entities[entity]
+
+    def _account(self, entity: str, pending: Pending) -> None:
+        self._metadata -= len(pending.metadata or ())
+        self._telemetry -= len(pending.telemetry or ())
+        self._most_metadata.put(entity, 0, 0)
+        self._most_telemetry.put(entity, 0, 0)
+        if pending.registration is not None:
+            self._unlink(pending.registration)
+
+    def _unlink(self, registration: Registration) -> None:
+        parent = registration.parent
+        assert parent is not None
+        siblings = self._children[parent]
+        del siblings[registration.entity]
+        if not siblings:
+            del self._children[parent]

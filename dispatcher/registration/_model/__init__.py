@@ -1,0 +1,1 @@
+"""What a gate is given, what it gives back, and how both are written. Pure."""

@@ -1,0 +1,105 @@
+"""Entities, data and messages as text: JSON, so that nothing that is read can run code.
+
+Objects that JSON has no word for stand as {"bytes": ...} and its like; a dict as {"dict": [...]}.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from dispatcher.registration._model.release import Registration
+from limiters._support.validation import text
+
+DEEPEST = 100
+"""How many lists, tuples and dicts may be inside each other. Python reads and writes them by
+recursion: how deep it can go depends on who calls, and what is written must be readable by all."""
+
+_as_text = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
+
+def entity_checked(name: str, value: object) -> str:
+    """`value` if it can be the name of an entity: a text that can be written in UTF-8."""
+    entity = text(name, value)
+    try:
+        entity.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} must be a text that UTF-8 can write, not {value!r}") from None
+    return entity
+
+
+def record_of(parent: str | None, data: object) -> str:
+    """What is stored of an entity. The same registration always gives the same text."""
+    return _as_text([parent, encode("data", data)])
+
+
+def parent_of(record: str) -> str | None:
+    """The parent in a record."""
+    parent: str | None = json.loads(record)[0]
+    return parent
+
+
+def registration_of(entity: str, record: str) -> Registration:
+    """The registration that a record tells of."""
+    parent, data = json.loads(record)
+    return Registration(entity, parent, decode(data))
+
+
+def text_of(message: object) -> str:
+    """A message, to be kept outside of this process."""
+    return _as_text(encode("message", message))
+
+
+def message_of(text: str | bytes) -> Any:
+    """The reverse."""
+    return decode(json.loads(text))
+
+
+def encode(name: str, value: Any, room: int = DEEPEST) -> Any:
+    """`value` as JSON has it, with `room` for so many levels. ValueError if that would not give
+    it back as it was."""
+    kind = type(value)
+    if value is None or kind in (bool, str, int):
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if room == 0 and kind in (list, tuple, dict):
+        raise ValueError(f"{name} must be at most {DEEPEST} lists, tuples and dicts deep")
+    left = room - 1
+    if kind is list:
+        return [encode(name, one, left) for one in value]
+    if kind is dict:
+        pairs = [[encode(name, key, left), encode(name, one, left)] for key, one in value.items()]
+        return {"dict": sorted(pairs, key=json.dumps)} if name == "data" else {"dict": pairs}
+    if kind is tuple:
+        return {"tuple": [encode(name, one, left) for one in value]}
+    if kind is bytes:
+        return {"bytes": value.hex()}
+    if kind is datetime:
+        return {"datetime": [value.isoformat(), value.fold]}
+    raise ValueError(
+        f"{name} must be made of None, bool, int, float, str, bytes, datetime, list, tuple and "
+        f"dict to be kept outside of this process, not of {value!r}, a {kind.__qualname__}"
+    )
+
+
+def decode(value: Any) -> Any:
+    """The reverse."""
+    if isinstance(value, list):
+        return list(map(decode, value))
+    if not isinstance(value, dict):
+        return value
+    ((tag, told),) = value.items()
+    return _DECODERS[tag](told)
+
+
+_DECODERS: dict[str, Callable[[Any], Any]] = {
+    "float": float,
+    "dict": lambda told: {decode(key): decode(one) for key, one in told},
+    "tuple": lambda told: tuple(map(decode, told)),
+    "bytes": bytes.fromhex,
+    "datetime": lambda told: datetime.fromisoformat(told[0]).replace(fold=told[1]),
+}

@@ -1,0 +1,1 @@
+"""The gate that many processes share, as one of them sees it."""

@@ -1,0 +1,270 @@
+"""The gate of many processes: Redis decides; here is what one of them remembers of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from dispatcher.registration._model.bounds import Bounds
+from dispatcher.registration._model.emissions import Stored
+from dispatcher.registration._model.release import Registration, Release
+from dispatcher.registration._model.reports import DEREGISTERED, DROPPED, ERROR, Report
+from dispatcher.registration._model.written import record_of, text_of
+from dispatcher.registration._redis.remembered import Remembered
+from dispatcher.registration._redis.replies import Piece, Reply, read, text
+from dispatcher.registration.errors import (
+    AutoRegistrationConflictError,
+    EntityStoreError,
+    RegistrationCycleError,
+)
+from dispatcher.registration.stores.redis import (
+    CONTINUE,
+    DEREGISTER,
+    EMISSIONS,
+    EVICT,
+    LOOK,
+    OFFER,
+    REGISTER,
+    RedisEntityStore,
+    new_gate,
+)
+from limiters._redis.script import Script
+
+# How much is asked for with one script, so that none takes more than some milliseconds.
+REGISTRATIONS_AT_ONCE = 20
+ENTITIES_AT_ONCE = 300
+EMISSIONS_AT_ONCE = 500
+
+
+class RedisRoom:
+    """Sends requests, each with a number, and again with the same one until it is answered: a
+    reply that was lost may have set something free. Not thread-safe, but `known` may be read
+    at any time."""
+
+    def __init__(self, store: RedisEntityStore, bounds: Bounds) -> None:
+        self._store = store
+        self._bounds = [
+            str(bounds.telemetry_limit),
+            str(bounds.telemetry_per_entity),
+            str(bounds.metadata_limit),
+            str(bounds.pending_entities),
+            str(max(1, round(bounds.max_age * 1000))),
+            str(int(bounds.auto_register)),
+        ]
+        self._reports: list[Report] = []
+        self._remembered = Remembered(time.monotonic)
+        self.known: dict[str, str] = self._remembered
+        self.sequence = 0
+        """Up to which sequence number everything is set free that this gate was told."""
+        self._begin()
+        self._ask(EVICT)  # so that a place that cannot be used is noticed at once
+
+    @property
+    def pending(self) -> int:
+        """How many entities wait."""
+        return self._look(()).pending
+
+    @property
+    def highest(self) -> int:
+        """The highest sequence number that any gate has been given."""
+        return self._look(()).sequence
+
+    def reports(self) -> list[Report]:
+        """See LocalRoom."""
+        reports, self._reports = self._reports, []
+        return reports
+
+    def offer(self, entity: str, message: Any, metadata: bool, now: float) -> list[Release]:
+        """See LocalRoom."""
+        if self._still_holds(entity):
+            return [*self._set_free(), Release(entity, None, (message,))]
+        self._ask(OFFER, entity.encode(), text_of(message), str(int(metadata)))
+        return self._set_free()
+
+    def look_up(self, entities: Iterable[str]) -> None:
+        """Remembers those of `entities` that are registered."""
+        left = [one for one in dict.fromkeys(entities) if not self._remembered.has(one)]
+        while left:
+            del left[: self._look(left[:ENTITIES_AT_ONCE]).answered]
+
+    def register(self, registrations: Sequence[Registration], now: float) -> list[Release]:
+        """See LocalRoom; but those before the one that is refused are carried out."""
+        words: list[str | bytes] = []
+        for entity, parent, data in registrations:
+            words += [entity.encode(), record_of(parent, data)]
+        start = 0
+        while start < len(registrations):
+            some = words[2 * start : 2 * (start + REGISTRATIONS_AT_ONCE)]
+            reply = self._ask(REGISTER, *some)
+            start += reply.taken
+            if reply.status == "cycle":
+                refused = registrations[start]
+                assert refused.parent is not None
+                raise RegistrationCycleError(refused.entity, refused.parent)
+        return self._set_free()
+
+    def deregister(self, entity: str) -> list[str]:
+        """See LocalRoom."""
+        seen = len(self._reports)
+        self._ask(DEREGISTER, entity.encode())
+        return [one.entity for one in self._reports[seen:] if one.name == DEREGISTERED]
+
+    def evict(self, now: float) -> int:
+        """See LocalRoom; the server's clock counts."""
+        seen = len(self._reports)
+        while self._ask(EVICT).more:
+            pass
+        return sum(one.name == DROPPED for one in self._reports[seen:])
+
+    def topmost(self, entity: str) -> str:
+        """See LocalRoom."""
+        highest = self._remembered.topmost(entity)
+        if self._remembered.has(highest):
+            return highest
+        self._look([highest])
+        return self._remembered.topmost(highest)
+
+    def emitted(self, since: int) -> list[Stored]:
+        """See LocalRoom."""
+        found: list[Stored] = []
+        while True:
+            words = [*self._header("0"), str(since), str(EMISSIONS_AT_ONCE)]
+            texts = list(map(text, self._store.run(EMISSIONS, words)))
+            found += [
+                Stored(int(number), entity, record)
+                for number, entity, record in zip(texts[::3], texts[1::3], texts[2::3], strict=True)
+            ]
+            if len(texts) < 3 * EMISSIONS_AT_ONCE:
+                return found
+            since = found[-1].sequence
+
+    def close(self) -> None:
+        """Lets go of the store."""
+        self._store.close()
+
+    # Inside.
+
+    def _begin(self) -> None:
+        self._gate, self._process = new_gate(), os.getpid()
+        self._requests = 0
+        self._unanswered: _Request | None = None
+        self._agenda = ""
+        """What this gate has set in motion and has not been told to its end."""
+        self._portions: list[Piece] = []
+        """What of the agenda is told: another gate may still take it over."""
+        self._passing: list[Piece] = []
+        """What is handed out behind the agenda."""
+        self._free: list[Piece] = []
+        """What is set free and was not handed out yet."""
+
+    def _set_free(self) -> list[Release]:
+        free, self._free = self._free, []
+        return [Release(one.entity, one.registration, tuple(one.messages)) for one in free]
+
+    def _ask(self, script: Script, *arguments: str | bytes) -> Reply:
+        """Has a request carried out, to its end, after what was begun before it. What it sets
+        free is added to the rest."""
+        if self._process != os.getpid():
+            # Behind a fork: the requests of the two must not be taken for each other's.
+            self._begin()
+        if self._unanswered is not None:
+            self._send(self._unanswered)
+        self._continue()
+        reply = self._new_request(script, *arguments)
+        self._continue()
+        if reply.status == "conflict":
+            raise AutoRegistrationConflictError
+        return reply
+
+    def _continue(self) -> None:
+        while self._agenda:
+            self._new_request(CONTINUE, self._agenda)
+
+    def _new_request(self, script: Script, *arguments: str | bytes) -> Reply:
+        self._requests += 1
+        return self._send(_Request(script, [*self._header(str(self._requests)), *arguments]))
+
+    def _header(self, request: str) -> list[str | bytes]:
+        return [self._gate, request, str(self._remembered.generation), *self._bounds]
+
+    def _send(self, request: _Request) -> Reply:
+        self._unanswered = request
+        sent = time.monotonic()
+        try:
+            answer = self._run_twice(request)
+        except EntityStoreError as error:
+            if _was_refused(error):
+                self._unanswered = None
+            raise
+        self._unanswered = None
+        reply = self._follow(read(answer), sent)
+        self._take(reply)
+        return reply
+
+    def _run_twice(self, request: _Request) -> list[Any]:
+        """A connection that was closed meanwhile is only noticed when it is used."""
+        try:
+            return self._store.run(*request)
+        except EntityStoreError as error:
+            if _was_refused(error):
+                raise
+            return self._store.run(*request)
+
+    def _take(self, reply: Reply) -> None:
+        """What an agenda sets free is handed out when all of it is told: until then another
+        gate may take it over, and is told all of it."""
+        self._reports += reply.reports
+        self._passing += reply.free
+        if reply.status == "gone":
+            self._portions.clear()
+        for portion in reply.portions:
+            if portion.pieces and portion.pieces[0].continues:
+                self._portions[-1].messages += portion.pieces.pop(0).messages
+            self._portions += portion.pieces
+            if portion.is_last:
+                self._free += self._portions
+                self._portions.clear()
+        self._agenda = reply.agenda
+        if not reply.agenda:
+            self._free += self._passing
+            self._passing.clear()
+            self.sequence = reply.sequence
+
+    def _follow(self, reply: Reply, sent: float) -> Reply:
+        """What is remembered holds as of when the request was sent, without what was removed."""
+        self._remembered.follow(reply, sent + self._store.refresh)
+        if reply.generation != reply.newest:
+            self._look(())  # there are more changes than one reply has
+        return reply
+
+    def _still_holds(self, entity: str) -> bool:
+        """Whether `entity` is remembered, and was not removed since that was last asked. Those
+        that are registered pass also while Redis is away."""
+        if self._remembered.has(entity) and not self._remembered.is_fresh:
+            try:
+                self._look(())
+            except EntityStoreError as error:
+                self._reports.append(Report(ERROR, "", reason=str(error)))
+                self._remembered.fresh_until = time.monotonic() + self._store.refresh
+        return self._remembered.has(entity)
+
+    def _look(self, entities: Sequence[str]) -> Reply:
+        sent = time.monotonic()
+        names = [one.encode() for one in entities]
+        return self._follow(read(self._store.run(LOOK, [*self._header("0"), *names])), sent)
+
+
+class _Request(NamedTuple):
+    """What is sent, again if need be."""
+
+    script: Script
+    words: list[str | bytes]
+
+
+def _was_refused(error: EntityStoreError) -> bool:
+    """Whether the server has answered: then it was not carried out, and never will be."""
+    from redis.exceptions import ResponseError
+
+    return isinstance(error.__cause__, ResponseError)

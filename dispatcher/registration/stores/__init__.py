@@ -1,0 +1,7 @@
+"""Where a gate keeps its entities: in memory, in a file, in a Redis."""
+
+from dispatcher.registration.stores.memory import MemoryEntityStore
+from dispatcher.registration.stores.redis import RedisEntityStore
+from dispatcher.registration.stores.sqlite import SqliteEntityStore
+
+__all__ = ["MemoryEntityStore", "RedisEntityStore", "SqliteEntityStore"]

@@ -1,0 +1,124 @@
+"""RedisEntityStore: what a gate knows and holds, in a Redis that many processes share."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from dispatcher.registration.errors import EntityStoreError
+from limiters._redis.client import Connection
+from limiters._redis.faults import in_words
+from limiters._redis.script import Script, from_files
+from limiters._support.validation import Seconds, key_part, seconds, text
+
+if TYPE_CHECKING:
+    from redis import Redis, RedisCluster
+
+FORMAT = "v2"
+"""The version of what is stored, in every key: another format never reads this one's."""
+
+KEYS = (
+    *("entities", "children", "emitted", "changes"),
+    *("pending", "since", "registrations", "waiting"),
+    *("order", "messages", "telemetry", "metadata"),
+    *("claims", "agendas", "unfinished", "garbage"),
+    *("totals", "replies", "heard"),
+)
+
+COMMANDS = (
+    "+evalsha +eval +del +hdel +hget +hincrby +hmget +hset +time +zadd +zcard +zrange "
+    "+zrangebylex +zrangebyscore +zrem +zrevrange +zscore"
+)
+"""What a user of Redis must be allowed to do."""
+
+
+def _script(*names: str) -> Script:
+    return from_files(__package__, "gate", *names)
+
+
+OFFER, REGISTER, DEREGISTER, EVICT, CONTINUE = (
+    _script("held", "families", name)
+    for name in ("offer", "register", "deregister", "evict", "continue")
+)
+LOOK, EMISSIONS = map(_script, ("look", "emissions"))
+
+
+class RedisEntityStore:
+    """Makes one gate of all the gates called `name`, in any number of processes: registered
+    entities, and all that is held, are in Redis 6.2 or newer, Valkey, Sentinel or Cluster. Each
+    call of a gate is one script, so that whatever processes do at once comes out as if one
+    had done it after the other. What takes more than some milliseconds, such as a large family
+    that is set free, is continued by further scripts.
+
+    The URL is as that of RedisLeaseManager; a client handed in is used as it is, and never
+    closed. No step of a call takes longer than `timeout`. A call whose reply is lost is sent
+    again, and carried out once; if that fails too, EntityStoreError says why, and what the
+    call set free comes out of the next one.
+
+    A gate remembers whom it knows to be registered, so that their messages pass without a
+    call; at least every `refresh` seconds it asks which of them were removed or have another
+    parent. So a removal by another process is seen that much later, and costs no look-up of any
+    other entity. While Redis cannot be reached, those it remembers pass.
+
+    Thread-safe, and safe to be used on both sides of a fork; but each process needs a gate of
+    its own.
+
+    >>> from dispatcher.registration import RedisEntityStore
+    >>> RedisEntityStore("redis://:secret@localhost:6379/0", name="plant")
+    RedisEntityStore('plant', at 'redis://localhost:6379/0')
+    """
+
+    def __init__(
+        self,
+        url_or_client: str | Redis | RedisCluster,
+        *,
+        name: str,
+        prefix: str = "dispatcher",
+        timeout: Seconds = 1.0,
+        refresh: Seconds = 1.0,
+    ) -> None:
+        self._name = text("name", name)
+        self.refresh = seconds("refresh", refresh)
+        tag = f"{key_part('prefix', prefix)}:{FORMAT}:{{{quote(name, safe='')}}}:gate"
+        self.keys = tuple(f"{tag}:{key}" for key in KEYS)
+        self._connection = Connection(url_or_client, seconds("timeout", timeout))
+
+    @property
+    def name(self) -> str:
+        """What is shared: same name, same gate."""
+        return self._name
+
+    @property
+    def where(self) -> str:
+        """Where its Redis is: the URL without what is secret in it."""
+        return self._connection.where
+
+    def __repr__(self) -> str:
+        return f"RedisEntityStore({self._name!r}, at {self.where!r})"
+
+    def delete(self) -> None:
+        """Forgets the gate: all entities, and all that is held."""
+        self._asked(lambda: self._connection.client().delete(*self.keys))
+
+    def close(self) -> None:
+        """Lets go of its connections. Those handed in stay open."""
+        self._connection.close()
+
+    def run(self, script: Script, arguments: list[str | bytes]) -> list[Any]:
+        """Runs a script of the gate's. EntityStoreError if there is no answer."""
+        answer: list[Any] = self._asked(lambda: self._connection.run(script, self.keys, arguments))
+        return answer
+
+    def _asked(self, ask: Callable[[], Any]) -> Any:
+        try:
+            return ask()
+        except Exception as error:  # not all that a client raises is a RedisError
+            told = in_words(error, self._connection.where, self.keys[0], COMMANDS)
+            raise EntityStoreError(told) from error
+
+
+def new_gate() -> str:
+    """A name for one gate of one process, that no other has."""
+    return uuid.uuid4().hex

@@ -1,0 +1,1 @@
+"""One chart each, as SVG. Pure."""

@@ -1,0 +1,58 @@
+"""How many batches were how large, and how long they had waited. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from dispatcher.report._charts.svg import COLOURS, WIDTH, Frame, nice_step
+from dispatcher.report.run import Run
+
+BARS = 15
+HALF = WIDTH / 2 - 10
+
+
+def sizes(run: Run, *, height: float = 110) -> Frame | None:
+    """Batches by their number of records; None if nobody counted."""
+    counted = [float(one.records) for one in run.entries if one.records is not None]
+    return _bars("Batches by their number of records", counted, "records", 1.0, height)
+
+
+def waits(run: Run, *, height: float = 110) -> Frame | None:
+    """Batches by how long their oldest record had waited; None if nobody noted it."""
+    noted = [one.waited for one in run.entries if one.waited is not None]
+    return _bars("Batches by the time that their oldest record waited", noted, "s", 0.0, height)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that so many are at most.
+
+    >>> quantile([4, 1, 3, 2], 0.5)
+    2
+    """
+    return sorted(values)[max(0, round(share * len(values)) - 1)]
+
+
+def _bars(title: str, values: list[float], unit: str, least: float, height: float) -> Frame | None:
+    if not values:
+        return None
+    step = max(least, nice_step(max(values) / BARS) if max(values) else 1.0)
+    suffix = "" if least else f" {unit}"  # what is counted, the title says
+    counted = Counter(int(value / step) for value in values)
+    last = max(counted) + 1
+    most = max(counted.values())
+    frame = Frame((0, last), (0, 1.1 * most), height=height, width=HALF)
+    frame.title(title)
+    frame.rule(0, "0")
+    frame.rule(most, f"{most:,}")
+    for bar, count in sorted(counted.items()):
+        x, y = frame.x(bar), frame.y(count)
+        span = f"{bar * step:g}" if least == step else f"{bar * step:g} to {(bar + 1) * step:g}"
+        about = f"{span} {unit}: {count:,}"
+        frame.box(x + 1, y, frame.x(bar + 1) - x - 2, frame.bottom - y, COLOURS[0], about)
+    every = -(-last // 5)
+    for bar in range(0, last, every):
+        # What is counted stands under its bar, what is measured where it begins.
+        x = frame.x(bar + 0.5) if least == step else frame.x(bar)
+        frame.text(x, frame.bottom + 18, f"{bar * step:g}{suffix}", anchor="middle")
+    return frame

@@ -1,0 +1,68 @@
+"""Who held which share of the limit when. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from dispatcher.report._charts.svg import FAINT, Frame, colour, short, steps
+from dispatcher.report.run import Run
+
+COLUMNS = 400
+SHORTEST = 0.02
+
+
+def shares(run: Run, *, height: float = 120) -> Frame:
+    """The chart: the shares of all instances, stacked; what is left white nobody holds."""
+    start, end = run.span
+    columns = max(1, min(COLUMNS, round((end - start) / SHORTEST)))
+    width = (end - start) / columns or run.period
+    begins = [start + width * number for number in range(columns)]
+    frame = Frame((start, start + width * columns), (0.0, 1.0), height=height)
+    whole = "the limit" if run.partitions is None else shown(run, 1.0)
+    frame.title(f"{short(run.title)}: who holds how much of {whole}")
+    frame.box(frame.left, frame.top, frame.right - frame.left, height, FAINT)
+    xs = [frame.x(at) for at in [*begins, start + width * columns]]
+    below = [0.0] * columns
+    for number, name in enumerate(run.instances):
+        held = held_at(run, name, begins)
+        if any(held):
+            above = [one + more for one, more in zip(below, held, strict=True)]
+            low, high = [frame.y(one) for one in below], [frame.y(one) for one in above]
+            about = f"{name}: {shown(run, max(held))} at most"
+            frame.parts.append(steps(xs, low, high, colour(number), about))
+            below = above
+    for share in (0.0, 0.5, 1.0):
+        frame.rule(share, shown(run, share).partition(" partition")[0])
+    frame.seconds(start)
+    frame.legend(run.instances)
+    return frame
+
+
+def held_at(run: Run, name: str, times: list[float]) -> list[float]:
+    """The share that `name` held at each of them, as it was last seen."""
+    looks = [at for at, _ in run.holdings]
+    seen = [bisect_right(looks, at) - 1 for at in times]
+    return [run.holdings[look][1].get(name, 0.0) if look >= 0 else 0.0 for look in seen]
+
+
+def granted_again(run: Run) -> float:
+    """How much was granted, in shares of the limit, after somebody had given it back."""
+    granted = most = 0.0
+    before: dict[str, float] = {}
+    for _, who in run.holdings:
+        granted += sum(max(0.0, held - before.get(name, 0.0)) for name, held in who.items())
+        most = max(most, sum(who.values()))
+        before = dict(who)
+    return max(0.0, granted - most)
+
+
+def shown(run: Run, share: float) -> str:
+    """A share in partitions, if it is known how many there are.
+
+    >>> shown(Run("one", 100, [], partitions=20), 1 / 3), shown(Run("one", 100, []), 1 / 3)
+    ('6.7 partitions', '33 %')
+    """
+    if run.partitions is None:
+        return f"{100 * share:.0f} %"
+    number = f"{share * run.partitions:,.1f}".removesuffix(".0")
+    return f"{number} partition{'s' * (number != '1')}"

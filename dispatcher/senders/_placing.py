@@ -1,0 +1,91 @@
+"""Putting operations into a Batcher from a thread that nobody calls, and so nobody hears from.
+
+What would be raised to a caller becomes a word, or goes to the watcher's failure callback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+import time
+
+from dispatcher.batcher import Batcher
+from dispatcher.errors import BatcherStoppedError, BufferFullError, EnqueueError
+from dispatcher.operation import Operation
+from dispatcher.watcher import Watcher
+from limiters._support.callables import awaited_result_of, keep_last_raise, result_of
+from limiters._support.rate_limited_log import DampedLog
+
+_damped = DampedLog(logging.getLogger(__name__))
+
+PATIENCE = 0.05
+"""How long to wait for a place before looking whether there is something else to do: seconds."""
+
+
+class Placed(enum.Enum):
+    """What became of operations that were to be enqueued together."""
+
+    ACCEPTED = enum.auto()
+    FULL = enum.auto()
+    """Not now."""
+    REFUSED = enum.auto()
+    """Never; the failure callback was told."""
+    STOPPED = enum.auto()
+    """The Batcher takes nothing any more."""
+
+
+def place(batcher: Batcher, operations: list[Operation]) -> Placed:
+    """Enqueues `operations`, of which the first is what it is about and others only follow it.
+    If there is no place for a while, the list keeps what was not accepted."""
+    started = time.monotonic()
+    try:
+        batcher.enqueue_many(operations, PATIENCE)
+    except BufferFullError as error:
+        del operations[: error.accepted]
+        # A Batcher that raises rather than wait would otherwise be asked without end.
+        time.sleep(max(0.0, started + PATIENCE - time.monotonic()))
+        return Placed.FULL
+    except BatcherStoppedError as error:
+        return Placed.ACCEPTED if error.accepted else Placed.STOPPED
+    except EnqueueError as error:
+        give_up(operations[0], error)
+        return Placed.REFUSED
+    return Placed.ACCEPTED
+
+
+def give_up(operation: Operation, error: BaseException) -> None:
+    """Tells the watcher's failure callback of an operation that no Batcher accepts."""
+    watcher = operation.watcher
+    assert isinstance(watcher, Watcher)
+    _damped.log(
+        logging.ERROR,
+        "a batch built for %s is given up: %s",
+        *(watcher._terms.name, error),
+        extra={
+            "happening": "built-batch-given-up",
+            "watcher": watcher._terms.name,
+            "error": type(error).__name__,
+        },
+    )
+    on_failure = watcher._terms.on_failure
+    if on_failure is None:
+        return
+    try:
+        if on_failure.on_loop:
+            asyncio.run(awaited_result_of(on_failure.function, [operation], error))
+        else:
+            result_of(on_failure.function, [operation], error)
+    except Exception as raised:
+        keep_last_raise(raised)
+        _damped.log(
+            logging.ERROR,
+            "on_failure of %s raised",
+            watcher._terms.name,
+            exc_info=raised,
+            extra={
+                "happening": "on-failure-raised",
+                "watcher": watcher._terms.name,
+                "error": type(raised).__name__,
+            },
+        )

@@ -1,0 +1,132 @@
+"""Sends the batches of a SubjectBuilder through a Batcher, each as it was built."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Protocol
+
+from dispatcher.batcher import Batcher
+from dispatcher.builders import SubjectBatch
+from dispatcher.operation import Operation
+from dispatcher.senders._by_subject import SentBySubject
+from dispatcher.watcher import Watcher
+from limiters._support.validation import ArgumentError, Seconds, count, optional_seconds
+
+_log = logging.getLogger(__name__)
+
+
+class Sending(Protocol):
+    """One way of keeping batches in order."""
+
+    def send(self, batches: list[SubjectBatch[Any]], timeout: float | None) -> None:
+        """See `SubjectSender`."""
+        ...
+
+    def wait(self, timeout: float | None) -> bool:
+        """See `SubjectSender`."""
+        ...
+
+    def close(self) -> list[SubjectBatch[Any]]:
+        """See `SubjectSender`."""
+        ...
+
+
+class SentByLane:
+    """One batch of a lane after the other: just what the Batcher does for a key."""
+
+    def __init__(self, batcher: Batcher, watcher: Watcher) -> None:
+        self._batcher = batcher
+        self._watcher = watcher
+
+    def send(self, batches: list[SubjectBatch[Any]], timeout: float | None) -> None:
+        """See `Sending`. The key is no bare lane: that may be None, which asks for no order."""
+        watcher = self._watcher
+        self._batcher.enqueue_many(
+            [Operation(watcher, one.cost, one, key=("lane", one.lane)) for one in batches],
+            timeout,
+        )
+
+    def wait(self, timeout: float | None) -> bool:
+        """See `Sending`."""
+        return self._watcher.wait(timeout)
+
+    def close(self) -> list[SubjectBatch[Any]]:
+        """See `Sending`. Nothing waits here."""
+        return []
+
+
+class SubjectSender:
+    """Raises each SubjectBatch to `watcher` as one batch of one operation, whose payload it is
+    and whose cost is what its measurements cost. It is never cut again, nor put together with
+    another; a failed one is tried again before those that must follow it.
+
+    * `order`: "global" sends one batch of a lane after the other. With "subject" a batch waits
+      only for those before it that hold one of its subjects, so that others overtake.
+    * `max_waiting`: how many batches may wait for others to end, with "subject".
+
+    Batches of several calls of `send` keep the same order. Wait for `sender`, not for `watcher`.
+    With "subject", every batch is followed by an operation that costs nothing and tells that it
+    has ended; the Batcher counts that as well.
+
+    Thread-safe. Leaving its `with` block waits for all to end; leaving it by an exception does
+    not. Leave it before the Batcher stops.
+
+    >>> from dispatcher import Batcher, Watcher
+    >>> from dispatcher.senders import SubjectSender
+    >>> from dispatcher.builders import SubjectBuilder
+    >>> builder = SubjectBuilder(2, subject="id", event_time="at")
+    >>> builder.extend({"id": id, "at": at} for at in range(2) for id in "ab")
+    >>> watcher = Watcher(lambda batch: print(batch[0].payload.measurements))
+    >>> with Batcher() as batcher, SubjectSender(batcher, watcher) as sender:
+    ...     sender.send(builder.build())
+    [{'id': 'a', 'at': 0}, {'id': 'b', 'at': 0}]
+    [{'id': 'a', 'at': 1}, {'id': 'b', 'at': 1}]
+    """
+
+    def __init__(
+        self,
+        batcher: Batcher,
+        watcher: Watcher,
+        *,
+        order: str = "global",
+        max_waiting: int = 1_000,
+    ) -> None:
+        count("max_waiting", max_waiting)
+        self._sending: Sending
+        if order == "global":
+            self._sending = SentByLane(batcher, watcher)
+        elif order == "subject":
+            self._sending = SentBySubject(batcher, watcher, max_waiting)
+        else:
+            raise ArgumentError("order", order, "be 'global' or 'subject'")
+
+    def send(self, batches: Iterable[SubjectBatch[Any]], timeout: Seconds | None = None) -> None:
+        """Takes `batches`, to be raised in their order. While there is no place it waits, for at
+        most `timeout` in all; BufferFullError and BatcherStoppedError say how many it took."""
+        self._sending.send(list(batches), optional_seconds("timeout", timeout, zero=True))
+
+    def wait(self, timeout: Seconds | None = None) -> bool:
+        """Waits until all that was sent has ended; False if that takes too long. True once the
+        Batcher has stopped."""
+        return self._sending.wait(optional_seconds("timeout", timeout, zero=True))
+
+    def close(self) -> list[SubjectBatch[Any]]:
+        """Sends nothing more. Returns what the Batcher was not given, in its order."""
+        return self._sending.close()
+
+    def __enter__(self) -> SubjectSender:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.wait()
+        if unsent := self.close():
+            facts = {"happening": "not-sent", "batches": len(unsent)}
+            _log.warning("%d batches were not sent", len(unsent), extra=facts)

@@ -1,0 +1,1 @@
+"""What is known of a query in Redis: who may send for it, and what was acknowledged."""

@@ -1,0 +1,282 @@
+"""Who may send for a query: its runs claim micro-batches, and the tasks of the last claim send."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from dispatcher.spark.errors import (
+    ChangedSinkError,
+    LedgerError,
+    MovedCheckpointError,
+    SupersededError,
+)
+from limiters._redis.client import Connection
+from limiters._redis.faults import in_words
+from limiters._redis.script import Script, from_files
+from limiters._redis.url import checked, without_secrets
+
+COMMANDS = (
+    "+evalsha +eval +get +hget +hincrbyfloat +hmget +hset +pexpire +set "
+    "+time +zadd +zrangebyscore +zremrangebyscore +zscore"
+)
+"""What a user of Redis must be allowed to do."""
+
+FORMAT = "v1"
+TIMEOUT = 1.0
+"""How many seconds each step of a call may take."""
+AGAIN = 0.25
+"""After how many seconds a call is sent again that had no answer."""
+KEPT_MS = 90 * 86_400_000
+"""For how long a query and its checkpoint are remembered of which nothing more is heard."""
+INTRODUCE_AGAIN = 86_400.0
+"""After how many seconds a run says again that its query is there."""
+
+
+def _script(name: str) -> Script:
+    return from_files(__package__, "fence", name)
+
+
+CLAIM, JOIN, ACKNOWLEDGE, WAIT, FINISH, LEAVE, INTRODUCE = map(
+    _script, ("claim", "join", "acknowledge", "wait", "finish", "leave", "introduce")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a query's ledger is. Plain values, that travel to the executors."""
+
+    url: str = field(repr=False)  # it may hold a password
+    prefix: str
+    query: str
+    checkpoint: str = ""
+    """The id that Spark keeps in the checkpoint; empty where it does not tell."""
+
+    def key(self, *parts: str) -> str:
+        """A key of this query.
+
+        >>> Place("redis://db", "dispatcher", "orders {eu}").key("fence")
+        'dispatcher:spark:v1:{orders%20%7Beu%7D}:fence'
+        """
+        return ":".join((f"{self.prefix}:spark:{FORMAT}:{{{quote(self.query, safe='')}}}", *parts))
+
+    @property
+    def where(self) -> str:
+        """The Redis, for people."""
+        return without_secrets(checked(self.url))
+
+
+def kept_ms(remember: float) -> int:
+    """For how long a query is remembered whose subjects are for so many seconds."""
+    return max(KEPT_MS, round(remember * 2000))
+
+
+def known_queries(prefix: str) -> str:
+    """The key of the sorted set of all queries: when each was heard of."""
+    return f"{prefix}:spark:{FORMAT}:known"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One micro-batch, claimed by one run. Plain values, that travel to the executors."""
+
+    place: Place
+    batch: int
+    epoch: str
+    generation: str
+    turn: int
+    lease: float
+    """For how many seconds a task may send, unless it says that it still does."""
+    remember: float
+    acknowledged: int = 0
+    """Of how many sequences rows of this micro-batch were acknowledged before it was claimed."""
+
+    def sequences(self, turns_ago: int = 0) -> str:
+        """The key of what is remembered of the sequences."""
+        turn = str(self.turn - turns_ago)
+        return self.place.key("sequences", self.place.checkpoint, self.generation, turn)
+
+    @property
+    def stream(self) -> str:
+        """The key of what is remembered of the stream."""
+        return self.place.key("stream", self.place.checkpoint)
+
+
+class Redis:
+    """The Redis that keeps ledgers. Thread-safe."""
+
+    def __init__(self, place: Place, patience: float) -> None:
+        self._place = place
+        self._patience = patience
+        self.connection = Connection(place.url, TIMEOUT)
+
+    def ask(self, script: Script, keys: list[str], *arguments: Any) -> list[Any]:
+        """What `script` says; sent again until there is an answer. LedgerError, in words, if
+        there is none for as long as we have patience."""
+        said = self.persistently(lambda: self.connection.run(script, keys, arguments))
+        return [one.decode() if isinstance(one, bytes) else one for one in said]
+
+    def persistently(self, call: Any) -> Any:
+        """What `call` returns, once it does not fail."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                return call()
+            except Exception as error:  # not all that a client raises is a RedisError
+                if time.monotonic() + AGAIN >= deadline or not _may_pass(error):
+                    raise self._explained(error) from error
+            time.sleep(AGAIN)
+
+    def introduce(self, place: Place) -> None:
+        """Notes that there is such a query, and that the checkpoint is its own.
+        MovedCheckpointError if that belongs to another one."""
+        self.ask(INTRODUCE, [known_queries(place.prefix)], place.query, KEPT_MS)
+        if not place.checkpoint:
+            return
+        client = self.connection.client()
+        key = f"{place.prefix}:spark:{FORMAT}:checkpoint:{place.checkpoint}"
+        # Both at once would need Redis 7.
+        self.persistently(lambda: client.set(key, place.query, nx=True, px=KEPT_MS))
+        owner = self.persistently(lambda: client.get(key))
+        if owner is not None and owner.decode() != place.query:
+            raise MovedCheckpointError(
+                f"the checkpoint of query {place.query!r} belongs to the sink of query "
+                f"{owner.decode()!r}: what was sent from it would be sent again. Give the sink "
+                "that query name, or this query a checkpoint of its own"
+            )
+        self.persistently(lambda: client.pexpire(key, KEPT_MS))
+
+    def close(self) -> None:
+        """Closes its connections."""
+        self.connection.close()
+
+    def _explained(self, error: Exception) -> LedgerError:
+        key = f"{self._place.prefix}:spark:v1:{{{self._place.query}}}"
+        said = in_words(error, self._place.where, key.replace(":spark:", ":"), COMMANDS)
+        return LedgerError(
+            f"what query {self._place.query!r} has sent cannot be looked up or written down: {said}"
+        )
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether it is worth asking again: the server is away or starts, and does not refuse."""
+    import redis
+
+    refusals = (redis.AuthenticationError, redis.exceptions.NoPermissionError)
+    if isinstance(error, refusals):
+        return False
+    passing = (redis.ConnectionError, redis.TimeoutError, redis.exceptions.ReadOnlyError, OSError)
+    return isinstance(error, passing) or "LOADING" in str(error)
+
+
+@dataclass
+class Run:
+    """One run of a query, as its driver sees it: it claims one micro-batch after the other."""
+
+    token: str = ""
+    """What Spark calls it; empty where there is no stream, or Spark does not tell."""
+    epoch: str = "0"
+    """Of its last claim."""
+    _introduced: float = -math.inf
+
+    def claim(
+        self,
+        redis: Redis,
+        place: Place,
+        batch: int,
+        *,
+        signature: str,
+        time_kind: str,
+        lease: float,
+        remember: float,
+    ) -> Claim:
+        """Claims `batch`, and waits until nobody else may send for the query.
+        MovedCheckpointError if its checkpoint belongs to another one."""
+        if time.monotonic() - self._introduced >= INTRODUCE_AGAIN:
+            redis.introduce(place)
+            self._introduced = time.monotonic()
+        keys = [place.key("fence"), place.key("senders"), place.key("stream", place.checkpoint)]
+        status, *said = redis.ask(
+            CLAIM,
+            keys,
+            uuid.uuid4().hex,
+            self.token,
+            self.epoch,
+            place.checkpoint,
+            batch,
+            signature,
+            time_kind,
+            f"{socket.gethostname()}:{os.getpid()}",
+            round(remember * 1000),
+            kept_ms(remember),
+        )
+        if status != "ok":
+            raise _refused(status, said, place, batch, signature, time_kind)
+        epoch, generation, turn, wait_ms, acknowledged = said
+        self.epoch = epoch
+        while int(wait_ms) > 0:
+            # Most of them say soon that they have ended.
+            time.sleep(min(int(wait_ms) / 1000, 0.1))
+            status, *said = redis.ask(WAIT, keys, epoch)
+            if status != "ok":
+                raise _superseded(place, "another run")
+            wait_ms, acknowledged = said
+        return Claim(place, batch, epoch, generation, int(turn), lease, remember, int(acknowledged))
+
+
+def finish(redis: Redis, claim: Claim, sums: dict[str, float]) -> None:
+    """Notes that the micro-batch has ended, and what became of it."""
+    place = claim.place
+    keys = [place.key("fence"), place.key("stream", place.checkpoint), place.key("totals")]
+    told = [word for name, number in sums.items() for word in (name, repr(float(number)))]
+    redis.ask(FINISH, keys, claim.epoch, claim.batch, KEPT_MS, *told)
+
+
+def _refused(
+    status: str, said: list[Any], place: Place, batch: int, signature: str, time_kind: str
+) -> SupersededError | ChangedSinkError:
+    query = place.query
+    if status == "changed":
+        return ChangedSinkError(
+            f"micro-batch {batch} of query {query!r} was begun by another sink ({said[0]}), and "
+            f"this one ({signature}) would cut it in another way, so that nobody knows what of it "
+            "was sent. Let the old sink finish it, or start with a new checkpoint; outside a "
+            "stream, give it another name"
+        )
+    if status == "other_time":
+        return ChangedSinkError(
+            f"the time by which query {query!r} sends was a {said[0]} so far, and is a {time_kind} "
+            "now: against what was sent, all rows would be late, or none. Cast it to what it was, "
+            "or start with a new checkpoint; outside a stream, give it another name"
+        )
+    if status == "sent":
+        return SupersededError(
+            f"micro-batch {batch} of query {query!r} has been sent already in this run, and rows "
+            "beside it would be taken for rows of it. Give a sink all rows of a micro-batch at "
+            "once, and start a query of its own for each further sink"
+        )
+    if status == "behind":
+        return SupersededError(
+            f"micro-batch {batch} of query {query!r} is long over: its checkpoint is at "
+            f"{said[0]} elsewhere. Does the query run twice, or was its checkpoint restored?"
+        )
+    return _superseded(place, *said)
+
+
+def _superseded(
+    place: Place, label: str, checkpoint: str = "", ago_ms: int | str = 0
+) -> SupersededError:
+    other = ""
+    if checkpoint and checkpoint != place.checkpoint:
+        other = f", with another checkpoint ({checkpoint})"
+    return SupersededError(
+        f"another run of query {place.query!r} has begun to send ({label}{other}, "
+        f"{int(ago_ms) / 1000:g} s ago), so this one has stopped. If both are meant to run, give "
+        "each sink a query name of its own"
+    )

@@ -1,0 +1,301 @@
+"""From the rows of a sequence to the batches that are sent. Pure.
+
+All rows are cut, also those that were acknowledged before a replay, so that a replay has the
+same batches; then what was acknowledged is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dispatcher.builders import SubjectBuilder
+from dispatcher.spark._ledger.entry import Entry, Time
+from dispatcher.spark._ledger.proof import Proof
+from dispatcher.spark._rows.formats import Format, Rows
+from dispatcher.spark._rows.groups import Group, Source
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NO_SUBJECT = "it has no subject"
+NO_TIME = "it has no time"
+LATE = "it is late: what came after it was sent already"
+
+
+Costs = Callable[[Group, Rows], "float | np.ndarray[Any, Any]"]
+"""What any row of a group costs, or each of them."""
+
+
+@dataclass(slots=True)
+class Unit:
+    """One batch to be sent, and what is to be remembered once it was."""
+
+    sequence: bytes
+    subject: Any
+    rows: Rows
+    """What the handler is given first, and may change; None once it was given."""
+    source: Source
+    size: int
+    first: Time | None
+    last: Time | None
+    cost: float
+    late: bool
+    refused: str
+    """Why it is not sent, if it is not."""
+    start: int
+    """How many rows of the sequence come before it."""
+    entry: Entry
+    sent: bool = False
+    """Whether the handler has taken it: only the acknowledgement is missing."""
+    acknowledged: bool = False
+    records: Sequence[int] | None = None
+    """Which of its records are left to be sent, after others were taken; None: all."""
+    previous: Unit | None = None
+    """The one of its sequence that must be acknowledged before."""
+    waiting_since: float = 0.0
+    begun_at: float = 0.0
+
+    def leave_last(self, count: int, rows: Format) -> None:
+        """Only its last `count` rows are left to be sent."""
+        if self.rows is not None:
+            self.rows = rows.part(self.rows, self.size - count, self.size)
+        self.source = self.source.last(count)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where a sequence is cut. Plain values.
+
+    With `each`, every row is a batch of its own. `same_subject`: a sequence is a subject, and
+    rows without one cannot be sent; else it is a lane. `in_order`: rows have a time; else they
+    go as they come, and a batch waits for no other.
+    """
+
+    most_rows: int
+    most_cost: float | None = None
+    together_within: float = 0
+    same_subject: bool = True
+    in_order: bool = True
+    each: bool = False
+    refuse_late: bool = False
+
+
+def name_of(sequence: Any) -> bytes:
+    """What a sequence is called in Redis. There is one for what has no name, unlike any name.
+
+    >>> name_of("a"), name_of(None), name_of(5)
+    (b'=a', b'-', b'=5')
+    """
+    if sequence is None:
+        return b"-"
+    return b"=" + (sequence if isinstance(sequence, bytes) else str(sequence).encode())
+
+
+def units_of(
+    group: Group, cut: Cut, entry: Entry, batch: int, costs: Costs, rows: Format
+) -> Iterator[Unit]:
+    """What is to be sent of `group` in micro-batch `batch`, `entry` being what is remembered.
+
+    OtherRowsError if what is remembered of this micro-batch was acknowledged of other rows.
+    """
+    together = rows.together(group.parts)
+    before, acknowledged = entry.sent_before(batch), entry.acknowledged(batch)
+    until, start, name = before, 0, name_of(group.sequence)
+    pieces = _Pieces(group, cut, before, costs(group, together))
+    proof = Proof(_joined(group.hashes))
+    for piece in pieces.all():
+        end = start + len(piece.places)
+        if piece.first is not None and piece.last is not None and not piece.refused:
+            reached = piece.first if cut.each else piece.last
+            until = reached if until is None else max(until, reached)
+        if start < acknowledged < end:  # it was cut in another way then
+            proof.add(piece.places[: acknowledged - start])
+            piece, start = pieces.rest_of(piece, acknowledged - start), acknowledged
+            _check(proof, entry)
+        proof.add(piece.places)
+        if end == acknowledged:
+            _check(proof, entry)
+        if end > acknowledged:
+            yield Unit(
+                name,
+                group.sequence,
+                _chosen(rows, together, piece.places, cut),
+                Source(group.sources, piece.places),
+                end - start,
+                piece.first,
+                piece.last,
+                piece.cost,
+                piece.late,
+                piece.refused,
+                start,
+                Entry(batch, end, before, until, proof.digest()),
+            )
+        start = end
+    if start < acknowledged:
+        raise OtherRowsError
+
+
+class OtherRowsError(Exception):
+    """The rows that were acknowledged are not the first ones of those that are here."""
+
+
+def _check(proof: Proof, entry: Entry) -> None:
+    if proof.digest() != entry.proof:
+        raise OtherRowsError
+
+
+def _chosen(rows: Format, together: Rows, places: Sequence[int], cut: Cut) -> Rows:
+    if isinstance(places, range) and not cut.each:
+        return rows.part(together, places.start, places.stop)
+    return rows.chosen(together, places)
+
+
+@dataclass(slots=True)
+class _Piece:
+    """Rows that go together, by their places in the group."""
+
+    places: Sequence[int]
+    first: Time | None = None
+    last: Time | None = None
+    cost: float = 0.0
+    late: bool = False
+    refused: str = ""
+
+
+class _Pieces:
+    """How one group is cut."""
+
+    def __init__(
+        self,
+        group: Group,
+        cut: Cut,
+        before: Time | None,
+        costs: float | np.ndarray[Any, Any],
+    ) -> None:
+        self._group = group
+        self._cut = cut
+        self._before = before
+        self._costs = costs
+        self._times = _joined(group.times)
+        self._ends = _joined(group.ends)
+
+    def all(self) -> Iterator[_Piece]:
+        """All of it, in the order in which it is to be sent."""
+        group, cut, times = self._group, self._cut, self._times
+        if group.sequence is None and cut.same_subject:
+            yield from self._refused(0, group.size, NO_SUBJECT)
+            return
+        # Spark sorts what has no time to the front, and what is no number to the back.
+        begin, end = group.without_time, group.size
+        if times is not None and times.dtype.kind == "f":
+            end -= int((times[begin:] != times[begin:]).sum())
+        in_time = begin
+        if self._before is not None and times is not None and end > begin:
+            in_time += int(times[begin:end].searchsorted(self._before))
+        yield from self._refused(0, begin, NO_TIME)
+        for place, reason in sorted(group.unreadable.items()):
+            if begin <= place < end:
+                yield _Piece([place], refused=reason)
+        for piece in self._parts(self._readable(begin, in_time)):
+            piece.late = True
+            if cut.refuse_late:
+                piece.refused, piece.cost = LATE, 0.0
+            yield piece
+        yield from self._parts(self._readable(in_time, end))
+        yield from self._refused(end, group.size, NO_TIME)
+
+    def _readable(self, start: int, end: int) -> Sequence[int]:
+        places = range(start, end)
+        unreadable = self._group.unreadable
+        return [one for one in places if one not in unreadable] if unreadable else places
+
+    def rest_of(self, piece: _Piece, count: int) -> _Piece:
+        """`piece` without its first `count` rows."""
+        places = piece.places[count:]
+        if piece.refused:
+            return replace(piece, places=places)
+        return replace(self._piece(places), late=piece.late)
+
+    def _refused(self, start: int, end: int, reason: str) -> Iterator[_Piece]:
+        for some in range(start, end, self._cut.most_rows):
+            yield _Piece(range(some, min(some + self._cut.most_rows, end)), refused=reason)
+
+    def _parts(self, places: Sequence[int]) -> Iterator[_Piece]:
+        cut = self._cut
+        if not places:
+            return
+        if cut.each:
+            for place in places:
+                yield self._piece(range(place, place + 1))
+            return
+        if cut.same_subject and len(places) <= cut.most_rows:
+            whole = self._piece(places)
+            if cut.most_cost is None or whole.cost <= cut.most_cost:
+                yield whole
+                return
+        for batch in self._built(places) if cut.in_order else self._as_they_come(places):
+            yield self._piece(batch)
+
+    def _piece(self, places: Sequence[int]) -> _Piece:
+        first = last = None
+        if self._times is not None:
+            chosen = self._at(self._times, places)
+            first, last = chosen.min().item(), chosen.max().item()
+        if self._ends is not None:
+            last = self._at(self._ends, places).max().item()
+        if isinstance(self._costs, float):
+            return _Piece(places, first, last, self._costs * len(places))
+        return _Piece(places, first, last, float(self._at(self._costs, places).sum()))
+
+    @staticmethod
+    def _at(values: np.ndarray[Any, Any], places: Sequence[int]) -> np.ndarray[Any, Any]:
+        if isinstance(places, range):
+            return values[places.start : places.stop]
+        return values[places]
+
+    def _as_they_come(self, places: Sequence[int]) -> Iterator[Sequence[int]]:
+        cut, begin, cost = self._cut, 0, 0.0
+        for index, place in enumerate(places):
+            price = self._costs if isinstance(self._costs, float) else float(self._costs[place])
+            full = index - begin == cut.most_rows
+            if cut.most_cost is not None and cost + price > cut.most_cost:
+                full = index > begin
+            if full:
+                yield places[begin:index]
+                begin, cost = index, 0.0
+            cost += price
+        yield places[begin:]
+
+    def _built(self, places: Sequence[int]) -> Iterator[Sequence[int]]:
+        cut, group = self._cut, self._group
+        assert self._times is not None
+        prices: Callable[[int], float] | None = None
+        if cut.most_cost is not None:
+            costs = self._costs
+            each = [costs] * group.size if isinstance(costs, float) else costs.tolist()
+            prices = each.__getitem__
+        builder = SubjectBuilder[int](
+            cut.most_rows,
+            subject=(lambda place: None) if cut.same_subject else group.subjects.__getitem__,
+            event_time=self._times.tolist().__getitem__,
+            together_within=cut.together_within,
+            cost=prices,
+            max_batch_cost=cut.most_cost,
+        )
+        builder.extend(places)
+        for batch in builder.build():
+            together = batch.measurements
+            if cut.same_subject and isinstance(places, range):  # only the time decides
+                yield range(together[0], together[-1] + 1)
+            else:
+                yield together
+
+
+def _joined(parts: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any] | None:
+    if len(parts) > 1:
+        import numpy as np
+
+        return np.concatenate(parts)
+    return parts[0] if parts else None

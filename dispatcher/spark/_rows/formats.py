@@ -1,0 +1,217 @@
+"""In which form a handler is given its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from dispatcher.spark._rows.python_values import values_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Rows = Any
+"""What a handler is given: a list of rows, or a pyarrow.RecordBatch."""
+
+
+class Read(NamedTuple):
+    """A record batch, read."""
+
+    rows: Any
+    """In a form that `part` can take parts of."""
+    unreadable: dict[int, str]
+    """Why a row cannot be given to a handler, by its place."""
+
+
+class Format(Protocol):
+    """One form of rows. Thread-safe: it has no state."""
+
+    def read(self, batch: pa.RecordBatch) -> Read:
+        """The rows of a record batch."""
+        ...
+
+    def part(self, rows: Any, start: int, end: int) -> Any:
+        """Rows `start` to `end`, without the last."""
+        ...
+
+    def together(self, parts: Sequence[Any]) -> Rows:
+        """Parts as one."""
+        ...
+
+    def chosen(self, rows: Rows, places: Sequence[int]) -> Rows:
+        """The rows at `places`, in their order."""
+        ...
+
+    def costs(self, rows: Rows, cost: Callable[[Any], float] | float) -> list[float] | float:
+        """What each row costs, or any of them, if `cost` says what one costs."""
+        ...
+
+    def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """What a handler is given of the rows of `batch`, one record each."""
+        ...
+
+    def of_records(self, records: pa.RecordBatch) -> Rows:
+        """Records in the form in which a handler is given them."""
+        ...
+
+
+class _Listed:
+    """A list of rows."""
+
+    def read(self, batch: pa.RecordBatch) -> Read:
+        names, columns, reasons = batch.schema.names, [], dict[int, str]()
+        for name, column in zip(names, batch.columns, strict=True):
+            values, unreadable = values_of(column)
+            columns.append(values)
+            for place, text in unreadable.items():
+                reasons.setdefault(place, why_unreadable(name, text))
+        return Read(self._rows(names, zip(*columns, strict=True)), reasons)
+
+    def _rows(self, names: list[str], rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+        raise NotImplementedError
+
+    def part(self, rows: list[Any], start: int, end: int) -> list[Any]:
+        return rows[start:end]
+
+    def together(self, parts: Sequence[list[Any]]) -> list[Any]:
+        if len(parts) == 1:
+            return parts[0]
+        return [row for part in parts for row in part]
+
+    def chosen(self, rows: list[Any], places: Sequence[int]) -> list[Any]:
+        return [rows[place] for place in places]
+
+    def costs(self, rows: list[Any], cost: Callable[[Any], float] | float) -> list[float] | float:
+        return [cost(row) for row in rows] if callable(cost) else cost
+
+    def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch
+
+    def of_records(self, records: pa.RecordBatch) -> list[Any]:
+        rows: list[Any] = self.read(records).rows
+        return rows
+
+
+class AsTuple(_Listed):
+    """Each row a tuple."""
+
+    def _rows(self, names: list[str], rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+        return list(rows)
+
+
+class AsDict(_Listed):
+    """Each row a dict."""
+
+    def _rows(self, names: list[str], rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+class AsRow(_Listed):
+    """Each row a pyspark.sql.Row."""
+
+    def _rows(self, names: list[str], rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+        from pyspark.sql import Row
+
+        row = Row(*names)
+        return [row(*values) for values in rows]
+
+
+class AsArrow:
+    """All rows a pyarrow.RecordBatch."""
+
+    def read(self, batch: pa.RecordBatch) -> Read:
+        return Read(batch, {})
+
+    def part(self, rows: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
+        return rows.slice(start, end - start)
+
+    def together(self, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        if len(parts) == 1:
+            return parts[0]
+        import pyarrow as pa
+
+        # One batch, or an error if there is more text than its offsets can count.
+        return pa.RecordBatch.from_struct_array(
+            pa.concat_arrays([part.to_struct_array() for part in parts])
+        )
+
+    def chosen(self, rows: pa.RecordBatch, places: Sequence[int]) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        return rows.take(pa.array(places, pa.int64()))
+
+    def costs(
+        self, rows: pa.RecordBatch, cost: Callable[[Any], float] | float
+    ) -> list[float] | float:
+        return [cost(row) for row in dicts(rows)] if callable(cost) else cost
+
+    def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch
+
+    def of_records(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        return records
+
+
+class OfMessages:
+    """Each row's `column` holds messages; the handler is given those, in a form of their own."""
+
+    def __init__(self, column: str, messages: Format) -> None:
+        self._column = column
+        self._messages = messages
+
+    def read(self, batch: pa.RecordBatch) -> Read:
+        messages, unreadable = self._messages.read(self.records(batch))
+        rows: list[Any] = []
+        reasons: dict[int, str] = {}
+        start = 0
+        lengths = batch.column(self._column).value_lengths().fill_null(0).to_pylist()
+        for place, length in enumerate(lengths):
+            end = start + length
+            rows.append(self._messages.part(messages, start, end))
+            for message in range(start, end) if unreadable else ():
+                if message in unreadable:
+                    reasons.setdefault(place, unreadable[message])
+            start = end
+        return Read(rows, reasons)
+
+    def part(self, rows: list[Any], start: int, end: int) -> list[Any]:
+        return rows[start:end]
+
+    def together(self, parts: Sequence[list[Any]]) -> list[Any]:
+        return [row for part in parts for row in part]
+
+    def chosen(self, rows: list[Any], places: Sequence[int]) -> Rows:
+        return self._messages.together([rows[place] for place in places])
+
+    def costs(self, rows: list[Any], cost: Callable[[Any], float] | float) -> list[float] | float:
+        of_each = [self._messages.costs(messages, cost) for messages in rows]
+        return [
+            sum(costs) if isinstance(costs, list) else costs * len(messages)
+            for costs, messages in zip(of_each, rows, strict=True)
+        ]
+
+    def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        return pa.RecordBatch.from_struct_array(batch.column(self._column).flatten())
+
+    def of_records(self, records: pa.RecordBatch) -> Rows:
+        return self._messages.of_records(records)
+
+
+FORMATS: dict[str, type[Format]] = {
+    "row": AsRow,
+    "dict": AsDict,
+    "tuple": AsTuple,
+    "arrow": AsArrow,
+}
+
+
+def dicts(records: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Each record as a dict."""
+    return AsDict().of_records(records)
+
+
+def why_unreadable(name: str, value: object) -> str:
+    """Why a row cannot be given to a handler."""
+    return f"its {name} ({value}) is beyond what Python can hold"

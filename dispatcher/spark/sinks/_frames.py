@@ -1,0 +1,133 @@
+"""How the rows of a DataFrame are put in the order in which they are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions, types
+
+from dispatcher.spark._usable_columns import NAMES_TO_SEND, TIMES_TO_SEND, is_collated, usable
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+COST_COLUMN = "dispatcher_cost"
+LANE_COLUMN = "dispatcher_lane"
+HASH_COLUMN = "dispatcher_hash"
+
+_NESTED = (types.StructType, types.ArrayType, types.MapType)
+_ALL_FIELDS = {"ignoreNullFields": "false", "timeZone": "UTC"}
+"""How nested values are written as JSON: null ones too, and alike in every session."""
+
+_KINDS_OF_TIME: dict[type[types.DataType], str] = {
+    types.TimestampType: "timestamp",
+    types.TimestampNTZType: "timestamp_ntz",
+    types.DateType: "date",
+}
+
+
+def column(name: str) -> Column:
+    """The column called `name`, whatever is in that name."""
+    return functions.col("`" + name.replace("`", "``") + "`")
+
+
+def identifying(df: DataFrame, given: Sequence[str] | None, *always: str) -> list[str]:
+    """The columns that tell rows apart: those `given` and `always`, or all. ValueError if one is
+    not there."""
+    if given is None:
+        return list(df.columns)
+    for name in given:
+        if name not in df.columns:
+            there = ", ".join(df.columns)
+            raise ValueError(f"identity names {name!r}, which is not a column; there are {there}")
+    return [*always, *given]
+
+
+def time_kind(df: DataFrame, name: str) -> str:
+    """What kind of time the column `name` is. ValueError if it is none."""
+    field = usable("time", name, df.schema, TIMES_TO_SEND)
+    return _KINDS_OF_TIME.get(type(field.dataType), "number")
+
+
+def check_names(df: DataFrame, parameter: str, name: str) -> None:
+    """Refuses a column that cannot say whose a row is."""
+    usable(parameter, name, df.schema, NAMES_TO_SEND)
+
+
+def cost_column(df: DataFrame, cost: Any) -> DataFrame:
+    """`df` with what each row costs, which `cost`, an expression or a Column, says."""
+    expression = functions.expr(cost) if isinstance(cost, str) else cost
+    return with_own_column(df, COST_COLUMN, expression.cast("double"))
+
+
+def with_own_column(df: DataFrame, name: str, value: Column) -> DataFrame:
+    """`df` with a column that no handler is to see. ValueError if the user has one of that name:
+    he would lose it."""
+    # To Spark, names are alike that differ in case only.
+    for taken in df.columns:
+        if taken.lower() == name:
+            raise ValueError(
+                f"the DataFrame has a column {taken!r}, which this sink adds itself for a while: "
+                f"give yours another name, df.withColumnRenamed({taken!r}, ...)"
+            )
+    return df.withColumn(name, value)
+
+
+def hash_column(df: DataFrame, identity: list[str]) -> DataFrame:
+    """`df` with a hash of what `identity`, names of columns, makes of each row."""
+    fields = _in_order_of_names(df, identity)
+    ties = [_tie(field) for field in fields]
+    # A hash leaves out what is null: two rows that differ only in where it is would be alike. So it
+    # does within a column, where it also does not see in which array an element is: a text does.
+    nulls = [functions.isnull(tie) for tie in ties]
+    texts = [
+        functions.to_json(column(field.name), _ALL_FIELDS)
+        for field in fields
+        if isinstance(field.dataType, _NESTED)
+    ]
+    return with_own_column(df, HASH_COLUMN, functions.xxhash64(*ties, *nulls, *texts))
+
+
+def in_order(
+    df: DataFrame, first: list[Column], parts: int, by: Column | None, identity: list[str]
+) -> DataFrame:
+    """`df` in `parts`, those of one `by` together, each sorted by `first`, then by the columns
+    `identity`, as a text if they cannot be compared: so that a replay has the same order."""
+    spread = df.repartition(parts, by) if by is not None else df.repartition(1)
+    return spread.sortWithinPartitions(*first, *_ties(df, identity))
+
+
+def parallelism(df: DataFrame) -> int:
+    """In how many parts rows are sent, unless the user says it."""
+    session: Any = df.sparkSession
+    try:
+        return int(session.sparkContext.defaultParallelism)
+    except Exception:  # Connect has none
+        return int(session.conf.get("spark.sql.shuffle.partitions"))
+
+
+def _ties(df: DataFrame, identity: list[str]) -> list[Column]:
+    return [_tie(field) for field in _in_order_of_names(df, identity)]
+
+
+def _in_order_of_names(df: DataFrame, identity: list[str]) -> list[types.StructField]:
+    """The columns `identity` in order of their names, whatever their order in a replay."""
+    fields = sorted(df.schema, key=lambda field: field.name)
+    return [field for field in fields if field.name in identity]
+
+
+def _tie(field: types.StructField) -> Column:
+    if is_collated(field.dataType):
+        return column(field.name).cast("binary")
+    if _can_be_sorted(field.dataType):
+        return column(field.name)
+    return column(field.name).cast("string")
+
+
+def _can_be_sorted(kind: types.DataType) -> bool:
+    if isinstance(kind, types.StructType):
+        return all(_can_be_sorted(field.dataType) for field in kind)
+    if isinstance(kind, types.ArrayType):
+        return _can_be_sorted(kind.elementType)
+    return isinstance(kind, (*NAMES_TO_SEND.types, *TIMES_TO_SEND.types)) and not is_collated(kind)

@@ -1,0 +1,65 @@
+"""Before a micro-batch is sent again: are the sequences there of which rows were acknowledged?
+
+Of a sequence that is there, the digest proves which rows were sent (proof.py). But if a query has
+changed so that a subject has another name, or no rows, nobody looks at what is remembered under
+the old name: its rows would be sent again under the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dispatcher.spark._ledger.claims import Claim, Redis
+from dispatcher.spark._ledger.sender import look_up
+from dispatcher.spark._rows.cutting import name_of
+from dispatcher.spark._rows.formats import AsTuple
+from dispatcher.spark._rows.groups import Columns, groups_of
+from dispatcher.spark.errors import ChangedSinkError
+from dispatcher.spark.sinks._frames import column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+SCHEMA = "found long"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A task that counts sequences of which rows were acknowledged. Plain values."""
+
+    claim: Claim
+    sequence: str
+    patience: float
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Gives one row. `batches` have only the column `sequence`, each value once."""
+        import pyarrow as pa
+
+        claim, found = self.claim, 0
+        redis = Redis(claim.place, self.patience)
+        columns = Columns(self.sequence, None)
+        for groups in groups_of(batches, columns, AsTuple(), in_order=True):
+            entries = look_up(redis, claim, [name_of(group.sequence) for group in groups])
+            found += sum(entry.acknowledged(claim.batch) > 0 for entry in entries.values())
+        redis.close()
+        yield pa.RecordBatch.from_pydict({"found": [found]})
+
+
+def check_sequences(df: DataFrame, sequence: str | None, claim: Claim, patience: float) -> None:
+    """ChangedSinkError if sequences of which rows were acknowledged have no rows in `df`."""
+    if not claim.acknowledged or sequence is None:
+        return
+    there = df.select(column(sequence)).distinct()
+    parts = there.mapInArrow(Finding(claim, sequence, patience).run, SCHEMA).collect()
+    missing = claim.acknowledged - sum(part["found"] for part in parts)
+    if missing > 0:
+        raise ChangedSinkError(
+            f"rows of {claim.acknowledged:,} subjects or lanes of micro-batch {claim.batch} of "
+            f"query {claim.place.query!r} were sent before, and {missing:,} of these have no "
+            "rows in it now: either a filter leaves them out, or the column is computed in "
+            "another way, and rows would be sent again under another name. Let the query finish "
+            "this micro-batch with the filters and columns that it began with, and change it then"
+        )

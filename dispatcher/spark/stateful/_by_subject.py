@@ -1,0 +1,215 @@
+"""The way to a stateful step and out of it: rows of a subject travel together, as bytes.
+
+Spark hands a stateful function one pandas frame a subject, column by column; that costs more
+than anything done with it, and loses what pandas has no type for. One parcel for many rows
+costs little, and no type is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, functions
+
+from dispatcher.spark.stateful._columns import canonical
+from dispatcher.spark.stateful._parcels import Parcels
+
+SUBJECT, ROWS, INVALID, LATEST = "subject", "rows", "invalid", "latest"
+_CLOCK = pa.timestamp("us", "UTC")
+_MOST_ROWS = 100_000
+_MOST_BYTES = 32 * 2**20
+
+
+class Parting:
+    """What mapInArrow takes: rows in, a parcel for each subject among many rows out.
+
+    Rows that have null or NaN in one of `needed` are left out and counted, or raise ValueError.
+
+    Where Spark is to tell the time by the column `clock`, its latest value goes in a row of its
+    own, which belongs to no subject. Spark drops what is behind its watermark, and must not
+    find anything to drop: a late arrival is a message like others.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        subject: str,
+        needed: list[str],
+        *,
+        refuses: bool,
+        clock: str | None = None,
+    ) -> None:
+        self.clock = clock
+        self._schema = schema
+        self.subject = subject
+        self._needed = needed
+        self._refuses = refuses
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parcels = Parcels(self._schema)
+        for rows in _gathered(canonical(batch, self._schema) for batch in batches):
+            if rows.num_rows:
+                yield self._parted(rows, parcels)
+
+    def _parted(self, rows: pa.RecordBatch, parcels: Parcels) -> pa.RecordBatch:
+        kept = self._valid(rows)
+        invalid = rows.num_rows - kept.num_rows
+        firsts: list[int] = []
+        parts: list[bytes | None] = []
+        if kept.num_rows:
+            codes = kept.column(self.subject).dictionary_encode().indices.to_numpy()
+            order = np.argsort(codes, kind="stable")
+            changes = np.flatnonzero(np.diff(codes[order])) + 1
+            bounds = [0, *changes.tolist(), len(codes)]
+            kept = kept.take(pa.array(order))
+            for begin, end in pairwise(bounds):
+                firsts.append(begin)
+                parts.append(parcels.pack(b"", kept.slice(begin, end - begin)))
+        subjects = kept.column(self.subject).take(pa.array(firsts, pa.int64()))
+        counts = [0] * len(parts)
+        latest: list[int | None] = [None] * len(parts)
+        if invalid:
+            counts.append(invalid)
+            latest.append(None)
+        if self.clock is not None and (at := self._latest(rows, self.clock)) is not None:
+            counts.append(0)
+            latest.append(at)
+        of_none = len(counts) - len(parts)
+        columns = [
+            pa.concat_arrays([subjects, pa.nulls(of_none, subjects.type)]),
+            pa.array(parts + [None] * of_none, pa.binary()),
+            pa.array(counts, pa.int64()),
+        ]
+        names = [SUBJECT, ROWS, INVALID]
+        if self.clock is not None:
+            columns.append(pa.array(latest, pa.int64()).cast(_CLOCK))
+            names.append(LATEST)
+        return pa.RecordBatch.from_arrays(columns, names=names)
+
+    @staticmethod
+    def _latest(rows: pa.RecordBatch, clock: str) -> int | None:
+        return pc.max(rows.column(clock).cast(pa.int64())).as_py()  # type: ignore[no-any-return]
+
+    def _valid(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        valid = None
+        for name in self._needed:
+            column = rows.column(name)
+            good = None
+            if pa.types.is_floating(column.type):
+                good = pc.fill_null(pc.is_finite(column), False)
+                if good.false_count == 0:
+                    good = None
+            elif column.null_count:
+                good = pc.is_valid(column)
+            if good is None:
+                continue
+            if self._refuses:
+                raise ValueError(
+                    f"{good.false_count} of {rows.num_rows} rows have no usable value in the "
+                    f"column {name!r} (null, NaN or infinite): filter them out before this step, "
+                    "or pass invalid='drop' to leave them out and count them"
+                )
+            valid = good if valid is None else pc.and_(valid, good)
+        return rows if valid is None else rows.filter(valid)
+
+
+class Opening:
+    """What mapInArrow takes: parcels in, and out of each what `open_one` makes of it."""
+
+    def __init__(
+        self, schema: pa.Schema, open_one: Callable[[bytes, pa.RecordBatch], pa.RecordBatch]
+    ) -> None:
+        self._schema = schema
+        self._open_one = open_one
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parcels = Parcels(self._schema)
+        for batch in batches:
+            opened = [
+                self._open_one(*parcels.unpack(data))
+                for data in batch.column(ROWS).to_pylist()
+                if data is not None
+            ]
+            if opened:
+                yield joined(opened)
+
+
+def told(names: pd.Index, closed: bytes | None, counts: list[int]) -> pd.DataFrame:
+    """What a stateful function says of one subject."""
+    return pd.DataFrame([[closed, *counts]], columns=names)
+
+
+def received(frames: Iterator[pd.DataFrame], parcels: Parcels) -> tuple[list[pa.RecordBatch], int]:
+    """The rows of one subject, and how many were left out."""
+    rows: list[pa.RecordBatch] = []
+    invalid = 0
+    for frame in frames:
+        rows += [parcels.unpack(data)[1] for data in frame[ROWS] if data is not None]
+        invalid += sum(frame[INVALID].tolist())
+    return rows, invalid
+
+
+def stateful(
+    df: DataFrame,
+    parting: Parting,
+    step: Any,
+    counts: list[str],
+    timeouts: str,
+    slack_ms: int | None = None,
+) -> DataFrame:
+    """The parcels, one for each subject, that `step` makes of the rows of `df`."""
+    kind = df.schema[parting.subject].dataType.simpleString()
+    schema = f"{SUBJECT} {kind}, {ROWS} BINARY, {INVALID} BIGINT"
+    if parting.clock is None:
+        parted = df.mapInArrow(parting, schema)
+    else:
+        parted = df.mapInArrow(parting, f"{schema}, {LATEST} TIMESTAMP")
+        parted = parted.withWatermark(LATEST, f"{slack_ms} milliseconds")
+    out = ", ".join([f"{ROWS} BINARY", *(f"{count} BIGINT" for count in counts)])
+    return parted.groupBy(SUBJECT).applyInPandasWithState(
+        step, out, "state BINARY", "append", timeouts
+    )
+
+
+def counted(df: DataFrame, name: str, counts: list[str]) -> DataFrame:
+    """The same, with the sums of these columns in each progress report."""
+    return df.observe(
+        name,
+        *(
+            functions.coalesce(functions.sum(count), functions.lit(0)).alias(count)
+            for count in counts
+        ),
+    )
+
+
+def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Several of one schema as one."""
+    if len(batches) == 1:
+        return batches[0]
+    table = pa.Table.from_batches(batches).combine_chunks()
+    whole = table.to_batches()
+    # Strings of more than 2 GB cannot be one column; nor can the function be of use with them.
+    if len(whole) > 1:
+        raise ValueError("more than 2 GB of one column in one step: make micro-batches smaller")
+    return whole[0] if whole else batches[0]
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer and larger record batches."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= _MOST_ROWS or size >= _MOST_BYTES:
+            yield joined(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield joined(held)

@@ -1,0 +1,212 @@
+"""One subject's open batches from one micro-batch to the next: what Spark calls for each."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql.streaming.state import GroupState
+
+from dispatcher.builders import Batch, EventTimeBuilder
+from dispatcher.spark.stateful._by_subject import INVALID, ROWS, joined, received, told
+from dispatcher.spark.stateful._columns import MICROSECONDS, TimeColumn
+from dispatcher.spark.stateful._in_order import in_order
+from dispatcher.spark.stateful._parcels import Parcels
+from dispatcher.spark.stateful._rules import FIELDS, Message, Rule
+
+_MILLISECOND = MICROSECONDS // 1000
+_CLOSED = pd.Index([ROWS, "batches", "messages", "duplicates", "dropped", INVALID])
+COUNTS = list(_CLOSED[1:])
+
+
+@dataclass(frozen=True)
+class Closing:
+    """What applyInPandasWithState takes. `timer` says what tells the time when no row comes:
+    "processing", "watermark", or None."""
+
+    schema: pa.Schema
+    subject: str
+    key: str
+    time: TimeColumn
+    arrival: TimeColumn | None
+    rule: Rule
+    timer: str | None
+
+    def __call__(
+        self, subject: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
+        parcels = Parcels(self.schema)
+        rows, invalid = received(frames, parcels)
+        counts = [0, 0, 0, 0, invalid]
+        closed: bytes | None = None
+        if rows or state.exists:
+            open_batches = OpenBatches(self, parcels, state.get[0] if state.exists else None)
+            batches = open_batches.take(rows, self._now(state))
+            if batches:
+                closed = open_batches.closed(batches)
+            counts[:4] = open_batches.counts(batches)
+            self._save(open_batches, state)
+        if any(counts):
+            yield told(_CLOSED, closed, counts)
+
+    def _now(self, state: GroupState) -> int | None:
+        """The time as Spark tells it; the same when the micro-batch is replayed."""
+        if self.arrival is None:
+            return state.getCurrentProcessingTimeMs() * _MILLISECOND
+        if self.timer is None:
+            return None
+        return state.getCurrentWatermarkMs() * _MILLISECOND
+
+    def _save(self, open_batches: OpenBatches, state: GroupState) -> None:
+        wakes = open_batches.wakes_at
+        if wakes is None:
+            if state.exists:
+                state.remove()
+            return
+        state.update((open_batches.dump(),))
+        # Spark calls when its time is past what is set, not when it has reached it.
+        wakes_ms = -(-int(wakes) // _MILLISECOND) - 1
+        if self.timer == "processing":
+            state.setTimeoutDuration(max(1, wakes_ms - state.getCurrentProcessingTimeMs()))
+        elif self.timer == "watermark":
+            state.setTimeoutTimestamp(max(1, wakes_ms, state.getCurrentWatermarkMs()))
+
+
+class OpenBatches:
+    """A builder beside the rows that its messages stand for."""
+
+    def __init__(self, of: Closing, parcels: Parcels, state: bytes | None) -> None:
+        self._of = of
+        self._parcels = parcels
+        self._rows: list[pa.RecordBatch] = []
+        self._table: pa.RecordBatch | None = None
+        if state is None:
+            self.builder = of.rule.builder()
+        else:
+            saved, rows = parcels.unpack(bytes(state))
+            keys, times = self._identities(rows)
+            which = itertools.count()
+            self.builder = EventTimeBuilder.load(
+                saved,
+                decode=lambda _: (keys[index := next(which)], times[index], index),
+                **FIELDS,
+            )
+            self._rows.append(rows)
+        self._before = (self.builder.duplicates, self.builder.dropped)
+
+    def take(self, rows: list[pa.RecordBatch], now: float | None) -> list[Batch[Message]]:
+        """Adds the rows; what is closed by then. With no arrivals all of them come at `now`."""
+        closed: list[Batch[Message]] = []
+        add = self.builder.add
+        if rows:
+            first = sum(held.num_rows for held in self._rows)
+            new = joined(rows)
+            self._rows.append(new)
+            keys, times = self._identities(new)
+            arrival = self._of.arrival
+            if arrival is None:
+                for _, time, key, index in in_order([now] * len(keys), times, keys, new):
+                    closed += add((key, time, first + index), now)
+            else:
+                arrivals = arrival.numbers(new.column(arrival.name))
+                for at, time, key, index in in_order(arrivals, times, keys, new):
+                    closed += add((key, time, first + index), at)
+        if now is not None:
+            closed += self.builder.advance(now)
+        return closed
+
+    def flush(self) -> list[Batch[Message]]:
+        """All of them, closed."""
+        return self.builder.flush()
+
+    @property
+    def wakes_at(self) -> float | None:
+        """When a batch closes, or else all can be forgotten; None if there is nothing left."""
+        deadline = self.builder.deadline
+        if deadline is not None:
+            return deadline  # type: ignore[no-any-return]
+        until = self.builder.remembers_until
+        # It is known up to and including that time.
+        return None if until is None else until + 1
+
+    def counts(self, batches: list[Batch[Message]]) -> list[int]:
+        """Batches, messages, duplicates and dropped of this time."""
+        duplicates, dropped = self._before
+        return [
+            len(batches),
+            sum(len(batch.messages) for batch in batches),
+            self.builder.duplicates - duplicates,
+            self.builder.dropped - dropped,
+        ]
+
+    def dump(self) -> bytes:
+        """What the state keeps."""
+        kept: list[int] = []
+
+        def keep(message: Message) -> None:
+            kept.append(message[2])
+
+        saved = self.builder.dump(keep)
+        return self._parcels.pack(saved, self._taken(kept))
+
+    def closed(self, batches: list[Batch[Message]]) -> bytes:
+        """Batches on their way out: see `Batches`."""
+        rows = self._taken([message[2] for batch in batches for message in batch.messages])
+        header = {
+            "starts": [batch.start for batch in batches],
+            "ends": [batch.end for batch in batches],
+            "sizes": [len(batch.messages) for batch in batches],
+            "ids": self._ids(batches, rows),
+        }
+        return self._parcels.pack(json.dumps(header, separators=(",", ":")).encode(), rows)
+
+    def _ids(self, batches: list[Batch[Message]], rows: pa.RecordBatch) -> list[str]:
+        """What tells a batch from all others, and is the same in every replay."""
+        subject = rows.column(self._of.subject)[0].as_py()
+        return [
+            hashlib.blake2b(
+                repr(
+                    (subject, batch.start, batch.end, [message[:2] for message in batch.messages])
+                ).encode(),
+                digest_size=16,
+            ).hexdigest()
+            for batch in batches
+        ]
+
+    def _identities(self, rows: pa.RecordBatch) -> tuple[list[Any], list[Any]]:
+        time = self._of.time
+        return rows.column(self._of.key).to_pylist(), time.numbers(rows.column(time.name))
+
+    def _taken(self, indices: list[int]) -> pa.RecordBatch:
+        if self._table is None:
+            self._table = joined(self._rows)
+        return self._table.take(pa.array(indices, pa.int64()))
+
+
+class Batches:
+    """What opens the parcels that `OpenBatches.closed` made: a row for each batch."""
+
+    def __init__(self, subject: str, time: TimeColumn) -> None:
+        self._subject = subject
+        self._time = time
+
+    def __call__(self, header: bytes, rows: pa.RecordBatch) -> pa.RecordBatch:
+        batches = json.loads(header)
+        offsets = [0, *itertools.accumulate(batches["sizes"])]
+        structs = pa.StructArray.from_arrays(rows.columns, fields=list(rows.schema))
+        return pa.RecordBatch.from_arrays(
+            [
+                rows.column(self._subject).take(pa.array(offsets[:-1], pa.int64())),
+                self._time.column(batches["starts"]),
+                self._time.column(batches["ends"]),
+                pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs),
+                pa.array(batches["ids"], pa.string()),
+            ],
+            names=["subject", "start", "end", "messages", "id"],
+        )

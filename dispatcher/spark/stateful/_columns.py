@@ -1,0 +1,150 @@
+"""The columns of a stateful step as Arrow has them, checked once, before the query starts.
+
+Times become whole numbers of microseconds, in every session time zone the same: pandas would
+turn them to local time, which goes back once a year.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, types
+
+from dispatcher.spark._usable_columns import NAMES_IN_STATE, TIMES_IN_STATE, usable
+from limiters._support.validation import UNSHOWN, ArgumentError
+
+Invalid = Literal["error", "drop"]
+"""What is done with rows that have null or NaN where a value is needed."""
+
+_PLAIN: dict[type[types.DataType], pa.DataType] = {
+    types.NullType: pa.null(),
+    types.BooleanType: pa.bool_(),
+    types.ByteType: pa.int8(),
+    types.ShortType: pa.int16(),
+    types.IntegerType: pa.int32(),
+    types.LongType: pa.int64(),
+    types.FloatType: pa.float32(),
+    types.DoubleType: pa.float64(),
+    types.StringType: pa.string(),
+    types.CharType: pa.string(),
+    types.VarcharType: pa.string(),
+    types.BinaryType: pa.binary(),
+    types.DateType: pa.date32(),
+    types.TimestampType: pa.timestamp("us", "UTC"),
+    types.TimestampNTZType: pa.timestamp("us"),
+    types.DayTimeIntervalType: pa.duration("us"),
+}
+MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True)
+class TimeColumn:
+    """A column of times, and how they are counted."""
+
+    name: str
+    type: pa.DataType
+
+    @property
+    def is_clock(self) -> bool:
+        """Whether it shows points in time; else they are plain numbers."""
+        return bool(pa.types.is_timestamp(self.type))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its numbers are whole: microseconds, or what the user counts."""
+        return not pa.types.is_floating(self.type)
+
+    @property
+    def unit(self) -> int:
+        """How many of its numbers make one of the user's: a second, or his own unit."""
+        return MICROSECONDS if self.is_clock else 1
+
+    def numbers(self, column: pa.Array) -> list[int] | list[float]:
+        """Its values as numbers."""
+        if self.is_clock:
+            column = column.cast(pa.int64())
+        return column.to_pylist()  # type: ignore[no-any-return]
+
+    def column(self, numbers: Sequence[float]) -> pa.Array:
+        """The reverse. What lies beyond the type's range becomes its last value."""
+        if not self.is_whole:
+            return pa.array(numbers, pa.float64()).cast(self.type, safe=False)
+        bits = 64 if self.is_clock else self.type.bit_width
+        least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+        whole = pa.array([min(max(one, least), most) for one in numbers], pa.int64())
+        return whole.cast(self.type)
+
+
+def checked(df: DataFrame, invalid: object) -> None:
+    """What all stateful steps ask."""
+    if not df.isStreaming:
+        raise ArgumentError(
+            "df",
+            UNSHOWN,
+            "be a streaming DataFrame, of spark.readStream: only a stream has a state",
+        )
+    if invalid not in ("error", "drop"):
+        raise ArgumentError("invalid", invalid, "be 'error' or 'drop'")
+
+
+def arrow_schema(schema: types.StructType) -> pa.Schema:
+    """How the rows of a DataFrame are held. ValueError names a column that cannot be."""
+    names = schema.fieldNames()
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"df has several columns named {twice[0]!r}; rename all but one")
+    return pa.schema([(field.name, _arrow(field.name, field.dataType)) for field in schema])
+
+
+def nullable(schema: types.StructType) -> types.StructType:
+    """The same columns, each of which may be null: what Python hands back promises no more."""
+    return types.StructType([types.StructField(one.name, one.dataType) for one in schema])
+
+
+def fingerprint(schema: pa.Schema) -> str:
+    """Alike for the same columns only: names, types and order."""
+    told = "\n".join(f"{field.name}:{field.type}" for field in schema)
+    return hashlib.blake2b(told.encode(), digest_size=6).hexdigest()
+
+
+def canonical(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """What Spark handed over, whatever its session's time zone and width of strings."""
+    if batch.schema.equals(schema):
+        return batch
+    columns = [
+        column if column.type.equals(field.type) else column.cast(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def name_column(parameter: str, name: object, schema: types.StructType) -> str:
+    """A column whose values name things: subjects, kinds of measurement."""
+    return usable(parameter, name, schema, NAMES_IN_STATE).name
+
+
+def time_column(parameter: str, name: object, schema: types.StructType) -> TimeColumn:
+    """A column of times: timestamps, or plain numbers."""
+    field = usable(parameter, name, schema, TIMES_IN_STATE)
+    return TimeColumn(field.name, _PLAIN[type(field.dataType)])
+
+
+def _arrow(name: str, kind: types.DataType) -> pa.DataType:
+    if isinstance(kind, types.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    if isinstance(kind, types.ArrayType):
+        return pa.list_(pa.field("element", _arrow(name, kind.elementType)))
+    if isinstance(kind, types.MapType):
+        return pa.map_(_arrow(name, kind.keyType), _arrow(name, kind.valueType))
+    if isinstance(kind, types.StructType):
+        return pa.struct([(field.name, _arrow(name, field.dataType)) for field in kind])
+    try:
+        return _PLAIN[type(kind)]
+    except KeyError:
+        raise ValueError(
+            f"the column {name!r} of df holds {kind.simpleString()}, which cannot be kept in the "
+            "state: cast it to a string, or drop it before this step"
+        ) from None

@@ -1,0 +1,67 @@
+"""Rows as bytes and back: a header and an Arrow record batch without its schema.
+
+What Spark's state keeps, and what goes between the steps of one query. Nothing that is read can
+run code, and every type that Arrow knows comes back as it was.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from dispatcher.spark.stateful._columns import fingerprint
+
+_VERSION = b"D1"
+_LENGTH = 4
+
+
+class Parcels:
+    """Packs rows of one schema, each parcel with a header of its writer's own.
+
+    >>> parcels = Parcels(pa.schema([("id", pa.int64())]))
+    >>> rows = pa.record_batch([[1, 2]], schema=parcels.schema)
+    >>> header, again = parcels.unpack(parcels.pack(b"by me", rows))
+    >>> header, again.to_pylist()
+    (b'by me', [{'id': 1}, {'id': 2}])
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.none = pa.RecordBatch.from_pylist([], schema=schema)
+        self._prefix = _VERSION + fingerprint(schema).encode()
+        self._header = len(self._prefix)
+        self._body = self._header + _LENGTH
+
+    def pack(self, header: bytes, rows: pa.RecordBatch) -> bytes:
+        """The bytes of it."""
+        size = len(header).to_bytes(_LENGTH, "big")
+        body = rows.serialize() if rows.num_rows else b""
+        return b"".join((self._prefix, size, header, body))
+
+    def unpack(self, data: bytes) -> tuple[bytes, pa.RecordBatch]:
+        """The reverse. ValueError says why `data` cannot be read."""
+        if not data.startswith(self._prefix):
+            raise ValueError(self._refusal(data))
+        size = int.from_bytes(data[self._header : self._body], "big")
+        end = self._body + size
+        try:
+            if end == len(data):
+                rows = self.none
+            else:
+                rows = pa.ipc.read_record_batch(pa.py_buffer(data).slice(end), self.schema)
+        except (ValueError, OSError, pa.ArrowException) as error:
+            raise ValueError(f"the state in the checkpoint is damaged: {error}") from error
+        return data[self._body : end], rows
+
+    def _refusal(self, data: bytes) -> str:
+        if not data.startswith(_VERSION[:1]):
+            return "the state in the checkpoint is none of this step: use another checkpoint"
+        if not data.startswith(_VERSION):
+            return (
+                "the state in the checkpoint has another format than this version of dispatcher "
+                "reads: go on with the version that wrote it, or begin a new checkpoint"
+            )
+        return (
+            "the state in the checkpoint holds rows of other columns than df has now "
+            f"({', '.join(self.schema.names)}): give df the columns it had, or begin a new "
+            "checkpoint"
+        )

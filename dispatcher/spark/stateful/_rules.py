@@ -1,0 +1,111 @@
+"""Which builder: the spans that a user gives, in the units of the columns they are held against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+
+from dispatcher.builders import EventTimeBuilder
+from dispatcher.spark.stateful._columns import MICROSECONDS, TimeColumn
+from limiters._support.validation import Seconds, seconds
+
+Message = tuple[Any, Any, int]
+"""What the builder is given: a key, a time, and which row it is."""
+_LONGEST = 2**63 - 1
+"""In microseconds: more than Spark's timestamps span. Its timeouts overflow not far beyond."""
+FIELDS: dict[str, Any] = {"key": itemgetter(0), "event_time": itemgetter(1)}
+
+
+@dataclass(frozen=True)
+class ByEventTime:
+    """The other closing rule: see `EventTimeBuilder.by_event_time`."""
+
+    event_jitter: Seconds
+    delivery_jitter: Seconds
+    message_leap_limit: Seconds
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Which builder: what it is made of, in the units of the columns."""
+
+    spans: tuple[float, ...]
+    by_event_time: bool
+    duplicate_memory: float | None
+
+    def builder(self) -> EventTimeBuilder[Message]:
+        """A new one."""
+        if self.by_event_time:
+            jitter, delivery, leap = self.spans
+            return EventTimeBuilder.by_event_time(jitter, delivery, leap, **FIELDS)
+        window, timeout = self.spans
+        return EventTimeBuilder(window, timeout, duplicate_memory=self.duplicate_memory, **FIELDS)
+
+
+def rule_of(
+    time: TimeColumn,
+    arrival: TimeColumn | None,
+    window: Seconds | None,
+    timeout: Seconds | None,
+    rule: ByEventTime | None,
+    duplicate_memory: Seconds | None,
+) -> Rule:
+    ticks = MICROSECONDS if arrival is None else arrival.unit
+    if rule is None:
+        if window is None or timeout is None:
+            raise ValueError(
+                f"window and timeout must both be given, not {window!r} and {timeout!r}"
+            )
+        spans = (_width(time, "window", window), _span("timeout", timeout, ticks))
+        return Rule(
+            spans,
+            by_event_time=False,
+            duplicate_memory=_memory(window, timeout, duplicate_memory, ticks),
+        )
+    if window is not None or timeout is not None or duplicate_memory is not None:
+        raise ValueError("rule stands in place of window, timeout and duplicate_memory")
+    _check_one_clock(time, arrival)
+    return Rule(
+        (
+            _width(time, "event_jitter", rule.event_jitter),
+            _span("delivery_jitter", rule.delivery_jitter, ticks),
+            _span("message_leap_limit", rule.message_leap_limit, ticks),
+        ),
+        by_event_time=True,
+        duplicate_memory=None,
+    )
+
+
+def _memory(window: Seconds, timeout: Seconds, memory: Seconds | None, ticks: int) -> float:
+    """How long duplicates are known, in the unit of arrivals.
+
+    The builder's own default would add the two spans as this step hands them over, and they may
+    be counted in different units: numbers of the time column, and microseconds of a clock.
+    """
+    if memory is not None:
+        return _span("duplicate_memory", memory, ticks)
+    return _span("window", window, ticks) + _span("timeout", timeout, ticks)
+
+
+def _check_one_clock(time: TimeColumn, arrival: TimeColumn | None) -> None:
+    """The other rule compares event times with arrivals."""
+    told = pa.timestamp("us", "UTC") if arrival is None else arrival.type
+    if time.is_clock != pa.types.is_timestamp(told) or (time.is_clock and time.type != told):
+        by = "the processing time, a timestamp" if arrival is None else f"arrival, a {told}"
+        raise ValueError(
+            f"rule=ByEventTime compares time, a {time.type}, with {by}: make both of one type"
+        )
+
+
+def _width(time: TimeColumn, parameter: str, value: Seconds) -> float:
+    width = _span(parameter, value, time.unit)
+    # Between whole numbers a part of one is as good as nothing.
+    return int(width) if time.is_whole else width
+
+
+def _span(parameter: str, value: Seconds, unit: int) -> float:
+    span = seconds(parameter, value, zero=True)
+    return span if unit == 1 else round(min(span * unit, _LONGEST))

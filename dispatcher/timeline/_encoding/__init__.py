@@ -1,0 +1,1 @@
+"""Ids, bodies, times and keys as they are stored. Pure."""

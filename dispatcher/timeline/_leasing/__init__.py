@@ -1,0 +1,1 @@
+"""How a consumer leases what is due, keeps it and ends its leases."""

@@ -1,0 +1,155 @@
+"""Calls a function with what is due, when it is due, until it is closed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from dispatcher.timeline._encoding import ids
+from dispatcher.timeline._leasing.availability import Availability
+from dispatcher.timeline._leasing.serving import LOOK_AGAIN, Serving
+from dispatcher.timeline._leasing.wake_signal import Bell
+from dispatcher.timeline._leasing.wakeups import Wakeups, busy, free
+from dispatcher.timeline._server.topic import Topic
+from dispatcher.timeline.errors import TimelineUnavailableError
+from dispatcher.timeline.message import Leases
+from limiters._support.callables import keep_last_raise, notify
+from limiters._support.outages import OUTAGES
+from limiters._support.rate_limited_log import DampedLog
+
+if TYPE_CHECKING:
+    from dispatcher.timeline.consumer import Consumer
+
+logger = logging.getLogger(__name__)
+
+
+class Subscription:
+    """One run of `subscribe`. While `fn` runs, or there is no room, the others are told that the
+    consumer is busy, and serve its buckets."""
+
+    def __init__(
+        self,
+        topic: Topic,
+        consumer: Consumer,
+        serving: Serving,
+        lock: threading.Lock,
+        bell: Bell,
+        length_ms: int,
+    ) -> None:
+        self._topic = topic
+        self._consumer = consumer
+        self._serving = serving
+        self._lock = lock
+        self._bell = bell
+        self._length_ms = length_ms
+        self._patience = min(LOOK_AGAIN, length_ms / 2000)
+        self._damped = DampedLog(logger)
+        self._wakeups = Wakeups(topic, bell.ring)
+        self._availability = Availability(self._tell_availability)
+
+    def run(self, fn: Callable[[Leases], Any], most: Callable[[], int]) -> None:
+        """Until the consumer is closed."""
+        self._wakeups.start()
+        self._availability.start()
+        try:
+            while not self._consumer.closed:
+                self._step(fn, most)
+        finally:
+            self._availability.stop()
+            self._wakeups.stop()
+
+    def _step(self, fn: Callable[[Leases], Any], most: Callable[[], int]) -> None:
+        self._listen(0)
+        limit = most()
+        if limit < 1:
+            self._availability.set_busy(True)
+            self._listen(self._patience)
+            return
+        leases = self._leased(limit)
+        if leases:
+            self._availability.set_busy(True)
+            try:
+                notify(fn, leases)
+            except Exception as error:
+                keep_last_raise(error)
+                self._complain(error, len(leases))
+        elif leases is not None:
+            self._availability.set_busy(False)
+            self._listen(self._serving.until_next(self._patience))
+
+    def _leased(self, limit: int) -> Leases | None:
+        """What is due; None, after a while, if Redis is away."""
+        asked = time.monotonic()
+        try:
+            with self._lock:
+                leases = self._serving.lease_known(limit, self._length_ms, self._patience)
+        except TimelineUnavailableError as error:
+            self._not_reached(asked, error)
+            self._listen(self._patience)
+            return None
+        self._reached(asked)
+        return leases
+
+    def _not_reached(self, asked: float, error: TimelineUnavailableError) -> None:
+        if self._consumer.reachable is not False:
+            logger.log(
+                OUTAGES.began(self._topic.server.connection.where, asked),
+                "%r has to wait: %s",
+                *(self._consumer, error),
+                extra={
+                    "happening": "redis-away",
+                    "topic": self._topic.name,
+                    "error": type(error).__name__,
+                },
+            )
+        self._consumer.reachable = False
+
+    def _reached(self, asked: float) -> None:
+        if self._topic.server.answered < asked:
+            return  # nothing was asked, since nothing was due
+        back = OUTAGES.ended(self._topic.server.connection.where, asked)
+        if self._consumer.reachable is False or back == logging.WARNING:
+            facts = {"happening": "redis-back", "topic": self._topic.name}
+            logger.log(back, "%r goes on", self._consumer, extra=facts)
+        self._consumer.reachable = True
+
+    def _listen(self, seconds: float) -> None:
+        heard, has_missed = self._bell.listen(seconds)
+        if heard or has_missed:
+            with self._lock:
+                self._serving.hear(heard, has_missed)
+
+    def _tell_availability(self, is_busy: bool) -> None:
+        asked, name = time.monotonic(), ids.as_bytes(self._consumer.id)
+        said = busy(name) if is_busy else free(name)
+        try:
+            if is_busy:  # the consumer's own thread asks nothing while there is no room
+                self._serving.stay_listed()
+            self._topic.server.connection.client().publish(self._topic.layout.channel, said)
+            self._reached(asked)
+        except TimelineUnavailableError as error:
+            self._not_reached(asked, error)
+        except Exception as error:  # the next heartbeat finds out whether Redis is away
+            facts = {
+                "happening": "busy-untold",
+                "topic": self._topic.name,
+                "error": type(error).__name__,
+            }
+            logger.debug("%r could not say that it is busy: %s", self._consumer, error, extra=facts)
+
+    def _complain(self, error: Exception, messages: int) -> None:
+        self._damped.log(
+            logging.ERROR,
+            "%r: %d messages are left to be leased again",
+            *(self._consumer, messages),
+            exc_info=error,
+            extra={
+                "happening": "subscriber-raised",
+                "topic": self._topic.name,
+                "messages": messages,
+                "error": type(error).__name__,
+            },
+        )

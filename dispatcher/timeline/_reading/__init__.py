@@ -1,0 +1,1 @@
+"""Reads what is on a topic, and changes nothing."""

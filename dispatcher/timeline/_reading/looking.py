@@ -1,0 +1,137 @@
+"""Looks at all buckets of a topic: what is due when, and how many there are, changing nothing."""
+
+from __future__ import annotations
+
+import operator
+import struct
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from dispatcher.timeline._server.server import COUNT, LOOK, STATS
+from dispatcher.timeline._server.topic import KNOWN, Topic
+from dispatcher.timeline.errors import TimelineError
+from limiters._redis.script import Script
+
+AT_ONCE = 32
+"""How many buckets one script looks at."""
+
+COUNTS_AT_ONCE = 500
+"""How many edges of ranges, in each set of each bucket, one script counts at."""
+
+EDGES_AT_ONCE = 60
+"""How many of them are of one bucket: so many that one script counts in several."""
+
+STATES = {
+    "waiting": ("new", "waiting"),
+    "leased": ("lost", "processing"),
+    "dead": ("dead", "dead"),
+}
+"""The states of what is in a set: up to now, and later."""
+
+NUMBERS = (
+    *("new", "lost", "waiting", "processing", "dead"),
+    *("created", "deleted", "given_up", "remembered"),
+)
+"""In the order in which stats.lua tells them."""
+
+_HEADS = struct.Struct("<dd")
+
+
+class Seen(NamedTuple):
+    """The first times of waiting and of leased, at most KNOWN of each."""
+
+    waiting: list[float]
+    leased: list[float]
+    beyond: int
+    """How many more are due than these tell."""
+
+
+def times_of(blob: bytes) -> list[float]:
+    """The times that times.lua tells."""
+    return list(struct.unpack(f"<{len(blob) // 8}d", blob))
+
+
+def look(topic: Topic) -> Iterator[tuple[int, Seen | None]]:
+    """Each bucket, and what is seen there; None where there is no answer. TimelineError if there
+    is none at all: a node that is gone must not hide what is due on the others."""
+    groups = groups_of(topic, AT_ONCE)
+    answers = topic.server.run_each(
+        LOOK, [(topic.layout.some(buckets, "waiting", "leased"), (KNOWN,)) for buckets in groups]
+    )
+    if all(isinstance(answer, TimelineError) for answer in answers):
+        raise answers[0]
+    for buckets, answer in zip(groups, answers, strict=True):
+        if isinstance(answer, TimelineError):
+            yield from ((bucket, None) for bucket in buckets)
+            continue
+        times, beyond = map(times_of, answer[1]), iter(answer[2])
+        seen = map(Seen, times, times, map(operator.add, beyond, beyond))
+        yield from zip(buckets, seen, strict=True)
+
+
+def counts(
+    topic: Topic, edges: Sequence[float], states: Collection[str], *, relative: bool
+) -> list[int]:
+    """How many there are in each range between two edges, in one of the `states`."""
+    sets = [part for part, its in STATES.items() if not set(its).isdisjoint(states)]
+    counted = [(part, state) for part in sets for state in STATES[part]]
+    ranges = len(edges) - 1
+    totals: list[int] = []
+    for start in range(0, ranges, EDGES_AT_ONCE):
+        part = edges[start : start + EDGES_AT_ONCE + 1]
+        groups = groups_of(topic, COUNTS_AT_ONCE // (len(part) * len(sets)))
+        told = [len(sets), struct.pack(f"<{len(part)}d", *part), int(relative)]
+        found = [0] * (len(part) - 1)
+        for answer in _asked(topic, COUNT, groups, *sets, arguments=told):
+            numbers = struct.unpack(f"<{len(answer[1]) // 4}I", answer[1])
+            for place, (_, state) in enumerate(counted):
+                if state in states:
+                    of_state = numbers[place * len(found) : (place + 1) * len(found)]
+                    found = list(map(operator.add, found, of_state))
+        totals += found
+    return totals
+
+
+class Totals(NamedTuple):
+    """What there is in a topic, and what there was."""
+
+    now_us: int
+    """The server's time at the last look."""
+    waiting: float
+    """When the first of all that wait is due."""
+    leased: float
+    """When the first lease of all ends."""
+    numbers: dict[str, int]
+
+
+def totals(topic: Topic) -> Totals:
+    """The sum over all buckets, each at one moment: so what is true of each is true of the sum."""
+    parts = ("waiting", "leased", "dead", "deleted", "meta")
+    answers = _asked(topic, STATS, groups_of(topic, AT_ONCE), *parts)
+    heads = [_HEADS.unpack(answer[1]) for answer in answers]
+    sums = map(sum, zip(*(answer[2] for answer in answers), strict=True))
+    return Totals(
+        max(answer[0] for answer in answers),
+        min(waiting for waiting, _ in heads),
+        min(leased for _, leased in heads),
+        dict(zip(NUMBERS, sums, strict=True)),
+    )
+
+
+def groups_of(topic: Topic, at_once: int) -> list[list[int]]:
+    """The buckets that one script can work on: in a cluster each alone, as nodes differ."""
+    step = 1 if topic.server.is_cluster else at_once
+    buckets = range(topic.buckets)
+    return [list(buckets[start : start + step]) for start in range(0, len(buckets), step)]
+
+
+def _asked(
+    topic: Topic, script: Script, groups: Sequence[list[int]], *parts: str, arguments: Any = ()
+) -> list[Any]:
+    answers = topic.server.run_each(
+        script, [(topic.layout.some(buckets, *parts), arguments) for buckets in groups]
+    )
+    for answer in answers:
+        if isinstance(answer, TimelineError):
+            raise answer
+    return answers

@@ -1,0 +1,1 @@
+"""How scripts run on the server, and how their answers are read."""

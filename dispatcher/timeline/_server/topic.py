@@ -1,0 +1,202 @@
+"""A topic: its name, its keys, its buckets, and the answers of its scripts."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from dispatcher.timeline._encoding import bodies
+from dispatcher.timeline._encoding.layout import Layout
+from dispatcher.timeline._server.server import EXISTS, SETTINGS, Server
+from dispatcher.timeline.errors import (
+    BucketCountError,
+    TimelineError,
+    TimelineUnavailableError,
+)
+from dispatcher.timeline.outcomes import NoAnswer, Outcome, Status
+from limiters._support.rate_limited_log import DampedLog
+
+BUCKETS = 64
+"""How many a topic has unless its first user says otherwise."""
+
+AT_ONCE = 100
+"""How many messages one script works on at most, so that none blocks Redis for long."""
+
+BYTES_AT_ONCE = 1_048_576
+
+KNOWN = 16
+"""How many times of each set of a bucket its consumers know; fewer, if those are all."""
+
+SEEN_FOR = 3.0
+"""Seconds after which whoever uses a topic sees whether it still has the settings it had."""
+
+STATUSES = (None, *Status)
+
+_ANSWER = struct.Struct("<BBdII")
+
+
+class Answer(NamedTuple):
+    """What a script says of one message; bucket.lua says what the codes mean."""
+
+    code: int
+    status: int
+    time: float
+    version: int
+    attempts: int
+
+
+class StoredSettings(NamedTuple):
+    """What is stored of a topic."""
+
+    buckets: int
+    remember_ms: int
+    most_attempts: int
+
+
+class Topic:
+    """What producers and consumers of one topic share. Thread-safe."""
+
+    def __init__(
+        self,
+        server: Server,
+        layout: Layout,
+        name: str,
+        asked: tuple[int | None, int | None, int | None],
+    ) -> None:
+        self.server = server
+        self.layout = layout
+        self.name = name
+        self._asked = asked
+        self._settings: StoredSettings | None = None
+        self._seen = -math.inf
+        self._damped = DampedLog(logging.getLogger(__name__))
+        self.watch_lateness: tuple[Callable[[list[float]], object], ...] = ()
+        """Who is told how late messages were, in seconds, whenever some are leased."""
+
+    @property
+    def settings(self) -> StoredSettings:
+        """What is stored, as it was some seconds ago at most; stored, if it is not yet.
+        BucketCountError if the topic was made anew with another number of buckets: whoever goes on
+        would look for messages where they are not."""
+        if self._settings is None:
+            self._settings = self._store(*self._asked)
+            self._seen = time.monotonic()
+        elif time.monotonic() >= self._seen + SEEN_FOR:
+            self._seen = time.monotonic()  # also without an answer, whose lack others notice
+            with contextlib.suppress(TimelineUnavailableError):
+                self.see(self.server.run(EXISTS, [self.layout.settings], ())[1])
+        return self._settings
+
+    def see(self, stored: Sequence[int]) -> None:
+        """These settings are stored now; with 0 buckets, if Redis has forgotten the topic: then
+        it is stored as it was, before another one is made of it."""
+        self._seen, had, found = time.monotonic(), self._settings, StoredSettings(*stored)
+        if had is None:
+            return
+        try:
+            if not found.buckets:
+                self._store(*had)
+            elif found.buckets != had.buckets:
+                raise BucketCountError(self.name, had.buckets, found.buckets)
+            else:
+                self._settings = found
+        except BucketCountError:
+            self._seen = -math.inf  # whoever comes next is refused too
+            raise
+
+    def _store(
+        self, buckets: int | None, remember_ms: int | None, most_attempts: int | None
+    ) -> StoredSettings:
+        """What is stored then; None is left as it is."""
+        others = ("" if it is None else it for it in (remember_ms, most_attempts))
+        answer = self.server.run(SETTINGS, [self.layout.settings], [buckets or BUCKETS, *others])
+        settings = StoredSettings(*map(int, answer[1:]))
+        if buckets is not None and buckets != settings.buckets:
+            raise BucketCountError(self.name, buckets, settings.buckets)
+        return settings
+
+    @property
+    def buckets(self) -> int:
+        """How many buckets it has."""
+        return self.settings.buckets
+
+    def tell_lateness(self, now_us: int, dues_ms: Iterable[int]) -> None:
+        """Messages due then were leased at this time of the server's."""
+        late = [max(0.0, now_us / 1e6 - due / 1000) for due in dues_ms]
+        for tell in self.watch_lateness:
+            try:
+                tell(late)
+            except Exception as error:
+                self._damped.log(
+                    logging.ERROR,
+                    "whoever watches the lateness of %s raised",
+                    self.name,
+                    exc_info=error,
+                    extra={
+                        "happening": "lateness-watcher-raised",
+                        "topic": self.name,
+                        "error": type(error).__name__,
+                    },
+                )
+
+
+def answers_of(blob: bytes) -> Iterator[Answer]:
+    """What a script says of each message."""
+    return map(Answer._make, _ANSWER.iter_unpack(blob))
+
+
+def body_of(stored: bytes) -> Any:
+    """The body of what messages holds; before it come the owner's length and the owner."""
+    return bodies.decoded(stored[1 + owner_length(stored) :])
+
+
+def owner_length(stored: bytes) -> int:
+    """The length of the owner of what messages holds; nothing may be stored of a message that
+    another program has written."""
+    return stored[0] if stored else 0
+
+
+class Items:
+    """The messages of a call, by bucket, in portions that one script may work on.
+
+    Whoever calls keeps the places, and gets the outcomes in their order.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.outcomes: list[Outcome | None] = [None] * count
+        self._portions: dict[int, list[tuple[list[int], list[bytes]]]] = {}
+        self._bytes: dict[int, int] = {}
+
+    def add(self, place: int, bucket: int, text: bytes) -> None:
+        """One message, as its script reads it."""
+        portions = self._portions.setdefault(bucket, [])
+        held = self._bytes.get(bucket, 0) + len(text)
+        if not portions or len(portions[-1][0]) == AT_ONCE or held > BYTES_AT_ONCE:
+            portions.append(([], []))
+            held = len(text)
+        self._bytes[bucket] = held
+        portions[-1][0].append(place)
+        portions[-1][1].append(text)
+
+    def portions(self) -> Iterator[tuple[int, list[int], list[bytes]]]:
+        """The bucket, the places and the texts of each."""
+        for bucket, portions in self._portions.items():
+            for places, texts in portions:
+                yield bucket, places, texts
+
+    def unanswered(self, names: Sequence[str], failed: Iterable[tuple[int, TimelineError]]) -> None:
+        """Notes for which there is no answer; raises if there is none at all."""
+        errors = dict(failed)
+        for place, error in errors.items():
+            self.outcomes[place] = NoAnswer(names[place], str(error))
+        if errors and all(type(outcome) is NoAnswer for outcome in self.outcomes):
+            raise next(iter(errors.values()))
+
+    def done(self) -> list[Outcome]:
+        """One for each."""
+        return [outcome for outcome in self.outcomes if outcome is not None]

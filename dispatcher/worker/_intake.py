@@ -1,0 +1,71 @@
+"""From messages to operations: what they cost, and which cannot be handled at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dispatcher._retry import RetryPolicy
+from dispatcher.errors import TooExpensiveError
+from dispatcher.operation import Operation
+from dispatcher.outcomes import Reject
+from dispatcher.timeline import Timeline
+from dispatcher.watcher import Watcher
+from dispatcher.worker._costs import Costs
+from dispatcher.worker._messages import Held
+from limiters.limiter import RateLimiter
+
+Refused = list[tuple[Held, BaseException]]
+
+
+class Intake:
+    """Of one worker, for its leasing thread."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        costs: Costs,
+        limiter: RateLimiter | None,
+        watcher: Watcher,
+        policy: RetryPolicy,
+    ) -> None:
+        self._timeline = timeline
+        self._costs = costs
+        self._limiter = limiter
+        self._watcher = watcher
+        self._policy = policy
+        self._own_attempts = policy.max_attempts
+
+    @property
+    def mean_cost(self) -> float | None:
+        """What a message costs on average, if that is known."""
+        return self._costs.mean
+
+    def operations(self, held: Sequence[Held]) -> tuple[list[Operation], Refused]:
+        """Those that may go to the Batcher, and what is wrong with each of the others."""
+        self._bound_attempts()
+        operations: list[Operation] = []
+        refused: Refused = []
+        most = None if self._limiter is None else self._limiter.max_capacity
+        for one in held:
+            try:
+                operations.append(self._operation(one, most))
+            except BaseException as error:  # the user's function may raise anything
+                refused.append((one, error))
+        return operations, refused
+
+    def _bound_attempts(self) -> None:
+        """After its last lease a message would be dead before a worker could say why."""
+        own, allowed = self._own_attempts, self._timeline.max_attempts
+        self._policy.max_attempts = min((it for it in (own, allowed) if it), default=None)
+
+    def _operation(self, one: Held, most: float | None) -> Operation:
+        lease, allowed = one.lease, self._policy.max_attempts
+        if allowed is not None and lease.attempt > allowed:
+            raise Reject(
+                f"leased {lease.attempt - 1} times, and the last attempt did not end: its process "
+                "was killed or its handler hung"
+            )
+        cost = self._costs.of(lease)
+        if most is not None and cost > most:
+            raise TooExpensiveError(cost, most)
+        return Operation(self._watcher, cost, one, batchable=True)

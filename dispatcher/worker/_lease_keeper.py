@@ -1,0 +1,109 @@
+"""The keeper: one thread that extends leases, and finds calls that take too long."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from dispatcher.timeline import (
+    Consumer,
+    Extended,
+    NoAnswer,
+    Timeline,
+    TimelineUnavailableError,
+)
+from dispatcher.worker._messages import Holds
+from limiters._support.outages import OUTAGES
+
+logger = logging.getLogger(__name__)
+
+LONGEST_SLEEP = 1.0
+"""For as long at most it does not see what was leased meanwhile."""
+
+
+class Keeper:
+    """See the module. `failed` is called with an error of its own, which ends it."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        consumer: Consumer,
+        holds: Holds,
+        lease_time: float,
+        *,
+        failed: Callable[[BaseException], None],
+        overran: Callable[[int], None],
+    ) -> None:
+        self._consumer = consumer
+        self._topic = timeline.topic
+        self._where = timeline.where
+        self._holds = holds
+        self._lease_time = lease_time
+        self._failed = failed
+        self._overran = overran
+        self._silent = False
+        self._stopped = threading.Event()
+        self._nap = min(LONGEST_SLEEP, lease_time / 10)
+        self._thread = threading.Thread(target=self._run, name="worker-keeper", daemon=True)
+        self.beat = time.monotonic()
+        """When it was last seen alive."""
+
+    def start(self) -> None:
+        """Begins."""
+        self.beat = time.monotonic()
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """Ends, after what it does at this moment, or after `timeout`."""
+        self._stopped.set()
+        self._thread.join(timeout)
+
+    # Its thread.
+
+    def _run(self) -> None:
+        try:
+            while not self._stopped.wait(self._until_next()):
+                now = self.beat = time.monotonic()
+                if overdue := self._holds.overrun(now):
+                    self._overran(len(overdue))
+                self._extend(now)
+        except BaseException as error:
+            self._failed(error)
+
+    def _until_next(self) -> float:
+        return max(0.0, min(self._nap, self._holds.next_look() - time.monotonic()))
+
+    def _extend(self, now: float) -> None:
+        held = self._holds.to_extend(now)
+        if not held:
+            return
+        asked = time.monotonic()
+        try:
+            outcomes = self._consumer.extend([one.lease for one in held], self._lease_time)
+        except TimelineUnavailableError as error:
+            self._complain(error, asked)
+            self._holds.extended(held, now, answered=False)
+            return
+        self._silent = False
+        pairs = list(zip(held, outcomes, strict=True))
+        self._holds.extended([it for it, said in pairs if isinstance(said, Extended)], now)
+        unsaid = [it for it, said in pairs if isinstance(said, NoAnswer)]
+        self._holds.extended(unsaid, now, answered=False)
+        gone = [it for it, said in pairs if not isinstance(said, (Extended, NoAnswer))]
+        self._holds.lost(gone)
+
+    def _complain(self, error: TimelineUnavailableError, asked: float) -> None:
+        if not self._silent:
+            logger.log(
+                OUTAGES.began(self._where, asked),
+                "leases cannot be extended at present: %s",
+                error,
+                extra={
+                    "happening": "redis-away",
+                    "topic": self._topic,
+                    "error": type(error).__name__,
+                },
+            )
+        self._silent = True

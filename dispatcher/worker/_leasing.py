@@ -1,0 +1,206 @@
+"""The leasing thread: from what is due to operations in the Batcher, as many as it can use soon."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from dispatcher.batcher import Batcher
+from dispatcher.errors import BatcherStoppedError, TooExpensiveError
+from dispatcher.operation import Operation
+from dispatcher.timeline import Consumer, Leases, TimelineUnavailableError
+from dispatcher.worker._handler_calls import Calls
+from dispatcher.worker._intake import Intake
+from dispatcher.worker._messages import Held, Holds
+from dispatcher.worker._room import View, claim, to_lease
+from dispatcher.worker._settling import Settler
+from dispatcher.worker.totals import Totals
+from limiters._support.outages import OUTAGES
+from limiters.events import CAPACITY
+
+logger = logging.getLogger(__name__)
+
+
+class Leasing:
+    """Of one worker. `is_running` says whether it may go on; `failed` is told an error of its own,
+    which ends it."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        batcher: Batcher,
+        holds: Holds,
+        settler: Settler,
+        calls: Calls,
+        intake: Intake,
+        totals: Totals,
+        *,
+        topic: str,
+        where: str,
+        slots: int,
+        batch_size: int,
+        lease_time: float,
+        comes_back: bool,
+        is_running: Callable[[], bool],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._consumer = consumer
+        self._batcher = batcher
+        self._limiter = batcher.rate_limiter
+        self._holds = holds
+        self._settler = settler
+        self._calls = calls
+        self._intake = intake
+        self._totals = totals
+        self._topic = topic
+        self._where = where
+        self._slots = slots
+        self._batch_size = batch_size
+        self._lease_time = lease_time
+        self._comes_back = comes_back
+        self._is_running = is_running
+        self._failed = failed
+        self._listener: Any = None
+        self._thread = threading.Thread(target=self._run, name="worker-lease", daemon=True)
+        self.beat = time.monotonic()
+        """When it was last seen alive."""
+
+    def start(self) -> None:
+        """Begins."""
+        if self._limiter is not None:
+            self._listener = self._limiter.add_listener(
+                lambda event: self._consumer.look_again(), CAPACITY
+            )
+        self.beat = time.monotonic()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Leases no more, and demands nothing more of the limiter. Waits for nothing but for Redis
+        to hear of it."""
+        self._demand(0)
+        self._consumer.close()
+
+    def await_ended(self, timeout: float) -> None:
+        """Waits until it has ended, once it is closed, for `timeout` at most."""
+        self._thread.join(timeout)
+        if self._listener is not None:
+            self._listener.remove()
+
+    # Its thread.
+
+    def _run(self) -> None:
+        try:
+            if self._comes_back:
+                self._take_back()
+            self._consumer.subscribe(self._take, limit=self._room, for_=self._lease_time)
+        except BaseException as error:
+            self._failed(error)
+        finally:  # it may have demanded something while it was closed
+            self._demand(0)
+
+    def _demand(self, cost: float) -> None:
+        if self._limiter is not None:
+            self._limiter.give_me(cost, self)
+
+    def _take_back(self) -> None:
+        """What it had before it was restarted is due at once, as it was."""
+        asked = time.monotonic()
+        try:
+            mine = self._consumer.active()
+            if mine:
+                self._consumer.release(mine, delay=0)
+                logger.info(
+                    "%r gives out again %d messages that it had before",
+                    *(self._consumer, len(mine)),
+                    extra={
+                        "happening": "worker-resumes",
+                        "topic": self._topic,
+                        "messages": len(mine),
+                    },
+                )
+        except TimelineUnavailableError as error:
+            logger.log(
+                OUTAGES.began(self._where, asked),
+                "what %r had before comes when its leases end: %s",
+                *(self._consumer, error),
+                extra={
+                    "happening": "redis-away",
+                    "topic": self._topic,
+                    "error": type(error).__name__,
+                },
+            )
+
+    @property
+    def shut_out(self) -> bool:
+        """Whether there will be nothing to spend any more: evicted, and nothing is reserved."""
+        limiter = self._limiter
+        return getattr(limiter, "evicted", False) and limiter is not None and not limiter.capacity
+
+    def _room(self) -> int:
+        self.beat = time.monotonic()
+        if self.shut_out:
+            self._settler.give_back(self._holds.withdraw())
+            return 0
+        view = self._view()
+        room, demand = to_lease(view), claim(view)
+        self._demand(demand)
+        if demand and room:
+            # Others may have taken what was due: an empty answer ends the demand at once.
+            self._consumer.look_again()
+        return room
+
+    def _view(self) -> View:
+        limiter, slots = self._limiter, self._slots - self._holds.overdue
+        if self._holds.stuck:
+            slots = min(slots, 1)  # to see whether a call begins again
+        if not self._is_running() or self._batcher.state != "running":
+            self._check_batcher()
+            slots = 0
+        return View(
+            slots=slots,
+            running=self._holds.running,
+            batch_size=self._batch_size,
+            waiting=self._holds.waiting,
+            settling=self._holds.settling,
+            batch_time=self._calls.batch_time,
+            capacity=None if limiter is None else limiter.capacity,
+            period=getattr(limiter, "period", 1.0),
+            mean_cost=self._intake.mean_cost,
+            due=self._consumer.due,
+        )
+
+    def _check_batcher(self) -> None:
+        if self._is_running() and self._batcher.state == "stopped":
+            raise RuntimeError("the Batcher has ended by itself; its log says why")
+
+    def _take(self, leases: Leases) -> None:
+        """`subscribe` logs what it raises, and goes on; that will not do for what is ours."""
+        try:
+            self._admit(leases)
+        except BaseException as error:
+            self._failed(error)
+
+    def _admit(self, leases: Leases) -> None:
+        self._totals.add(leased=len(leases))
+        held = self._holds.admit(leases, time.monotonic())
+        if not held:
+            self._settler.give_back([Held(lease) for lease in leases])
+            return
+        operations, refused = self._intake.operations(held)
+        for one, error in refused:
+            self._calls.refuse([one], error)
+        self._enqueue(operations)
+
+    def _enqueue(self, operations: list[Operation]) -> None:
+        if not operations:
+            return
+        try:
+            self._batcher.enqueue_many(operations)
+        except (BatcherStoppedError, TooExpensiveError) as error:
+            # Stopping; or the limit was lowered in this very moment.
+            if isinstance(error, BatcherStoppedError) and self._is_running():
+                raise
+            self._settler.give_back(self._holds.leave([one.payload for one in operations]))

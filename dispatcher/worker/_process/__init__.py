@@ -1,0 +1,1 @@
+"""Workers as processes: signals, probes, and a supervisor for several."""

@@ -1,0 +1,182 @@
+"""One worker as a process: signals, probes, and word to whoever supervises it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+
+from dispatcher.timeline import TimelineUnavailableError
+from dispatcher.worker._process.health_server import Page, Pages, verdict
+from dispatcher.worker._process.systemd import READY, STOPPING, WATCHDOG, Notifier
+from dispatcher.worker.worker import Life, Worker
+from limiters._support.latch import Latch
+from limiters._support.outages import OUTAGES
+from limiters.errors import DispatcherError
+
+logger = logging.getLogger(__name__)
+
+STEP = 0.5
+"""How often a worker that runs is looked at, at least."""
+
+
+class Signals:
+    """The first SIGTERM or SIGINT asks to stop; a second one ends the process where it stands,
+    with 128 + its number. A supervisor asks otherwise, so that whoever signals it and its processes
+    together, as systemd does, asks for one drain. For the main thread."""
+
+    def __init__(self) -> None:
+        self.stop = Latch()
+        self.at_once: Callable[[], None] = lambda: None
+        """What is done before a second signal ends the process."""
+        self._signalled = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._caught)
+
+    def ask(self) -> None:
+        """Asks to stop without a signal. From any thread."""
+        self.stop.set()
+
+    def _caught(self, number: int, frame: FrameType | None) -> None:
+        if self._signalled:
+            # Whatever the signal has interrupted may hold a lock: logging would wait for it.
+            self.at_once()
+            os.write(2, b"stopped at once; leases end by themselves\n")
+            os._exit(128 + number)
+        self._signalled = True
+        self.stop.set()
+
+
+def run(
+    worker: Worker,
+    signals: Signals,
+    notifier: Notifier,
+    *,
+    host: str,
+    port: int | None,
+    more_pages: dict[str, Callable[[], Page]],
+    fail_fast: bool = False,
+    create_topic: bool = False,
+) -> None:
+    """Works until a signal comes, then drains.
+
+    WorkerFailedError, PortInUseError; NoTopicError where nobody has used the topic before and it
+    is not to be created; with `fail_fast` TimelineUnavailableError where Redis does not answer.
+    """
+    pages, topic = None, worker.timeline.topic
+    if port is not None:
+        probes = {
+            "/healthz": lambda: verdict(worker.trouble()),
+            "/readyz": lambda: verdict(worker.unready()),
+        }
+        pages = Pages(probes | more_pages, host, port)
+        facts = {"happening": "serving", "url": pages.url, "where": worker.timeline.where}
+        logger.info("%s at %s", ", ".join(probes | more_pages), pages.url, extra=facts)
+    try:
+        life = _Life(worker, signals, notifier)
+        life.await_topic(fail_fast=fail_fast, create=create_topic)
+        if not signals.stop.is_set():
+            # Before it may be told to: a message may end the process as soon as it is leased.
+            notifier.send(READY, f"MAINPID={os.getpid()}")
+            worker.start()
+            started = {"happening": "worker-started", "topic": topic}
+            logger.info("%r has started", worker, extra=started)
+            life.watch()
+        notifier.send(STOPPING)
+        if worker.life is Life.RUNNING:
+            calls = worker.in_flight
+            going = {"happening": "worker-stopping", "topic": topic, "calls": calls}
+            logger.info("stopping: %d calls of the handler run", calls, extra=going)
+            worker.stop()
+        if worker.life is not Life.NEW:
+            worker.wait()  # one that has failed ends by itself, and only then says so
+        stopped = {"happening": "worker-stopped", "topic": topic}
+        logger.info("stopped: %s", worker.totals, extra=stopped)
+    finally:
+        if pages is not None:
+            pages.close()
+
+
+class NoTopicError(DispatcherError):
+    """Nobody has used the topic before."""
+
+    def __init__(self, topic: str, where: str) -> None:
+        self.topic = topic
+        self.where = where
+        super().__init__(
+            f"there is no topic {topic!r} in {where}: is it spelled right, and the prefix? Its "
+            "first producer makes it, and so does --create-topic"
+        )
+
+
+class _Life:
+    """What the main thread does while the worker works, or waits to."""
+
+    def __init__(self, worker: Worker, signals: Signals, notifier: Notifier) -> None:
+        self._worker = worker
+        self._signals = signals
+        self._notifier = notifier
+        self._interval = notifier.watchdog_interval
+        self._next_word = 0.0
+
+    def await_topic(self, *, fail_fast: bool, create: bool) -> None:
+        """Returns when Redis answers that the topic is there, or a signal has come."""
+        timeline, said = self._worker.timeline, False
+        while not self._signals.stop.is_set():
+            self._live()
+            asked = time.monotonic()
+            try:
+                if create:
+                    buckets = timeline.buckets  # to be told them it stores them if nobody has
+                    facts = {"happening": "topic-made", "topic": timeline.topic}
+                    logger.debug("the topic has %d buckets", buckets, extra=facts)
+                if not timeline.exists():
+                    raise NoTopicError(timeline.topic, timeline.where)
+                return
+            except TimelineUnavailableError as error:
+                if fail_fast:
+                    raise
+                if not said:
+                    logger.log(
+                        OUTAGES.began(timeline.where, asked),
+                        "waiting for Redis: %s",
+                        error,
+                        extra={
+                            "happening": "redis-away",
+                            "topic": timeline.topic,
+                            "error": type(error).__name__,
+                        },
+                    )
+                said = True
+                self._signals.stop.wait(STEP)
+
+    def watch(self) -> None:
+        """Until it is to stop, or has ended."""
+        worker = self._worker
+        while not self._signals.stop.is_set() and worker.life is Life.RUNNING:
+            if not worker.trouble():
+                self._live()
+            self._signals.stop.wait(min(STEP, self._interval or STEP))
+
+    def _live(self) -> None:
+        now = time.monotonic()
+        if self._interval is not None and now >= self._next_word:
+            self._notifier.send(WATCHDOG)
+            self._next_word = now + self._interval
+
+
+def stop_with_parent(signals: Signals) -> None:
+    """Drains when standard input ends: whoever started this process asks for it, or is gone."""
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(0, 1):  # not by sys.stdin, whose lock would be in the way of an exit
+                pass
+        signals.ask()
+
+    threading.Thread(target=watch, name="worker-parent", daemon=True).start()

@@ -1,0 +1,209 @@
+"""The settler: one thread that deletes, releases and buries what has ended, many in one call.
+
+It is not the thread that extends leases: however much there is to settle, and however long Redis
+takes for it, the leases of calls that run, and of what waits here, are extended all the while.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import queue
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from dispatcher.timeline import (
+    Bury,
+    Consumer,
+    Delete,
+    Ending,
+    NoAnswer,
+    Release,
+    Timeline,
+    TimelineUnavailableError,
+)
+from dispatcher.worker._messages import Held, Holds
+from dispatcher.worker.totals import Totals
+from limiters._support.outages import OUTAGES
+from limiters._support.rate_limited_log import DampedLog
+
+logger = logging.getLogger(__name__)
+
+AGAIN = 0.2
+"""Seconds until something is tried again for which Redis had no answer."""
+
+LONGEST_SLEEP = 1.0
+
+MOST_AT_ONCE = 2_000
+"""How many messages one call settles: what is settled makes room for what is due."""
+
+UNTOUCHED = Release(attempted=False)
+"""The ending of what has not begun: it is due now, and that was no attempt."""
+
+Work = tuple[Held, Ending]
+
+
+class Settler:
+    """See the module. `freed` is called when something is settled, `failed` with an error of its
+    own, which ends it."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        consumer: Consumer,
+        holds: Holds,
+        totals: Totals,
+        *,
+        freed: Callable[[], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._consumer = consumer
+        self._topic = timeline.topic
+        self._where = timeline.where
+        self._holds = holds
+        self._totals = totals
+        self._freed = freed
+        self._failed = failed
+        self._inbox: queue.SimpleQueue[list[Work] | None] = queue.SimpleQueue()
+        self._left: deque[Work] = deque()
+        self._silent = False
+        self._damped = DampedLog(logger)
+        self._deadline = math.inf
+        self._thread = threading.Thread(target=self._run, name="worker-settler", daemon=True)
+        self.beat = time.monotonic()
+        """When it was last seen alive."""
+
+    def start(self) -> None:
+        """Begins."""
+        self.beat = time.monotonic()
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """Ends when all is settled, or after `timeout`."""
+        self._deadline = time.monotonic() + timeout
+        self._inbox.put(None)
+        self._thread.join(timeout + 1.0)
+
+    # What can be handed in, from any thread.
+
+    def settle(self, works: list[Work]) -> None:
+        """They have ended, each in its own way."""
+        if works:
+            self._inbox.put(works)
+
+    def give_back(self, held: Iterable[Held]) -> None:
+        """They have not begun, and are due at once."""
+        self.settle([(one, UNTOUCHED) for one in held])
+
+    # Its thread.
+
+    def _run(self) -> None:
+        try:
+            stopping = False
+            while not (stopping and self._is_done()):
+                stopping = self._gather() or stopping
+                self.beat = time.monotonic()
+                if self._left and not self._settle():
+                    time.sleep(AGAIN)
+        except BaseException as error:
+            self._failed(error)
+
+    def _is_done(self) -> bool:
+        return not self._left or time.monotonic() > self._deadline
+
+    def _gather(self) -> bool:
+        """Takes in what there is; waits for something if nothing is left. Whether it is to stop."""
+        stop = False
+        try:
+            one = self._inbox.get_nowait() if self._left else self._inbox.get(timeout=LONGEST_SLEEP)
+            while True:
+                if one is None:
+                    stop = True
+                else:
+                    self._left += one
+                one = self._inbox.get_nowait()
+        except queue.Empty:
+            return stop
+
+    def _settle(self) -> bool:
+        """Whether there was an answer."""
+        works, asked = list(islice(self._left, MOST_AT_ONCE)), time.monotonic()
+        try:
+            outcomes = self._consumer.settle((held.lease, ending) for held, ending in works)
+        except TimelineUnavailableError as error:
+            self._complain(error, asked)
+            self._give_up_ended()
+            return False
+        self._silent = False
+        unsaid: list[Work] = []
+        settled: list[Held] = []
+        counts, lost = Counter[str](), Counter[str]()
+        for work, outcome in zip(works, outcomes, strict=True):
+            self._left.popleft()
+            if isinstance(outcome, NoAnswer):
+                unsaid.append(work)
+                continue
+            settled.append(work[0])
+            (counts if outcome.ok else lost)[total_of(work[1])] += 1
+        self._left += unsaid
+        self._holds.settled(settled)
+        self._totals.add(**counts, lost=lost.total())
+        self._tell_lost(lost)
+        self._freed()
+        if unsaid:
+            self._give_up_ended()
+        return not unsaid
+
+    def _give_up_ended(self) -> None:
+        """A lease that has ended can be neither deleted nor released."""
+        ended = [held for held, _ in self._left if held.lease.is_expired()]
+        if ended:
+            self._left = deque(work for work in self._left if not work[0].lease.is_expired())
+            self._holds.settled(ended)
+            self._totals.add(lost=len(ended))
+
+    def _tell_lost(self, lost: Counter[str]) -> None:
+        for total, number in lost.items():
+            self._damped.log(
+                logging.WARNING,
+                "%d messages could not be %s: their leases had ended, and they are or will be "
+                "given out again; is lease_time too short, or was this process stopped?",
+                *(number, _PAST[total]),
+                extra={"happening": "leases-lost", "topic": self._topic, "messages": number},
+            )
+
+    def _complain(self, error: TimelineUnavailableError, asked: float) -> None:
+        if not self._silent:
+            logger.log(
+                OUTAGES.began(self._where, asked),
+                "what has ended waits to be settled: %s",
+                error,
+                extra={
+                    "happening": "redis-away",
+                    "topic": self._topic,
+                    "error": type(error).__name__,
+                },
+            )
+        self._silent = True
+
+
+_PAST = {"done": "deleted", "retried": "released", "dead": "buried", "returned": "given back"}
+
+
+def total_of(ending: Ending) -> str:
+    """The total that it counts for.
+
+    >>> total_of(UNTOUCHED), total_of(Release(delay=5))
+    ('returned', 'retried')
+    """
+    match ending:
+        case Delete():
+            return "done"
+        case Bury():
+            return "dead"
+        case Release(attempted=True):
+            return "retried"
+    return "returned"

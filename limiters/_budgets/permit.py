@@ -1,0 +1,100 @@
+"""A permit, as its holder uses it: the right to start a batch of a given cost, soon. Pure."""
+
+from __future__ import annotations
+
+import math
+
+from limiters._budgets.window import Spend, Tenure
+from limiters._support.float_error import FLOAT_ERROR, covers
+
+
+class PermitBudget:
+    """What is left of the last permit, and what it was spent on. It has the same methods as a
+    WindowLedger, and nothing to give when there is no permit. Not thread-safe.
+
+    >>> budget = PermitBudget()
+    >>> budget.open(7, 10.0, until=5.0)
+    >>> budget.available(now=4.0), budget.available(now=5.0)
+    (10.0, 0.0)
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._left = 0.0
+        self._held = 0.0
+        self._tenure = Tenure(-math.inf)
+        self._spends: list[Spend] = []
+        self._recent: list[tuple[float, float]] = []
+        self.total = 0.0
+        """What permits have paid for, of callbacks that have begun, until the last report."""
+
+    @property
+    def until(self) -> float:
+        """Until when it may be used, by this instance's clock."""
+        return self._tenure.until
+
+    def open(self, number: int, cost: float, until: float) -> None:
+        """A new permit was granted."""
+        self.number, self._left, self._held = number, cost, 0.0
+        self._tenure = Tenure(until)
+        self._spends = []
+
+    def is_open(self, now: float) -> bool:
+        """Whether something of it can still be used, or is about to start."""
+        if now >= self._tenure.until:
+            return False
+        return self._left > 0 or any(one.started_at is None for one in self._spends)
+
+    def available(self, now: float, at_least: float = 0.0) -> float:
+        """What may be charged now."""
+        return max(0.0, self._left - self._held) if now < self._tenure.until else 0.0
+
+    def hold(self, amount: float) -> None:
+        """Sets `amount` aside for charges to come."""
+        self._held += amount
+
+    def release(self, amount: float) -> None:
+        """Gives back what was held and not charged."""
+        self._held = max(0.0, self._held - amount)
+
+    def charge(self, cost: float, now: float) -> Spend:
+        """Turns what is held into one that may start while the permit is valid; never, if it was
+        closed since."""
+        self._held = max(0.0, self._held - cost)
+        if not covers(self._left, cost):
+            return Spend(cost, now, Tenure(-math.inf))
+        self._left -= cost
+        if self._left <= cost * FLOAT_ERROR:
+            self._left = 0.0
+        spend = Spend(cost, now, self._tenure)
+        self._spends.append(spend)
+        return spend
+
+    def spend(self, cost: float, now: float) -> None:
+        """Counts `cost` as begun now, by one step."""
+        self._left = max(0.0, self._left - cost)
+        spend = Spend(cost, now, self._tenure)
+        spend.started_at = now
+        self._spends.append(spend)
+
+    def close(self, now: float) -> tuple[int, tuple[tuple[int, float], ...]]:
+        """Ends the permit: its number, and (age in milliseconds, cost) of what it was used for;
+        an age of -1 for what may still start. Nothing if it was reported before."""
+        number, spends = self.number, self._spends
+        self.number, self._spends, self._left, self._held = 0, [], 0.0, 0.0
+        self._tenure = Tenure(-math.inf)  # of what was charged, each keeps its own
+        report = []
+        for one in spends:
+            if not one.cost:
+                continue
+            began = one.started_at
+            age = -1 if began is None else max(0, math.floor((now - began) * 1000))
+            report.append((age, one.cost))
+            self._recent.append((now if began is None else began, one.cost))
+            self.total += one.cost
+        return number, tuple(report)
+
+    def recent(self, now: float, period: float) -> float:
+        """What permits paid for in the last period, as far as it was reported."""
+        self._recent = [one for one in self._recent if one[0] > now - period]
+        return math.fsum(cost for _, cost in self._recent)

@@ -1,0 +1,174 @@
+"""The budgets of a SharedResource, spent together: reserved, a permit, a share. Pure.
+
+What is reserved goes first: it is there in any case. A permit goes next, as it ends soon; what is
+left of a share may be of use to others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from limiters._budgets.permit import PermitBudget
+from limiters._budgets.window import Spend, Tenure, WindowLedger
+from limiters._support.float_error import covers
+
+GRAIN = 1e-4
+"""The share of a period to which it is known when an amount will be there."""
+
+
+class Parts(NamedTuple):
+    """An amount, by the budget that pays for it."""
+
+    reserved: float = 0.0
+    permit: float = 0.0
+    shared: float = 0.0
+
+    def up_to(self, amount: float) -> Parts:
+        """At most `amount` of it, in the order in which budgets pay.
+
+        >>> Parts(5.0, 2.0, 10.0).up_to(8.0)
+        Parts(reserved=5.0, permit=2.0, shared=1.0)
+        """
+        reserved = min(self.reserved, amount)
+        permit = min(self.permit, amount - reserved)
+        return Parts(reserved, permit, min(self.shared, amount - reserved - permit))
+
+    def less(self, other: Parts) -> Parts:
+        """What is left of it without `other`."""
+        return Parts(*(max(0.0, mine - its) for mine, its in zip(self, other, strict=True)))
+
+    def paying(self, cost: float) -> Parts:
+        """Who pays for `cost`, which this covers: the last budget that has something also pays for
+        the error of a sum; but a lease or a permit may end before the batch starts, so only if
+        what comes before does not cover it.
+
+        >>> Parts(5.0, 0.0, 10.0).paying(5.00000001)
+        Parts(reserved=5.00000001, permit=0.0, shared=0.0)
+        """
+        if covers(self.reserved, cost) or not (self.permit or self.shared):
+            return Parts(reserved=cost)
+        rest = cost - self.reserved
+        if covers(self.permit, rest) or not self.shared:
+            return Parts(self.reserved, rest)
+        return Parts(self.reserved, self.permit, rest - self.permit)
+
+
+class SpendOfSeveral(Spend):
+    """One batch, charged to several budgets."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, *parts: Spend) -> None:
+        super().__init__(sum(part.cost for part in parts), parts[0].charged_at)
+        self._parts = parts
+
+    def may_start(self, now: float) -> bool:
+        """Whether the capacity of both is still held."""
+        return all(part.may_start(now) for part in self._parts)
+
+    def started(self, now: float) -> bool:
+        """The callback begins now, unless this says no."""
+        if not self.may_start(now):
+            self.cancel()
+            return False
+        for part in self._parts:
+            part.started(now)
+        self.started_at = now
+        return True
+
+    def cancel(self) -> None:
+        """The batch was never started: it stops counting."""
+        for part in self._parts:
+            part.cancel()
+
+
+class Purse:
+    """The budgets as one. Not thread-safe.
+
+    >>> purse = Purse(WindowLedger(100, 1.0), PermitBudget(), WindowLedger(1000, 1.0))
+    >>> purse.available(now=0.0, at_least=500)
+    Parts(reserved=100.0, permit=0.0, shared=400.0)
+    """
+
+    def __init__(self, reserved: WindowLedger, permit: PermitBudget, shared: WindowLedger) -> None:
+        self.reserved = reserved
+        self.permit = permit
+        self.shared = shared
+
+    def capacity(self, now: float) -> float:
+        """What reserved and shared capacity are worth, for one period, and what is left of a
+        permit."""
+        return self.reserved.capacity + self.permit.available(now) + self.shared.capacity
+
+    def burst(self, now: float) -> float:
+        """What may go at once after a rest."""
+        return self.reserved.burst(now) + self.shared.burst(now)
+
+    def available(self, now: float, at_least: float = 0.0) -> Parts:
+        """What may be charged now, to each of them."""
+        reserved = self.reserved.available(now, at_least)
+        permit = self.permit.available(now)
+        rest = max(0.0, at_least - reserved - permit)
+        return Parts(reserved, permit, self.shared.available(now, rest))
+
+    def hold(self, parts: Parts) -> None:
+        """Sets amounts aside for charges to come."""
+        self.reserved.hold(parts.reserved)
+        self.permit.hold(parts.permit)
+        self.shared.hold(parts.shared)
+
+    def release(self, parts: Parts) -> None:
+        """Gives back what was held and not charged."""
+        self.reserved.release(parts.reserved)
+        self.permit.release(parts.permit)
+        self.shared.release(parts.shared)
+
+    def charge(self, parts: Parts, now: float, tenure: Tenure) -> Spend:
+        """Turns what is held into one that counts from now on."""
+        charged: list[Spend] = []
+        if parts.shared:
+            charged.append(self.shared.charge(parts.shared, now, tenure))
+        if parts.permit:
+            charged.append(self.permit.charge(parts.permit, now))
+        if parts.reserved or not charged:
+            charged.append(self.reserved.charge(parts.reserved, now))
+        return charged[0] if len(charged) == 1 else SpendOfSeveral(*charged)
+
+    def spend(self, cost: float, now: float) -> None:
+        """Counts `cost`, which is available, as begun now."""
+        parts = self.available(now, cost).paying(cost)
+        if parts.reserved:
+            self.reserved.spend(parts.reserved, now)
+        if parts.permit:
+            self.permit.spend(parts.permit, now)
+        if parts.shared:
+            self.shared.spend(parts.shared, now)
+
+    def ready_at(self, cost: float, now: float) -> float:
+        """The earliest time at which `cost` may be available, as far as is known now."""
+        cost -= self.permit.available(now)
+        if cost <= 0:
+            return now
+        if not self.shared.capacity:
+            return self.reserved.ready_at(cost, now)
+        if not self.reserved.capacity:
+            return self.shared.ready_at(cost, now)
+        reserved, shared = self.reserved.outlook(now), self.shared.outlook(now)
+
+        def there(at: float) -> bool:
+            first = reserved(at, cost)
+            return covers(first + shared(at, max(0.0, cost - first)), cost)
+
+        if there(now):
+            return now
+        # Both only grow while nothing is spent, and after a period all has come that will. As a
+        # rule it is soon: the step is doubled until it is too long.
+        grain = self.shared.period * GRAIN
+        early, step = now, grain
+        while step < self.shared.period and not there(now + step):
+            early, step = now + step, 2 * step
+        late = now + min(step, self.shared.period)
+        while late - early > grain:
+            middle = (early + late) / 2
+            early, late = (early, middle) if there(middle) else (middle, late)
+        return late

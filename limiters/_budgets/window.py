@@ -1,0 +1,300 @@
+"""The ledger of one limit: how much may be spent now, so that no window is ever over.
+
+Pure: it reads no clock, starts no thread and takes no lock. Two rules bound what may go:
+
+* the *window*: what was spent in any `period` is at most the capacity. An entry counts in
+  full from the moment it is charged until one period after the callback it paid for began;
+* the *pace*: capacity comes in evenly, and at most `BURST` of a period's worth of it is
+  kept for later, so that a full second is not fired in its first millisecond. Only an
+  amount dearer than that gathers for longer.
+
+Fractions are carried: nothing is rounded but the age of an entry, to the safe side.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+
+from limiters._budgets.inherited import InheritedSpending
+from limiters._support.float_error import ALL_BUT_ERROR, FLOAT_ERROR
+
+BURST = 0.1
+"""The share of a period's capacity that may go at once after a rest."""
+
+UNEVEN_BURST, UNEVEN_PERIODS = 0.3, 3
+"""The same, at least, for a few periods after capacity changed hands: others spent at other times,
+and room comes back in the same uneven way. If others spent more than this at one time, so much may
+go at once: an operation that costs the whole limit leaves room for all of it at once."""
+
+GUARD = 0.006
+"""Seconds an entry counts beyond its period. A start is noted just before the callback is
+entered; the guard covers a thread that is switched out between the two (Python's own switch
+interval is 5 ms). benchmarks/capacity.py shows the worst window with it."""
+
+SLICES = 1000
+"""Entries that began in the same slice of a period are one entry, so that the ledger's size
+depends on time, not on the number of batches. It costs at most 1/SLICES of the capacity."""
+
+
+class Tenure:
+    """For how long capacity is held. Whoever renews it in time prolongs it; once it has ended,
+    what was charged under it and has not begun may not begin any more."""
+
+    __slots__ = ("until",)
+
+    def __init__(self, until: float) -> None:
+        self.until = until
+
+
+class Spend:
+    """What one batch was charged. Whoever runs it says when it began; until then it counts."""
+
+    __slots__ = ("charged_at", "cost", "started_at", "tenure")
+
+    def __init__(self, cost: float, charged_at: float, tenure: Tenure | None = None) -> None:
+        self.cost = cost
+        self.charged_at = charged_at
+        self.started_at: float | None = None
+        self.tenure = tenure
+
+    def may_start(self, now: float) -> bool:
+        """Whether the capacity is still held."""
+        return self.tenure is None or now < self.tenure.until
+
+    def started(self, now: float) -> bool:
+        """The callback begins now, unless this says no: then it must not, and costs nothing.
+
+        Safe to call from any thread.
+        """
+        if not self.may_start(now):
+            self.cancel()
+            return False
+        self.started_at = now
+        return True
+
+    def cancel(self) -> None:
+        """The batch was never started: it stops counting."""
+        self.cost = 0
+        self.started_at = self.charged_at
+
+
+class WindowLedger:
+    """What was spent in the last period, and what fits beside it. Not thread-safe.
+
+    >>> ledger = WindowLedger(capacity=10, period=1.0)
+    >>> ledger.available(now=0.0, at_least=10)
+    10.0
+    >>> ledger.hold(10)
+    >>> ledger.charge(10, now=0.0).started(0.0)
+    True
+    >>> ledger.available(now=0.5, at_least=10)
+    0.0
+    >>> round(ledger.ready_at(10, now=0.5), 3)
+    1.006
+    """
+
+    def __init__(self, capacity: float, period: float, *, drift: float = 0.0) -> None:
+        """`drift` is the share by which other clocks, by which windows are judged, may differ."""
+        self.capacity = capacity
+        self._drift = drift
+        self._uneven_until = -math.inf
+        self._uneven = UNEVEN_BURST
+        self._measure_in(period)
+        self._held = 0.0
+        self._starting: list[Spend] = []
+        self.inherited = InheritedSpending()
+        self.charges = 0
+        """How many batches it has paid for."""
+        self._started: dict[int, float] = {}
+        self._expiries: list[int] = []
+        self._paid_until = -math.inf
+        self._total = 0.0
+
+    def _measure_in(self, period: float) -> None:
+        self.period = period
+        self._life = period + max(GUARD, self._drift * period)
+        self._slice = period / SLICES
+
+    def burst(self, now: float) -> float:
+        """What may go at once after a rest."""
+        return self.capacity * (self._uneven if now < self._uneven_until else BURST)
+
+    def changed_hands(self, peak: float, now: float) -> None:
+        """A part of what is held came from others, or went to them. `peak` is the largest part of
+        the capacity that others spent at one time: so much room comes back at one time."""
+        before = self._uneven if now < self._uneven_until else UNEVEN_BURST
+        self._uneven = min(1.0, max(before, peak))
+        self._uneven_until = now + UNEVEN_PERIODS * self.period
+
+    def available(self, now: float, at_least: float = 0.0) -> float:
+        """What may be charged now; amounts dearer than a burst say so in `at_least`."""
+        if not self.capacity:
+            return 0.0
+        return self._free(self.capacity - self._held - self.spent(now), now, at_least)
+
+    def _free(self, room: float, at: float, at_least: float) -> float:
+        paced = min((at - self._paid_until) * self._rate, max(self.burst(at), at_least))
+        return max(0.0, min(room, paced - self._held))
+
+    def outlook(self, now: float) -> Callable[[float, float], float]:
+        """`available` for any time from `now` on, if nothing is spent until then."""
+        rooms = [self.capacity - self._held - self.spent(now)]
+        times: list[float] = []
+        coming = self._coming_free(now)
+
+        def available(at: float, at_least: float) -> float:
+            while not times or times[-1] <= at:  # as far as somebody looks, and no further
+                expires, freed = next(coming, (math.inf, 0.0))
+                times.append(expires)
+                rooms.append(rooms[-1] + freed)
+            return self._free(rooms[bisect_right(times, at)], at, at_least)
+
+        return available
+
+    def hold(self, amount: float) -> None:
+        """Sets `amount` aside for charges to come; nobody else is offered it meanwhile."""
+        self._held += amount
+
+    def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> Spend:
+        """Turns `cost` of what is held into an entry that counts from now on."""
+        self._held -= cost
+        self.charges += 1
+        self._pace(cost, now)
+        spend = Spend(cost, now, tenure)
+        self._starting.append(spend)
+        return spend
+
+    def spend(self, cost: float, now: float) -> None:
+        """Counts `cost` as begun now, without setting it aside before.
+
+        For callers that may be interrupted at any point: it is counted by one step, and an
+        interrupt before that has changed no more than the pace, by a moment.
+        """
+        self._pace(cost, now)
+        self.charges += 1
+        spend = Spend(cost, now)
+        spend.started_at = now
+        self._starting.append(spend)
+
+    def _pace(self, cost: float, now: float) -> None:
+        if self.capacity:  # it may have gone since the amount was set aside
+            earliest = now - max(self.burst(now), cost) / self._rate
+            self._paid_until = max(self._paid_until, earliest) + cost / self._rate
+
+    def release(self, amount: float) -> None:
+        """Gives back what was held and not charged."""
+        self._held -= amount
+        if abs(self._held) < self.capacity * FLOAT_ERROR:
+            self._held = 0.0
+
+    def ready_at(self, cost: float, now: float) -> float:
+        """The earliest time at which `cost` may be available, as far as is known now."""
+        if not self.capacity:
+            return now + self.period if cost else now
+        ready = max(now, self._paid_until + (cost + self._held) / self._rate)
+        excess = self.spent(now) + self._held + cost * ALL_BUT_ERROR - self.capacity
+        if excess <= 0:
+            return ready
+        for expires, freed in self._coming_free(now):
+            excess -= freed
+            if excess <= 0:
+                return max(ready, expires)
+        return max(ready, now + self.period)
+
+    def set_capacity(self, capacity: float) -> None:
+        """From now on no window is over `capacity`, which may be zero."""
+        self.capacity = capacity
+
+    def set_period(self, period: float, now: float) -> None:
+        """From now on windows are of `period`; what has begun counts on, in the new one."""
+        entries, _ = self.split(1.0, now, inherited=False)
+        self._measure_in(period)
+        for started_at, cost in entries:
+            self._enter(cost, started_at)
+
+    def spent(self, now: float) -> float:
+        """What counts now: what began in the last period, and what is about to begin."""
+        self._note_starts()
+        while self._expiries and self._expires(self._expiries[0]) <= now:
+            # In this order, here and where something begins: whatever counts has an expiry, also
+            # if an interrupt comes in between.
+            self._started.pop(self._expiries[0], None)
+            heapq.heappop(self._expiries)
+        own = math.fsum((*self._started.values(), self.starting))
+        return own + self.inherited.total(now)
+
+    def total(self) -> float:
+        """What has begun, since this ledger was made."""
+        self._note_starts()
+        return self._total
+
+    @property
+    def starting(self) -> float:
+        """What is charged and has not begun, as far as is known."""
+        return math.fsum(spend.cost for spend in self._starting)
+
+    @property
+    def pledged(self) -> float:
+        """What is set aside, or charged and has not begun: it may begin at any moment."""
+        return self._held + self.starting
+
+    def receive(self, stamp: int, cost: float, expires: float) -> None:
+        """Counts `cost` that others have spent, until it expires."""
+        self.inherited.add(stamp, cost, expires)
+
+    def _enter(self, cost: float, started_at: float) -> None:
+        slice_ = self._slice_of(started_at)
+        self._started[slice_] = self._started.get(slice_, 0.0) + cost
+
+    def _slice_of(self, started_at: float) -> int:
+        slice_ = math.ceil(started_at / self._slice)
+        if slice_ not in self._started:
+            heapq.heappush(self._expiries, slice_)
+        return slice_
+
+    def split(
+        self, part: float, now: float, *, inherited: bool = True
+    ) -> tuple[list[tuple[float, float]], tuple[tuple[int, float], ...]]:
+        """Takes `part` of every entry out, but of what has not begun: (when, cost) of one's own,
+        and (time stamp, cost) of what is inherited."""
+        self.spent(now)
+        taken = [(slice_ * self._slice, cost * part) for slice_, cost in self._started.items()]
+        if part < 1:
+            self._started = {at: cost - cost * part for at, cost in self._started.items()}
+        else:
+            self._started, self._expiries = {}, []
+        return sorted(taken), self.inherited.split(part) if inherited else ()
+
+    @property
+    def _rate(self) -> float:
+        return self.capacity / self.period
+
+    def _note_starts(self) -> None:
+        begun = [spend for spend in self._starting if spend.started_at is not None]
+        for spend in begun:
+            assert spend.started_at is not None
+            slice_ = self._slice_of(spend.started_at) if spend.cost else 0
+            before = self._started.get(slice_, 0.0)
+            if spend.cost:  # from here on without a call, so that it is counted once
+                self._started[slice_] = before + spend.cost
+                self._total += spend.cost
+                spend.cost = 0
+        if begun:
+            self._starting = [spend for spend in self._starting if spend.started_at is None]
+
+    def _expires(self, slice_: int) -> float:
+        return slice_ * self._slice + self._life
+
+    def _coming_free(self, now: float) -> Iterator[tuple[float, float]]:
+        slices = sorted(self._started.items())
+        own = ((self._expires(slice_), cost) for slice_, cost in slices)
+        started = heapq.merge(own, self.inherited.coming_free())
+        # One that has not begun yet lives at least this long; whoever waits looks again then.
+        soonest = now + self._slice
+        starting = sorted(
+            (max(soonest, spend.charged_at + self._life), spend.cost) for spend in self._starting
+        )
+        return heapq.merge(started, starting) if starting else started

@@ -1,0 +1,1 @@
+"""What all limiters here have in common."""

@@ -1,0 +1,194 @@
+"""The line of those who ask a limiter for an amount and wait for it, without a Batcher.
+
+A caller may be interrupted at any point: by Ctrl-C, by an exception that a signal handler raises,
+by a loop that stops. So a place in the line is worth nothing by itself: the first one keeps its
+turn only as long as it goes on asking. One that has not asked for `PATIENCE` loses its turn to
+those behind it. If it asks again after all, it is back in its old place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+import contextlib
+import itertools
+import math
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from limiters._support.float_error import covers
+from limiters._support.validation import Seconds, amount, optional_seconds
+from limiters.clock import Clock
+from limiters.errors import ImproperOrderError, LimiterStoppedError, TooExpensiveError
+
+SOONEST = 0.001
+"""The soonest to ask the limiter again."""
+
+LATEST = 0.05
+"""The latest, since capacity may have come that nobody could foresee."""
+
+PATIENCE = 1.0
+"""Seconds without asking after which the first one loses its turn."""
+
+
+class Grantor(Protocol):
+    """What the line asks of its limiter."""
+
+    @property
+    def max_capacity(self) -> float: ...
+    @property
+    def started(self) -> bool: ...
+    def give_me(self, target: float, claimant: object = None) -> None: ...
+    def take(self, cost: float, claimant: object = None) -> bool: ...
+    def ready_at(self, cost: float) -> float: ...
+
+
+class Waiter:
+    """One caller in the line; `wake` may be called from any thread."""
+
+    __slots__ = ("asked_at", "cost", "gone", "number", "wake")
+
+    _numbers = itertools.count()
+
+    def __init__(self, cost: float, wake: Callable[[], object]) -> None:
+        self.cost = cost
+        self.wake = wake
+        self.number = next(self._numbers)
+        self.asked_at = 0.0
+        """When it asked last, or became the first."""
+        self.gone = False
+        """Whether it will not ask again."""
+
+
+class Line:
+    """First come first served: only the first one asks the limiter. Thread-safe."""
+
+    def __init__(self, limiter: Grantor, clock: Clock) -> None:
+        self._limiter = limiter
+        self._clock = clock
+        # A signal handler may call what its own thread was just doing.
+        self._lock = threading.RLock()
+        self._line: list[Waiter] = []
+        self._first: Waiter | None = None
+        self._told = 0.0
+
+    def wake(self) -> None:
+        """Capacity may have come, or the limiter was stopped."""
+        for waiter in self.tidy():
+            waiter.wake()
+        self.tidy()  # some may have found that their loop was closed
+
+    def tidy(self) -> list[Waiter]:
+        """Takes out those who will not ask again; who is in the line then."""
+        if not self._line:
+            return []
+        with self._lock:
+            self._forget_the_lost(time.monotonic())
+            self._tell()
+            return list(self._line)
+
+    def acquire(self, cost: float, timeout: Seconds | None) -> bool:
+        """Waits until `cost` is granted, and spends it; False if that took too long."""
+        cost, deadline = self._checked(cost, timeout)
+        gate: queue.SimpleQueue[None] = queue.SimpleQueue()
+        waiter = Waiter(cost, lambda: gate.put(None))
+        try:
+            while not self._granted(waiter):
+                wait = self._wait(waiter, deadline)
+                if wait <= 0:
+                    return False
+                with contextlib.suppress(queue.Empty):
+                    gate.get(timeout=wait)
+            return True
+        finally:
+            waiter.gone = True
+            self._leave()
+
+    async def acquire_async(self, cost: float, timeout: Seconds | None) -> bool:
+        """`acquire` for coroutines."""
+        cost, deadline = self._checked(cost, timeout)
+        gate = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            try:
+                loop.call_soon_threadsafe(gate.set)
+            except RuntimeError:  # the loop was closed
+                waiter.gone = True
+
+        waiter = Waiter(cost, wake)
+        try:
+            while not self._granted(waiter):
+                wait = self._wait(waiter, deadline)
+                if wait <= 0:
+                    return False
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(wait):
+                        await gate.wait()
+                gate.clear()
+            return True
+        finally:
+            waiter.gone = True
+            self._leave()
+
+    def _checked(self, cost: float, timeout: Seconds | None) -> tuple[float, float]:
+        cost = amount("cost", cost, zero=True)
+        most = optional_seconds("timeout", timeout, zero=True)
+        if not self._limiter.started:
+            raise ImproperOrderError("this limiter is not started; call start() first")
+        if not covers(self._limiter.max_capacity, cost):
+            raise TooExpensiveError(cost, self._limiter.max_capacity)
+        return cost, math.inf if most is None else self._clock.now() + most
+
+    def _granted(self, waiter: Waiter) -> bool:
+        with self._lock:
+            now = waiter.asked_at = time.monotonic()
+            if waiter not in self._line:
+                bisect.insort(self._line, waiter, key=lambda one: one.number)
+            self._forget_the_lost(now)
+            self._tell()
+            if self._line[0] is not waiter:
+                return False
+        if not covers(self._limiter.max_capacity, waiter.cost):  # which has changed meanwhile
+            raise TooExpensiveError(waiter.cost, self._limiter.max_capacity)
+        return self._limiter.take(waiter.cost, self)
+
+    def _wait(self, waiter: Waiter, deadline: float) -> float:
+        """How long to wait before looking again; zero or less once it is too late."""
+        if not self._limiter.started:
+            raise LimiterStoppedError("the limiter was stopped while this waited for capacity")
+        left = deadline - self._clock.now()
+        with self._lock:
+            ahead = self._line.index(waiter) if waiter in self._line else 0
+        if ahead:  # each of those ahead may be lost
+            return min(left, ahead * PATIENCE)
+        ready = self._limiter.ready_at(waiter.cost) - self._clock.now()
+        return min(left, max(SOONEST, min(ready, LATEST)))
+
+    def _leave(self) -> None:
+        for waiter in self.tidy()[:1]:
+            waiter.wake()
+
+    def _tell(self) -> None:
+        # With the lock: of two who tell, the one who knows less must not be the last.
+        wanted = math.fsum(waiter.cost for waiter in self._line)
+        if wanted != self._told:
+            self._limiter.give_me(wanted, self)
+            self._told = wanted
+
+    def _forget_the_lost(self, now: float) -> None:
+        self._line[:] = [waiter for waiter in self._line if not waiter.gone]
+        while self._line:
+            first = self._line[0]
+            if first is not self._first:
+                # From now on it has to ask; it may have waited long until it was the first.
+                first.asked_at = now
+                self._first = first
+                first.wake()
+            if now - first.asked_at <= PATIENCE and not first.gone:
+                return
+            del self._line[0]
+        self._first = None

@@ -1,0 +1,171 @@
+"""What all limiters here have in common: a life, listeners, and a line of those who acquire."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar, Self
+
+from limiters import events
+from limiters._resource.acquire_queue import Line
+from limiters._resource.turns import Turns
+from limiters._support.validation import Seconds
+from limiters.clock import Clock, clock_of
+from limiters.errors import ImproperOrderError
+from limiters.events import Emitter, Event, Listener
+from limiters.limiter import Grant
+
+_all: weakref.WeakSet[Resource] = weakref.WeakSet()
+
+
+class Resource(ABC):
+    """Capacity that can be had. In a forked child it begins anew, not started. Thread-safe."""
+
+    EVENTS: ClassVar[frozenset[str]] = events.LIMITER_EVENTS
+
+    def __init__(self, clock: Clock | None) -> None:
+        self._clock = clock_of(clock)
+        self._begin()
+        _all.add(self)
+
+    def _begin(self) -> None:
+        """Makes all that belongs to one process; called again in a forked child."""
+        # A signal handler may call what its own thread was just doing.
+        self._lock = threading.RLock()
+        self._emitter = Emitter(type(self).__name__, self.EVENTS)
+        self._line = Line(self, self._clock)
+        self._turns = Turns()
+        self._demands: dict[object, float] = {}
+        self._started = self._stopped = self._left = False
+        self._leaving = threading.RLock()
+
+    @property
+    @abstractmethod
+    def max_capacity(self) -> float:
+        """What could be had at most in one period."""
+
+    @abstractmethod
+    def give_me(self, target: float, claimant: object = None) -> None:
+        """Says how much waits to be spent; several who ask are told apart as claimants."""
+
+    @abstractmethod
+    def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> Grant:
+        """Sets aside up to `up_to` of what may be spent now, possibly nothing."""
+
+    @abstractmethod
+    def take(self, cost: float, claimant: object = None) -> bool:
+        """Spends `cost` now, if that may be; otherwise `claimant` waits for its turn. Whatever
+        interrupts it, nothing stays set aside."""
+
+    @abstractmethod
+    def ready_at(self, cost: float) -> float:
+        """When it is worth asking again for `cost`."""
+
+    @property
+    def _demand(self) -> float:
+        """What all claimants together wait for. For who has the lock."""
+        return sum(self._demands.values())
+
+    def _note_demand(self, target: float, claimant: object) -> bool:
+        """Whether all together wait for more or less since `claimant` waits for `target`. Who
+        waits for nothing stands in nobody's way. For who has the lock."""
+        before = self._demand
+        if target > 0:
+            self._demands[claimant] = target
+        else:
+            self._demands.pop(claimant, None)
+            self._turns.end(claimant)
+        return self._demand != before
+
+    @abstractmethod
+    def _provision(self) -> None:
+        """It was started."""
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """It is stopped, and whoever waited was told; listeners still listen."""
+
+    @property
+    def started(self) -> bool:
+        """Whether `start` was called, and `stop` was not."""
+        return self._started and not self._stopped
+
+    def start(self) -> None:
+        """Begins to hold capacity. Returns at once: `provision-done` says when it is there.
+
+        A Batcher starts a limiter that nobody started. What interrupts it stops the limiter.
+        """
+        mine = False
+        try:
+            with self._lock:
+                if self._started:
+                    raise ImproperOrderError(
+                        "this limiter was already started; make a new one to start over"
+                    )
+                self._started = mine = True
+            self._emitter.emit(events.PROVISION_START)
+            self._provision()
+        except BaseException:
+            if mine:  # half started, whoever acquires would wait for ever
+                self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Gives back what it holds, raises `shutdown`, ends its listeners. Again is no error: if it
+        was interrupted, that ends what it began."""
+        with self._lock:
+            if not self._started:
+                raise ImproperOrderError("this limiter was never started; call start() first")
+            self._stopped = True
+        if not self._leaving.acquire(blocking=False):
+            return  # another thread is at it
+        try:
+            self._end()
+        finally:
+            self._leaving.release()
+
+    def _end(self) -> None:
+        if self._left:
+            return
+        self._line.wake()
+        self._leave()
+        if not self._left:  # a signal handler may have done it meanwhile
+            self._emitter.emit(events.SHUTDOWN)
+            self._emitter.close()
+            self._left = True
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
+        """Calls `fn(event)` for the events named, or for all of them."""
+        return self._emitter.add_listener(fn, *names)
+
+    def acquire(self, cost: float, timeout: Seconds | None = None) -> bool:
+        """Waits until `cost` may be spent, and spends it; False if that took too long.
+
+        First come first served. Raises TooExpensiveError for what could never be had, and
+        LimiterStoppedError if the limiter is stopped meanwhile. Thread-safe.
+        """
+        return self._line.acquire(cost, timeout)
+
+    async def acquire_async(self, cost: float, timeout: Seconds | None = None) -> bool:
+        """The same for coroutines."""
+        return await self._line.acquire_async(cost, timeout)
+
+
+def _begin_in_child() -> None:
+    # Locks may be held, capacity set aside, by threads that stayed in the parent, and leases are
+    # the parent's.
+    for limiter in list(_all):
+        limiter._begin()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)

@@ -1,0 +1,226 @@
+"""What a SharedResource tells its listeners and the log, and what it has told already."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+from shlex import quote
+
+from limiters import events
+from limiters._instance_share import News
+from limiters._plain_numbers import plain
+from limiters._support.outages import OUTAGES
+from limiters.events import Emitter
+from limiters.leases._format import FLOAT_ERROR
+from limiters.leases._messages import Reply, Terms, partitions_of
+
+_log = logging.getLogger(__name__)
+
+_numbers = itertools.count()  # an id() comes again, and outages are remembered
+
+MOST_TOLD = 5
+"""How many different messages are told while the lease manager does not answer."""
+
+
+class Announcements:
+    """One event when something changes, none while it stays. Used by one thread."""
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        terms: Terms,
+        limit: str = "",
+        where: str | None = None,
+        kept_by: str = "",
+    ) -> None:
+        self._emit = emitter.emit
+        self._kept_by = kept_by
+        self._own = terms
+        self._limit = limit
+        self._where = f"limit {limit}, {next(_numbers)}" if where is None else where
+        self._terms: Terms | None = None
+        self._capacity: float | None = None
+        self._connected: bool | None = None
+        self._troubles: set[str] = set()
+        self._evicted = False
+        self._provisioned = False
+        self._certain = True
+        self._partitions = 0
+        self._refused: Terms | None = None
+
+    def connected(self, asks: bool) -> bool | None:
+        """Whether the lease manager answers; None before the first answer, or the lack of it, and
+        of one who got none and asks no more: it would stay cut off until it has work again."""
+        return self._connected if asks or self._connected else None
+
+    def capacity(self, capacity: float) -> bool:
+        """What is held; whether it has changed."""
+        if capacity == self._capacity:
+            return False
+        self._capacity = capacity
+        self._emit(events.CAPACITY, capacity)
+        return True
+
+    def partitions(self, held: float) -> None:
+        """How many partitions are held; one event for each whole one that came or went."""
+        whole = math.floor(held + FLOAT_ERROR)
+        for number in range(self._partitions, whole):
+            self._emit(events.ALLOCATED, number)
+        for number in range(self._partitions - 1, whole - 1, -1):
+            self._emit(events.RELEASED, number)
+        self._partitions = whole
+
+    def lost(self, error: BaseException, asked: float = math.inf) -> None:
+        """The lease manager did not answer a request of that time, by the monotonic clock."""
+        message = str(error) or repr(error)
+        if self._connected is not False:
+            self._connected = False
+            self._emit(events.DISCONNECTED, 0, message, error)
+        if message not in self._troubles and len(self._troubles) < MOST_TOLD:
+            self._troubles.add(message)
+            _log.log(
+                OUTAGES.began(self._where, asked),
+                "the lease manager does not answer; only what is still held can be spent: %s",
+                message,
+                extra={
+                    "happening": "leases-away",
+                    "limit": self._limit,
+                    "error": type(error).__name__,
+                },
+            )
+            self._emit(events.ERROR, 0, message, error)
+
+    def reply(self, reply: Reply, news: News, missing: float) -> None:
+        """The lease manager has answered; `missing` partitions were wanted and not granted."""
+        self._troubles.clear()
+        if not self._connected:
+            if self._connected is False:
+                _log.log(
+                    OUTAGES.ended(self._where),
+                    "the lease manager answers again: shared capacity is requested",
+                    extra={"happening": "leases-back", "limit": self._limit},
+                )
+            self._connected = True
+            self._emit(events.CONNECTED)
+        if news.disowned:
+            self._trouble_with("disowned", "somebody else used the same identity; taking a new one")
+            return
+        self._refusal(news.refused)
+        if not news.answered:
+            return
+        self._uncertainty(reply)
+        if not self._provisioned:
+            self._provisioned = True
+            self._provision(reply)
+            self._compare(reply.terms)
+        else:
+            self._changed(reply.terms)
+        self._terms = reply.terms
+        if news.permit:
+            self._emit(events.PERMIT, news.permit)
+        if missing > FLOAT_ERROR:
+            self._emit(events.FAILED, math.ceil(missing - FLOAT_ERROR))
+        if reply.evicted and not self._evicted:
+            self._trouble_with(
+                "evicted",
+                f"this instance was evicted by an operator: it gets nothing more of limit "
+                f"{self._limit!r}; restart it to take part again",
+            )
+        self._evicted = reply.evicted
+
+    def _changed(self, terms: Terms) -> None:
+        different = [
+            f"{name} {plain(new)} (was {plain(old)})"
+            for (name, new), (_, old) in zip(_told(terms), _told(self._terms or terms), strict=True)
+            if new != old
+        ]
+        if different:
+            _log.info(
+                "limit %r was changed: %s",
+                self._limit,
+                ", ".join(different),
+                extra={
+                    "happening": "terms-changed",
+                    "limit": self._limit,
+                    "capacity": terms.capacity,
+                },
+            )
+
+    def _provision(self, reply: Reply) -> None:
+        limit, partition = events.VERIFIED_LIMIT, events.VERIFIED_PARTITION
+        if reply.created:
+            limit, partition = events.CREATED_LIMIT, events.CREATED_PARTITION
+        self._emit(limit, reply.terms.capacity, self._kept_by)
+        for index in range(partitions_of(reply.terms.capacity, reply.terms.factor)):
+            self._emit(partition, index, self._kept_by)
+        self._emit(events.PROVISION_DONE, reply.uncertain / 1000)
+
+    def _uncertainty(self, reply: Reply) -> None:
+        certain = not reply.uncertain
+        if certain is self._certain:
+            return
+        self._certain = certain
+        self._emit(events.UNCERTAIN, reply.uncertain / 1000, reply.cause)
+        if certain:
+            return
+        if self._provisioned:
+            self._emit(events.PROVISION_DONE, reply.uncertain / 1000)
+        _log.log(
+            logging.WARNING if self._provisioned else logging.INFO,
+            "limit %r grants nothing new for %.1f s, until all old leases have ended: %s",
+            self._limit,
+            reply.uncertain / 1000,
+            reply.cause,
+            extra={
+                "happening": "quarantine",
+                "limit": self._limit,
+                "seconds": reply.uncertain / 1000,
+            },
+        )
+
+    def _refusal(self, terms: Terms | None) -> None:
+        """The limit has another lease time or period: nobody may share it under both."""
+        if terms is not None and terms != self._refused:
+            self._emit(events.REFUSED, 0, self._limit)
+            self._trouble_with("refused", self.refusal(terms))
+        self._refused = terms
+
+    def refusal(self, terms: Terms) -> str:
+        """Why this instance gets nothing of a limit with these terms, and what to do."""
+        lease, period = plain(self._own.lease / 1000), plain(self._own.period / 1000)
+        return (
+            f"no shared capacity: this instance was made with lease_time={lease} and "
+            f"period={period}, but the limit {self._limit!r} has "
+            f"lease_time={plain(terms.lease / 1000)} and period={plain(terms.period / 1000)}; use "
+            "those, or change the limit for everybody: "
+            f"dispatcher limit set {quote(self._limit)} --lease-time {lease} --period {period}"
+        )
+
+    def _compare(self, terms: Terms) -> None:
+        different = [
+            f"{name} {plain(theirs)} (this instance was made with {plain(own)})"
+            for (name, theirs), (_, own) in zip(_told(terms), _told(self._own), strict=True)
+            if theirs != own
+        ]
+        if different:
+            self._trouble_with(
+                "other-terms",
+                f"following what is stored of limit {self._limit!r}: {', '.join(different)}; make "
+                "all instances with the same numbers, or change the limit for everybody: "
+                f"dispatcher limit set {quote(self._limit)}",
+            )
+
+    def _trouble_with(self, happening: str, message: str) -> None:
+        _log.warning("%s", message, extra={"happening": happening, "limit": self._limit})
+        self._emit(events.ERROR, 0, message)
+
+
+def _told(terms: Terms) -> tuple[tuple[str, float], ...]:
+    """What people know of the terms of a limit: (what it is, its value)."""
+    return (
+        ("shared capacity", terms.capacity),
+        ("factor", terms.factor),
+        ("period", terms.period / 1000),
+        ("lease time", terms.lease / 1000),
+    )

@@ -1,0 +1,1 @@
+"""What a limiter has, has spent and has done, as plain values."""

@@ -1,0 +1,49 @@
+"""Standing: what a limiter has, wants and has spent, at one moment. Plain values, for metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from limiters._stats.histogram import SECONDS, Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Costs, unless said otherwise. What counts up never goes back while the limiter lives."""
+
+    name: str
+    """The limit's."""
+    shared: float
+    """What is held of the shared capacity, for one period."""
+    reserved: float
+    max: float
+    """What could be had at most in one period."""
+    demand: float
+    """What waits to be spent."""
+    spent_shared: float = 0.0
+    """In all, of callbacks that have begun."""
+    spent_reserved: float = 0.0
+    partitions_held: float = 0.0
+    partitions_wanted: float = 0.0
+    fair_share: float = 0.0
+    """In partitions, like those before."""
+    permits: int = 0
+    """How many permits it was granted."""
+    permit_wait: float = 0.0
+    """For how many seconds it has waited for a permit; 0 if it does not."""
+    turn: int = 0
+    """Its place among those who wait for a permit; 0 if it does not."""
+    uncertain: float = 0.0
+    """For how many seconds nothing is granted yet, as the last reply said."""
+    uncertain_cause: str = ""
+    clock_skew: float = 0.0
+    """Seconds of the lease manager's clock that do not count, since no instance confirmed them."""
+    refused: bool = False
+    """Whether it has another lease time or period than the limit, and so gets nothing shared."""
+    connected: bool | None = None
+    """Whether the lease manager answers; None if that is not known: it was not asked yet, or it did
+    not answer and is asked nothing more, or there is none."""
+    sync_failures: int = 0
+    """Requests that were not answered."""
+    sync_seconds: Distribution = field(default_factory=lambda: Distribution(SECONDS))
+    """How long those took that were."""
