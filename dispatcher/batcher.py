@@ -15,17 +15,17 @@ from types import TracebackType
 from typing import Self
 
 from dispatcher import events
-from dispatcher._core.admission import Entrance
+from dispatcher._core.admission import Admission
 from dispatcher._core.batches.executors import Runners
 from dispatcher._core.engine import Engine
-from dispatcher._core.limiter_link import Limiting
+from dispatcher._core.limiter_link import LimiterLink
 from dispatcher._core.observers import Observer
-from dispatcher._core.open_work import Totals
+from dispatcher._core.open_work import BatcherTotals
 from dispatcher._core.pause import Pause
 from dispatcher._core.queues.batch import CURRENT
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.settings import Settings
-from dispatcher._core.waiters import Gate, Waiter
+from dispatcher._core.waiters import DrainWaiter, Gate
 from dispatcher._retry import Wait
 from dispatcher.errors import ImproperOrderError
 from dispatcher.events import Event, Listener
@@ -40,7 +40,7 @@ from limiters._support.validation import (
     optional_seconds,
     seconds,
 )
-from limiters._support.wake_signal import Bell
+from limiters._support.wake_signal import WakeSignal
 from limiters.clock import Clock, clock_of
 from limiters.events import Emitter
 from limiters.limiter import RateLimiter
@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 _made: weakref.WeakSet[Batcher] = weakref.WeakSet()
 
 
-class Batcher(Entrance):
+class Batcher(Admission):
     """Raises operations to their watchers in batches, never faster than `rate_limiter` allows.
 
     Make one for each datastore whose capacity is to be respected, and keep it; any number of
@@ -108,7 +108,7 @@ class Batcher(Entrance):
         emit_request: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        limiting = Limiting(rate_limiter)
+        limiting = LimiterLink(rate_limiter)
         settings = Settings(
             flush_interval=seconds("flush_interval", flush_interval),
             capacity_interval=seconds("capacity_interval", capacity_interval),
@@ -120,7 +120,7 @@ class Batcher(Entrance):
             emit_request=flag("emit_request", emit_request),
         )
         fail_on_full = flag("error_on_full_buffer", error_on_full_buffer)
-        bell = Bell()
+        bell = WakeSignal()
         buffer = self._buffer_type(count("max_buffer_size", max_buffer_size), bell.ring)
         super().__init__(buffer, error_on_full_buffer=fail_on_full)
         self._limiting = limiting
@@ -352,12 +352,12 @@ class Batcher(Entrance):
         return self._state
 
     @property
-    def totals(self) -> Totals:
+    def totals(self) -> BatcherTotals:
         """What became of operations and batches since the start; a copy."""
         return replace(self._engine.books.totals)
 
     @property
-    def live_totals(self) -> Totals:
+    def live_totals(self) -> BatcherTotals:
         """The same, not a copy: it goes on counting. To be read only; it outlives the Batcher."""
         return self._engine.books.totals
 
@@ -416,7 +416,7 @@ class Batcher(Entrance):
         if self._ended.is_set():
             return True
         gate = Gate()
-        waiter = Waiter(gate.open)
+        waiter = DrainWaiter(gate.open)
         self._engine.post(ask, waiter, *arguments)
         try:
             return gate.wait(self._ended.is_set, timeout)

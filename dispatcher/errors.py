@@ -49,7 +49,7 @@ class NoWatcherError(EnqueueError):
         )
 
 
-class TooExpensiveError(EnqueueError, errors.TooExpensiveError):
+class TooExpensiveError(EnqueueError, errors.ExceedsCapacityError):
     """The operation could never go out: it costs more than the limiter can ever grant."""
 
 

@@ -11,7 +11,7 @@ from limiters._support.validation import ArgumentError, amount, flag, whole
 from limiters.errors import ImproperOrderError
 
 if TYPE_CHECKING:
-    from dispatcher._core.queues.batch import Batch
+    from dispatcher._core.queues.batch import OperationBatch
     from dispatcher._core.queues.lane import Line
     from dispatcher.watcher import Watcher
 
@@ -82,7 +82,7 @@ class Operation:
     _cost: float
     _order: Order | None
     _watcher: Watcher | None
-    _where: int | Claim | Batch | None
+    _where: int | Claim | OperationBatch | None
 
     def __init__(
         self,

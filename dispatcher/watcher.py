@@ -43,7 +43,7 @@ class Callback:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class WatcherTerms:
     """What a Batcher goes by: checked once, and the same for as long as the Watcher lives."""
 
     on_batch: Callback
@@ -98,7 +98,7 @@ class Watcher:
         on_failure: OnFailure | None = None,
         retry_abandoned: bool = False,
     ) -> None:
-        self._terms = Terms(
+        self._terms = WatcherTerms(
             on_batch=Callback.of("on_batch", on_batch),
             on_failure=None if on_failure is None else Callback.of("on_failure", on_failure),
             max_batch_size=optional_count("max_batch_size", max_batch_size),

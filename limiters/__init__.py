@@ -6,12 +6,12 @@ from limiters._support.validation import ArgumentError
 from limiters.config import LimiterConfig
 from limiters.errors import (
     DispatcherError,
+    ExceedsCapacityError,
     ImproperOrderError,
     LeaseManagerError,
     LimiterError,
     LimiterStoppedError,
     SharedCapacityNotProvisionedError,
-    TooExpensiveError,
 )
 from limiters.events import Event, Listener
 from limiters.leases import LeaseManager, MemoryLeaseManager
@@ -26,6 +26,7 @@ __all__ = [
     "ArgumentError",
     "DispatcherError",
     "Event",
+    "ExceedsCapacityError",
     "Grant",
     "ImproperOrderError",
     "LeaseManager",
@@ -40,7 +41,6 @@ __all__ = [
     "RedisLeaseManager",
     "SharedCapacityNotProvisionedError",
     "SharedResource",
-    "TooExpensiveError",
 ]
 
 

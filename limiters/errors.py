@@ -50,7 +50,7 @@ class NothingRunError(DispatcherError, TypeError):
         )
 
 
-class TooExpensiveError(LimiterError):
+class ExceedsCapacityError(LimiterError):
     """It could never be had: it costs more than the limiter can ever grant."""
 
     def __init__(self, cost: float, max_capacity: float) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from limiters._support.callables import check_plain, keep_last_raise, notify
-from limiters._support.rate_limited_log import DampedLog, Damper
+from limiters._support.rate_limited_log import Damper, RateLimitedLog
 from limiters._support.validation import ArgumentError
 
 _log = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ class Emitter:
         self._lost = 0
         self._often = Damper(most=1)
         """One line for all that were lost in a while: who is behind loses some with each event."""
-        self._damped = DampedLog(_log)
+        self._damped = RateLimitedLog(_log)
 
     def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
         """Calls `fn(event)` for the events named, or for all of them if none is."""

@@ -21,7 +21,7 @@ from limiters._sharing.asking import Asking
 from limiters._sharing.grant import SharedGrant
 from limiters._sharing.provisioning import Provisioning
 from limiters._sharing.share_events import Announcements
-from limiters._stats.histogram import SECONDS, Distribution
+from limiters._stats.histogram import SECONDS, Histogram
 from limiters._stats.standing import Standing
 from limiters._stats.tally import Publication, Source, Tally
 from limiters._support.float_error import covers
@@ -108,7 +108,7 @@ class SharedResource(Resource):
         self._reserved_ledger = WindowLedger(self._reserved, self._terms.period / 1000)
         self._spent_before = 0.0
         """Of the shared capacity, as somebody who was disowned."""
-        self._sync_seconds = Distribution(SECONDS)
+        self._sync_seconds = Histogram(SECONDS)
         self._sync_failures = 0
         self._begin_share(self._terms)
         self._provisioning = Provisioning()

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from dispatcher import Event, Operation, Watcher
-from dispatcher._core.admission import Entrance
+from dispatcher._core.admission import Admission
 from dispatcher._core.batches.executors import Job, Runners
 from dispatcher._core.engine import Engine
 from dispatcher._core.pause import Pause
-from dispatcher._core.queues.batch import Batch
+from dispatcher._core.queues.batch import OperationBatch
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.settings import Settings
 from limiters import ProvisionedResource, RateLimiter
-from limiters._support.wake_signal import Bell
+from limiters._support.wake_signal import WakeSignal
 from limiters.testing import ManualClock
 
 
@@ -99,7 +99,7 @@ class Crank:
     ) -> None:
         self.clock = clock or ManualClock()
         self.buffer = Buffer(buffer_size, self._ring)
-        self.entrance = Entrance(self.buffer, error_on_full_buffer=True)
+        self.entrance = Admission(self.buffer, error_on_full_buffer=True)
         self.rung = False
         self.calls: list[Call] = []
         self.raised: list[tuple[float, list[Operation]]] = []
@@ -108,7 +108,7 @@ class Crank:
         self.engine = Engine(
             Settings(**settings),
             self.buffer,
-            Bell(),
+            WakeSignal(),
             pause=Pause(pause_time),
             limiter=limiter,
             runners=self.runners,
@@ -171,9 +171,9 @@ class Crank:
 
     def handing_over(self, call: Call) -> bool:
         """Whether it is a failure callback, not a batch."""
-        return call.job.context is None or not isinstance(call.job.context[1], Batch)
+        return call.job.context is None or not isinstance(call.job.context[1], OperationBatch)
 
-    def batches_in_flight(self) -> set[Batch]:
+    def batches_in_flight(self) -> set[OperationBatch]:
         return self.engine.books.inflight
 
     def names(self) -> list[str]:

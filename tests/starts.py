@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dispatcher._core.queues.batch import CURRENT, Batch
+from dispatcher._core.queues.batch import CURRENT, OperationBatch
 from limiters import SharedResource
 from limiters._budgets.purse import Purse
 from limiters.leases._messages import Terms
@@ -18,7 +18,7 @@ from limiters.verifier import Spent
 def began() -> float:
     """When the batch began whose callback calls this, by the ledger of its limiter."""
     batch = CURRENT.get()
-    assert isinstance(batch, Batch), "no callback of a Batcher calls this"
+    assert isinstance(batch, OperationBatch), "no callback of a Batcher calls this"
     assert batch.spend is not None, "it costs nothing, or has no limiter"
     assert batch.spend.started_at is not None
     return batch.spend.started_at

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 
 from dispatcher import _interpreter as interpreter
-from dispatcher._core.queues.batch import CURRENT, Batch, BatchState
+from dispatcher._core.queues.batch import CURRENT, BatchState, OperationBatch
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.chunk import Chunk
 from dispatcher.errors import (
@@ -31,7 +31,7 @@ from limiters._support.validation import ArgumentError, Seconds, optional_second
 interpreter.check()
 
 
-class Entrance:
+class Admission:
     """What accepts operations. The Batcher is one; this part of it owns no thread."""
 
     def __init__(self, buffer: Buffer, *, error_on_full_buffer: bool) -> None:
@@ -205,7 +205,7 @@ class Entrance:
             if operation._where is where:
                 operation._where = None
             return True
-        if not isinstance(where, Batch):
+        if not isinstance(where, OperationBatch):
             raise AlreadyEnqueuedError
         assert operation._watcher is not None
         over = where.over
@@ -229,7 +229,7 @@ class Entrance:
     def _requeue(self, operation: Operation) -> None:
         batch = operation._where
         # One step, like the engine's when it sets the state: an ending batch takes no more.
-        if not isinstance(batch, Batch) or batch.state is not BatchState.IN_FLIGHT:
+        if not isinstance(batch, OperationBatch) or batch.state is not BatchState.IN_FLIGHT:
             raise AlreadyEnqueuedError
         batch.requeued[id(operation)] = operation
 

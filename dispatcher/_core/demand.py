@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from dispatcher import events
-from dispatcher._core.open_work import Books
+from dispatcher._core.open_work import OpenWork
 from dispatcher._core.queues.lanes import Lanes
 from limiters.limiter import RateLimiter
 
@@ -19,7 +19,7 @@ class Demand:
         self,
         limiter: RateLimiter | None,
         lanes: Lanes,
-        books: Books,
+        books: OpenWork,
         *,
         interval: float,
         max_concurrent_batches: int | None,

@@ -14,26 +14,26 @@ from collections.abc import Callable
 from typing import Any
 
 from dispatcher import events
-from dispatcher._core.batches.end import Endings
+from dispatcher._core.batches.end import BatchEnd
 from dispatcher._core.batches.executors import Runners
-from dispatcher._core.batches.start import Raising
+from dispatcher._core.batches.start import BatchStart
 from dispatcher._core.demand import Demand
 from dispatcher._core.flush_grid import FlushGrid
 from dispatcher._core.observers import Observed
-from dispatcher._core.open_work import Books
+from dispatcher._core.open_work import OpenWork
 from dispatcher._core.pause import Pause
 from dispatcher._core.queues.buffer import Buffer
-from dispatcher._core.queues.chunk import Run
+from dispatcher._core.queues.chunk import ChunkRun
 from dispatcher._core.queues.lane import Lane
 from dispatcher._core.queues.lanes import LaneQueue, Lanes
 from dispatcher._core.queues.planner import Allowance, Plan, Slots, Unlimited, plan
 from dispatcher._core.settings import Settings
-from dispatcher._core.waiters import Waiter, Waiters
+from dispatcher._core.waiters import DrainWaiter, Waiters
 from dispatcher.errors import KeyComparisonError, TooExpensiveError
 from dispatcher.operation import Operation, cost_of, key_of, one_cost
 from dispatcher.watcher import Watcher
 from limiters._support.float_error import ALL_BUT_ERROR, covers
-from limiters._support.wake_signal import Bell
+from limiters._support.wake_signal import WakeSignal
 from limiters.errors import LimiterStoppedError
 from limiters.limiter import RateLimiter
 
@@ -50,7 +50,7 @@ class Engine:
         self,
         settings: Settings,
         buffer: Buffer,
-        bell: Bell,
+        bell: WakeSignal,
         *,
         pause: Pause,
         limiter: RateLimiter | None,
@@ -65,10 +65,10 @@ class Engine:
         self.limiter = limiter
         self.runners = runners
         self.emit = emit
-        self.books = Books(buffer)
+        self.books = OpenWork(buffer)
         self.lanes = Lanes()
         self.observed = Observed()
-        self.endings = Endings(
+        self.endings = BatchEnd(
             self.books,
             buffer,
             self.lanes,
@@ -81,7 +81,7 @@ class Engine:
             clock=clock,
             observed=self.observed,
         )
-        self.raising = Raising(
+        self.raising = BatchStart(
             self.books,
             buffer,
             self.lanes,
@@ -185,20 +185,20 @@ class Engine:
         if lasted is not None:
             self.emit(events.RESUME, lasted)
 
-    def await_drained(self, now: float, waiter: Waiter) -> None:
+    def await_drained(self, now: float, waiter: DrainWaiter) -> None:
         """Tells `waiter` when nothing is left. Until then nothing waits for company."""
         self._waiters.drains.append(waiter)
 
-    def send_out(self, now: float, waiter: Waiter) -> None:
+    def send_out(self, now: float, waiter: DrainWaiter) -> None:
         """`await_drained`, for at most as long as something can be sent."""
         self._sending_out = max(now, self._sending_out or now)
         self.await_drained(now, waiter)
 
-    def await_idle(self, now: float, waiter: Waiter, watcher: Watcher) -> None:
+    def await_idle(self, now: float, waiter: DrainWaiter, watcher: Watcher) -> None:
         """Tells `waiter` when nothing of `watcher` is left."""
         self._waiters.add_idler(waiter, watcher)
 
-    def pause_and_tell(self, now: float, waiter: Waiter, length: float | None) -> None:
+    def pause_and_tell(self, now: float, waiter: DrainWaiter, length: float | None) -> None:
         """Pauses, and tells `waiter`: from now on nothing is raised."""
         self.begin_pause(now, length)
         waiter.tell()
@@ -211,7 +211,7 @@ class Engine:
         self._stopping = True
         self._sending_out = None
 
-    def stop_and_tell(self, now: float, waiter: Waiter) -> None:
+    def stop_and_tell(self, now: float, waiter: DrainWaiter) -> None:
         """Stops, and tells `waiter`: what was not sent is given back."""
         self.stop(now)
         waiter.tell()
@@ -225,7 +225,7 @@ class Engine:
     def close(self) -> None:
         """Nothing turns any more: whoever still waits has nothing to wait for."""
         for _, arguments in self._posts:
-            if arguments and isinstance(arguments[0], Waiter):
+            if arguments and isinstance(arguments[0], DrainWaiter):
                 arguments[0].tell()
         self._waiters.close()
         self.runners.close()
@@ -256,7 +256,7 @@ class Engine:
         for lane in touched:
             self.lanes.queue(lane)
 
-    def _ticketed(self, run: Run) -> list[Operation]:
+    def _ticketed(self, run: ChunkRun) -> list[Operation]:
         """Those of `run` whose claim is valid: from now on they are ours."""
         claim = run.claim
         void = 0

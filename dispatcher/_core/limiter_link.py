@@ -26,7 +26,7 @@ class _Use:
 
     def __init__(self, limiter: RateLimiter) -> None:
         self.limiter = limiter
-        self.users: set[Limiting] = set()
+        self.users: set[LimiterLink] = set()
         self._lock = threading.RLock()
         """For starting and stopping it."""
         self._ours = False
@@ -44,7 +44,7 @@ class _Use:
         finally:
             self._tidy()  # a signal handler may have ended what is just beginning
 
-    def leave(self, user: Limiting) -> None:
+    def leave(self, user: LimiterLink) -> None:
         """`user` does not use it any more."""
         self.users.discard(user)
         self._tidy()
@@ -72,7 +72,7 @@ _uses: dict[int, _Use] = {}
 a test with the change that follows it, is one step. See `interpreter.py`."""
 
 
-def _use_of(limiter: RateLimiter, user: Limiting) -> _Use:
+def _use_of(limiter: RateLimiter, user: LimiterLink) -> _Use:
     """What all who use `limiter` share; `user` is one of them."""
     while True:
         use = _uses.setdefault(id(limiter), _Use(limiter))
@@ -81,14 +81,14 @@ def _use_of(limiter: RateLimiter, user: Limiting) -> _Use:
             return use
 
 
-def _leave(limiter: RateLimiter, user: Limiting) -> None:
+def _leave(limiter: RateLimiter, user: LimiterLink) -> None:
     """`user` is none of them any more."""
     use = _uses.get(id(limiter))
     if use is not None:
         use.leave(user)
 
 
-class Limiting:
+class LimiterLink:
     """One per Batcher, which may have none. Used by one thread at a time."""
 
     def __init__(self, limiter: RateLimiter | None) -> None:

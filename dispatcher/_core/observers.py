@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from dispatcher._core.queues.batch import Batch
+    from dispatcher._core.queues.batch import OperationBatch
 
 _log = logging.getLogger(__name__)
 
@@ -23,11 +23,11 @@ class Observer(Protocol):
         that these may have come at any time since the last call."""
         ...
 
-    def raised(self, batch: Batch, now: float) -> None:
+    def raised(self, batch: OperationBatch, now: float) -> None:
         """`batch` is about to start; its operations still have their tickets."""
         ...
 
-    def returned(self, batch: Batch, seconds: float) -> None:
+    def returned(self, batch: OperationBatch, seconds: float) -> None:
         """The callback of `batch` has ended after so long; it may have been abandoned before."""
         ...
 
@@ -50,14 +50,14 @@ class Observed:
             except BaseException:
                 self._forget(one)
 
-    def raised(self, batch: Batch, now: float) -> None:
+    def raised(self, batch: OperationBatch, now: float) -> None:
         for one in self.observers:
             try:
                 one.raised(batch, now)
             except BaseException:
                 self._forget(one)
 
-    def returned(self, batch: Batch, seconds: float) -> None:
+    def returned(self, batch: OperationBatch, seconds: float) -> None:
         for one in self.observers:
             try:
                 one.returned(batch, seconds)

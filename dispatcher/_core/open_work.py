@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dispatcher._core.audit import Finding, audit
 from dispatcher._core.changing import Changing
-from dispatcher._core.queues.batch import Batch, BatchState
+from dispatcher._core.queues.batch import BatchState, OperationBatch
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher.events import AUDIT_FAIL
 
@@ -15,7 +15,7 @@ NEWEST = 0.2
 
 
 @dataclass
-class Totals:
+class BatcherTotals:
     """What became of operations and batches, counted since the start."""
 
     done: int = 0
@@ -50,7 +50,7 @@ class Totals:
         }
 
 
-class Books:
+class OpenWork:
     """Law B3: `target` is the cost of all operations accepted and not ended, always.
 
     Written by the engine only. What has come in and was not taken in yet still stands in the
@@ -65,8 +65,8 @@ class Books:
         self.target: float = 0
         self.waiting = 0
         """Operations accepted and not in flight, those that rest before a retry included."""
-        self.inflight: set[Batch] = set()
-        self.totals = Totals()
+        self.inflight: set[OperationBatch] = set()
+        self.totals = BatcherTotals()
         self.callback_seconds: float | None = None
         """How long callbacks took lately, once one has ended."""
 
@@ -85,17 +85,17 @@ class Books:
         cost, count = self._buffer.arrived()
         return self.target + cost, len(self.inflight), self.waiting + count
 
-    def raised(self, batch: Batch) -> None:
+    def raised(self, batch: OperationBatch) -> None:
         """`batch` is in flight."""
         with self.changing:
             self.inflight.add(batch)
             self.waiting -= len(batch.operations)
 
-    def ending(self, batch: Batch) -> None:
+    def ending(self, batch: OperationBatch) -> None:
         """From now on the callback of `batch` can enqueue nothing more through it."""
         batch.state = BatchState.ENDING
 
-    def ended(self, batch: Batch, state: BatchState, cost: float, back: int) -> None:
+    def ended(self, batch: OperationBatch, state: BatchState, cost: float, back: int) -> None:
         """`batch` is over: operations of `cost` have ended, `back` others wait again."""
         with self.changing:
             batch.state = state

@@ -14,7 +14,7 @@ LOOK = 1.0
 """Seconds after which a caller looks whether the Batcher has ended."""
 
 
-class Waiter:
+class DrainWaiter:
     """Somebody who waits for the engine. `tell` is called once, unless they have gone."""
 
     __slots__ = ("gone", "tell")
@@ -54,11 +54,11 @@ class Waiters:
 
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
-        self.drains: list[Waiter] = []
+        self.drains: list[DrainWaiter] = []
         """Those who wait until nothing at all is left."""
-        self._idlers: list[tuple[Waiter, Watcher]] = []
+        self._idlers: list[tuple[DrainWaiter, Watcher]] = []
 
-    def add_idler(self, waiter: Waiter, watcher: Watcher) -> None:
+    def add_idler(self, waiter: DrainWaiter, watcher: Watcher) -> None:
         """Tells `waiter` when nothing of `watcher` is left."""
         self._idlers.append((waiter, watcher))
 

@@ -15,13 +15,13 @@ Where = str | Callable[[Any], Any]
 _ABSENT = (KeyError, AttributeError, IndexError, TypeError)
 
 
-class Field:
+class MeasurementField:
     """One field, under the name of the parameter that says where it is.
 
     By a name, a mapping is asked for the item; anything else for the attribute, then for the
     item. With `default`, a name that is not there means None; else it is an error.
 
-    >>> Field("subject", "id").of({"id": "meter-1"})
+    >>> MeasurementField("subject", "id").of({"id": "meter-1"})
     'meter-1'
     """
 
@@ -90,7 +90,7 @@ class Field:
         )
 
 
-def check_hashable(field: Field, measurement: object, value: Hashable) -> None:
+def check_hashable(field: MeasurementField, measurement: object, value: Hashable) -> None:
     """Refuses a `value` that cannot be compared with others by its hash."""
     try:
         hash(value)

@@ -25,7 +25,7 @@ _WHOLE = 2**52
 """From here on every float is a whole number."""
 
 
-class Kind(enum.Enum):
+class TimeKind(enum.Enum):
     """Times of one kind can be compared."""
 
     NUMBER = "numbers"
@@ -33,12 +33,12 @@ class Kind(enum.Enum):
     AWARE = "aware datetimes"
 
 
-def read(value: Any) -> tuple[Instant, Kind]:
+def read(value: Any) -> tuple[Instant, TimeKind]:
     """`value` as it is compared, and its kind. ValueError says what is wrong with it."""
     if value.__class__ is float or value.__class__ is int:
         # NaN and the infinities fail here, and whole numbers that no float can meet.
         if -LARGEST <= value <= LARGEST:
-            return value, Kind.NUMBER
+            return value, TimeKind.NUMBER
         raise ValueError(f"must be finite, not {value!r}")
     if isinstance(value, datetime):
         return _read_datetime(value)
@@ -52,32 +52,32 @@ def read(value: Any) -> tuple[Instant, Kind]:
         raise ValueError(f"must be a number or a datetime, not {value!r}") from None
 
 
-def read_all(values: Sequence[Any]) -> tuple[Sequence[Instant], Kind] | None:
+def read_all(values: Sequence[Any]) -> tuple[Sequence[Instant], TimeKind] | None:
     """The same for many at the speed of C; None if one of them needs a closer look."""
     kinds = set(map(type, values))
     if kinds <= {int, float}:
         if float not in kinds or all(map(math.isfinite, values)):
-            return values, Kind.NUMBER
+            return values, TimeKind.NUMBER
     elif kinds == {datetime}:
         zones = set(map(operator.attrgetter("tzinfo"), values))
         if zones == {None}:
-            return values, Kind.NAIVE
+            return values, TimeKind.NAIVE
         if zones == {UTC}:
-            return values, Kind.AWARE
+            return values, TimeKind.AWARE
     return None
 
 
-def mixed(kind: Kind, known: Kind | None) -> str | None:
+def mixed(kind: TimeKind, known: TimeKind | None) -> str | None:
     """What is wrong with a time of `kind` beside those of the kind known so far."""
     if known is None or kind is known:
         return None
     return f"cannot be compared with the others: {kind.value} beside {known.value}"
 
 
-class Span:
+class TimeSpan:
     """A length of time, to be added to instants. What would be later than any is the latest.
 
-    >>> Span(50).after(100)
+    >>> TimeSpan(50).after(100)
     150
     """
 
@@ -154,16 +154,16 @@ def plain(value: datetime) -> datetime:
     return datetime(*day, *time, value.tzinfo, fold=value.fold)
 
 
-def _read_datetime(value: datetime) -> tuple[Instant, Kind]:
+def _read_datetime(value: datetime) -> tuple[Instant, TimeKind]:
     if value != value:  # pandas' NaT is a datetime that is not even itself
         raise ValueError(f"must be a time, not {value!r}")
     if value.__class__ is not datetime:
         value = plain(value)
     if value.tzinfo is None or value.utcoffset() is None:
-        return value, Kind.NAIVE
+        return value, TimeKind.NAIVE
     if value.tzinfo is UTC:
-        return value, Kind.AWARE
+        return value, TimeKind.AWARE
     try:
-        return value.astimezone(UTC), Kind.AWARE
+        return value.astimezone(UTC), TimeKind.AWARE
     except OverflowError:
         raise ValueError(f"must lie within the years of UTC, not {value!r}") from None

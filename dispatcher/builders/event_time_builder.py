@@ -8,17 +8,17 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from dispatcher.builders._fields import Field, Where, check_hashable
-from dispatcher.builders._times import LARGEST, Instant, Kind, Span, mixed, read
+from dispatcher.builders._fields import MeasurementField, Where, check_hashable
+from dispatcher.builders._times import LARGEST, Instant, TimeKind, TimeSpan, mixed, read
 from dispatcher.builders._windows import saved
-from dispatcher.builders._windows.closing import RULES, AfterEnd, AfterTimeout, Closing
+from dispatcher.builders._windows.closing import RULES, AfterEnd, AfterTimeout, ClosingRule
 from dispatcher.builders._windows.duplicates import Duplicates
 from dispatcher.builders._windows.windows import Window, Windows
 from dispatcher.builders.errors import MeasurementError
 from limiters._support.validation import Seconds, seconds
 
 M = TypeVar("M")
-_NUMBER = Kind.NUMBER
+_NUMBER = TimeKind.NUMBER
 _NONE = object()
 
 _SINCE_1970 = 10**8
@@ -83,7 +83,7 @@ class EventTimeBuilder(Generic[M]):
     ) -> None:
         rule = AfterTimeout(_span("window", window), _span("timeout", timeout))
         if duplicate_memory is not None:
-            rule.memory = Span(_span("duplicate_memory", duplicate_memory))
+            rule.memory = TimeSpan(_span("duplicate_memory", duplicate_memory))
         self._begin(rule, key, event_time)
 
     @classmethod
@@ -122,14 +122,14 @@ class EventTimeBuilder(Generic[M]):
         )
         return builder
 
-    def _begin(self, rule: Closing, key: object, event_time: object) -> None:
+    def _begin(self, rule: ClosingRule, key: object, event_time: object) -> None:
         self._rule = rule
         self._strict = rule.compares_clocks
-        self._key = Field("key", key)
-        self._time = Field("event_time", event_time)
-        self._kind: Kind | None = None
+        self._key = MeasurementField("key", key)
+        self._time = MeasurementField("event_time", event_time)
+        self._kind: TimeKind | None = None
         self._now: Any = None
-        self._now_kind: Kind | None = None
+        self._now_kind: TimeKind | None = None
         self._windows = Windows()
         self._queue: list[tuple[Any, Any, int, Window]] = []
         """Windows by when they are due, then by their start. One whose due time has changed
@@ -229,7 +229,7 @@ class EventTimeBuilder(Generic[M]):
             raise MeasurementError(message, "its key is None")
         check_hashable(self._key, message, key)
 
-    def _read_time(self, message: M, value: object) -> tuple[Any, Kind]:
+    def _read_time(self, message: M, value: object) -> tuple[Any, TimeKind]:
         try:
             time, kind = read(value)
         except ValueError as error:
@@ -238,7 +238,7 @@ class EventTimeBuilder(Generic[M]):
             raise MeasurementError(message, f"its event_time {value!r} {wrong}")
         return time, kind
 
-    def _see(self, value: Instant, kind: Kind | None) -> Any:
+    def _see(self, value: Instant, kind: TimeKind | None) -> Any:
         """`now`, which never goes back; `kind` is that of event times."""
         try:
             now, now_kind = read(value)
@@ -366,7 +366,7 @@ class EventTimeBuilder(Generic[M]):
         builder = cls.__new__(cls)
         try:
             rule = RULES[state["rule"]](*state["spans"])
-            rule.memory = Span(state["memory"])
+            rule.memory = TimeSpan(state["memory"])
             builder._begin(rule, key, event_time)
             builder._restore(state if form == saved.FORMAT else _as_now(state), decode)
         except (LookupError, TypeError, AttributeError) as error:
@@ -377,7 +377,7 @@ class EventTimeBuilder(Generic[M]):
         if state["now"] is not None:
             self._now, self._now_kind = read(state["now"])
         if state["kind"] is not None:
-            self._kind = Kind(state["kind"])
+            self._kind = TimeKind(state["kind"])
         self.duplicates, self.dropped = state["duplicates"], state["dropped"]
         for start, end, shortened, arrivals, messages in state["open"]:
             window = Window(start, end, shortened=shortened)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from dispatcher.builders._fields import Field, Where, check_hashable
+from dispatcher.builders._fields import MeasurementField, Where, check_hashable
 from dispatcher.builders._packing import costs
 from dispatcher.builders._packing.cutting import ByCost, ByCount, Cutter, Positions
-from dispatcher.builders._times import Instant, Kind, Span, mixed, read, read_all
+from dispatcher.builders._times import Instant, TimeKind, TimeSpan, mixed, read, read_all
 from dispatcher.builders.errors import MeasurementError
 from limiters._support.validation import amount, count, seconds
 
@@ -75,12 +75,12 @@ class SubjectBuilder(Generic[M]):
         max_batch_cost: float | None = None,
     ) -> None:
         self._most = count("max_batch_size", max_batch_size)
-        self._subject = Field("subject", subject)
-        self._time = Field("event_time", event_time)
-        self._lane = None if lane is None else Field("lane", lane, default=True)
-        self._cost = None if cost is None else Field("cost", cost)
+        self._subject = MeasurementField("subject", subject)
+        self._time = MeasurementField("event_time", event_time)
+        self._lane = None if lane is None else MeasurementField("lane", lane, default=True)
+        self._cost = None if cost is None else MeasurementField("cost", cost)
         seconds("together_within", together_within, zero=True)
-        self._together = Span(together_within) if together_within else None
+        self._together = TimeSpan(together_within) if together_within else None
         self._max_cost: float | None = None
         self._limits: costs.Limits | None = None
         if max_batch_cost is not None:
@@ -92,7 +92,7 @@ class SubjectBuilder(Generic[M]):
 
     def _clear(self) -> None:
         self._measurements: list[M] = []
-        self._kind: Kind | None = None
+        self._kind: TimeKind | None = None
         self._times: list[Instant] = []
         self._subjects: list[Hashable] = []
         self._lanes: list[Hashable] = []
@@ -151,7 +151,9 @@ class SubjectBuilder(Generic[M]):
 
     # Taking in.
 
-    def _read_time(self, measurement: M, value: object, known: Kind | None) -> tuple[Instant, Kind]:
+    def _read_time(
+        self, measurement: M, value: object, known: TimeKind | None
+    ) -> tuple[Instant, TimeKind]:
         try:
             time, kind = read(value)
         except ValueError as error:
@@ -160,7 +162,7 @@ class SubjectBuilder(Generic[M]):
             raise MeasurementError(measurement, f"its event_time {value!r} {wrong}")
         return time, kind
 
-    def _read_times(self, measurements: Sequence[M]) -> tuple[Sequence[Instant], Kind]:
+    def _read_times(self, measurements: Sequence[M]) -> tuple[Sequence[Instant], TimeKind]:
         values = self._time.values(measurements)
         quickly = read_all(values)
         if quickly is not None and not mixed(quickly[1], self._kind):
@@ -174,7 +176,7 @@ class SubjectBuilder(Generic[M]):
         return times, kind
 
     def _read_lanes(
-        self, field: Field, measurements: Sequence[M], subjects: list[Hashable]
+        self, field: MeasurementField, measurements: Sequence[M], subjects: list[Hashable]
     ) -> list[Any]:
         """What has no subject is not asked."""
         if None not in subjects:
@@ -194,7 +196,7 @@ class SubjectBuilder(Generic[M]):
             )
         return cost
 
-    def _hashable(self, field: Field, measurements: Sequence[M]) -> list[Any]:
+    def _hashable(self, field: MeasurementField, measurements: Sequence[M]) -> list[Any]:
         values = field.values(measurements)
         try:
             set(values)

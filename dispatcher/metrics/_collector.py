@@ -20,7 +20,7 @@ from prometheus_client.utils import floatToGoString
 from dispatcher.metrics import _names as names
 from dispatcher.metrics.parts import Beginning, OfLimiter, Part
 from dispatcher.metrics.readings import Reading, Readings
-from limiters._stats.histogram import Distribution
+from limiters._stats.histogram import Histogram
 
 _log = logging.getLogger(__name__)
 
@@ -129,26 +129,26 @@ def _family(metric: names.Metric, readings: list[Reading]) -> Metric:
     if metric.kind == "histogram":
         histogram = HistogramMetricFamily(metric.name, metric.text, labels=metric.labels)
         for reading in readings:
-            assert isinstance(reading.value, Distribution)
+            assert isinstance(reading.value, Histogram)
             histogram.add_metric(reading.labels, _buckets(reading), reading.value.sum)
         return histogram
     if metric.kind == "summary":
         summary = SummaryMetricFamily(metric.name, metric.text, labels=metric.labels)
         for reading in readings:
-            assert isinstance(reading.value, Distribution)
+            assert isinstance(reading.value, Histogram)
             summary.add_metric(reading.labels, sum(reading.value.counts), reading.value.sum)
         return summary
     make = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
     family = make(metric.name, metric.text, labels=metric.labels)
     for reading in readings:
-        assert not isinstance(reading.value, Distribution)
+        assert not isinstance(reading.value, Histogram)
         family.add_metric(reading.labels, reading.value)
     return family
 
 
 def _buckets(reading: Reading) -> list[tuple[str, float] | tuple[str, float, Exemplar]]:
     value = reading.value
-    assert isinstance(value, Distribution)
+    assert isinstance(value, Histogram)
     below = 0
     buckets: list[tuple[str, float] | tuple[str, float, Exemplar]] = []
     for at, count in enumerate(value.counts):
@@ -162,10 +162,10 @@ def _buckets(reading: Reading) -> list[tuple[str, float] | tuple[str, float, Exe
     return buckets
 
 
-def le_of(value: Distribution, bucket: int) -> str:
+def le_of(value: Histogram, bucket: int) -> str:
     """The bound of a bucket, as Prometheus writes it.
 
-    >>> le_of(Distribution((0.5,)), 0), le_of(Distribution((0.5,)), 1)
+    >>> le_of(Histogram((0.5,)), 0), le_of(Histogram((0.5,)), 1)
     ('0.5', '+Inf')
     """
     bound = value.bounds[bucket] if bucket < len(value.bounds) else float("inf")

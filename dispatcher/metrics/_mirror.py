@@ -18,8 +18,8 @@ from prometheus_client import values
 from dispatcher.metrics._collector import PartsCollector, le_of
 from dispatcher.metrics._names import Metric
 from dispatcher.metrics.readings import Reading
-from limiters._stats.histogram import Distribution
-from limiters._support.rate_limited_log import DampedLog
+from limiters._stats.histogram import Histogram
+from limiters._support.rate_limited_log import RateLimitedLog
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Mirror:
         self._gauges: set[tuple[Metric, tuple[str, ...]]] = set()
         """Those of the last copy, and their labels."""
         self._lock = threading.Lock()
-        self._damped = DampedLog(_log)
+        self._damped = RateLimitedLog(_log)
 
     def start(self) -> None:
         """From now on."""
@@ -86,7 +86,7 @@ class Mirror:
 
     def _copy(self, reading: Reading) -> None:
         metric, labels, value = reading.metric, reading.labels, reading.value
-        if isinstance(value, Distribution):
+        if isinstance(value, Histogram):
             names = (*metric.labels, "le")
             for at, count in enumerate(value.counts):
                 told = (*labels, le_of(value, at))

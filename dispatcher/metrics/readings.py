@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from dispatcher.metrics._names import Metric
-from limiters._stats.histogram import Distribution
+from limiters._stats.histogram import Histogram
 
-Value = float | Distribution
+Value = float | Histogram
 Exemplar = tuple[Mapping[str, str], float, float]
 """What else is known of one of those counted, its value, and when that was."""
 
@@ -58,8 +58,8 @@ class Readings:
 
 
 def _together(one: Reading, other: Reading) -> Reading:
-    if isinstance(one.value, Distribution):
-        assert isinstance(other.value, Distribution)
+    if isinstance(one.value, Histogram):
+        assert isinstance(other.value, Histogram)
         if other.value.bounds != one.value.bounds:
             return one  # they cannot be added up
         both = one.value.copy()
@@ -67,7 +67,7 @@ def _together(one: Reading, other: Reading) -> Reading:
         return one._replace(
             value=both, exemplars={**(one.exemplars or {}), **(other.exemplars or {})}
         )
-    assert not isinstance(other.value, Distribution)
+    assert not isinstance(other.value, Histogram)
     if one.metric.together == "sum":
         return one._replace(value=one.value + other.value)
     choose = max if one.metric.together == "max" else min

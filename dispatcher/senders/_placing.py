@@ -15,9 +15,9 @@ from dispatcher.errors import BatcherStoppedError, BufferFullError, EnqueueError
 from dispatcher.operation import Operation
 from dispatcher.watcher import Watcher
 from limiters._support.callables import awaited_result_of, keep_last_raise, result_of
-from limiters._support.rate_limited_log import DampedLog
+from limiters._support.rate_limited_log import RateLimitedLog
 
-_damped = DampedLog(logging.getLogger(__name__))
+_damped = RateLimitedLog(logging.getLogger(__name__))
 
 PATIENCE = 0.05
 """How long to wait for a place before looking whether there is something else to do: seconds."""

@@ -16,7 +16,7 @@ from dispatcher.operation import Operation
 from dispatcher.registration import Registration, RegistrationError, RegistrationGate, Release
 from dispatcher.senders._placing import Placed, give_up, place
 from dispatcher.watcher import Watcher
-from limiters._support.rate_limited_log import DampedLog
+from limiters._support.rate_limited_log import RateLimitedLog
 from limiters._support.validation import ArgumentError, Seconds, function, seconds
 
 
@@ -77,7 +77,7 @@ class GatedSender:
         """Held from the gate to the Batcher: what the gate sets free first is enqueued first. A
         failure callback that is told meanwhile may offer something itself."""
         self._ending = threading.Event()
-        self._damped = DampedLog(logging.getLogger(__name__))
+        self._damped = RateLimitedLog(logging.getLogger(__name__))
         self._thread = threading.Thread(target=self._evict, name="dispatcher-gate", daemon=True)
         self.unsent: list[Operation] = []
         """What was released and not enqueued: the Batcher had stopped, or an interrupt came."""

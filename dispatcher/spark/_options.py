@@ -25,7 +25,7 @@ MOST_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sending:
+class SinkOptions:
     """See SubjectSink for what each of them means."""
 
     handler: Target
@@ -85,7 +85,7 @@ class Sending:
             check_plain("cost", self.cost)
             _travels("cost", self.cost)
 
-    def for_tasks(self) -> Sending:
+    def for_tasks(self) -> SinkOptions:
         """The same without what only a driver can have: a Column, of which rows have the value."""
         return self if self.cost_of_row is not None else replace(self, cost=0)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.chunk import Chunk
-from dispatcher._core.waiters import Waiter
+from dispatcher._core.waiters import DrainWaiter
 from dispatcher.batcher import Batcher
 from dispatcher.errors import DispatcherError
 from dispatcher.events import Event
@@ -140,7 +140,7 @@ class InlineBatcher(Batcher):
         if self._ended.is_set():
             return True
         told: list[bool] = []
-        waiter = Waiter(lambda: told.append(True))
+        waiter = DrainWaiter(lambda: told.append(True))
         self._engine.post(ask, waiter, *arguments)
         try:
             return self._pass_until(lambda: bool(told), timeout)

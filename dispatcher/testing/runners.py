@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dispatcher._core.batches.executors import Job, Runners
-from dispatcher._core.queues.batch import Batch
+from dispatcher._core.queues.batch import OperationBatch
 from dispatcher.operation import Operation
 from dispatcher.watcher import Watcher
 
@@ -51,7 +51,7 @@ class InlineRunners(Runners):
         """Keeps `job`: whoever raises it is in the middle of a turn."""
         if not on_loop:
             self.threads_used += 1
-        if job.context is not None and isinstance(job.context[1], Batch):
+        if job.context is not None and isinstance(job.context[1], OperationBatch):
             self._note(job, job.context[1].lane.watcher)
         self._jobs.append((job, on_loop))
         return True

@@ -1,7 +1,7 @@
 """Work that is due at a time, on Redis: leased to one at a time, never doubled, never lost."""
 
 from dispatcher.timeline._encoding.bodies import UnreadableBody
-from dispatcher.timeline._leasing.settling import Bury, Delete, Ending, Release
+from dispatcher.timeline._leasing.settling import Bury, Delete, Ending, ReleaseLease
 from dispatcher.timeline.consumer import Consumer
 from dispatcher.timeline.errors import (
     BucketCountError,
@@ -22,11 +22,11 @@ from dispatcher.timeline.outcomes import (
     Leased,
     LeaseExpired,
     LeaseLost,
+    MessageOutcome,
     Moved,
     NoAnswer,
     NotFound,
     NotOwner,
-    Outcome,
     Released,
     Status,
     TimeInPast,
@@ -55,14 +55,14 @@ __all__ = [
     "Leased",
     "Leases",
     "Message",
+    "MessageOutcome",
     "Moved",
     "NoAnswer",
     "NotFound",
     "NotOwner",
     "Operator",
-    "Outcome",
     "Producer",
-    "Release",
+    "ReleaseLease",
     "Released",
     "Snapshot",
     "Stats",

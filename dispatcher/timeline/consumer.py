@@ -12,16 +12,16 @@ from typing import Any
 
 from dispatcher.timeline._encoding import ids
 from dispatcher.timeline._encoding.times import Moment, lease_ms
-from dispatcher.timeline._leasing.holding import Holding, as_deeds, as_leases, ends_at, leases_of
+from dispatcher.timeline._leasing.holding import HeldLeases, as_deeds, as_leases, ends_at, leases_of
 from dispatcher.timeline._leasing.serving import Serving
-from dispatcher.timeline._leasing.settling import Bury, Delete, Ending, Release
+from dispatcher.timeline._leasing.settling import Bury, Delete, Ending, ReleaseLease
 from dispatcher.timeline._leasing.subscription import Subscription
-from dispatcher.timeline._leasing.wake_signal import Bell
+from dispatcher.timeline._leasing.wake_signal import ConsumerSignal
 from dispatcher.timeline._server.server import ACTIVE
 from dispatcher.timeline._server.topic import AT_ONCE, Topic
 from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.message import Lease, Leases
-from dispatcher.timeline.outcomes import Outcome
+from dispatcher.timeline.outcomes import MessageOutcome
 from limiters._support.callables import check_plain
 from limiters._support.validation import Seconds, count
 from limiters.errors import ImproperOrderError
@@ -55,10 +55,10 @@ class Consumer:
         self._topic = topic
         self.id = consumer_id
         self._written = ids.as_bytes(consumer_id)
-        self._holding = Holding(topic)
+        self._holding = HeldLeases(topic)
         self._serving = Serving(topic, consumer_id, self._holding)
         self._lock = threading.Lock()
-        self._bell = Bell()
+        self._bell = ConsumerSignal()
         self._subscribed = threading.Lock()
         self.closed = False
         """Whether it was closed."""
@@ -99,7 +99,7 @@ class Consumer:
         with self._lock:
             return self._serving.lease(limit, length_ms)
 
-    def extend(self, leases: Iterable[Lease] | Lease, for_: Seconds) -> list[Outcome]:
+    def extend(self, leases: Iterable[Lease] | Lease, for_: Seconds) -> list[MessageOutcome]:
         """Lets leases last until `for_` seconds from now, and never shorter than before.
 
         Extended, NotFound, LeaseLost or LeaseExpired for each; the leases are changed too."""
@@ -112,32 +112,34 @@ class Consumer:
         at: Moment | None = None,
         delay: Seconds | None = None,
         attempted: bool = True,
-    ) -> list[Outcome]:
+    ) -> list[MessageOutcome]:
         """Gives messages back, to be due `at` a time from now on or after a `delay`. Unless they
         were not `attempted`, the lease counts as an attempt.
 
         Released, TimeInPast, NotFound, LeaseLost or LeaseExpired for each."""
-        return self._settle_alike(leases, Release(at, delay, attempted))
+        return self._settle_alike(leases, ReleaseLease(at, delay, attempted))
 
-    def bury(self, leases: Iterable[Lease] | Lease, reason: str) -> list[Outcome]:
+    def bury(self, leases: Iterable[Lease] | Lease, reason: str) -> list[MessageOutcome]:
         """Gives messages up: they are dead, and `Timeline.dead` tells the first thousand bytes of
         the reason. Buried, NotFound, LeaseLost or LeaseExpired for each."""
         return self._settle_alike(leases, Bury(reason))
 
-    def delete(self, leases: Iterable[Lease] | Lease) -> list[Outcome]:
+    def delete(self, leases: Iterable[Lease] | Lease) -> list[MessageOutcome]:
         """Deletes messages: they are done. Deleted, AlreadyGone, LeaseLost or LeaseExpired for
         each."""
         return self._settle_alike(leases, Delete())
 
-    def settle(self, endings: Iterable[tuple[Lease, Ending]]) -> list[Outcome]:
+    def settle(self, endings: Iterable[tuple[Lease, Ending]]) -> list[MessageOutcome]:
         """Does to each lease what its Ending says, however they differ: `Delete()`,
-        `Release(delay=60)` or `Bury("malformed")`. As many calls as a delete of all makes.
+        `ReleaseLease(delay=60)` or `Bury("malformed")`. As many calls as a delete of all makes.
 
         The outcomes are those of `delete`, `release` and `bury`."""
         leases, deeds = as_deeds(endings)
         return self._holding.settle(leases, deeds)
 
-    def _settle_alike(self, leases: Iterable[Lease] | Lease, ending: Ending) -> list[Outcome]:
+    def _settle_alike(
+        self, leases: Iterable[Lease] | Lease, ending: Ending
+    ) -> list[MessageOutcome]:
         held, deed = as_leases(leases), ending.deed()
         return self._holding.settle(held, [deed] * len(held))
 

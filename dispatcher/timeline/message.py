@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from dispatcher.timeline._encoding.times import Moment, check_one_of
-from dispatcher.timeline.outcomes import Outcome, Status
+from dispatcher.timeline.outcomes import MessageOutcome, Status
 from limiters._support.validation import Seconds
 
 
@@ -72,7 +72,7 @@ class Leases(list[Lease]):
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot(Outcome):
+class Snapshot(MessageOutcome):
     """What its owner sees of a message. `time` is when it is due, its lease ends, or it died.
     While somebody has a lease on it, its body is not told."""
 

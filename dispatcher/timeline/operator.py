@@ -11,11 +11,11 @@ from dispatcher.timeline._reading import peeking
 from dispatcher.timeline._reading.scanning import scan
 from dispatcher.timeline._server.topic import Topic
 from dispatcher.timeline.message import Snapshot
-from dispatcher.timeline.outcomes import Outcome, Status
+from dispatcher.timeline.outcomes import MessageOutcome, Status
 from dispatcher.timeline.producer import Producer, is_pair
 from limiters._support.validation import ArgumentError, Seconds, count
 
-Outcomes = list[Outcome]
+Outcomes = list[MessageOutcome]
 Snapshots = list[Snapshot]
 _Placed = list[tuple[int, Snapshot]]
 
@@ -62,7 +62,7 @@ class Operator:
         wanted = _states(states)
         return peeking.first(self._topic, limit, *_between(start, end), wanted) if wanted else []
 
-    def get(self, names: Sequence[str]) -> list[Outcome]:
+    def get(self, names: Sequence[str]) -> list[MessageOutcome]:
         """The messages with these ids. Snapshot, NotFound or Invalid for each."""
         given = [names] if isinstance(names, str) else list(names)
         if is_pair(tuple(given)) or any(map(is_pair, given)):
@@ -116,7 +116,7 @@ class Operator:
     def _for_owners(
         self,
         seen: Iterable[Snapshot] | Snapshot,
-        act: Callable[[Producer, Snapshots], Sequence[Outcome]],
+        act: Callable[[Producer, Snapshots], Sequence[MessageOutcome]],
     ) -> Outcomes:
         by_group: dict[str, _Placed] = {}
         given = [seen] if isinstance(seen, Snapshot) else list(seen)
@@ -125,7 +125,7 @@ class Operator:
                 raise ValueError(f"seen must be Snapshots, not {snapshot!r}; get(ids) returns them")
         for place, snapshot in enumerate(given):
             by_group.setdefault(snapshot.group, []).append((place, snapshot))
-        outcomes: dict[int, Outcome] = {}
+        outcomes: dict[int, MessageOutcome] = {}
         for group, placed in by_group.items():
             said = act(self._producer(group), [snapshot for _, snapshot in placed])
             outcomes.update(zip((place for place, _ in placed), said, strict=True))

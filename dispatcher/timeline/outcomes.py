@@ -40,7 +40,7 @@ class Durability(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MessageOutcome:
     """What became of the message `id`. Times are epoch milliseconds of the server's clock."""
 
     ok: ClassVar[bool] = False
@@ -48,7 +48,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Created(Outcome):
+class Created(MessageOutcome):
     """It is on the timeline; `durability` says what was confirmed about it."""
 
     ok: ClassVar[bool] = True
@@ -58,7 +58,7 @@ class Created(Outcome):
 
 
 @dataclass(frozen=True, slots=True)
-class Duplicate(Outcome):
+class Duplicate(MessageOutcome):
     """There is, or was, such a message, and nothing was changed: this is what is known of it.
     `time` is when it is due, its lease ends, or it died."""
 
@@ -69,21 +69,21 @@ class Duplicate(Outcome):
 
 
 @dataclass(frozen=True, slots=True)
-class Invalid(Outcome):
+class Invalid(MessageOutcome):
     """It cannot be used, and was not sent; `reason` names the parameter and the value."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class NoAnswer(Outcome):
+class NoAnswer(MessageOutcome):
     """Redis did not answer for it, but for others of the call. It may have been carried out."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Moved(Outcome):
+class Moved(MessageOutcome):
     """It is due at another time."""
 
     ok: ClassVar[bool] = True
@@ -92,7 +92,7 @@ class Moved(Outcome):
 
 
 @dataclass(frozen=True, slots=True)
-class Extended(Outcome):
+class Extended(MessageOutcome):
     """Its lease ends at `until`, which is no earlier than before."""
 
     ok: ClassVar[bool] = True
@@ -101,7 +101,7 @@ class Extended(Outcome):
 
 
 @dataclass(frozen=True, slots=True)
-class Released(Outcome):
+class Released(MessageOutcome):
     """Nobody has it, and it is due at another time."""
 
     ok: ClassVar[bool] = True
@@ -110,7 +110,7 @@ class Released(Outcome):
 
 
 @dataclass(frozen=True, slots=True)
-class Buried(Outcome):
+class Buried(MessageOutcome):
     """It is dead: nobody is given it, until its owner moves it."""
 
     ok: ClassVar[bool] = True
@@ -118,57 +118,57 @@ class Buried(Outcome):
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted(Outcome):
+class Deleted(MessageOutcome):
     """It is gone for good."""
 
     ok: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
-class AlreadyGone(Outcome):
+class AlreadyGone(MessageOutcome):
     """It was deleted before: by an earlier call whose answer was lost, or by somebody else."""
 
     ok: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
-class NotFound(Outcome):
+class NotFound(MessageOutcome):
     """There is no such message."""
 
 
 @dataclass(frozen=True, slots=True)
-class NotOwner(Outcome):
+class NotOwner(MessageOutcome):
     """It belongs to another group."""
 
 
 @dataclass(frozen=True, slots=True)
-class Leased(Outcome):
+class Leased(MessageOutcome):
     """A consumer has it until `until`, and nobody else may do anything with it."""
 
     until: int
 
 
 @dataclass(frozen=True, slots=True)
-class VersionConflict(Outcome):
+class VersionConflict(MessageOutcome):
     """It has changed since: it is at `version` by now."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseLost(Outcome):
+class LeaseLost(MessageOutcome):
     """It is not this lease's any more: somebody else has it, or had it, or it was moved."""
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseExpired(Outcome):
+class LeaseExpired(MessageOutcome):
     """The lease ended at `until`. Nobody else has taken the message yet, but anybody may."""
 
     until: int
 
 
 @dataclass(frozen=True, slots=True)
-class TimeInPast(Outcome):
+class TimeInPast(MessageOutcome):
     """The time is before `now`, the server's."""
 
     now: int

@@ -31,10 +31,10 @@ from dispatcher.timeline.outcomes import (
     Durability,
     Invalid,
     Leased,
+    MessageOutcome,
     Moved,
     NotFound,
     NotOwner,
-    Outcome,
     TimeInPast,
     VersionConflict,
 )
@@ -51,7 +51,7 @@ Reference = str | tuple[str, int] | Created | Moved | Snapshot
 """A message: its id; with the version that it must still have, if it is not the id alone."""
 
 
-Outcomes = list[Outcome]
+Outcomes = list[MessageOutcome]
 Page = tuple[list[Snapshot], str]
 
 
@@ -180,7 +180,9 @@ class Producer:
         for place, said in zip(places, answers_of(answer.said[1]), strict=True):
             name = names[place]
             if said.code == 1:
-                outcome: Outcome = Created(name, int(said.time), said.version, answer.durability)
+                outcome: MessageOutcome = Created(
+                    name, int(said.time), said.version, answer.durability
+                )
             else:
                 status = STATUSES[said.status]
                 assert status is not None
@@ -248,7 +250,7 @@ class Producer:
         return done
 
 
-def _changed(name: str, action: bytes, said: Answer, stored: bytes, why: str) -> Outcome:
+def _changed(name: str, action: bytes, said: Answer, stored: bytes, why: str) -> MessageOutcome:
     code, status, time, version, attempts = said
     if code == 1:
         if action == b"move":

@@ -22,7 +22,7 @@ from dispatcher.timeline.message import Snapshot
 from dispatcher.timeline.operator import LIVING, Operator
 from dispatcher.timeline.outcomes import Status
 from dispatcher.timeline.producer import Producer
-from limiters._redis.client import Connection
+from limiters._redis.client import RedisConnection
 from limiters._support.callables import check_plain
 from limiters._support.validation import (
     UNSHOWN,
@@ -117,7 +117,7 @@ class Timeline:
             remember_ms = milliseconds("remember_deleted", remember_deleted, zero=True)
         asked = (buckets, remember_ms, optional_count("max_attempts", max_attempts))
         self._patience = seconds("timeout", timeout)
-        connection = Connection(url_or_client, self._patience)
+        connection = RedisConnection(url_or_client, self._patience)
         self._server = Server(connection, key_part("prefix", prefix))
         self._topic = Topic(self._server, Layout(prefix, topic), topic, asked)
 

@@ -3,14 +3,14 @@
 from dispatcher.worker._message_results import HandlerReturnError
 from dispatcher.worker.context import WorkerContext
 from dispatcher.worker.errors import WorkerFailedError
-from dispatcher.worker.totals import Totals
+from dispatcher.worker.totals import WorkerTotals
 from dispatcher.worker.worker import Life, Worker
 
 __all__ = [
     "HandlerReturnError",
     "Life",
-    "Totals",
     "Worker",
     "WorkerContext",
     "WorkerFailedError",
+    "WorkerTotals",
 ]

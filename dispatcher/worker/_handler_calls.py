@@ -11,14 +11,14 @@ from dispatcher._retry import RetryPolicy
 from dispatcher.errors import BatchAbandonedError
 from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure, Reject
-from dispatcher.timeline import Bury, Delete, Release
+from dispatcher.timeline import Bury, Delete, ReleaseLease
 from dispatcher.watcher import Watcher
 from dispatcher.worker._handler_log import CallLog
 from dispatcher.worker._message_results import Fates, judge
-from dispatcher.worker._messages import Held, Holds, Run
+from dispatcher.worker._messages import HandlerRun, Held, Holds
 from dispatcher.worker._settling import Settler, Work
 from dispatcher.worker.context import WorkerContext
-from dispatcher.worker.totals import Totals
+from dispatcher.worker.totals import WorkerTotals
 from limiters._support.callables import keep_last_raise
 
 _SMOOTHING = 0.2
@@ -39,7 +39,7 @@ class Calls:
         handler: Handler,
         holds: Holds,
         settler: Settler,
-        totals: Totals,
+        totals: WorkerTotals,
         policy: RetryPolicy,
         *,
         topic: str,
@@ -82,7 +82,7 @@ class Calls:
         by_lease = {id(one.lease): one for one in held}
         works: list[Work] = [(by_lease[id(it)], Delete()) for it in fates.done]
         for delay, leases in fates.again.items():
-            works += [(by_lease[id(it)], Release(delay=delay)) for it in leases]
+            works += [(by_lease[id(it)], ReleaseLease(delay=delay)) for it in leases]
         for reason, leases in fates.dead.items():
             self._log.dead(len(leases), reason)
             works += [(by_lease[id(it)], Bury(reason)) for it in leases]
@@ -114,11 +114,11 @@ class Calls:
             error = raised
         self._end(run, operations, error, returned)
 
-    def _bound(self, run: Run) -> Callable[..., Any]:
+    def _bound(self, run: HandlerRun) -> Callable[..., Any]:
         attempt = max(one.lease.attempt for one in run.held)
         return self._handler.bound(WorkerContext(self._topic, self._consumer, attempt))
 
-    def _begin(self, operations: list[Operation]) -> Run | None:
+    def _begin(self, operations: list[Operation]) -> HandlerRun | None:
         held = [one.payload for one in operations]
         run = self._holds.begin(held, time.monotonic(), self._margin)
         gone = sum(not one.abandoned for one in held) - (len(run.held) if run else 0)
@@ -131,7 +131,7 @@ class Calls:
 
     def _end(
         self,
-        run: Run,
+        run: HandlerRun,
         operations: list[Operation],
         error: BaseException | None,
         returned: object,
@@ -150,7 +150,7 @@ class Calls:
             raise PartialFailure(failed, _Settled("the worker has said why"))
 
     def _ended(
-        self, run: Run, error: BaseException | None, returned: object
+        self, run: HandlerRun, error: BaseException | None, returned: object
     ) -> tuple[set[Held], Fates]:
         """Those that were refused, which the Batcher raises again after its pause."""
         took = time.monotonic() - run.began
@@ -180,7 +180,7 @@ class Calls:
             self._log.retry_raised(raised)
             return Fates(again={1.0: batch}, error=error)
 
-    def _report(self, run: Run, fates: Fates) -> None:
+    def _report(self, run: HandlerRun, fates: Fates) -> None:
         again = sum(map(len, fates.again.values()))
         dead = sum(map(len, fates.dead.values()))
         self._log.failed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from limiters._support.rate_limited_log import DampedLog
+from limiters._support.rate_limited_log import RateLimitedLog
 
 
 class CallLog:
@@ -12,7 +12,7 @@ class CallLog:
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
-        self._damped = DampedLog(logging.getLogger(__name__))
+        self._damped = RateLimitedLog(logging.getLogger(__name__))
 
     def failed(
         self, handler: str, error: BaseException | None, *, messages: int, again: int, dead: int

@@ -17,7 +17,7 @@ from dispatcher.worker._intake import Intake
 from dispatcher.worker._messages import Held, Holds
 from dispatcher.worker._room import View, claim, to_lease
 from dispatcher.worker._settling import Settler
-from dispatcher.worker.totals import Totals
+from dispatcher.worker.totals import WorkerTotals
 from limiters._support.outages import OUTAGES
 from limiters.events import CAPACITY
 
@@ -36,7 +36,7 @@ class Leasing:
         settler: Settler,
         calls: Calls,
         intake: Intake,
-        totals: Totals,
+        totals: WorkerTotals,
         *,
         topic: str,
         where: str,

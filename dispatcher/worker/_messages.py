@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from dispatcher.timeline import Lease
 
 
-class State(enum.Enum):
+class MessageState(enum.Enum):
     """See the module."""
 
     WAITING = 1
@@ -38,7 +38,7 @@ class Held:
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
-        self.state = State.WAITING
+        self.state = MessageState.WAITING
         self.lost = False
         """Whether the server said that the lease is not ours any more."""
         self.abandoned = False
@@ -47,7 +47,7 @@ class Held:
         """With which others it is extended. What is gone leaves it, and so leaves no memory."""
 
 
-class Run:
+class HandlerRun:
     """One call of the handler."""
 
     __slots__ = ("began", "held", "overdue")
@@ -67,7 +67,7 @@ class Holds:
         self._longest = longest
         self._change = threading.Condition()
         self._waiting: set[Held] = set()
-        self._runs: set[Run] = set()
+        self._runs: set[HandlerRun] = set()
         self._overdue = 0
         self._settling = 0
         self._lots: list[tuple[float, int, set[Held]]] = []
@@ -116,27 +116,27 @@ class Holds:
             self._put(held, now + self._lease_time / 3)
         return held
 
-    def begin(self, held: Sequence[Held], now: float, margin: float) -> Run | None:
+    def begin(self, held: Sequence[Held], now: float, margin: float) -> HandlerRun | None:
         """A call of the handler begins with those whose lease lives for at least `margin`. The
         others are left: somebody else has them, or will."""
         with self._change:
             self._stuck = False
-            mine = [one for one in held if one.state is State.WAITING]
+            mine = [one for one in held if one.state is MessageState.WAITING]
             self._waiting.difference_update(mine)
             live = []
             for one in mine:
                 if one.lost or one.lease.remaining <= margin:
                     self._go(one)
                 else:
-                    one.state = State.RUNNING
+                    one.state = MessageState.RUNNING
                     live.append(one)
             if not live:
                 return None
-            run = Run(live, now)
+            run = HandlerRun(live, now)
             self._runs.add(run)
             return run
 
-    def end(self, run: Run, refused: Iterable[Held] = ()) -> list[Held] | None:
+    def end(self, run: HandlerRun, refused: Iterable[Held] = ()) -> list[Held] | None:
         """The handler returned. Those that were `refused` wait again, or are told if they may
         not, since it is closed or they are abandoned: those are to be given back. All but those
         that wait are being settled. None: all were given back meanwhile, and are nothing of
@@ -151,7 +151,7 @@ class Holds:
             barred = [one for one in again if self._closed or one.abandoned]
             wait = set(again).difference(barred)
             for one in wait:
-                one.state = State.WAITING
+                one.state = MessageState.WAITING
             self._waiting |= wait
             self._to_settle(one for one in run.held if one not in wait)
             self._change.notify_all()
@@ -160,7 +160,7 @@ class Holds:
     def leave(self, held: Iterable[Held]) -> list[Held]:
         """Those of `held` that waited, taken out, to be settled: they do not begin any more."""
         with self._change:
-            mine = [one for one in held if one.state is State.WAITING]
+            mine = [one for one in held if one.state is MessageState.WAITING]
             self._waiting.difference_update(mine)
             self._to_settle(mine)
             return mine
@@ -179,7 +179,7 @@ class Holds:
         """They are deleted or released, or it was given up."""
         with self._change:
             for one in held:
-                if one.state is State.SETTLING:
+                if one.state is MessageState.SETTLING:
                     self._settling -= 1
                 self._go(one)
 
@@ -188,7 +188,7 @@ class Holds:
         for one in held:
             one.lost = True
 
-    def overrun(self, now: float) -> list[Run]:
+    def overrun(self, now: float) -> list[HandlerRun]:
         """The calls that have become overdue; their leases are not extended any more."""
         with self._change:
             found = [
@@ -198,7 +198,7 @@ class Holds:
                 run.overdue = True
                 self._overdue += 1
                 for one in run.held:
-                    one.state = State.OVERDUE
+                    one.state = MessageState.OVERDUE
             if found:
                 self._change.notify_all()
             return found
@@ -252,7 +252,7 @@ class Holds:
 
     def _to_settle(self, held: Iterable[Held]) -> None:
         for one in held:
-            one.state = State.SETTLING
+            one.state = MessageState.SETTLING
             self._settling += 1
 
     def _put(self, held: list[Held], at: float) -> None:
@@ -264,9 +264,9 @@ class Holds:
 
     @staticmethod
     def _go(one: Held) -> None:
-        one.state = State.GONE
+        one.state = MessageState.GONE
         one.lot.discard(one)
 
     @staticmethod
     def _is_kept(one: Held) -> bool:
-        return one.state not in (State.OVERDUE, State.GONE) and not one.lost
+        return one.state not in (MessageState.OVERDUE, MessageState.GONE) and not one.lost

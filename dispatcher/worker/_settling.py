@@ -21,14 +21,14 @@ from dispatcher.timeline import (
     Delete,
     Ending,
     NoAnswer,
-    Release,
+    ReleaseLease,
     Timeline,
     TimelineUnavailableError,
 )
 from dispatcher.worker._messages import Held, Holds
-from dispatcher.worker.totals import Totals
+from dispatcher.worker.totals import WorkerTotals
 from limiters._support.outages import OUTAGES
-from limiters._support.rate_limited_log import DampedLog
+from limiters._support.rate_limited_log import RateLimitedLog
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ LONGEST_SLEEP = 1.0
 MOST_AT_ONCE = 2_000
 """How many messages one call settles: what is settled makes room for what is due."""
 
-UNTOUCHED = Release(attempted=False)
+UNTOUCHED = ReleaseLease(attempted=False)
 """The ending of what has not begun: it is due now, and that was no attempt."""
 
 Work = tuple[Held, Ending]
@@ -55,7 +55,7 @@ class Settler:
         timeline: Timeline,
         consumer: Consumer,
         holds: Holds,
-        totals: Totals,
+        totals: WorkerTotals,
         *,
         freed: Callable[[], None],
         failed: Callable[[BaseException], None],
@@ -70,7 +70,7 @@ class Settler:
         self._inbox: queue.SimpleQueue[list[Work] | None] = queue.SimpleQueue()
         self._left: deque[Work] = deque()
         self._silent = False
-        self._damped = DampedLog(logger)
+        self._damped = RateLimitedLog(logger)
         self._deadline = math.inf
         self._thread = threading.Thread(target=self._run, name="worker-settler", daemon=True)
         self.beat = time.monotonic()
@@ -196,7 +196,7 @@ _PAST = {"done": "deleted", "retried": "released", "dead": "buried", "returned":
 def total_of(ending: Ending) -> str:
     """The total that it counts for.
 
-    >>> total_of(UNTOUCHED), total_of(Release(delay=5))
+    >>> total_of(UNTOUCHED), total_of(ReleaseLease(delay=5))
     ('returned', 'retried')
     """
     match ending:
@@ -204,6 +204,6 @@ def total_of(ending: Ending) -> str:
             return "done"
         case Bury():
             return "dead"
-        case Release(attempted=True):
+        case ReleaseLease(attempted=True):
             return "retried"
     return "returned"

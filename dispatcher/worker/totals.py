@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Totals:
+class WorkerTotals:
     """Messages, unless said otherwise. They only grow. Thread-safe."""
 
     leased: int = 0

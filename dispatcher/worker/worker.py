@@ -17,7 +17,7 @@ from dispatcher._handler import Target, load
 from dispatcher._retry import RetryPolicy, Stop, Wait
 from dispatcher.batcher import Batcher
 from dispatcher.errors import ImproperOrderError
-from dispatcher.timeline import Release, Timeline
+from dispatcher.timeline import ReleaseLease, Timeline
 from dispatcher.timeline._encoding.times import milliseconds
 from dispatcher.worker._costs import Cost, Costs
 from dispatcher.worker._handler_calls import Calls
@@ -27,7 +27,7 @@ from dispatcher.worker._leasing import Leasing
 from dispatcher.worker._messages import Holds
 from dispatcher.worker._settling import Settler
 from dispatcher.worker.errors import WorkerFailedError
-from dispatcher.worker.totals import Totals
+from dispatcher.worker.totals import WorkerTotals
 from limiters._support.validation import ArgumentError, Seconds, count, optional_seconds, seconds
 from limiters.limiter import RateLimiter
 from limiters.shared import SharedResource
@@ -112,7 +112,7 @@ class Worker:
             raise ArgumentError("timeline", timeline, "be a Timeline")
         self.timeline = timeline
         self.handler = load(handler)
-        self.totals = Totals()
+        self.totals = WorkerTotals()
         self.drain_time = seconds("drain_time", drain_time, zero=True)
         self._concurrency = count("concurrency", concurrency)
         batch_size = count("max_batch_size", max_batch_size)
@@ -333,7 +333,7 @@ class Worker:
                 patience,
                 extra={"happening": "drain-time-over", "messages": len(left)},
             )
-            self._settler.settle([(one, Release(delay=0)) for one in left])
+            self._settler.settle([(one, ReleaseLease(delay=0)) for one in left])
         self._leasing.await_ended(SETTLE_TIME)
         self._stop_keeping()
         self._stop_batcher(waits=not left)

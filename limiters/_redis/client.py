@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from limiters._redis.script import Script
 
 
-class Connection:
+class RedisConnection:
     """Where a Redis is, and a client for it that is made when it is first needed.
 
     Each step of a call (connecting, authenticating, asking) takes at most `timeout` seconds,

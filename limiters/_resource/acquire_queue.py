@@ -22,7 +22,7 @@ from typing import Protocol
 from limiters._support.float_error import covers
 from limiters._support.validation import Seconds, amount, optional_seconds
 from limiters.clock import Clock
-from limiters.errors import ImproperOrderError, LimiterStoppedError, TooExpensiveError
+from limiters.errors import ExceedsCapacityError, ImproperOrderError, LimiterStoppedError
 
 SOONEST = 0.001
 """The soonest to ask the limiter again."""
@@ -46,7 +46,7 @@ class Grantor(Protocol):
     def ready_at(self, cost: float) -> float: ...
 
 
-class Waiter:
+class QueuedCaller:
     """One caller in the line; `wake` may be called from any thread."""
 
     __slots__ = ("asked_at", "cost", "gone", "number", "wake")
@@ -63,7 +63,7 @@ class Waiter:
         """Whether it will not ask again."""
 
 
-class Line:
+class AcquireQueue:
     """First come first served: only the first one asks the limiter. Thread-safe."""
 
     def __init__(self, limiter: Grantor, clock: Clock) -> None:
@@ -71,8 +71,8 @@ class Line:
         self._clock = clock
         # A signal handler may call what its own thread was just doing.
         self._lock = threading.RLock()
-        self._line: list[Waiter] = []
-        self._first: Waiter | None = None
+        self._line: list[QueuedCaller] = []
+        self._first: QueuedCaller | None = None
         self._told = 0.0
 
     def wake(self) -> None:
@@ -81,7 +81,7 @@ class Line:
             waiter.wake()
         self.tidy()  # some may have found that their loop was closed
 
-    def tidy(self) -> list[Waiter]:
+    def tidy(self) -> list[QueuedCaller]:
         """Takes out those who will not ask again; who is in the line then."""
         if not self._line:
             return []
@@ -94,7 +94,7 @@ class Line:
         """Waits until `cost` is granted, and spends it; False if that took too long."""
         cost, deadline = self._checked(cost, timeout)
         gate: queue.SimpleQueue[None] = queue.SimpleQueue()
-        waiter = Waiter(cost, lambda: gate.put(None))
+        waiter = QueuedCaller(cost, lambda: gate.put(None))
         try:
             while not self._granted(waiter):
                 wait = self._wait(waiter, deadline)
@@ -119,7 +119,7 @@ class Line:
             except RuntimeError:  # the loop was closed
                 waiter.gone = True
 
-        waiter = Waiter(cost, wake)
+        waiter = QueuedCaller(cost, wake)
         try:
             while not self._granted(waiter):
                 wait = self._wait(waiter, deadline)
@@ -140,10 +140,10 @@ class Line:
         if not self._limiter.started:
             raise ImproperOrderError("this limiter is not started; call start() first")
         if not covers(self._limiter.max_capacity, cost):
-            raise TooExpensiveError(cost, self._limiter.max_capacity)
+            raise ExceedsCapacityError(cost, self._limiter.max_capacity)
         return cost, math.inf if most is None else self._clock.now() + most
 
-    def _granted(self, waiter: Waiter) -> bool:
+    def _granted(self, waiter: QueuedCaller) -> bool:
         with self._lock:
             now = waiter.asked_at = time.monotonic()
             if waiter not in self._line:
@@ -153,10 +153,10 @@ class Line:
             if self._line[0] is not waiter:
                 return False
         if not covers(self._limiter.max_capacity, waiter.cost):  # which has changed meanwhile
-            raise TooExpensiveError(waiter.cost, self._limiter.max_capacity)
+            raise ExceedsCapacityError(waiter.cost, self._limiter.max_capacity)
         return self._limiter.take(waiter.cost, self)
 
-    def _wait(self, waiter: Waiter, deadline: float) -> float:
+    def _wait(self, waiter: QueuedCaller, deadline: float) -> float:
         """How long to wait before looking again; zero or less once it is too late."""
         if not self._limiter.started:
             raise LimiterStoppedError("the limiter was stopped while this waited for capacity")

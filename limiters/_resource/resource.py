@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import ClassVar, Self
 
 from limiters import events
-from limiters._resource.acquire_queue import Line
+from limiters._resource.acquire_queue import AcquireQueue
 from limiters._resource.turns import Turns
 from limiters._support.validation import Seconds
 from limiters.clock import Clock, clock_of
@@ -36,7 +36,7 @@ class Resource(ABC):
         # A signal handler may call what its own thread was just doing.
         self._lock = threading.RLock()
         self._emitter = Emitter(type(self).__name__, self.EVENTS)
-        self._line = Line(self, self._clock)
+        self._line = AcquireQueue(self, self._clock)
         self._turns = Turns()
         self._demands: dict[object, float] = {}
         self._started = self._stopped = self._left = False

@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-from limiters._support.wake_signal import Bell
+from limiters._support.wake_signal import WakeSignal
 from limiters.leases._messages import Request
 
 LAST_TRIES = 3
@@ -36,7 +36,7 @@ class Asking:
         self._is_over = is_over
         self._last_request = last_request
         self._failed = failed
-        self._bell = Bell()
+        self._bell = WakeSignal()
         self._thread = threading.Thread(target=self.run, name="SharedResource", daemon=True)
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""Distribution: how often something was how large, in a form that costs next to nothing to note."""
+"""Histogram: how often something was how large, in a form that costs next to nothing to note."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SECONDS = (
 """Bounds for durations."""
 
 
-class Distribution:
+class Histogram:
     """Counts by upper bounds, and the sum. One thread notes; any thread may `copy`.
 
-    >>> sizes = Distribution((10, 100))
+    >>> sizes = Histogram((10, 100))
     >>> sizes.note(10)
     >>> sizes.note_spread(50, 150, count=4)
     >>> sizes.counts, sizes.sum
@@ -59,13 +59,13 @@ class Distribution:
         self.counts[last] += count - below
         self.sum += count * (low + high) / 2
 
-    def add(self, other: Distribution) -> None:
+    def add(self, other: Histogram) -> None:
         """All of another one with the same bounds."""
         self.counts = [mine + its for mine, its in zip(self.counts, other.counts, strict=True)]
         self.sum += other.sum
 
-    def copy(self) -> Distribution:
+    def copy(self) -> Histogram:
         """The same, as of now."""
-        copied = Distribution(self.bounds)
+        copied = Histogram(self.bounds)
         copied.counts, copied.sum = list(self.counts), self.sum
         return copied

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from limiters._stats.histogram import SECONDS, Distribution
+from limiters._stats.histogram import SECONDS, Histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +45,5 @@ class Standing:
     not answer and is asked nothing more, or there is none."""
     sync_failures: int = 0
     """Requests that were not answered."""
-    sync_seconds: Distribution = field(default_factory=lambda: Distribution(SECONDS))
+    sync_seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS))
     """How long those took that were."""

@@ -46,7 +46,7 @@ class Damper:
             return None
 
 
-class DampedLog:
+class RateLimitedLog:
     """Writes to a logger, but no flood. A kind is what is happening, and the class of its error:
     there may be a watcher for each request, and all fail alike when a datastore is away."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 
 
-class Bell:
+class WakeSignal:
     """Ringing it twice before it is heard is ringing it once. Safe from any thread, and from
     signal handlers: `SimpleQueue.put` is reentrant, and there is no other state."""
 

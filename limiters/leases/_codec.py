@@ -25,8 +25,8 @@ from limiters.leases._format import (
     REPLY,
     REQUEST,
     Field,
+    FieldKind,
     Fields,
-    Kind,
     numbers_of,
     texts_of,
 )
@@ -62,10 +62,10 @@ def _value(request: Request, field: Field) -> tuple[Field, Any]:
     return field, getattr(owner, field.name)
 
 
-def _text_of(value: Any, kind: Kind) -> bytes:
-    if kind is Kind.TEXT:
+def _text_of(value: Any, kind: FieldKind) -> bytes:
+    if kind is FieldKind.TEXT:
         return as_bytes(value)
-    if kind is Kind.PAIRS:
+    if kind is FieldKind.PAIRS:
         return _packed([number for pair in value for number in pair])
     return _packed(value)
 
@@ -249,10 +249,10 @@ def _finite(value: float) -> float:
     return value
 
 
-_AS: Mapping[Kind, Callable[[float], Any]] = {
-    Kind.WHOLE: _whole,
-    Kind.FLOAT: _finite,
-    Kind.FLAG: lambda value: bool(_finite(value)),
+_AS: Mapping[FieldKind, Callable[[float], Any]] = {
+    FieldKind.WHOLE: _whole,
+    FieldKind.FLOAT: _finite,
+    FieldKind.FLAG: lambda value: bool(_finite(value)),
 }
 
 

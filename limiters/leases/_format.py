@@ -114,7 +114,7 @@ _CONSTANTS = (
 )
 
 
-class Kind(Enum):
+class FieldKind(Enum):
     """What a field is. Numbers are doubles, and those of one message or record are packed into one
     string, in the order of their declaration."""
 
@@ -128,7 +128,7 @@ class Kind(Enum):
     """Floats, packed."""
 
 
-NUMBERS = (Kind.WHOLE, Kind.FLOAT, Kind.FLAG)
+NUMBERS = (FieldKind.WHOLE, FieldKind.FLOAT, FieldKind.FLAG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Field:
     """One field: its name in both languages, and what it is."""
 
     name: str
-    kind: Kind
+    kind: FieldKind
 
 
 Fields = tuple[Field, ...]
@@ -144,7 +144,7 @@ Fields = tuple[Field, ...]
 
 def _fields(text: str) -> Fields:
     return tuple(
-        Field(name, Kind(kind or "n"))
+        Field(name, FieldKind(kind or "n"))
         for name, _, kind in (one.partition(":") for one in text.split())
     )
 
@@ -204,8 +204,8 @@ def lua_prelude() -> str:
         "local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max",
         "local byte, sub = string.byte, string.sub",
         "-- Whether a value, which may be nil, can be a whole number; and whether it is finite.",
-        f"local function is_whole(n) return n and {_rule({'n': Kind.WHOLE})} end",
-        f"local function is_finite(n) return n and {_rule({'n': Kind.FLOAT})} end",
+        f"local function is_whole(n) return n and {_rule({'n': FieldKind.WHOLE})} end",
+        f"local function is_finite(n) return n and {_rule({'n': FieldKind.FLOAT})} end",
         _scanner(),
         _reader("read_record", RECORD),
         _writer("write_record", RECORD),
@@ -224,13 +224,13 @@ def _in_lua(field: Field) -> str:
     return f"t.{field.name}_" if field.name == "until" else f"t.{field.name}"
 
 
-def _rule(kinds: Mapping[str, Kind]) -> str:
+def _rule(kinds: Mapping[str, FieldKind]) -> str:
     """A condition in Lua: whether these variables can be numbers of these kinds. Whole ones are
     within measure, others are finite; written so that NaN, which is in no order with any number,
     is refused as well. `_whole` and `_finite` in _codec.py are the same."""
     return " and ".join(
         f"{name} >= {-MAX_WHOLE} and {name} <= {MAX_WHOLE}"
-        if kind is Kind.WHOLE
+        if kind is FieldKind.WHOLE
         else f"{name} - {name} == 0"
         for name, kind in kinds.items()
     )
@@ -258,7 +258,7 @@ def _reader(name: str, fields: Fields) -> str:
     if their length is another one, and nil and true if a number cannot be one."""
     texts, numbers = texts_of(fields), numbers_of(fields)
     targets = ", ".join(_in_lua(field) for field in numbers)
-    flags = [f"  t.{one.name} = t.{one.name} ~= 0" for one in numbers if one.kind is Kind.FLAG]
+    flags = [f"  t.{one.name} = t.{one.name} ~= 0" for one in numbers if one.kind is FieldKind.FLAG]
     arguments = ", ".join([*(f"{field.name}_" for field in texts), "packed"])
     return "\n".join(
         [
@@ -282,7 +282,7 @@ def _writer(name: str, fields: Fields) -> str:
     missing is empty."""
     texts, numbers = texts_of(fields), numbers_of(fields)
     values = ", ".join(
-        f"{_in_lua(field)} and 1 or 0" if field.kind is Kind.FLAG else f"{_in_lua(field)} or 0"
+        f"{_in_lua(field)} and 1 or 0" if field.kind is FieldKind.FLAG else f"{_in_lua(field)} or 0"
         for field in numbers
     )
     packed = f"struct.pack('<{'d' * len(numbers)}', {values})"

@@ -8,7 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from limiters._plain_numbers import plain
-from limiters._redis.client import Connection
+from limiters._redis.client import RedisConnection
 from limiters._redis.faults import explained
 from limiters._redis.script import Script
 from limiters._support.validation import (
@@ -96,7 +96,7 @@ class RedisLeaseManager:
         given = optional_seconds("timeout", timeout)
         if given is not None and given > MAX_LEASE:
             raise ArgumentError("timeout", timeout, f"be at most {plain(MAX_LEASE)} seconds")
-        self._connection = Connection(url_or_client, default if given is None else given)
+        self._connection = RedisConnection(url_or_client, default if given is None else given)
         registered = "+cluster://" not in self._connection.where
         self._keys = keys_of(self._prefix, name, registered=registered)
         self._old_keys = old_keys_of(self._prefix, name) + self._keys[4:]

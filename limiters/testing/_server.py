@@ -13,7 +13,7 @@ from limiters.leases._messages import Reply, Request
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ServerSnapshot:
     """What a server had stored: a replica, or a file."""
 
     limit: Limit | None
@@ -66,18 +66,18 @@ class SimulatedServer:
 
     # What it stores.
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ServerSnapshot:
         """A copy of everything."""
-        return Snapshot(*copy.deepcopy((self.coordinator.limit, self.coordinator.registry)))
+        return ServerSnapshot(*copy.deepcopy((self.coordinator.limit, self.coordinator.registry)))
 
-    def load(self, snapshot: Snapshot) -> None:
+    def load(self, snapshot: ServerSnapshot) -> None:
         """Replaces everything."""
         limit, registry = copy.deepcopy((snapshot.limit, snapshot.registry))
         self.coordinator.limit, self.coordinator.registry = limit, registry
 
     def flush(self) -> None:
         """Loses everything."""
-        self.load(Snapshot(None, None))
+        self.load(ServerSnapshot(None, None))
 
     def lose_limit(self) -> None:
         """Loses the limit, and keeps the registry."""

@@ -18,7 +18,7 @@ from limiters.leases._coordinator import Coordinator
 from limiters.leases._format import DEFAULT_SPAN
 from limiters.leases._messages import Kind, Reply, Request, Terms
 from limiters.testing._instance import SimulatedInstance
-from limiters.testing._server import SimulatedServer, Snapshot
+from limiters.testing._server import ServerSnapshot, SimulatedServer
 from limiters.testing.network import Network
 from limiters.testing.work import Work
 from limiters.verifier import Spent
@@ -197,11 +197,11 @@ class SimulatedCluster:
         """The server is restarted without its state."""
         self.switch(self.new_server())
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ServerSnapshot:
         """The state of the server in charge, for `fail_over`."""
         return self.server.snapshot()
 
-    def fail_over(self, to: Snapshot) -> None:
+    def fail_over(self, to: ServerSnapshot) -> None:
         """Another server takes over, with a state that may be old."""
         server = self.new_server()
         server.load(to)

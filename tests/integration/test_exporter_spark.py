@@ -122,7 +122,7 @@ def test_it_is_what_the_sinks_write_down(
     with closing(ledger):
         ledger.introduce(place)
         assert read(collector, names.SPARK_BATCHES) == {("orders {eu}",): 0}
-        claim = claims.Run().claim(
+        claim = claims.QueryRun().claim(
             ledger, place, 0, signature="s", time_kind="number", lease=1, remember=60
         )
         told = together([{"rows": 7, "sent_rows": 6, "rejected_rows": 1, "batches": 2}])

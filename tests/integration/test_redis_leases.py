@@ -28,7 +28,7 @@ from limiters.leases._format import (
     Field,
     numbers_of,
 )
-from limiters.leases._format import Kind as FieldKind
+from limiters.leases._format import FieldKind as FieldKind
 from limiters.leases._messages import Kind, Request, Terms
 from limiters.leases._scripts import TWIN, keys_of, old_keys_of, registry_key, source_of
 from limiters.leases.redis import mark_as_new

@@ -16,7 +16,7 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 
 from limiters import LeaseManagerError, RedisLeaseManager
-from limiters._redis.client import Connection
+from limiters._redis.client import RedisConnection
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._format import UNITS
 from limiters.leases._messages import Kind, Reply, Request, Terms
@@ -377,14 +377,14 @@ def test_threads_that_come_at_once_use_one_client(
     shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = threading.Barrier(2, timeout=20)
-    make = Connection._make
+    make = RedisConnection._make
 
-    def made(connection: Connection, url: Any) -> Any:
+    def made(connection: RedisConnection, url: Any) -> Any:
         both.wait()
         return make(connection, url)
 
-    monkeypatch.setattr(Connection, "_make", made)
-    connection = Connection(shared_redis.url, timeout=1.0)
+    monkeypatch.setattr(RedisConnection, "_make", made)
+    connection = RedisConnection(shared_redis.url, timeout=1.0)
     with ThreadPoolExecutor(2) as pool:
         one, other = pool.map(lambda _: connection.client(), range(2))
     assert one is other is connection.client()

@@ -12,13 +12,13 @@ import pytest
 
 from dispatcher import Batcher, Operation, Watcher
 from limiters import (
+    ExceedsCapacityError,
     ImproperOrderError,
     LimiterStoppedError,
     MemoryLeaseManager,
     RateLimiter,
     SharedCapacityNotProvisionedError,
     SharedResource,
-    TooExpensiveError,
 )
 from limiters.leases import LimitView
 from limiters.verifier import Spent, verify
@@ -310,7 +310,7 @@ def test_reserved_alone_needs_no_lease_manager() -> None:
 
 def test_c4_acquire_refuses_at_once_what_could_never_be_had() -> None:
     with limiter_of(reserved_capacity=100) as limiter:
-        with pytest.raises(TooExpensiveError) as caught:
+        with pytest.raises(ExceedsCapacityError) as caught:
             limiter.acquire(1_101)
         assert (caught.value.cost, caught.value.max_capacity) == (1_101, 1_100)
         assert limiter.acquire(1_100, LONG)
@@ -511,8 +511,8 @@ def test_c9_what_no_longer_fits_fails_through_on_failure(shared: bool) -> None:
             limiter.set_reserved_capacity(200)
         until(lambda: failed)
         assert failed[0][0] == ["dear"]
-        assert isinstance(failed[0][1], TooExpensiveError)
-        with pytest.raises(TooExpensiveError):
+        assert isinstance(failed[0][1], ExceedsCapacityError)
+        with pytest.raises(ExceedsCapacityError):
             batcher.enqueue(Operation(watcher, 800, "dear"))
         clock.advance(61)
         assert batcher.drain(LONG)
@@ -527,7 +527,7 @@ def test_c9_who_waits_for_what_no_longer_fits_is_told() -> None:
         heard.wait_for("target", value=550)
         limiter.set_reserved_capacity(20)
         thread.join(LONG)
-        assert isinstance(ended[0], TooExpensiveError)
+        assert isinstance(ended[0], ExceedsCapacityError)
 
 
 # Cheap.

@@ -18,8 +18,8 @@ from dispatcher.spark import (
     SupersededError,
 )
 from dispatcher.spark._ledger import claims
-from dispatcher.spark._ledger.claims import KEPT_MS, Claim, Place, Run, finish
-from dispatcher.spark._ledger.entry import Entry
+from dispatcher.spark._ledger.claims import KEPT_MS, Place, QueryRun, SendClaim, finish
+from dispatcher.spark._ledger.entry import LedgerEntry
 from dispatcher.spark._ledger.sender import Sender
 from limiters.embedded import EmbeddedRedis
 from tests.servers.proxy import Proxy
@@ -39,16 +39,16 @@ def place(shared_redis: EmbeddedRedis) -> Place:
 def claimed(
     place: Place,
     batch: int,
-    run: Run | None = None,
+    run: QueryRun | None = None,
     *,
     signature: str = "s",
     time_kind: str = "number",
     lease: float = LONG_LEASE,
     remember: float = DAY,
-) -> Claim:
+) -> SendClaim:
     redis = claims.Redis(place, patience=LONG)
     try:
-        return (run or Run()).claim(
+        return (run or QueryRun()).claim(
             redis,
             place,
             batch,
@@ -61,13 +61,13 @@ def claimed(
         redis.close()
 
 
-def finished(claim: Claim, **sums: float) -> None:
+def finished(claim: SendClaim, **sums: float) -> None:
     redis = claims.Redis(claim.place, patience=LONG)
     finish(redis, claim, sums)
     redis.close()
 
 
-def sender(claim: Claim, slot: str = "0") -> Sender:
+def sender(claim: SendClaim, slot: str = "0") -> Sender:
     return Sender(claim, slot, patience=LONG)
 
 
@@ -80,29 +80,33 @@ def _until_it_hears(old: Sender) -> None:
 
 def test_k3_what_was_acknowledged_is_found_by_a_replay(place: Place) -> None:
     with sender(claimed(place, 7)) as first:
-        first.acknowledge(b"=a", Entry(7, 3, None, 30)).result()
-        first.acknowledge(b"=b", Entry(7, 1, 5, 10)).result()
+        first.acknowledge(b"=a", LedgerEntry(7, 3, None, 30)).result()
+        first.acknowledge(b"=b", LedgerEntry(7, 1, 5, 10)).result()
 
     with sender(claimed(place, 7)) as second:
         found = second.look_up([b"=a", b"=b", b"=c"])
 
-    assert found == {b"=a": Entry(7, 3, None, 30), b"=b": Entry(7, 1, 5, 10), b"=c": Entry()}
+    assert found == {
+        b"=a": LedgerEntry(7, 3, None, 30),
+        b"=b": LedgerEntry(7, 1, 5, 10),
+        b"=c": LedgerEntry(),
+    }
 
 
 def test_k3_a_claim_says_of_how_many_sequences_rows_were_acknowledged(place: Place) -> None:
     first = claimed(place, 7)
     with sender(first) as sending:
         for rows in (1, 2):
-            sending.acknowledge(b"=a", Entry(7, rows, None, 30)).result()
-        both = [sending.acknowledge(name, Entry(7, 1, None, 30)) for name in (b"=b", b"=c")]
+            sending.acknowledge(b"=a", LedgerEntry(7, rows, None, 30)).result()
+        both = [sending.acknowledge(name, LedgerEntry(7, 1, None, 30)) for name in (b"=b", b"=c")]
         for written in both:
             written.result()
 
     again = claimed(place, 7)
     with sender(again) as sending:
-        sending.acknowledge(b"=a", Entry(7, 3, None, 30)).result()
+        sending.acknowledge(b"=a", LedgerEntry(7, 3, None, 30)).result()
         # What a task of an earlier micro-batch has still to say does not count for this one.
-        sending.acknowledge(b"=old", Entry(6, 3, None, 30)).result()
+        sending.acknowledge(b"=old", LedgerEntry(6, 3, None, 30)).result()
 
     numbers = [claimed(place, batch).acknowledged for batch in (7, 8)]
     assert [first.acknowledged, again.acknowledged, *numbers] == [0, 3, 3, 0]
@@ -126,7 +130,7 @@ def test_k7_a_task_of_an_older_claim_begins_nothing_once_a_newer_one_may(
     with sender(claimed(place, 7, lease=6)) as old:
         assert old.may_begin()
         done = threading.Event()
-        newer: list[Claim] = []
+        newer: list[SendClaim] = []
 
         def take_over() -> None:
             newer.append(claimed(place, 7))
@@ -137,7 +141,7 @@ def test_k7_a_task_of_an_older_claim_begins_nothing_once_a_newer_one_may(
         with pytest.raises(SupersededError, match="another run of query"):
             _until_it_hears(old)
         # What it has begun goes on, and is written down; and until it leaves, nobody else begins.
-        old.acknowledge(b"=a", Entry(7, 1, None, 1)).result()
+        old.acknowledge(b"=a", LedgerEntry(7, 1, None, 1)).result()
         ends: set[float] = set()
 
         def is_prolonged_twice() -> bool:
@@ -159,7 +163,7 @@ def test_k7_a_successor_waits_for_a_task_that_was_killed_no_longer_than_its_leas
     dead = sender(claimed(place, 7, lease=LEASE))
     assert dead._join() == 0  # and never prolongs it, never leaves
 
-    newer: list[Claim] = []
+    newer: list[SendClaim] = []
     threading.Thread(target=lambda: newer.append(claimed(place, 7)), daemon=True).start()
     until(lambda: newer)
 
@@ -168,7 +172,7 @@ def test_k7_a_successor_waits_for_a_task_that_was_killed_no_longer_than_its_leas
 
 def test_k7_a_second_attempt_at_the_same_part_waits_for_the_first(place: Place) -> None:
     claim = claimed(place, 7)
-    found: list[Entry] = []
+    found: list[LedgerEntry] = []
     with sender(claim, "3") as first, sender(claim, "4"):
 
         def speculate() -> None:
@@ -178,11 +182,11 @@ def test_k7_a_second_attempt_at_the_same_part_waits_for_the_first(place: Place) 
         thread = threading.Thread(target=speculate)
         thread.start()
         thread.join(0.2)
-        first.acknowledge(b"=a", Entry(7, 5, None, 1)).result()
+        first.acknowledge(b"=a", LedgerEntry(7, 5, None, 1)).result()
         assert not found
     thread.join()
 
-    assert found == [Entry(7, 5, None, 1)]
+    assert found == [LedgerEntry(7, 5, None, 1)]
 
 
 def test_k7_an_attempt_that_was_replaced_while_it_hung_does_not_come_back(place: Place) -> None:
@@ -191,13 +195,13 @@ def test_k7_an_attempt_that_was_replaced_while_it_hung_does_not_come_back(place:
     assert hung._join() == 0  # and does not prolong it
 
     with sender(claim, "3") as second:  # waits until the other's leave has run out
-        second.acknowledge(b"=a", Entry(7, 5, None, 1)).result()
+        second.acknowledge(b"=a", LedgerEntry(7, 5, None, 1)).result()
     hung._join()
 
     with pytest.raises(SupersededError, match="another attempt"):
         hung.may_begin()
     with sender(claim, "3") as third:
-        assert third.look_up([b"=a"]) == {b"=a": Entry(7, 5, None, 1)}
+        assert third.look_up([b"=a"]) == {b"=a": LedgerEntry(7, 5, None, 1)}
 
 
 def test_k7_one_whose_place_nobody_took_comes_back(place: Place) -> None:
@@ -212,7 +216,7 @@ def test_k7_one_whose_place_nobody_took_comes_back(place: Place) -> None:
 
 
 def test_a_run_that_was_superseded_can_claim_nothing_more(place: Place) -> None:
-    old, new = Run(), Run()
+    old, new = QueryRun(), QueryRun()
     claimed(place, 7, old)
     claimed(place, 8, new)
 
@@ -222,7 +226,7 @@ def test_a_run_that_was_superseded_can_claim_nothing_more(place: Place) -> None:
 
 
 def test_two_sinks_with_one_name_are_told_of_the_other_checkpoint(place: Place) -> None:
-    first, second = Run(), Run()
+    first, second = QueryRun(), QueryRun()
     claimed(place, 0, first)
     other = Place(place.url, place.prefix, place.query, "checkpoint-2")
     claimed(other, 0, second)
@@ -235,13 +239,13 @@ def test_two_sinks_with_one_name_are_told_of_the_other_checkpoint(place: Place) 
 def test_k3_rows_beside_a_batch_that_was_sent_are_not_taken_for_rows_of_it(
     place: Place, again: str
 ) -> None:
-    run = Run("run-1")
+    run = QueryRun("run-1")
     claimed(place, 7, run)
     finished(claimed(place, 7, run))  # tried again before it had ended
 
     with pytest.raises(SupersededError, match="has been sent already in this run"):
-        claimed(place, 7, run if again == "the same sink" else Run("run-1"))
-    finished(claimed(place, 7, Run("run-2")))  # Spark did not hear of its end
+        claimed(place, 7, run if again == "the same sink" else QueryRun("run-1"))
+    finished(claimed(place, 7, QueryRun("run-2")))  # Spark did not hear of its end
 
 
 def test_a_checkpoint_that_was_moved_to_another_query_is_refused(place: Place) -> None:
@@ -300,13 +304,13 @@ def test_a_batch_that_is_long_over_is_refused(place: Place) -> None:
 
 def test_another_checkpoint_has_a_ledger_of_its_own(place: Place) -> None:
     with sender(claimed(place, 7)) as first:
-        first.acknowledge(b"=a", Entry(7, 3, None, 30)).result()
+        first.acknowledge(b"=a", LedgerEntry(7, 3, None, 30)).result()
     elsewhere = Place(place.url, place.prefix, place.query, "checkpoint-2")
 
     with sender(claimed(elsewhere, 7)) as second:
-        assert second.look_up([b"=a"]) == {b"=a": Entry()}
+        assert second.look_up([b"=a"]) == {b"=a": LedgerEntry()}
     with sender(claimed(place, 7)) as third:
-        assert third.look_up([b"=a"]) == {b"=a": Entry(7, 3, None, 30)}
+        assert third.look_up([b"=a"]) == {b"=a": LedgerEntry(7, 3, None, 30)}
 
 
 def test_where_spark_tells_no_checkpoint_a_batch_that_goes_back_begins_anew(
@@ -314,38 +318,38 @@ def test_where_spark_tells_no_checkpoint_a_batch_that_goes_back_begins_anew(
 ) -> None:
     place = Place(shared_redis.url, "test", "orders")
     with sender(claimed(place, 7)) as first:
-        first.acknowledge(b"=a", Entry(7, 3, None, 30)).result()
+        first.acknowledge(b"=a", LedgerEntry(7, 3, None, 30)).result()
 
     with sender(claimed(place, 0)) as second:
-        assert second.look_up([b"=a"]) == {b"=a": Entry()}
+        assert second.look_up([b"=a"]) == {b"=a": LedgerEntry()}
 
 
 def test_what_is_silent_is_forgotten_and_what_is_not_is_kept(
     place: Place, connect: Callable[[str], Redis]
 ) -> None:
-    run, turn = Run(), 3.0  # what is remembered for two turns is asked for after one
+    run, turn = QueryRun(), 3.0  # what is remembered for two turns is asked for after one
     claim = claimed(place, 1, run, remember=turn)
     with sender(claim) as first:
-        first.acknowledge(b"=silent", Entry(1, 1, None, 10)).result()
-        first.acknowledge(b"=busy", Entry(1, 1, None, 10)).result()
+        first.acknowledge(b"=silent", LedgerEntry(1, 1, None, 10)).result()
+        first.acknowledge(b"=busy", LedgerEntry(1, 1, None, 10)).result()
     finished(claim)
     time.sleep(turn + 0.05)
     claim = claimed(place, 2, run, remember=turn)
     with sender(claim) as second:
         assert second.look_up([b"=silent"])[b"=silent"].sent_before(2) == 10
-        second.acknowledge(b"=busy", Entry(2, 1, 10, 20)).result()
+        second.acknowledge(b"=busy", LedgerEntry(2, 1, 10, 20)).result()
     assert connect(place.url).pttl(claim.sequences(turns_ago=1)) <= 2_000 * turn
     finished(claim)
     time.sleep(turn + 0.05)
     with sender(claimed(place, 3, run, remember=turn)) as third:
         found = third.look_up([b"=silent", b"=busy"])
 
-    assert found == {b"=silent": Entry(), b"=busy": Entry(2, 1, 10, 20)}
+    assert found == {b"=silent": LedgerEntry(), b"=busy": LedgerEntry(2, 1, 10, 20)}
 
 
 def test_k3_what_a_batch_has_sent_is_known_however_late_it_is_sent_again(place: Place) -> None:
     with sender(claimed(place, 1, remember=0.1)) as first:
-        first.acknowledge(b"=a", Entry(1, 1, None, 10)).result()
+        first.acknowledge(b"=a", LedgerEntry(1, 1, None, 10)).result()
     for _ in range(2):
         time.sleep(0.3)  # longer than two turns
         claim = claimed(place, 1, remember=0.1)
@@ -361,7 +365,7 @@ def test_k3_what_a_batch_has_sent_is_known_however_late_it_is_sent_again(place: 
 def test_sums_are_added_once_for_each_micro_batch(
     place: Place, connect: Callable[[str], Redis]
 ) -> None:
-    run = Run()
+    run = QueryRun()
     finished(claimed(place, 7, run), rows=5)
     finished(claimed(place, 7, run), rows=5)
     finished(claimed(place, 8, run), rows=2.5)
@@ -375,7 +379,7 @@ def test_nothing_of_a_query_is_left_behind_for_ever(
 ) -> None:
     claim = claimed(place, 7)
     with sender(claim) as mine:
-        mine.acknowledge(b"=a", Entry(7, 1, None, 1)).result()
+        mine.acknowledge(b"=a", LedgerEntry(7, 1, None, 1)).result()
     finished(claim, rows=5)
 
     client = connect(place.url)
@@ -398,7 +402,7 @@ def test_a_query_of_which_nothing_was_heard_for_long_is_forgotten(
 def test_a_run_that_goes_on_and_on_is_not_forgotten(
     place: Place, connect: Callable[[str], Redis], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client, known, run = connect(place.url), claims.known_queries(place.prefix), Run()
+    client, known, run = connect(place.url), claims.known_queries(place.prefix), QueryRun()
     claimed(place, 7, run)
     client.delete(known)
     claimed(place, 8, run)
@@ -421,8 +425,8 @@ def test_a_user_who_may_do_just_what_is_listed(
     url = own_redis.url.replace("://", "://sink:secret@")
     claim = claimed(Place(url, "dispatcher", "orders", "checkpoint-1"), 7)
     with sender(claim) as mine:
-        mine.acknowledge(b"=a", Entry(7, 1, None, 1)).result()
-        assert mine.look_up([b"=a"]) == {b"=a": Entry(7, 1, None, 1)}
+        mine.acknowledge(b"=a", LedgerEntry(7, 1, None, 1)).result()
+        assert mine.look_up([b"=a"]) == {b"=a": LedgerEntry(7, 1, None, 1)}
     finished(claim, rows=5)
 
 
@@ -436,7 +440,7 @@ def test_whatever_goes_wrong_with_the_writing_is_told_to_all_who_wait_for_it(
         monkeypatch.setattr(mine, "_write", broken)
         for _ in range(2):
             with pytest.raises(LedgerError, match="a defect"):
-                mine.acknowledge(b"=a", Entry(7, 1, None, 1)).result(20)
+                mine.acknowledge(b"=a", LedgerEntry(7, 1, None, 1)).result(20)
         with pytest.raises(LedgerError, match="a defect"):
             mine.may_begin()
 
@@ -445,13 +449,13 @@ def test_while_redis_is_away_nothing_begins_and_then_it_goes_on(proxy: Proxy) ->
     place = Place(proxy.url, "test", "orders", "checkpoint-1")
     with sender(claimed(place, 7, lease=LEASE)) as mine:
         proxy.refuse()
-        written = mine.acknowledge(b"=a", Entry(7, 1, None, 1))
+        written = mine.acknowledge(b"=a", LedgerEntry(7, 1, None, 1))
         until(lambda: not mine.may_begin())
         assert not written.done()
         proxy.accept()
         until(mine.may_begin)
         written.result()
-        assert mine.look_up([b"=a"]) == {b"=a": Entry(7, 1, None, 1)}
+        assert mine.look_up([b"=a"]) == {b"=a": LedgerEntry(7, 1, None, 1)}
 
 
 def test_when_redis_has_lost_everything_it_is_said_and_nothing_is_sent(
@@ -460,7 +464,7 @@ def test_when_redis_has_lost_everything_it_is_said_and_nothing_is_sent(
     with sender(claimed(place, 7)) as mine:
         connect(place.url).flushall()
         with pytest.raises(LedgerError, match="appendonly yes"):
-            mine.acknowledge(b"=a", Entry(7, 1, None, 1)).result()
+            mine.acknowledge(b"=a", LedgerEntry(7, 1, None, 1)).result()
         with pytest.raises(SparkSinkError):
             mine.may_begin()
 
@@ -480,5 +484,7 @@ def test_a_redis_that_is_not_there_is_named_without_its_password() -> None:
     redis = claims.Redis(place, patience=0.3)
 
     with pytest.raises(LedgerError, match=r"redis://localhost:1/0 refuses connections") as caught:
-        Run().claim(redis, place, 0, signature="s", time_kind="date", lease=LEASE, remember=DAY)
+        QueryRun().claim(
+            redis, place, 0, signature="s", time_kind="date", lease=LEASE, remember=DAY
+        )
     assert "secret" not in str(caught.value)

@@ -16,12 +16,12 @@ from tenacity import wait_fixed
 
 from dispatcher.outcomes import PartialFailure, Reject
 from dispatcher.spark import BatchFailedError, ChangedSinkError, LimitAwayError, UnusableRowsError
-from dispatcher.spark._ledger.claims import Claim
-from dispatcher.spark._options import Sending
+from dispatcher.spark._ledger.claims import SendClaim
+from dispatcher.spark._options import SinkOptions
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.sums import NAMES
-from dispatcher.spark._task.task import Job
+from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark.context import Context
 from limiters import LimiterConfig, RedisLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis
@@ -48,12 +48,12 @@ def table(numbers: list[int], subject: str = "a") -> pa.RecordBatch:
 def run(
     handler: Any,
     batch: pa.RecordBatch,
-    claim: Claim | None = None,
+    claim: SendClaim | None = None,
     most: int = 10,
     **told: Any,
 ) -> dict[str, float]:
-    sending = Sending(handler=handler, **{"cost": 1.0, "rows": "dict", **told})
-    (sums,) = Job(sending, COLUMNS, Cut(most), "number", "orders", 1, claim).run([batch])
+    sending = SinkOptions(handler=handler, **{"cost": 1.0, "rows": "dict", **told})
+    (sums,) = TaskJob(sending, COLUMNS, Cut(most), "number", "orders", 1, claim).run([batch])
     return {name: sums.column(name)[0].as_py() for name in NAMES}
 
 
@@ -373,11 +373,11 @@ def test_rows_whose_time_is_infinite_become_dead_letters_and_make_no_other_late(
     def bury(rows: list[Any], context: Context) -> None:
         dead.extend((row["time"], context.reason) for row in rows)
 
-    sending = Sending(handler=take, rows="dict", dead_letters=bury)
+    sending = SinkOptions(handler=take, rows="dict", dead_letters=bury)
     for batch, times in ((1, [-math.inf, 1.0, 2.0, math.inf]), (2, [3.0])):
         rows = table(list(range(len(times)))).set_column(1, "time", pa.array(times))
         claim = claimed(shared_redis.url, batch=batch)
-        job = Job(sending, COLUMNS, Cut(1), "number", "orders", batch, claim)
+        job = TaskJob(sending, COLUMNS, Cut(1), "number", "orders", batch, claim)
         list(job.run([rows]))
 
     assert sent == [(1.0, False), (2.0, False), (3.0, False)]

@@ -17,14 +17,14 @@ from tenacity.wait import wait_fixed
 from dispatcher.registration import RedisEntityStore, RegistrationGate
 from dispatcher.spark import BatchFailedError
 from dispatcher.spark._ledger import claims
-from dispatcher.spark._ledger.claims import Claim, Place, Run
-from dispatcher.spark._options import Sending
+from dispatcher.spark._ledger.claims import Place, QueryRun, SendClaim
+from dispatcher.spark._options import SinkOptions
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.formats import AsDict
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.delivery import Delivery, MicroBatchId
 from dispatcher.spark._task.sums import NAMES, Sums
-from dispatcher.spark._task.task import Job
+from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark.context import Context
 from limiters import LimiterConfig
 from limiters.embedded import EmbeddedRedis
@@ -47,11 +47,13 @@ def _released() -> Iterator[None]:
     released.set()
 
 
-def claimed(url: str, *, run: Run | None = None, lease: float = LEASE, batch: int = 1) -> Claim:
+def claimed(
+    url: str, *, run: QueryRun | None = None, lease: float = LEASE, batch: int = 1
+) -> SendClaim:
     place = Place(url, "test", "orders", "checkpoint")
     redis = claims.Redis(place, patience=LONG)
     try:
-        return (run or Run()).claim(
+        return (run or QueryRun()).claim(
             redis, place, batch, signature="s", time_kind="number", lease=lease, remember=1_000
         )
     finally:
@@ -68,13 +70,13 @@ def rows(subject: str | None = "a", size: int = 6, **others: pa.Array) -> pa.Rec
 
 def run(
     handler: Any,
-    claim: Claim | None,
+    claim: SendClaim | None,
     shape: tuple[Columns, Cut] = IN_ORDER,
     subjects: str = "ab",
     **told: Any,
 ) -> dict[str, float]:
-    sending = Sending(handler=handler, cost=1.0, rows="dict", **told)
-    job = Job(sending, *shape, "number", "orders", 1, claim)
+    sending = SinkOptions(handler=handler, cost=1.0, rows="dict", **told)
+    job = TaskJob(sending, *shape, "number", "orders", 1, claim)
     (sums,) = job.run([rows(subject) for subject in subjects])
     return {name: sums.column(name)[0].as_py() for name in NAMES}
 
@@ -180,7 +182,7 @@ def test_secrets_are_not_in_what_travels() -> None:
     place = Place("redis://:secret@db", "test", "orders")
 
     assert "secret" not in repr(place)
-    assert "secret" not in repr(Claim(place, 1, "1", "1", 0, 1.0, 1.0))
+    assert "secret" not in repr(SendClaim(place, 1, "1", "1", 0, 1.0, 1.0))
 
 
 def no(batch: list[Any], context: Context) -> None:
@@ -209,14 +211,14 @@ def test_k3_what_waits_in_a_gate_comes_after_what_is_refused_of_its_subject(
     url, dead = shared_redis.url, list[int]()
     timeless = rows(time=pa.array([None, None, None, 1, 2, 3]))
     with RegistrationGate(RedisEntityStore(url, name="devices")) as gate:
-        sending = Sending(
+        sending = SinkOptions(
             handler=no,
             rows="dict",
             dead_letters=lambda batch: dead.extend(row["n"] for row in batch),
             gate=RedisEntityStore(url, name="devices"),
         )
         for _ in range(2):
-            job = Job(sending, *IN_ORDER, "number", "orders", 1, claimed(url))
+            job = TaskJob(sending, *IN_ORDER, "number", "orders", 1, claimed(url))
             (sums,) = job.run([timeless])
         (release,) = gate.register("a")
 
@@ -268,10 +270,10 @@ def test_what_is_not_sent_costs_nothing_however_often_it_is_buried() -> None:
             raise OSError("the place is away")
 
     nobodys = rows(None)
-    sending = Sending(
+    sending = SinkOptions(
         handler=lambda batch: None, cost=5.0, rows="dict", dead_letters=bury, retry=wait_fixed(0.01)
     )
-    (sums,) = Job(sending, *IN_ORDER, "number", "orders", 1, None).run([nobodys])
+    (sums,) = TaskJob(sending, *IN_ORDER, "number", "orders", 1, None).run([nobodys])
     told = {name: sums.column(name)[0].as_py() for name in NAMES}
     assert tries == [2, 2, 2, 2]
     assert (told["rejected_rows"], told["retries"], told["cost"]) == (6, 1, 0)
@@ -280,13 +282,13 @@ def test_what_is_not_sent_costs_nothing_however_often_it_is_buried() -> None:
 def test_costs_may_be_decimals() -> None:
     priced = rows(price=pa.array([Decimal("1.5")] * 6, pa.decimal128(5, 2)))
     columns = Columns("subject", "time", cost="price")
-    sending = Sending(handler=lambda batch: None, cost="price", rows="dict")
-    (sums,) = Job(sending, columns, Cut(2), "number", "orders", 1, None).run([priced])
+    sending = SinkOptions(handler=lambda batch: None, cost="price", rows="dict")
+    (sums,) = TaskJob(sending, columns, Cut(2), "number", "orders", 1, None).run([priced])
     assert sums.column("cost")[0].as_py() == 9.0
 
 
 def test_k3_what_fails_a_task_keeps_none_of_the_batches_that_it_stops() -> None:
-    sending = Sending(handler=hangs, cost=1.0, rows="dict")
+    sending = SinkOptions(handler=hangs, cost=1.0, rows="dict")
     of = MicroBatchId("orders", 1, "checkpoint", "number")
     delivery = Delivery(sending, of, AsDict(), Sums())
     delivery.abandoned("it hangs")

@@ -13,8 +13,8 @@ from dispatcher.timeline import (
     Invalid,
     Lease,
     Message,
+    MessageOutcome,
     Moved,
-    Outcome,
     Snapshot,
     Status,
     Timeline,
@@ -136,7 +136,7 @@ def test_what_cannot_be_read_can_be_looked_at_moved_and_deleted(
 ) -> None:
     names, operator, producer = sorted(unreadable), timeline.operator(), timeline.producer("us")
     got = producer.get(names)
-    pages: list[Sequence[Outcome]] = [
+    pages: list[Sequence[MessageOutcome]] = [
         *(operator.get(names), operator.list(100)[0], operator.peek(100), got)
     ]
     for page in pages:

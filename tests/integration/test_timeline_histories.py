@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 )
 
 from dispatcher.timeline import Consumer, Lease, Message, Snapshot, Status
-from dispatcher.timeline.outcomes import Outcome
+from dispatcher.timeline.outcomes import MessageOutcome
 from limiters.embedded import EmbeddedRedis
 from tests.timelines import Hands, timed
 
@@ -391,7 +391,7 @@ class Histories(RuleBasedStateMachine):
         assert stats.created == stats.deleted + stats.dead + stats.remaining
 
 
-def shown(outcome: Outcome) -> tuple[Any, ...]:
+def shown(outcome: MessageOutcome) -> tuple[Any, ...]:
     """The kind of an outcome, and its facts without the id."""
     facts = tuple(getattr(outcome, name) for name in type(outcome).__slots__)
     return type(outcome).__name__, facts

@@ -23,14 +23,14 @@ from dispatcher.timeline import (
     LeaseLost,
     Message,
     NotFound,
-    Release,
     Released,
+    ReleaseLease,
     Status,
     TimeInPast,
     Timeline,
 )
-from dispatcher.timeline._leasing.wake_signal import MOST_UNHEARD, Bell
-from dispatcher.timeline.outcomes import Outcome
+from dispatcher.timeline._leasing.wake_signal import MOST_UNHEARD, ConsumerSignal
+from dispatcher.timeline.outcomes import MessageOutcome
 from limiters.embedded import EmbeddedRedis
 from tests.logged import told_of
 from tests.servers.proxy import Proxy
@@ -45,7 +45,7 @@ def hands(shared_redis: EmbeddedRedis) -> Iterator[Hands]:
     made.close()
 
 
-def names(outcomes: list[Outcome]) -> set[str]:
+def names(outcomes: list[MessageOutcome]) -> set[str]:
     return {type(outcome).__name__ for outcome in outcomes}
 
 
@@ -65,11 +65,11 @@ def test_leases_end_in_ways_that_differ_in_one_call(
     consumer.delete(leases["g"])
     endings: dict[str, Ending] = {
         "a": Delete(),
-        "b": Release(delay=5),
-        "c": Release(at=START_MS + 7_000, attempted=False),
+        "b": ReleaseLease(delay=5),
+        "c": ReleaseLease(at=START_MS + 7_000, attempted=False),
         "d": Bury("no such user"),
         "e": Bury("malformed"),
-        "f": Release(at=START_MS - 1_000),
+        "f": ReleaseLease(at=START_MS - 1_000),
         "g": Bury("too late"),
     }
     outcomes = consumer.settle([(leases[name], ending) for name, ending in endings.items()])
@@ -82,7 +82,7 @@ def test_leases_end_in_ways_that_differ_in_one_call(
     hands.turn(8_000)
     again = {it.id: it.attempt for it in consumer.lease(10, for_=10)}
     assert again == {"b": 2, "c": 1}
-    [twice, other] = consumer.settle([(leases["f"], Release()), (leases["f"], Delete())])
+    [twice, other] = consumer.settle([(leases["f"], ReleaseLease()), (leases["f"], Delete())])
     assert (type(twice), type(other)) == (Released, LeaseLost), "the first one counts"
 
 
@@ -383,7 +383,7 @@ def test_t13_who_subscribes_before_redis_is_there_may_be_told_to_look_again(prox
 
 
 def test_t13_wake_ups_that_nobody_hears_are_bounded_and_not_missed() -> None:
-    bell = Bell()
+    bell = ConsumerSignal()
     for number in range(3 * MOST_UNHEARD):
         bell.ring((0, number))
         bell.wake()

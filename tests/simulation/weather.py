@@ -22,7 +22,7 @@ from limiters.testing import (
     Trickle,
     Work,
 )
-from limiters.testing._server import Snapshot
+from limiters.testing._server import ServerSnapshot
 from tests.simulation.judge import Allowance, Judgement, judge
 from tests.simulation.liveness import Liveness
 
@@ -138,7 +138,7 @@ class Weather:
         self.ambush = random.choice([0.0, 0.2])
         self.spans = [self.span]
         self.lags = [self.terms.lease / 1000]
-        self.past: list[tuple[float, Snapshot]] = []
+        self.past: list[tuple[float, ServerSnapshot]] = []
         self.allowances: list[Allowance] = []
         self.returned_at: float | None = None
         self.left_at: dict[str, float] = {}
@@ -415,12 +415,12 @@ class Weather:
         self.past = [*self.past[-15:], (now, self.cluster.server.snapshot())]
         self.cluster.at(now + self.span / 6, self.remember)
 
-    def snapshot_before(self, at: float) -> Snapshot:
+    def snapshot_before(self, at: float) -> ServerSnapshot:
         """The newest state that is not newer than this."""
         if at >= self.cluster.now:
             return self.cluster.server.snapshot()
         known = [snapshot for when, snapshot in self.past if when <= at]
-        return known[-1] if known else Snapshot(None, None)
+        return known[-1] if known else ServerSnapshot(None, None)
 
 
 class Changes(Weather):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher import BatcherStoppedError, BufferFullError, Operation, Watcher
-from dispatcher._core.queues.buffer import Buffer, Waiting
+from dispatcher._core.queues.buffer import Buffer, WaitingCaller
 from dispatcher._core.queues.chunk import Chunk
 from tests.crank import ignore
 from tests.waiting import until
@@ -161,7 +161,7 @@ def test_others_may_publish_whenever_the_garbage_collector_runs() -> None:
     def publish_one(phase: str, facts: object) -> None:
         """A finalizer runs, and with it another thread."""
         buffer.inbox.append(line[0])
-        buffer.line[len(buffer.line)] = Waiting(line[0], None, silent)
+        buffer.line[len(buffer.line)] = WaitingCaller(line[0], None, silent)
 
     before = gc.get_threshold()
     gc.callbacks.append(publish_one)

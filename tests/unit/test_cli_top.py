@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dispatcher.cli._commands.top.backlog import of_topics
 from dispatcher.cli._commands.top.cells import cells, colour_of, drawn, row_of
 from dispatcher.cli._commands.top.command import Drawing
-from dispatcher.cli._commands.top.looking import Seen
+from dispatcher.cli._commands.top.looking import ClusterView
 from dispatcher.cli._commands.top.memory import LETTERS, Memory
 from dispatcher.cli._commands.top.picture import of_limit
 from dispatcher.cli._commands.top.spans import fitted, line, plain
@@ -247,9 +247,9 @@ def test_topics_in_lines() -> None:
 
 def test_while_redis_is_away_the_last_picture_stays_with_a_word_about_it() -> None:
     drawing = Drawing()
-    never = plain(drawing.picture(Seen(), "Redis refuses", 0.0, 80))
+    never = plain(drawing.picture(ClusterView(), "Redis refuses", 0.0, 80))
     assert "Redis refuses\nit is asked again and again" in never
-    seen = Seen({"orders": FULL, "gone": None}, {"mails": stats()})
+    seen = ClusterView({"orders": FULL, "gone": None}, {"mails": stats()})
     there = plain(drawing.picture(seen, None, 10.0, 80))
     assert "limit orders" in there
     assert "limit gone: there is no such limit" in there

@@ -9,10 +9,10 @@ from dispatcher import (
     TooExpensiveError,
     Watcher,
 )
-from dispatcher._core.waiters import Waiter
+from dispatcher._core.waiters import DrainWaiter
 from limiters import ProvisionedResource
 from limiters._budgets.window import Spend, Tenure
-from limiters.errors import TooExpensiveError as TooExpensiveErrorOfTheLimiter
+from limiters.errors import ExceedsCapacityError as TooExpensiveErrorOfTheLimiter
 from limiters.testing import ManualClock
 from tests.crank import Crank, batchable, ends, ignore, limited
 
@@ -202,11 +202,11 @@ def test_b4_a_batch_for_which_there_is_no_thread_comes_back_and_is_not_an_attemp
 def test_waiting_ends_when_all_of_a_watchers_operations_have_ended() -> None:
     crank, watcher = Crank(), Watcher(ignore, on_failure=lambda operations, error: None)
     told: list[str] = []
-    crank.post(crank.engine.await_idle, Waiter(lambda: told.append("nothing yet")), watcher)
+    crank.post(crank.engine.await_idle, DrainWaiter(lambda: told.append("nothing yet")), watcher)
     assert told == ["nothing yet"]
     crank.enqueue(Operation(watcher, 1, "a"))
-    crank.post(crank.engine.await_idle, Waiter(lambda: told.append("idle")), watcher)
-    crank.post(crank.engine.await_drained, Waiter(lambda: told.append("drained")))
+    crank.post(crank.engine.await_idle, DrainWaiter(lambda: told.append("idle")), watcher)
+    crank.post(crank.engine.await_drained, DrainWaiter(lambda: told.append("drained")))
     crank.end_all(OSError())
     assert told == ["nothing yet"]  # the failure callback is still running
     crank.end_all()

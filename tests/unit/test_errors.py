@@ -35,8 +35,8 @@ from dispatcher.worker._process.health_server import PortInUseError
 from dispatcher.worker._process.process import NoTopicError
 from dispatcher.worker.errors import WorkerFailedError
 from limiters import ArgumentError
+from limiters.errors import ExceedsCapacityError as TooExpensiveForALimiterError
 from limiters.errors import NothingRunError, ServerStartError
-from limiters.errors import TooExpensiveError as TooExpensiveForALimiterError
 from limiters.leases._codec import FormatError
 
 # Those that are made of something else than a message.

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from limiters._resource.acquire_queue import PATIENCE, Line, Waiter
+from limiters._resource.acquire_queue import PATIENCE, AcquireQueue, QueuedCaller
 from limiters.clock import MonotonicClock
-from limiters.errors import ImproperOrderError, LimiterStoppedError, TooExpensiveError
+from limiters.errors import ExceedsCapacityError, ImproperOrderError, LimiterStoppedError
 from tests.waiting import until
 
 
@@ -40,9 +40,9 @@ class FakeBudget:
         return MonotonicClock().now() + 60.0
 
 
-def line_of(free: float = 0.0) -> tuple[Line, FakeBudget]:
+def line_of(free: float = 0.0) -> tuple[AcquireQueue, FakeBudget]:
     budget = FakeBudget(free)
-    return Line(budget, MonotonicClock()), budget
+    return AcquireQueue(budget, MonotonicClock()), budget
 
 
 def in_thread(target: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
@@ -93,7 +93,7 @@ def test_a_timeout_that_is_none_is_named(bad: object) -> None:
 
 def test_errors_leave_no_trace() -> None:
     line, budget = line_of()
-    with pytest.raises(TooExpensiveError):
+    with pytest.raises(ExceedsCapacityError):
         line.acquire(101, None)
     budget.started = False
     with pytest.raises(ImproperOrderError):
@@ -133,7 +133,7 @@ def test_a_capacity_lowered_meanwhile_refuses_who_waits() -> None:
     budget.max_capacity = 10.0
     line.wake()
     thread.join(10)
-    assert isinstance(ended[0], TooExpensiveError)
+    assert isinstance(ended[0], ExceedsCapacityError)
 
 
 def test_a_stop_meanwhile_tells_everybody_who_waits() -> None:
@@ -206,7 +206,7 @@ def test_coroutines_time_out_and_are_served_in_order() -> None:
     assert budget.free == 0
 
 
-def left_behind(line: Line) -> asyncio.Task[bool]:
+def left_behind(line: AcquireQueue) -> asyncio.Task[bool]:
     """A task that waits in a loop that is closed: it will never go on."""
     loop = asyncio.new_event_loop()
     task = loop.create_task(line.acquire_async(50, None))
@@ -249,7 +249,7 @@ def test_who_waits_in_a_loop_that_has_stopped_loses_its_turn() -> None:
 
 def test_who_lost_its_turn_is_first_again_when_it_asks() -> None:
     line, budget = line_of()
-    lost, second = Waiter(50, lambda: None), Waiter(5, lambda: None)
+    lost, second = QueuedCaller(50, lambda: None), QueuedCaller(5, lambda: None)
     assert not line._granted(lost)
     assert not line._granted(second)
     lost.asked_at -= PATIENCE + 1
@@ -257,7 +257,7 @@ def test_who_lost_its_turn_is_first_again_when_it_asks() -> None:
     assert line._granted(second)
     second.gone = True
     assert not line._granted(lost)
-    third = Waiter(5, lambda: None)
+    third = QueuedCaller(5, lambda: None)
     assert not line._granted(third)
     budget.free = 50.0
     assert not line._granted(third)
@@ -266,7 +266,7 @@ def test_who_lost_its_turn_is_first_again_when_it_asks() -> None:
 
 def test_those_who_are_lost_no_longer_count_as_demand() -> None:
     line, budget = line_of()
-    lost = Waiter(50, lambda: None)
+    lost = QueuedCaller(50, lambda: None)
     line._granted(lost)
     lost.asked_at -= PATIENCE + 1
     line.wake()

@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher import Operation, Watcher
-from dispatcher._core.queues.batch import Batch
+from dispatcher._core.queues.batch import OperationBatch
 from dispatcher._core.queues.lane import Lane
 from dispatcher.metrics import Options
 from dispatcher.metrics import _names as names
-from dispatcher.metrics._kinds.arrivals import MOST, Arrivals
+from dispatcher.metrics._kinds.arrivals import MOST, ArrivalTimes
 from dispatcher.metrics._kinds.watch import MOST_NOTES, Watch
 from dispatcher.metrics._names import METRICS
 from dispatcher.metrics.readings import Reading, Readings
-from limiters._stats.histogram import Distribution
+from limiters._stats.histogram import Histogram
 
 BOUNDED = {
     *("limit", "batcher", "topic", "gate", "builder", "member", "query"),
@@ -56,7 +56,7 @@ def test_the_document_has_every_name_with_its_labels() -> None:
 
 @given(st.lists(st.floats(0, 500), min_size=1))
 def test_a_distribution_counts_each_value_in_its_bucket(values: list[float]) -> None:
-    one = Distribution((1, 10, 100))
+    one = Histogram((1, 10, 100))
     for value in values:
         one.note(value)
     for bound in one.bounds:
@@ -69,7 +69,7 @@ def test_a_distribution_counts_each_value_in_its_bucket(values: list[float]) -> 
 @given(st.floats(0, 200), st.floats(0, 200), st.integers(1, 1_000))
 def test_a_spread_loses_nothing_and_is_even(one: float, other: float, count: int) -> None:
     low, high = sorted((one, other))
-    spread = Distribution((1, 10, 100))
+    spread = Histogram((1, 10, 100))
     spread.note_spread(low, high, count)
     assert sum(spread.counts) == count
     assert min(spread.counts) >= 0
@@ -83,7 +83,7 @@ def test_a_spread_loses_nothing_and_is_even(one: float, other: float, count: int
 @given(st.integers(0, 2**32))
 def test_an_arrival_is_known_as_well_as_the_engine_looked(seed: int) -> None:
     random = Random(seed)
-    arrivals, came, now, ticket, waiting = Arrivals(), {}, 0.0, -1, 0
+    arrivals, came, now, ticket, waiting = ArrivalTimes(), {}, 0.0, -1, 0
     for _ in range(60):
         looked = now
         now += random.choice([0.001, 0.1, 2.0])
@@ -98,7 +98,7 @@ def test_an_arrival_is_known_as_well_as_the_engine_looked(seed: int) -> None:
 
 
 def test_many_arrivals_are_remembered_less_exactly_the_older_they_are() -> None:
-    arrivals = Arrivals()
+    arrivals = ArrivalTimes()
     for number in range(20 * MOST):
         arrivals.note(number, since=number - 1.0, now=float(number))
     assert len(arrivals._tickets) <= MOST
@@ -109,9 +109,9 @@ def test_many_arrivals_are_remembered_less_exactly_the_older_they_are() -> None:
     assert arrivals.at(20 * MOST, unknown=1.5) == 1.5
 
 
-def batch_of(count: int, first: int, cost: float) -> Batch:
+def batch_of(count: int, first: int, cost: float) -> OperationBatch:
     watcher = Watcher(print)
-    batch = Batch(Lane(watcher), first)
+    batch = OperationBatch(Lane(watcher), first)
     for ticket in range(first, first + count):
         operation = Operation(watcher, cost / count, None)
         operation._where = ticket
@@ -153,7 +153,7 @@ def test_a_watch_loses_nothing_while_others_read_it_and_holds_little_while_nobod
 
 
 def test_readings_of_the_same_labels_are_put_together_as_the_metric_says() -> None:
-    sizes = Distribution(names.BATCH_SIZE.bounds)
+    sizes = Histogram(names.BATCH_SIZE.bounds)
     sizes.note(3)
     readings = Readings()
     for value in (2.0, 5.0):
@@ -163,13 +163,13 @@ def test_readings_of_the_same_labels_are_put_together_as_the_metric_says() -> No
         readings.add(Reading(names.BATCH_SIZE, ("b", "l"), sizes))
     throttled, paused, up, together = (reading.value for reading in readings)
     assert (throttled, paused, up) == (7.0, 5.0, 2.0)
-    assert isinstance(together, Distribution)
+    assert isinstance(together, Histogram)
     assert (sum(together.counts), together.sum) == (2, 6)
     assert sizes.sum == 3
 
 
 def test_distributions_of_other_bounds_do_not_break_a_scrape() -> None:
-    one, other = Distribution((1, 2)), Distribution((5,))
+    one, other = Histogram((1, 2)), Histogram((5,))
     readings = Readings(
         [Reading(names.BATCH_COST, ("b", "l"), one), Reading(names.BATCH_COST, ("b", "l"), other)]
     )

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.builders._packing import costs, packing
-from dispatcher.builders._packing.costs import Group, Limits, State
+from dispatcher.builders._packing.costs import CostGroup, Limits, PackingState
 from dispatcher.builders._packing.packing import best_order, largest_first, walk
 
 few = st.lists(st.integers(1, 12), min_size=1, max_size=6)
@@ -118,11 +118,13 @@ def test_s4_equal_sizes_stay_in_order_of_arrival() -> None:
 weights = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4), min_size=1, max_size=5)
 
 
-def groups_of(timestamp: list[list[int]]) -> list[Group]:
-    return [Group([costs.exact(c) for c in each], costs.exact(sum(each))) for each in timestamp]
+def groups_of(timestamp: list[list[int]]) -> list[CostGroup]:
+    return [CostGroup([costs.exact(c) for c in each], costs.exact(sum(each))) for each in timestamp]
 
 
-def led(limits: Limits, state: State, groups: list[Group], order: Sequence[int]) -> State:
+def led(
+    limits: Limits, state: PackingState, groups: list[CostGroup], order: Sequence[int]
+) -> PackingState:
     for index in order:
         state = limits.step(state, groups[index])
     return state
@@ -134,7 +136,7 @@ def test_s6_with_costs_never_further_than_next_fit(
 ) -> None:
     limits = Limits(most, most_cost)
     for searched in (6, 0):
-        ours = theirs = State(0, 0, 0)
+        ours = theirs = PackingState(0, 0, 0)
         for timestamp in timestamps:
             groups = groups_of(timestamp)
             with mock.patch.object(costs, "MOST_GROUPS", searched):
@@ -150,7 +152,7 @@ def test_s4_with_costs_the_best_of_the_orders_that_keep_s6(
     timestamp: list[list[int]], most: int, most_cost: int, number: int, cost: int
 ) -> None:
     limits, groups = Limits(most, most_cost), groups_of(timestamp)
-    state = State(0, min(number, most), costs.exact(min(cost, most_cost)))
+    state = PackingState(0, min(number, most), costs.exact(min(cost, most_cost)))
     orders = list(itertools.permutations(range(len(groups))))
     bound = led(limits, state, groups, orders[0])
     ends = [led(limits, state, groups, order) for order in orders]

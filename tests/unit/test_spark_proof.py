@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.spark._ledger.entry import Entry
+from dispatcher.spark._ledger.entry import LedgerEntry
 from dispatcher.spark._rows.cutting import Cut, OtherRowsError, Unit, units_of
 from dispatcher.spark._rows.formats import FORMATS, AsDict, AsTuple, OfMessages
-from dispatcher.spark._rows.groups import Columns, Group, groups_of
+from dispatcher.spark._rows.groups import Columns, RowGroup, groups_of
 
 COLUMNS = Columns("subject", "time", hash="hash", added=("hash",))
 
@@ -22,11 +22,11 @@ Row = tuple[int, int]
 """Time and hash."""
 
 
-def price(group: Group, rows: object) -> float:
+def price(group: RowGroup, rows: object) -> float:
     return 1.0
 
 
-def cut(rows: list[Row], most: int, entry: Entry, size: int = 5) -> list[Unit]:
+def cut(rows: list[Row], most: int, entry: LedgerEntry, size: int = 5) -> list[Unit]:
     """What is to be sent of one subject's `rows` in micro-batch 7."""
     table = pa.table(
         {
@@ -44,12 +44,12 @@ def cut(rows: list[Row], most: int, entry: Entry, size: int = 5) -> list[Unit]:
 
 
 some_rows = st.lists(st.tuples(st.integers(0, 3), st.integers(-(2**63), 2**63 - 1)), max_size=12)
-before = st.just(Entry(6, 3, None, 2))
+before = st.just(LedgerEntry(6, 3, None, 2))
 
 
 @given(some_rows.filter(bool), st.integers(1, 5), st.integers(1, 5), before, st.data())
 def test_k3_rows_that_were_acknowledged_are_known_again_however_they_are_cut(
-    rows: list[Row], most: int, then: int, entry: Entry, data: st.DataObject
+    rows: list[Row], most: int, then: int, entry: LedgerEntry, data: st.DataObject
 ) -> None:
     rows = sorted(rows)
     first = cut(rows, most, entry)
@@ -69,7 +69,7 @@ def test_k3_other_rows_are_not_taken_for_those_that_were_acknowledged(
         int, int
     ] = {}  # the hash is one of the whole row: a row of another time has another
     rows = sorted((times.setdefault(hash_, time), hash_) for time, hash_ in rows)
-    done = data.draw(st.sampled_from(cut(rows, most, Entry()))).entry
+    done = data.draw(st.sampled_from(cut(rows, most, LedgerEntry()))).entry
     place = data.draw(st.integers(0, done.rows - 1))
     time, _ = rows[place]
     strange = next(hash_ for hash_ in range(len(rows) + 1) if hash_ not in times)
@@ -91,7 +91,7 @@ def test_k3_other_rows_are_not_taken_for_those_that_were_acknowledged(
 
 def test_what_comes_after_what_was_acknowledged_may_change() -> None:
     rows = [(1, 10), (2, 20), (3, 30), (4, 40)]
-    first, *_ = cut(rows, 2, Entry())
+    first, *_ = cut(rows, 2, LedgerEntry())
 
     assert [unit.rows for unit in cut([*rows[:2], (9, 90)], 2, first.entry)] == [[("a", 9)]]
 
@@ -101,7 +101,7 @@ BEYOND = 253_402_300_800_000_000
 """The first microsecond of the year 10000."""
 
 
-def one_group(batch: pa.RecordBatch, form: Any, columns: Columns) -> Group:
+def one_group(batch: pa.RecordBatch, form: Any, columns: Columns) -> RowGroup:
     (group,) = list(groups_of([batch], columns, form, in_order=True))[-1]
     return group
 
@@ -124,7 +124,7 @@ def test_rows_that_python_cannot_hold_are_refused_alone_and_named(
     group = one_group(batch, made, columns)
     shape = Cut(most, same_subject=same_subject)
 
-    units = list(units_of(group, shape, Entry(), 0, price, made))
+    units = list(units_of(group, shape, LedgerEntry(), 0, price, made))
 
     refused = [unit for unit in units if unit.refused]
     assert [unit.refused for unit in refused] == [
@@ -143,7 +143,7 @@ def test_the_time_of_a_row_is_held_against_the_years_that_python_knows_in_every_
     made = FORMATS["arrow"]()
     group = one_group(batch, made, Columns("subject", "time"))
 
-    units = list(units_of(group, Cut(10), Entry(), 0, price, made))
+    units = list(units_of(group, Cut(10), LedgerEntry(), 0, price, made))
 
     assert [(bool(unit.refused), unit.size) for unit in units] == [(True, 1), (True, 1), (False, 2)]
 
@@ -160,7 +160,7 @@ def test_a_message_that_python_cannot_hold_refuses_its_batch() -> None:
 
     found = [
         (unit.refused, unit.rows)
-        for unit in units_of(group, Cut(1, each=True), Entry(), 0, price, made)
+        for unit in units_of(group, Cut(1, each=True), LedgerEntry(), 0, price, made)
         if not unit.refused
     ]
 
@@ -173,7 +173,7 @@ def test_a_source_has_its_rows_whatever_became_of_those_that_were_handed_out() -
     )
     made = AsDict()
     group = one_group(batch, made, Columns("subject", "time"))
-    first, second = units_of(group, Cut(2), Entry(), 0, price, made)
+    first, second = units_of(group, Cut(2), LedgerEntry(), 0, price, made)
     first.rows[0]["tags"].clear()
     first.rows.clear()
 

@@ -21,11 +21,11 @@ from dispatcher import Batcher, Operation, Watcher
 from dispatcher.registration import MemoryEntityStore, RegistrationGate
 from limiters import (
     ArgumentError,
+    ExceedsCapacityError,
     LimiterConfig,
     MemoryLeaseManager,
     ProvisionedResource,
     SharedResource,
-    TooExpensiveError,
 )
 from limiters._support.validation import UNSHOWN, amount, count, named, seconds, text
 from limiters.testing import ManualClock
@@ -232,4 +232,4 @@ def test_no_layer_reads_the_words_of_another() -> None:
     ],
 )
 def test_a_message_has_all_digits_of_a_number(value: float, said: str) -> None:
-    assert said in str(TooExpensiveError(value, 1_234_567))
+    assert said in str(ExceedsCapacityError(value, 1_234_567))

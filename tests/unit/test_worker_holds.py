@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from dispatcher.worker._messages import Held, Holds, Run, State
+from dispatcher.worker._messages import HandlerRun, Held, Holds, MessageState
 from tests.worker_leases import leases
 
 LEASE, LONGEST = 3.0, 10.0
@@ -138,10 +138,10 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.holds = Holds(LEASE, LONGEST)
         self.all: list[Held] = []
-        self.runs: list[Run] = []
+        self.runs: list[HandlerRun] = []
         self.now = 0.0
 
-    def some(self, data: st.DataObject, state: State) -> list[Held]:
+    def some(self, data: st.DataObject, state: MessageState) -> list[Held]:
         there = [one for one in self.all if one.state is state]
         return data.draw(st.lists(st.sampled_from(there), unique=True)) if there else []
 
@@ -151,7 +151,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def begin(self, data: st.DataObject) -> None:
-        held = self.some(data, State.WAITING)
+        held = self.some(data, MessageState.WAITING)
         run = self.holds.begin(held, self.now, 0.1)
         if run is not None:
             assert all(one.lease.remaining > 0 for one in run.held)
@@ -167,24 +167,26 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def settle(self, data: st.DataObject) -> None:
-        self.holds.settled(self.some(data, State.SETTLING))
+        self.holds.settled(self.some(data, MessageState.SETTLING))
 
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
-        self.holds.leave(self.some(data, State.WAITING))
+        self.holds.leave(self.some(data, MessageState.WAITING))
 
     @rule(data=st.data())
     def abandon(self, data: st.DataObject) -> None:
-        state = data.draw(st.sampled_from([State.WAITING, State.RUNNING, State.OVERDUE]))
+        state = data.draw(
+            st.sampled_from([MessageState.WAITING, MessageState.RUNNING, MessageState.OVERDUE])
+        )
         held = self.some(data, state)
-        assert self.holds.abandon(held) == (held if state is State.WAITING else [])
+        assert self.holds.abandon(held) == (held if state is MessageState.WAITING else [])
 
     @rule(step=st.sampled_from([0.5, 1.0, 11.0]))
     def time_passes(self, step: float) -> None:
         self.now += step
         self.holds.overrun(self.now)
         held = self.holds.to_extend(self.now)
-        assert not {one.state for one in held} & {State.OVERDUE, State.GONE}
+        assert not {one.state for one in held} & {MessageState.OVERDUE, MessageState.GONE}
         self.holds.extended(held, self.now)
 
     @rule()
@@ -194,9 +196,9 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def counts_hold(self) -> None:
         states = [one.state for one in self.all]
-        assert self.holds.waiting == states.count(State.WAITING)
-        assert not any(one.abandoned for one in self.all if one.state is State.WAITING)
-        assert self.holds.settling == states.count(State.SETTLING)
+        assert self.holds.waiting == states.count(MessageState.WAITING)
+        assert not any(one.abandoned for one in self.all if one.state is MessageState.WAITING)
+        assert self.holds.settling == states.count(MessageState.SETTLING)
         assert self.holds.running + self.holds.overdue == len(self.runs)
         if self.holds.closed:
             assert self.holds.waiting == 0

@@ -15,14 +15,20 @@ from urllib.request import urlopen
 import pytest
 
 from dispatcher.timeline import Delete, Ending, Lease, LeaseLost, Timeline
-from dispatcher.timeline.outcomes import Outcome
+from dispatcher.timeline.outcomes import MessageOutcome
 from dispatcher.worker._costs import Costs
 from dispatcher.worker._messages import Holds
-from dispatcher.worker._process.children import LONGEST, SILENCE, STEADY, Child, Verdict
-from dispatcher.worker._process.health_server import Page, Pages, PortInUseError, asked, verdict
+from dispatcher.worker._process.children import LONGEST, SILENCE, STEADY, Child, RestartVerdict
+from dispatcher.worker._process.health_server import (
+    Pages,
+    PortInUseError,
+    ServedPage,
+    asked,
+    verdict,
+)
 from dispatcher.worker._process.systemd import LINE, READY, WATCHDOG, Notifier
 from dispatcher.worker._settling import Settler
-from dispatcher.worker.totals import Totals
+from dispatcher.worker.totals import WorkerTotals
 from tests.logged import told_of
 from tests.worker_leases import lease, leases
 
@@ -106,7 +112,7 @@ def test_restarts_back_off_until_one_has_run_for_a_while() -> None:
     now = 0.0
     for _ in range(9):
         child.start(now)
-        assert child.ended(now + 1, any_was_ready=True) is Verdict.AGAIN
+        assert child.ended(now + 1, any_was_ready=True) is RestartVerdict.AGAIN
         waits.append(child.restart_at - (now + 1))
         now = child.restart_at
     assert waits[:4] == [0.5, 1.0, 2.0, 4.0]
@@ -119,7 +125,7 @@ def test_restarts_back_off_until_one_has_run_for_a_while() -> None:
 def test_what_never_was_ready_is_not_tried_again() -> None:
     child = Child()
     child.start(0.0)
-    assert child.ended(1.0, any_was_ready=False) is Verdict.GIVE_UP
+    assert child.ended(1.0, any_was_ready=False) is RestartVerdict.GIVE_UP
 
 
 def test_who_has_spoken_and_is_silent_then_hangs() -> None:
@@ -144,7 +150,7 @@ def test_who_drains_says_nothing_meanwhile_and_does_not_hang() -> None:
 
 
 def test_pages_answer_and_say_what_there_is() -> None:
-    def broken() -> Page:
+    def broken() -> ServedPage:
         raise RuntimeError
 
     pages = {"/healthz": lambda: verdict(""), "/readyz": lambda: verdict("no"), "/bad": broken}
@@ -181,9 +187,9 @@ def test_pages_are_served_at_addresses_of_either_kind(host: str, there: str) -> 
 def test_leases_that_are_always_too_short_are_no_flood_in_the_log(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    holds, totals = Holds(1.0, 60.0), Totals()
+    holds, totals = Holds(1.0, 60.0), WorkerTotals()
 
-    def lost(endings: Iterable[tuple[Lease, Ending]]) -> list[Outcome]:
+    def lost(endings: Iterable[tuple[Lease, Ending]]) -> list[MessageOutcome]:
         return [LeaseLost(one.id) for one, _ in endings]
 
     timeline = Timeline("redis://127.0.0.1:1", "work")  # nobody asks it

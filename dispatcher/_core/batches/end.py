@@ -12,13 +12,13 @@ import math
 from collections.abc import Callable, Iterable, Set
 
 from dispatcher import events
-from dispatcher._core.batches.end_rules import Verdict, judge
+from dispatcher._core.batches.end_rules import BatchVerdict, judge
 from dispatcher._core.batches.executors import NO_THREAD_DELAY, Runners
 from dispatcher._core.batches.failure_callbacks import HandingOver
 from dispatcher._core.batches.failure_log import FailureLog
 from dispatcher._core.observers import Observed
-from dispatcher._core.open_work import Books
-from dispatcher._core.queues.batch import Batch, BatchState
+from dispatcher._core.open_work import OpenWork
+from dispatcher._core.queues.batch import BatchState, OperationBatch
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.lane import Lane, line_of
 from dispatcher._core.queues.lanes import Lanes
@@ -43,12 +43,12 @@ class _Rest:
         return (self.due, self.tie) < (other.due, other.tie)
 
 
-class Endings:
+class BatchEnd:
     """See the module. `post` has a function called in the engine's next turn."""
 
     def __init__(
         self,
-        books: Books,
+        books: OpenWork,
         buffer: Buffer,
         lanes: Lanes,
         *,
@@ -76,7 +76,7 @@ class Endings:
         self._resting: list[_Rest] = []
         self._since: dict[int, float] = {}
         """When operations that are retried were raised first, by their identity."""
-        self._abandoned: dict[Batch, list[Operation]] = {}
+        self._abandoned: dict[OperationBatch, list[Operation]] = {}
         self._handing_over = HandingOver(
             lanes,
             runners=runners,
@@ -93,7 +93,7 @@ class Endings:
         return inside in self._handing_over or inside in self._books.inflight
 
     @property
-    def abandoned(self) -> Set[Batch]:
+    def abandoned(self) -> Set[OperationBatch]:
         """Batches that were abandoned and whose callbacks have not returned."""
         return self._abandoned.keys()
 
@@ -102,7 +102,7 @@ class Endings:
         """Whether failed operations are still on their way to their callback."""
         return self._handing_over.pending
 
-    def deadline_of(self, batch: Batch, now: float) -> None:
+    def deadline_of(self, batch: OperationBatch, now: float) -> None:
         """Notes when `batch`, raised now, is to be abandoned."""
         batch.deadline = now + self._time_for(batch.lane)
         self._next_deadline = min(self._next_deadline, batch.deadline)
@@ -121,12 +121,12 @@ class Endings:
             self._check_deadlines(now)
         self._handing_over.tend(now)
 
-    def callback_ended(self, batch: Batch, error: BaseException | None) -> None:
+    def callback_ended(self, batch: OperationBatch, error: BaseException | None) -> None:
         """For the thread that ran the callback."""
         batch.returned_at = self._clock()
         self._post(self.settle, batch, error)
 
-    def settle(self, now: float, batch: Batch, error: BaseException | None) -> None:
+    def settle(self, now: float, batch: OperationBatch, error: BaseException | None) -> None:
         """The callback of `batch` returned, or raised `error`."""
         self._runners.ended(on_loop=batch.lane.on_loop)
         if batch.state is BatchState.ABANDONED:
@@ -157,7 +157,7 @@ class Endings:
         batch.forget()
         self._lanes.forget_if_idle(batch.lane)
 
-    def not_started(self, now: float, batch: Batch) -> None:
+    def not_started(self, now: float, batch: OperationBatch) -> None:
         """`batch` was not run after all: it rests, and counts as never raised."""
         if batch.spend is not None:
             batch.spend.cancel()
@@ -203,7 +203,7 @@ class Endings:
     # One batch.
 
     def _conclude(
-        self, now: float, batch: Batch, state: BatchState, verdict: Verdict
+        self, now: float, batch: OperationBatch, state: BatchState, verdict: BatchVerdict
     ) -> list[Operation]:
         """Ends what has ended; what is to be raised again, in its order."""
         again = set(map(id, verdict.again + verdict.requeued))
@@ -228,7 +228,7 @@ class Endings:
             self._handing_over.hand_over(now, batch.lane, verdict.failed, verdict.error)
         return back
 
-    def _free_keys(self, batch: Batch, held_by: list[Operation]) -> None:
+    def _free_keys(self, batch: OperationBatch, held_by: list[Operation]) -> None:
         if batch.lines:
             kept = set(map(line_of, held_by))
             batch.lane.release(line for line in batch.lines if line not in kept)
@@ -252,7 +252,7 @@ class Endings:
             self._since.pop(id(operation), None)
         self.given_back += operations
 
-    def _report(self, now: float, batch: Batch, verdict: Verdict) -> None:
+    def _report(self, now: float, batch: OperationBatch, verdict: BatchVerdict) -> None:
         error = verdict.error
         failed, again = len(verdict.failed), len(verdict.again)
         self._books.totals.batches_failed += 1
@@ -282,7 +282,7 @@ class Endings:
         deadlines = (one.deadline for one in self._books.inflight)
         self._next_deadline = min(deadlines, default=math.inf)
 
-    def _abandon(self, now: float, batch: Batch) -> None:
+    def _abandon(self, now: float, batch: OperationBatch) -> None:
         self._books.ending(batch)
         self._books.totals.batches_abandoned += 1
         terms = batch.lane.terms
@@ -290,7 +290,7 @@ class Endings:
         if terms.retry_abandoned:
             verdict = judge(batch, error, now, self._since)
         else:
-            verdict = Verdict(requeued=list(batch.requeued.values()), error=error)
+            verdict = BatchVerdict(requeued=list(batch.requeued.values()), error=error)
             self._books.totals.abandoned += len(batch.operations) - len(verdict.requeued)
         self._failure_log.batch_abandoned(now, terms.name, error, len(batch.operations))
         self._emit(events.BATCH_ABANDONED, len(batch.operations), str(error), error)
@@ -305,7 +305,7 @@ class Endings:
             self._rest(now, batch.lane, held)
         self._rest(now + verdict.delay, batch.lane, free)
 
-    def _settle_late(self, batch: Batch, *, began: bool) -> None:
+    def _settle_late(self, batch: OperationBatch, *, began: bool) -> None:
         if began:
             self._books.totals.late += 1
         held = self._abandoned.pop(batch)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dispatcher._core.queues.batch import Batch
+from dispatcher._core.queues.batch import OperationBatch
 from dispatcher.operation import Operation, attempt_of
 from dispatcher.outcomes import PartialFailure, Reject, Retry, Throttled
 from limiters._support.validation import optional_seconds, seconds
 
 
 @dataclass
-class Verdict:
+class BatchVerdict:
     """Each operation of the batch is done, or in exactly one of these lists."""
 
     again: list[Operation] = field(default_factory=list)
@@ -47,13 +47,13 @@ class Verdict:
 
 
 def judge(
-    batch: Batch, error: BaseException | None, now: float, since: Mapping[int, float]
-) -> Verdict:
+    batch: OperationBatch, error: BaseException | None, now: float, since: Mapping[int, float]
+) -> BatchVerdict:
     """What becomes of `batch`, whose callback returned or raised `error`.
 
     `since` says when those that were retried before were raised first, by their identity.
     """
-    verdict = Verdict(requeued=list(batch.requeued.values()), error=error)
+    verdict = BatchVerdict(requeued=list(batch.requeued.values()), error=error)
     if error is None:
         return verdict
     try:
@@ -61,12 +61,16 @@ def judge(
     except BaseException as wrong:  # as in a callback: sys.exit() ends no thread of the Batcher
         wrong.__context__ = error
         failed = [one for one in batch.operations if id(one) not in batch.requeued]
-        return Verdict(requeued=verdict.requeued, failed=failed, error=wrong, expected=False)
+        return BatchVerdict(requeued=verdict.requeued, failed=failed, error=wrong, expected=False)
     return verdict
 
 
 def _judge(
-    verdict: Verdict, batch: Batch, error: BaseException, now: float, since: Mapping[int, float]
+    verdict: BatchVerdict,
+    batch: OperationBatch,
+    error: BaseException,
+    now: float,
+    since: Mapping[int, float],
 ) -> None:
     suspects = batch.operations
     if isinstance(error, PartialFailure):
@@ -91,7 +95,7 @@ def _judge(
         _by_policy(verdict, suspects, error, batch, now, since)
 
 
-def _partial(batch: Batch, error: PartialFailure) -> tuple[list[Operation], BaseException]:
+def _partial(batch: OperationBatch, error: PartialFailure) -> tuple[list[Operation], BaseException]:
     failed = set(map(id, error.failed))
     strangers = failed - set(map(id, batch.operations))
     if strangers:
@@ -106,10 +110,10 @@ def _partial(batch: Batch, error: PartialFailure) -> tuple[list[Operation], Base
 
 
 def _by_policy(
-    verdict: Verdict,
+    verdict: BatchVerdict,
     suspects: list[Operation],
     error: BaseException,
-    batch: Batch,
+    batch: OperationBatch,
     now: float,
     since: Mapping[int, float],
 ) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from dispatcher._not_started import NotStarted
 from limiters._support.callables import awaited_result_of, keep_last_raise, result_of
-from limiters._support.rate_limited_log import DampedLog
+from limiters._support.rate_limited_log import RateLimitedLog
 
 IDLE_SECONDS = 10.0
 """How long a thread with nothing to do is kept."""
@@ -266,7 +266,7 @@ class Runners:
         self._threads = Threads(name)
         self._loop = Loop(name)
         self._most_threads = self.MOST_THREADS
-        self._damped = DampedLog(logging.getLogger(__name__), most=1)
+        self._damped = RateLimitedLog(logging.getLogger(__name__), most=1)
         self.threads_used = 0
 
     @property

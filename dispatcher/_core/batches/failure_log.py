@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from limiters._support.rate_limited_log import DampedLog
+from limiters._support.rate_limited_log import RateLimitedLog
 
 
 class FailureLog:
     """One per engine."""
 
     def __init__(self) -> None:
-        self._damped = DampedLog(logging.getLogger(__name__))
+        self._damped = RateLimitedLog(logging.getLogger(__name__))
 
     def batch_failed(
         self,

@@ -1,4 +1,4 @@
-"""Raising: what was planned goes out, batch by batch: charged, noted, and handed to who runs it.
+"""BatchStart: what was planned goes out, batch by batch: charged, noted, and handed to who runs it.
 
 Owned by the engine; nothing here is thread-safe.
 """
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from functools import partial
 
 from dispatcher import events
-from dispatcher._core.batches.end import Endings
+from dispatcher._core.batches.end import BatchEnd
 from dispatcher._core.batches.executors import Job, Runners
 from dispatcher._core.observers import Observed
-from dispatcher._core.open_work import Books
-from dispatcher._core.queues.batch import CURRENT, Batch
+from dispatcher._core.open_work import OpenWork
+from dispatcher._core.queues.batch import CURRENT, OperationBatch
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.lanes import Lanes
 from dispatcher._core.queues.planner import Plan
@@ -23,15 +23,15 @@ from limiters._budgets.window import Spend
 from limiters.limiter import Grant
 
 
-class Raising:
+class BatchStart:
     """See the module. `emit` is None if nobody wants to be told of each batch."""
 
     def __init__(
         self,
-        books: Books,
+        books: OpenWork,
         buffer: Buffer,
         lanes: Lanes,
-        endings: Endings,
+        endings: BatchEnd,
         *,
         runners: Runners,
         observed: Observed,
@@ -72,7 +72,7 @@ class Raising:
         # Once for all: whoever waits for a place would otherwise wake and stand in our way.
         self._buffer.leave(leaving)
 
-    def _raise(self, now: float, batch: Batch, grant: Grant | None) -> None:
+    def _raise(self, now: float, batch: OperationBatch, grant: Grant | None) -> None:
         on_batch = batch.lane.terms.on_batch
         operations = batch.operations
         # A thread begins at once; a coroutine does when its loop is free, which may be too late.
@@ -104,7 +104,7 @@ class Raising:
         else:
             self._endings.not_started(now, batch)
 
-    def _starting(self, batch: Batch, spend: Spend) -> bool:
+    def _starting(self, batch: OperationBatch, spend: Spend) -> bool:
         if batch.may_begin():
             return spend.started(self._clock())
         spend.cancel()

@@ -23,7 +23,7 @@ class BatchState(enum.Enum):
     ABANDONED = enum.auto()
 
 
-class Batch:
+class OperationBatch:
     """The record of one batch. Owned by the engine; `requeued` is shared with its callback."""
 
     __slots__ = (

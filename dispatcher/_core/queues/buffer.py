@@ -33,7 +33,7 @@ from collections import deque
 from collections.abc import Callable, Set
 
 from dispatcher._core.changing import Changing
-from dispatcher._core.queues.chunk import Chunk, Run
+from dispatcher._core.queues.chunk import Chunk, ChunkRun
 from dispatcher.errors import BatcherStoppedError, BufferFullError
 from dispatcher.operation import Claim, Operation, cost_of
 from limiters._support.float_error import ALL_BUT_ERROR
@@ -42,7 +42,7 @@ NEVER = -1
 """A threshold and a cost below all others: sends every caller the slow way."""
 
 
-class Waiting:
+class WaitingCaller:
     """A caller outside."""
 
     __slots__ = ("admitted", "inside", "item", "refused", "wake")
@@ -80,7 +80,7 @@ class Buffer(Claim):
         """Whether nothing will ever be taken again."""
         self.adopted = False
         """Whether a watcher became known since the engine looked last."""
-        self.line: dict[int, Waiting] = {}
+        self.line: dict[int, WaitingCaller] = {}
         """The callers outside, by the order of coming."""
         self._wake_at: float = 0
         """How many operations in the inbox wake the engine."""
@@ -168,7 +168,7 @@ class Buffer(Claim):
         """Blocks until all of `item` is inside. Raises if the buffer closes or time runs out;
         what is outside then is withdrawn."""
         gate: queue.SimpleQueue[None] = queue.SimpleQueue()
-        waiting = Waiting(item, inside, lambda: gate.put(None))
+        waiting = WaitingCaller(item, inside, lambda: gate.put(None))
         deadline = None if timeout is None else time.monotonic() + timeout
         withdrawn = 0
         try:
@@ -194,7 +194,7 @@ class Buffer(Claim):
             with contextlib.suppress(RuntimeError):  # the loop was closed: nothing waits there
                 loop.call_soon_threadsafe(gate.set)
 
-        waiting = Waiting(item, inside, wake)
+        waiting = WaitingCaller(item, inside, wake)
         withdrawn = 0
         try:
             self._line_up(waiting)
@@ -214,16 +214,16 @@ class Buffer(Claim):
         for waiting in list(self.line.values()):
             waiting.wake()
 
-    def _line_up(self, waiting: Waiting) -> None:
+    def _line_up(self, waiting: WaitingCaller) -> None:
         self.line[id(waiting)] = waiting
         self.ring()
 
-    def _outside(self, waiting: Waiting) -> bool:
+    def _outside(self, waiting: WaitingCaller) -> bool:
         if waiting.admitted or waiting.refused or self.closed:
             return False
         return bool(self.beyond(waiting.item))
 
-    def _leave_line(self, waiting: Waiting) -> int:
+    def _leave_line(self, waiting: WaitingCaller) -> int:
         """Withdraws what is outside; how many operations that were."""
         try:
             return 0 if waiting.admitted else self.withdraw(waiting.item)
@@ -311,10 +311,10 @@ class Buffer(Claim):
 
     # What the engine does.
 
-    def take(self) -> list[Run]:
+    def take(self) -> list[ChunkRun]:
         """Takes out what came in, in its order, as far as there is room."""
         inbox = self.inbox
-        runs: list[Run] = []
+        runs: list[ChunkRun] = []
         if inbox:
             self._begin_change()
             try:
@@ -330,7 +330,7 @@ class Buffer(Claim):
                         self._put_back(items[room:])
                         del items[room:]
                     self.room -= len(items)
-                    runs = [Run(self, items, plain=False)]  # type: ignore[arg-type]  # no Chunk
+                    runs = [ChunkRun(self, items, plain=False)]  # type: ignore[arg-type]  # no Chunk
             finally:
                 self._end_change()
         if self.line:
@@ -403,8 +403,8 @@ class Buffer(Claim):
         self.close()
         self.ended = True
 
-    def _within_room(self, items: list[Operation | Chunk]) -> list[Run]:
-        runs: list[Run] = []
+    def _within_room(self, items: list[Operation | Chunk]) -> list[ChunkRun]:
+        runs: list[ChunkRun] = []
         single: list[Operation] = []
         for index, one in enumerate(items):
             if not self._count(one):
@@ -422,7 +422,7 @@ class Buffer(Claim):
                 single = []
             else:
                 if not single:
-                    runs.append(Run(self, single, plain=False))
+                    runs.append(ChunkRun(self, single, plain=False))
                 single.append(one)
                 self.room -= 1
         return runs

@@ -33,7 +33,7 @@ class Chunk(Claim):
             return False
         return any(one is operation for one in self.operations[self.taken : self.end])
 
-    def take(self, most: int) -> Run:
+    def take(self, most: int) -> ChunkRun:
         """For the engine: at most `most` of what is left."""
         start = self.taken
         end = start + most
@@ -41,7 +41,7 @@ class Chunk(Claim):
             end = self.end
         self.taken = end
         whole = end - start == len(self.operations)
-        return Run(self, self.operations if whole else self.operations[start:end], self.plain)
+        return ChunkRun(self, self.operations if whole else self.operations[start:end], self.plain)
 
     def shorten(self, end: int) -> int:
         """Withdraws what lies behind `end` and was not taken; how many are accepted."""
@@ -68,7 +68,7 @@ class Chunk(Claim):
                 operation._where = None
 
 
-class Run:
+class ChunkRun:
     """Operations with the same claim that the engine takes one after the other. It has to look at
     each claim: the caller may withdraw one in that very moment, and of two calls that enqueue one
     operation only one has it."""

@@ -19,7 +19,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from dispatcher._core.queues.batch import Batch
+from dispatcher._core.queues.batch import OperationBatch
 from dispatcher.operation import Operation, Order, one_cost, ticket_of
 from dispatcher.watcher import Watcher
 
@@ -53,7 +53,7 @@ class Line:
         self.hash = order.hash
         self.other: Line | None = None
         """The next line whose key has the same hash."""
-        self.holder: Batch | None = None
+        self.holder: OperationBatch | None = None
         self.entry: _Entry | None = None
         self.followers: deque[Operation] | None = None
 
@@ -101,7 +101,7 @@ class Lane:
         self.full = self.terms.max_batch_size or math.inf
         self.plain: deque[Operation] = deque()
         self.singles: deque[Operation] = deque()
-        self.open: Batch | None = None
+        self.open: OperationBatch | None = None
         """The batch the planner is filling; None outside of planning."""
         self.queued: tuple[Rank, int, Lane] | None = None
         """Its place in a LaneQueue."""
@@ -204,7 +204,7 @@ class Lane:
             gathered += cost
         return max(head._cost, gathered), gathered < enough
 
-    def take(self, operation: Operation, batch: Batch) -> None:
+    def take(self, operation: Operation, batch: OperationBatch) -> None:
         """Moves the head, as `head` gave it, into `batch`."""
         batch.operations.append(operation)
         batch.cost += operation._cost

@@ -17,7 +17,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from dispatcher._core.queues.batch import Batch
+from dispatcher._core.queues.batch import OperationBatch
 from dispatcher._core.queues.even_batches import even
 from dispatcher._core.queues.lane import Lane, Rank, rank_of
 from dispatcher._core.queues.lanes import LaneQueue
@@ -41,7 +41,7 @@ class Budget(Protocol):
         """Spends `cost` if it is left."""
         ...
 
-    def draw(self, waiting: deque[Operation], most: int, batch: Batch) -> None:
+    def draw(self, waiting: deque[Operation], most: int, batch: OperationBatch) -> None:
         """Moves up to `most` of `waiting` into `batch`, as far as the budget goes."""
         ...
 
@@ -61,7 +61,7 @@ class Unlimited:
         """Always."""
         return True
 
-    def draw(self, waiting: deque[Operation], most: int, batch: Batch) -> None:
+    def draw(self, waiting: deque[Operation], most: int, batch: OperationBatch) -> None:
         """All of them, at the speed of C."""
         next_ = waiting.popleft
         drawn = [next_() for _ in range(min(most, len(waiting)))]
@@ -90,7 +90,7 @@ class Allowance:
         self.left -= cost
         return True
 
-    def draw(self, waiting: deque[Operation], most: int, batch: Batch) -> None:
+    def draw(self, waiting: deque[Operation], most: int, batch: OperationBatch) -> None:
         """From the front, until the next one does not fit."""
         while most and waiting and self.take(waiting[0]._cost):
             batch.operations.append(operation := waiting.popleft())
@@ -125,7 +125,7 @@ class Slots:
 class Plan:
     """What to raise, in this order, and what stood in the way of more."""
 
-    batches: list[Batch] = field(default_factory=list)
+    batches: list[OperationBatch] = field(default_factory=list)
     wanted: float | None = None
     """The cost that the next batch waits for, if it is the budget it waits for."""
     crowded: bool = False
@@ -200,7 +200,7 @@ class _Planning:
             self.plan.wanted = gathered
             return False
         self.slots.take(lane)
-        lane.open = Batch(lane, ticket_of(head), full)
+        lane.open = OperationBatch(lane, ticket_of(head), full)
         self.plan.batches.append(lane.open)
         return True
 
@@ -228,7 +228,7 @@ class _Planning:
             self.plan.wanted = head._cost
             return False
         self.slots.take(lane)
-        batch = Batch(lane, ticket_of(head))
+        batch = OperationBatch(lane, ticket_of(head))
         lane.take(head, batch)
         self.plan.batches.append(batch)
         return True

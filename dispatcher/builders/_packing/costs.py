@@ -26,21 +26,21 @@ MOST_GROUPS = 6
 """How many groups there may be for the best of all orders to be looked for."""
 
 
-class State(NamedTuple):
+class PackingState(NamedTuple):
     """How far we are: batches closed, and what the open one holds."""
 
     closed: int
     number: int
     cost: int
 
-    def no_further(self, other: State) -> bool:
+    def no_further(self, other: PackingState) -> bool:
         """Whether whatever comes next, we are no worse off than from `other`."""
         if self.closed != other.closed:
             return self.closed < other.closed
         return self.number <= other.number and self.cost <= other.cost
 
 
-class Group(NamedTuple):
+class CostGroup(NamedTuple):
     """What is to stay together: how many, and what each costs."""
 
     costs: Sequence[int]
@@ -62,27 +62,27 @@ class Limits:
         """How full a batch is with so much, by whichever bound is closer."""
         return max(count / self.most, cost / self.most_cost)
 
-    def step(self, state: State, group: Group) -> State:
+    def step(self, state: PackingState, group: CostGroup) -> PackingState:
         """Where placing `group` leads."""
         closed, count, cost = state
         size = len(group.costs)
         if self.allow(count + size, cost + group.cost):
-            return State(closed, count + size, cost + group.cost)
+            return PackingState(closed, count + size, cost + group.cost)
         if self.allow(size, group.cost):
-            return State(closed + 1, size, group.cost)
+            return PackingState(closed + 1, size, group.cost)
         for one in group.costs:
             if self.allow(count + 1, cost + one):
                 count, cost = count + 1, cost + one
             else:
                 closed, count, cost = closed + 1, 1, one
-        return State(closed, count, cost)
+        return PackingState(closed, count, cost)
 
 
-def best_order(state: State, groups: Sequence[Group], limits: Limits) -> Sequence[int]:
+def best_order(state: PackingState, groups: Sequence[CostGroup], limits: Limits) -> Sequence[int]:
     """The order that leaves the fewest batches, then the emptiest open one, as far as it can be
     found in short time, among those that leave next-fit's own no advantage."""
 
-    def end(order: Iterable[int]) -> State:
+    def end(order: Iterable[int]) -> PackingState:
         return functools.reduce(lambda at, n: limits.step(at, groups[n]), order, state)
 
     by_load = [limits.load(len(group.costs), group.cost) for group in groups]
@@ -134,7 +134,7 @@ def _limit(most: float) -> int:
 
 
 def _further_orders(
-    state: State, groups: Sequence[Group], limits: Limits, largest_first: list[int]
+    state: PackingState, groups: Sequence[CostGroup], limits: Limits, largest_first: list[int]
 ) -> Iterator[Sequence[int]]:
     if len(groups) <= MOST_GROUPS:
         yield from _all_worth_a_look(state, groups, limits)
@@ -143,7 +143,7 @@ def _further_orders(
 
 
 def _largest_that_fits(
-    state: State, groups: Sequence[Group], limits: Limits, largest_first: list[int]
+    state: PackingState, groups: Sequence[CostGroup], limits: Limits, largest_first: list[int]
 ) -> Sequence[int]:
     order: list[int] = []
     rest = largest_first
@@ -164,12 +164,12 @@ def _largest_that_fits(
 
 
 def _all_worth_a_look(
-    state: State, groups: Sequence[Group], limits: Limits
+    state: PackingState, groups: Sequence[CostGroup], limits: Limits
 ) -> Iterator[Sequence[int]]:
     """Of all orders of the same groups, those that no other is ahead of in every respect."""
-    reached: dict[frozenset[int], dict[State, tuple[int, ...]]] = {frozenset(): {state: ()}}
+    reached: dict[frozenset[int], dict[PackingState, tuple[int, ...]]] = {frozenset(): {state: ()}}
     for _ in groups:
-        further: dict[frozenset[int], dict[State, tuple[int, ...]]] = {}
+        further: dict[frozenset[int], dict[PackingState, tuple[int, ...]]] = {}
         for placed, states in reached.items():
             for index in range(len(groups)):
                 if index not in placed:
@@ -181,7 +181,9 @@ def _all_worth_a_look(
         yield from front.values()
 
 
-def _keep(front: dict[State, tuple[int, ...]], state: State, order: tuple[int, ...]) -> None:
+def _keep(
+    front: dict[PackingState, tuple[int, ...]], state: PackingState, order: tuple[int, ...]
+) -> None:
     if not any(other.no_further(state) for other in front):
         for worse in [other for other in front if state.no_further(other)]:
             del front[worse]

@@ -80,7 +80,7 @@ class ByCost:
     def __init__(self, limits: costs.Limits, each: Sequence[float]) -> None:
         self._limits = limits
         self._costs = each
-        self._state = costs.State(0, 0, 0)
+        self._state = costs.PackingState(0, 0, 0)
         self.batches: list[Positions] = []
 
     def add(self, groups: list[Positions]) -> None:
@@ -101,19 +101,19 @@ class ByCost:
         for position in positions:
             self._place([position], self._weigh([position]))
 
-    def _weigh(self, group: Positions) -> costs.Group:
+    def _weigh(self, group: Positions) -> costs.CostGroup:
         each = [costs.exact(self._costs[position]) for position in group]
-        return costs.Group(each, sum(each))
+        return costs.CostGroup(each, sum(each))
 
-    def _place(self, positions: Positions, group: costs.Group) -> None:
+    def _place(self, positions: Positions, group: costs.CostGroup) -> None:
         limits = self._limits
         if limits.allow(len(positions), group.cost):
             self._append(positions, limits.step(self._state, group))
             return
         for position, cost in zip(positions, group.costs, strict=True):
-            self._append([position], limits.step(self._state, costs.Group((cost,), cost)))
+            self._append([position], limits.step(self._state, costs.CostGroup((cost,), cost)))
 
-    def _append(self, positions: Positions, after: costs.State) -> None:
+    def _append(self, positions: Positions, after: costs.PackingState) -> None:
         if self.batches and after.closed == self._state.closed:
             self.batches[-1] += positions
         else:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
-from dispatcher.builders._times import Span, middle
+from dispatcher.builders._times import TimeSpan, middle
 from dispatcher.builders._windows.windows import Window
 
 
-class Closing(Protocol):
+class ClosingRule(Protocol):
     """What the builder asks of a rule."""
 
     name: ClassVar[str]
@@ -22,8 +22,8 @@ class Closing(Protocol):
     message come too late, or make a batch due by being added."""
     keeps_its_end: ClassVar[bool]
     """Whether the later part of a batch that was split ends where the whole did."""
-    window: Span
-    memory: Span
+    window: TimeSpan
+    memory: TimeSpan
     """How long after its batch closed a message is known, unless the user says otherwise."""
 
     @property
@@ -52,13 +52,13 @@ class AfterTimeout:
     keeps_its_end: ClassVar = False
 
     def __init__(self, window: float, timeout: float) -> None:
-        self.window = Span(window)
-        self.memory = Span(window + timeout)
-        self._timeout = Span(timeout)
+        self.window = TimeSpan(window)
+        self.memory = TimeSpan(window + timeout)
+        self._timeout = TimeSpan(timeout)
 
     @property
     def spans(self) -> list[float]:
-        """See `Closing`."""
+        """See `ClosingRule`."""
         return [self.window.seconds, self._timeout.seconds]
 
     def refuses(self, time: Any, now: Any) -> bool:
@@ -66,7 +66,7 @@ class AfterTimeout:
         return False
 
     def due(self, window: Window) -> Any:
-        """See `Closing`."""
+        """See `ClosingRule`."""
         return self._timeout.after(min(window.arrivals))
 
     def cut(self, early: Any, late: Any) -> Any:
@@ -85,22 +85,22 @@ class AfterEnd:
     def __init__(
         self, event_jitter: float, delivery_jitter: float, message_leap_limit: float
     ) -> None:
-        self.window = Span(event_jitter)
-        self.memory = Span(event_jitter + delivery_jitter)
-        self._delivery = Span(delivery_jitter)
-        self._leap = Span(message_leap_limit)
+        self.window = TimeSpan(event_jitter)
+        self.memory = TimeSpan(event_jitter + delivery_jitter)
+        self._delivery = TimeSpan(delivery_jitter)
+        self._leap = TimeSpan(message_leap_limit)
 
     @property
     def spans(self) -> list[float]:
-        """See `Closing`."""
+        """See `ClosingRule`."""
         return [self.window.seconds, self._delivery.seconds, self._leap.seconds]
 
     def refuses(self, time: Any, now: Any) -> bool:
-        """See `Closing`."""
+        """See `ClosingRule`."""
         return bool(time < self._delivery.before(now) or time > self._leap.after(now))
 
     def due(self, window: Window) -> Any:
-        """See `Closing`."""
+        """See `ClosingRule`."""
         return self._delivery.after(window.end)
 
     def cut(self, early: Any, late: Any) -> Any:
@@ -108,7 +108,7 @@ class AfterEnd:
         return middle(early, late)
 
 
-RULES: dict[str, Callable[..., Closing]] = {
+RULES: dict[str, Callable[..., ClosingRule]] = {
     AfterTimeout.name: AfterTimeout,
     AfterEnd.name: AfterEnd,
 }

@@ -27,7 +27,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class TablePage:
     """A table, with lines above and below it."""
 
     columns: Sequence[str] = ()
@@ -38,10 +38,10 @@ class Page:
     foot: Sequence[str] = ()
 
 
-Show = Callable[[Page], None]
+Show = Callable[[TablePage], None]
 
 
-def show(page: Page) -> None:
+def show(page: TablePage) -> None:
     """Prints it once."""
     if colourful():
         from rich.console import Console
@@ -66,10 +66,11 @@ def redrawn() -> Iterator[Show]:
         yield lambda page: _print(f"{plain(page)}\n")
 
 
-def plain(page: Page) -> str:
+def plain(page: TablePage) -> str:
     """The page as text.
 
-    >>> print(plain(Page(("name", ">cost"), [Row(["a", "5"]), Row(["bcdef", "1,000"])])), end="")
+    >>> rows = [Row(["a", "5"]), Row(["bcdef", "1,000"])]
+    >>> print(plain(TablePage(("name", ">cost"), rows)), end="")
     name    cost
     a          5
     bcdef  1,000
@@ -90,7 +91,7 @@ def plain(page: Page) -> str:
     return "".join(f"{line}\n" for line in [*page.head, *aligned, *page.foot])
 
 
-def _rich(page: Page) -> RenderableType:
+def _rich(page: TablePage) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text

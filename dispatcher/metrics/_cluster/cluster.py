@@ -20,7 +20,7 @@ from dispatcher.metrics.readings import Reading, Readings
 from dispatcher.timeline import Timeline
 from dispatcher.timeline._encoding.layout import Layout
 from dispatcher.timeline.errors import BucketCountError, TimelineError
-from limiters._redis.client import Connection
+from limiters._redis.client import RedisConnection
 from limiters._redis.faults import in_words
 from limiters._support.outages import OUTAGES
 from limiters.errors import LeaseManagerError
@@ -59,7 +59,7 @@ class ClusterCollector(Collector):
         members: bool = True,
         timeout: float = PATIENCE,
     ) -> None:
-        self._connection = Connection(url, timeout)
+        self._connection = RedisConnection(url, timeout)
         self._prefix = prefix
         self._limits, self._topics = list(limits), list(topics)
         self._discovery = None if limits or topics else Discovery(prefix)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from dispatcher.metrics import _names as names
 from dispatcher.metrics.readings import Reading
-from limiters._stats.histogram import Distribution
+from limiters._stats.histogram import Histogram
 
 FORMAT = "v1"
 
@@ -51,7 +51,7 @@ def readings(query: str, told: Mapping[str, float]) -> Iterator[Reading]:
 
     for outcome in OUTCOMES:
         yield Reading(names.SPARK_ROWS, (query, outcome), said(f"{outcome}_rows"))
-    seconds = Distribution(())
+    seconds = Histogram(())
     seconds.counts, seconds.sum = [round(said("micro_batches"))], said("seconds")
     yield Reading(names.SPARK_SECONDS, (query,), seconds)
     for metric, name in (

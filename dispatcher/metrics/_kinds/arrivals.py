@@ -1,4 +1,4 @@
-"""Arrivals: when the operation with a ticket came, known without noting each. Pure.
+"""ArrivalTimes: when the operation with a ticket came, known without noting each. Pure.
 
 The engine takes in what has come, and says up to which ticket and when. In between, tickets
 are taken to have come evenly: since the engine looked last, or all just now if nothing waited,
@@ -13,10 +13,10 @@ from collections.abc import Callable
 MOST = 1_024
 
 
-class Arrivals:
+class ArrivalTimes:
     """Forgets nothing, but remembers with less precision when it gets much.
 
-    >>> arrivals = Arrivals()
+    >>> arrivals = ArrivalTimes()
     >>> arrivals.note(9, since=5.0, now=5.0)      # tickets up to 9 came just now
     >>> arrivals.note(19, since=5.0, now=7.0)     # ten more, since then
     >>> arrivals.at(3, 8.0), arrivals.at(14, 8.0), arrivals.at(19, 8.0)

@@ -12,7 +12,7 @@ from dispatcher.metrics.parts import Options, Part, instrumentable
 from dispatcher.metrics.readings import Reading
 from dispatcher.registration import RegistrationGate
 from dispatcher.timeline import Timeline
-from limiters._stats.histogram import Distribution
+from limiters._stats.histogram import Histogram
 
 LATE = (1, 10, 60, 300)
 """Seconds: how late what is late is."""
@@ -78,7 +78,7 @@ class TimelinePart:
     def __init__(self, timeline: Timeline, options: Options) -> None:
         self._timeline = weakref.ref(timeline)
         self._topic = timeline.topic
-        self._lateness = Distribution(names.LATENESS.bounds)
+        self._lateness = Histogram(names.LATENESS.bounds)
 
     def begin(self) -> None:
         """See Beginning."""

@@ -14,13 +14,13 @@ from bisect import bisect_left
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from dispatcher._core.queues.batch import Batch
+from dispatcher._core.queues.batch import OperationBatch
 from dispatcher.metrics import _names as names
-from dispatcher.metrics._kinds.arrivals import Arrivals
+from dispatcher.metrics._kinds.arrivals import ArrivalTimes
 from dispatcher.metrics.parts import ExemplarOf, Options
 from dispatcher.metrics.readings import Exemplar
 from dispatcher.operation import Operation, ticket_of
-from limiters._stats.histogram import Distribution
+from limiters._stats.histogram import Histogram
 
 _log = logging.getLogger(__name__)
 
@@ -32,19 +32,19 @@ LONGEST_EXEMPLAR = 128
 
 
 @dataclass
-class Seen:
+class BatchesSeen:
     """What was seen of the batches of one Batcher."""
 
-    size: Distribution
-    cost: Distribution
-    wait: Distribution
-    callback: Distribution
+    size: Histogram
+    cost: Histogram
+    wait: Histogram
+    callback: Histogram
     exemplars: dict[int, Exemplar] = field(default_factory=dict)
     """Of `callback`, by bucket."""
 
-    def copy(self) -> Seen:
+    def copy(self) -> BatchesSeen:
         """The same, as of now."""
-        return Seen(
+        return BatchesSeen(
             self.size.copy(),
             self.cost.copy(),
             self.wait.copy(),
@@ -57,14 +57,14 @@ class Watch:
     """The Observer. Told on the engine's thread; read by any."""
 
     def __init__(self, options: Options) -> None:
-        self._seen = Seen(
-            Distribution(names.BATCH_SIZE.bounds),
-            Distribution(options.cost_bounds or names.BATCH_COST.bounds),
-            Distribution(names.OPERATION_WAIT.bounds),
-            Distribution(names.CALLBACK.bounds),
+        self._seen = BatchesSeen(
+            Histogram(names.BATCH_SIZE.bounds),
+            Histogram(options.cost_bounds or names.BATCH_COST.bounds),
+            Histogram(names.OPERATION_WAIT.bounds),
+            Histogram(names.CALLBACK.bounds),
         )
         self._exemplar = options.exemplar
-        self._arrivals = Arrivals()
+        self._arrivals = ArrivalTimes()
         self._newest = -1
         self._looked = 0.0
         self._notes: deque[tuple[int, float, float, int, int, float]] = deque()
@@ -80,12 +80,12 @@ class Watch:
             self._notes.append((0, now, since, newest, 0, 0.0))
         self._looked = now
 
-    def raised(self, batch: Batch, now: float) -> None:
+    def raised(self, batch: OperationBatch, now: float) -> None:
         operations = batch.operations
         last = ticket_of(operations[-1])
         self._notes.append((len(operations), now, now, batch.sequence, last, batch.cost))
 
-    def returned(self, batch: Batch, seconds: float) -> None:
+    def returned(self, batch: OperationBatch, seconds: float) -> None:
         self._ended.append(seconds)
         if self._exemplar is not None and batch.operations:
             self._note_exemplar(self._exemplar, batch.operations, seconds)
@@ -96,7 +96,7 @@ class Watch:
             finally:
                 self._sorting.release()
 
-    def read(self) -> Seen:
+    def read(self) -> BatchesSeen:
         """What was seen until now. From any thread."""
         with self._sorting:
             self._sort()

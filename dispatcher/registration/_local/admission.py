@@ -21,7 +21,7 @@ class Waits(NamedTuple):
     record: str = ""
 
 
-class Admission:
+class RegistrationOrder:
     """Takes registrations, one after the other, and decides on each as if those before it had
     been carried out. Nothing is, until all of them are stored: so all are, or none.
 

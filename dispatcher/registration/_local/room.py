@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dispatcher.registration._local.admission import Admission
+from dispatcher.registration._local.admission import RegistrationOrder
 from dispatcher.registration._local.waiting import Waiting
 from dispatcher.registration._model.bounds import Bounds
 from dispatcher.registration._model.emissions import Stored
@@ -77,7 +77,7 @@ class LocalRoom:
     def register(self, registrations: Sequence[Registration], now: float) -> list[Release]:
         """Law R3, R4 and R6."""
         self._waiting.evict(now)
-        admission = Admission(self.known, self._waiting)
+        admission = RegistrationOrder(self.known, self._waiting)
         for one in registrations:
             admission.take(one, record_of(one.parent, one.data))
         return self._carry_out(admission, now)
@@ -127,7 +127,7 @@ class LocalRoom:
 
     # Inside.
 
-    def _carry_out(self, admission: Admission, now: float) -> list[Release]:
+    def _carry_out(self, admission: RegistrationOrder, now: float) -> list[Release]:
         """The store comes first: if it fails, nothing has changed. What is held comes last: it
         may take the places of what waits."""
         if admission.records:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dispatcher.registration._model.bounds import MOST_DEEP
 
 if TYPE_CHECKING:
-    from dispatcher.registration._redis.replies import Reply
+    from dispatcher.registration._redis.replies import GateReply
 
 
 class Remembered(dict[str, str]):
@@ -49,7 +49,7 @@ class Remembered(dict[str, str]):
             entity = parent
         return entity
 
-    def follow(self, reply: Reply, fresh_until: float) -> None:
+    def follow(self, reply: GateReply, fresh_until: float) -> None:
         """Forgets what has changed, and remembers what is so by now."""
         if reply.changed is None:
             self.clear()

@@ -34,7 +34,7 @@ class Portion:
         self.is_last = False
 
 
-class Reply:
+class GateReply:
     """One reply."""
 
     def __init__(self, texts: Iterator[str]) -> None:
@@ -88,9 +88,9 @@ class Reply:
                 self.answered = int(next(texts))
 
 
-def read(answer: list[Any]) -> Reply:
+def read(answer: list[Any]) -> GateReply:
     """What a reply says."""
-    return Reply(map(text, answer))
+    return GateReply(map(text, answer))
 
 
 def text(value: str | bytes | int) -> str:

@@ -13,7 +13,7 @@ from dispatcher.registration._model.release import Registration, Release
 from dispatcher.registration._model.reports import DEREGISTERED, DROPPED, ERROR, Report
 from dispatcher.registration._model.written import record_of, text_of
 from dispatcher.registration._redis.remembered import Remembered
-from dispatcher.registration._redis.replies import Piece, Reply, read, text
+from dispatcher.registration._redis.replies import GateReply, Piece, read, text
 from dispatcher.registration.errors import (
     AutoRegistrationConflictError,
     EntityStoreError,
@@ -163,7 +163,7 @@ class RedisRoom:
         free, self._free = self._free, []
         return [Release(one.entity, one.registration, tuple(one.messages)) for one in free]
 
-    def _ask(self, script: Script, *arguments: str | bytes) -> Reply:
+    def _ask(self, script: Script, *arguments: str | bytes) -> GateReply:
         """Has a request carried out, to its end, after what was begun before it. What it sets
         free is added to the rest."""
         if self._process != os.getpid():
@@ -182,14 +182,14 @@ class RedisRoom:
         while self._agenda:
             self._new_request(CONTINUE, self._agenda)
 
-    def _new_request(self, script: Script, *arguments: str | bytes) -> Reply:
+    def _new_request(self, script: Script, *arguments: str | bytes) -> GateReply:
         self._requests += 1
         return self._send(_Request(script, [*self._header(str(self._requests)), *arguments]))
 
     def _header(self, request: str) -> list[str | bytes]:
         return [self._gate, request, str(self._remembered.generation), *self._bounds]
 
-    def _send(self, request: _Request) -> Reply:
+    def _send(self, request: _Request) -> GateReply:
         self._unanswered = request
         sent = time.monotonic()
         try:
@@ -212,7 +212,7 @@ class RedisRoom:
                 raise
             return self._store.run(*request)
 
-    def _take(self, reply: Reply) -> None:
+    def _take(self, reply: GateReply) -> None:
         """What an agenda sets free is handed out when all of it is told: until then another
         gate may take it over, and is told all of it."""
         self._reports += reply.reports
@@ -232,7 +232,7 @@ class RedisRoom:
             self._passing.clear()
             self.sequence = reply.sequence
 
-    def _follow(self, reply: Reply, sent: float) -> Reply:
+    def _follow(self, reply: GateReply, sent: float) -> GateReply:
         """What is remembered holds as of when the request was sent, without what was removed."""
         self._remembered.follow(reply, sent + self._store.refresh)
         if reply.generation != reply.newest:
@@ -250,7 +250,7 @@ class RedisRoom:
                 self._remembered.fresh_until = time.monotonic() + self._store.refresh
         return self._remembered.has(entity)
 
-    def _look(self, entities: Sequence[str]) -> Reply:
+    def _look(self, entities: Sequence[str]) -> GateReply:
         sent = time.monotonic()
         names = [one.encode() for one in entities]
         return self._follow(read(self._store.run(LOOK, [*self._header("0"), *names])), sent)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dispatcher.registration.errors import EntityStoreError
-from limiters._redis.client import Connection
+from limiters._redis.client import RedisConnection
 from limiters._redis.faults import in_words
 from limiters._redis.script import Script, from_files
 from limiters._support.validation import Seconds, key_part, seconds, text
@@ -83,7 +83,7 @@ class RedisEntityStore:
         self.refresh = seconds("refresh", refresh)
         tag = f"{key_part('prefix', prefix)}:{FORMAT}:{{{quote(name, safe='')}}}:gate"
         self.keys = tuple(f"{tag}:{key}" for key in KEYS)
-        self._connection = Connection(url_or_client, seconds("timeout", timeout))
+        self._connection = RedisConnection(url_or_client, seconds("timeout", timeout))
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ from dispatcher.spark.errors import (
     MovedCheckpointError,
     SupersededError,
 )
-from limiters._redis.client import Connection
+from limiters._redis.client import RedisConnection
 from limiters._redis.faults import in_words
 from limiters._redis.script import Script, from_files
 from limiters._redis.url import checked, without_secrets
@@ -83,7 +83,7 @@ def known_queries(prefix: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class SendClaim:
     """One micro-batch, claimed by one run. Plain values, that travel to the executors."""
 
     place: Place
@@ -114,7 +114,7 @@ class Redis:
     def __init__(self, place: Place, patience: float) -> None:
         self._place = place
         self._patience = patience
-        self.connection = Connection(place.url, TIMEOUT)
+        self.connection = RedisConnection(place.url, TIMEOUT)
 
     def ask(self, script: Script, keys: list[str], *arguments: Any) -> list[Any]:
         """What `script` says; sent again until there is an answer. LedgerError, in words, if
@@ -176,7 +176,7 @@ def _may_pass(error: Exception) -> bool:
 
 
 @dataclass
-class Run:
+class QueryRun:
     """One run of a query, as its driver sees it: it claims one micro-batch after the other."""
 
     token: str = ""
@@ -195,7 +195,7 @@ class Run:
         time_kind: str,
         lease: float,
         remember: float,
-    ) -> Claim:
+    ) -> SendClaim:
         """Claims `batch`, and waits until nobody else may send for the query.
         MovedCheckpointError if its checkpoint belongs to another one."""
         if time.monotonic() - self._introduced >= INTRODUCE_AGAIN:
@@ -227,10 +227,12 @@ class Run:
             if status != "ok":
                 raise _superseded(place, "another run")
             wait_ms, acknowledged = said
-        return Claim(place, batch, epoch, generation, int(turn), lease, remember, int(acknowledged))
+        return SendClaim(
+            place, batch, epoch, generation, int(turn), lease, remember, int(acknowledged)
+        )
 
 
-def finish(redis: Redis, claim: Claim, sums: dict[str, float]) -> None:
+def finish(redis: Redis, claim: SendClaim, sums: dict[str, float]) -> None:
     """Notes that the micro-batch has ended, and what became of it."""
     place = claim.place
     keys = [place.key("fence"), place.key("stream", place.checkpoint), place.key("totals")]

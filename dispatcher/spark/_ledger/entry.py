@@ -18,10 +18,10 @@ Time = int | float
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """What is remembered of one sequence.
 
-    >>> entry = Entry.read(b"7 3 1000 2000 c0ffee")
+    >>> entry = LedgerEntry.read(b"7 3 1000 2000 c0ffee")
     >>> entry.acknowledged(7), entry.sent_before(7)
     (3, 1000)
     >>> entry.acknowledged(8), entry.sent_before(8)
@@ -39,7 +39,7 @@ class Entry:
     """The digest of the rows that were acknowledged in this micro-batch."""
 
     @classmethod
-    def read(cls, written: bytes | None) -> Entry:
+    def read(cls, written: bytes | None) -> LedgerEntry:
         """The entry that `written` is."""
         if written is None:
             return cls()

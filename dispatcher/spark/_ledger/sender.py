@@ -11,8 +11,16 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 
-from dispatcher.spark._ledger.claims import ACKNOWLEDGE, JOIN, KEPT_MS, LEAVE, Claim, Redis, kept_ms
-from dispatcher.spark._ledger.entry import Entry
+from dispatcher.spark._ledger.claims import (
+    ACKNOWLEDGE,
+    JOIN,
+    KEPT_MS,
+    LEAVE,
+    Redis,
+    SendClaim,
+    kept_ms,
+)
+from dispatcher.spark._ledger.entry import LedgerEntry
 from dispatcher.spark.errors import LedgerError, SparkSinkError, SupersededError
 
 MARGIN = 0.9
@@ -22,7 +30,7 @@ RENEWALS = 4
 MOST_TOGETHER = 500
 """How many sequences are written down, or looked up, with one call."""
 
-Acknowledgement = tuple[bytes, Entry, "Future[None]"]
+Acknowledgement = tuple[bytes, LedgerEntry, "Future[None]"]
 
 
 class Sender:
@@ -33,7 +41,7 @@ class Sender:
     claimed may end and is written down; nothing more begins. Thread-safe.
     """
 
-    def __init__(self, claim: Claim, slot: str, patience: float) -> None:
+    def __init__(self, claim: SendClaim, slot: str, patience: float) -> None:
         self._claim = claim
         self._redis = Redis(claim.place, patience)
         self._me = (claim.epoch, slot, uuid.uuid4().hex)
@@ -74,7 +82,7 @@ class Sender:
         and this process is gone."""
         self._lingers = True
 
-    def look_up(self, sequences: Sequence[bytes]) -> dict[bytes, Entry]:
+    def look_up(self, sequences: Sequence[bytes]) -> dict[bytes, LedgerEntry]:
         """What is remembered of each of `sequences`."""
         return look_up(self._redis, self._claim, sequences)
 
@@ -84,7 +92,7 @@ class Sender:
             raise self._problem.again()
         return time.monotonic() < self._until
 
-    def acknowledge(self, sequence: bytes, entry: Entry) -> Future[None]:
+    def acknowledge(self, sequence: bytes, entry: LedgerEntry) -> Future[None]:
         """Has `entry` written down; done when it is, or cannot be."""
         written: Future[None] = Future()
         # Whoever waits for it may be cancelled: it is written all the same.
@@ -180,16 +188,16 @@ class Sender:
                 )
 
 
-def look_up(redis: Redis, claim: Claim, sequences: Sequence[bytes]) -> dict[bytes, Entry]:
+def look_up(redis: Redis, claim: SendClaim, sequences: Sequence[bytes]) -> dict[bytes, LedgerEntry]:
     """What is remembered of each of `sequences`. It needs no leave to send."""
-    found: dict[bytes, Entry] = {}
+    found: dict[bytes, LedgerEntry] = {}
     for start in range(0, len(sequences), MOST_TOGETHER):
         some = sequences[start : start + MOST_TOGETHER]
         for turns_ago in (1, 0):  # what is newer replaces what is older
             written = _read(redis, claim.sequences(turns_ago), some)
             for sequence, text in zip(some, written, strict=True):
                 if text is not None or turns_ago:
-                    found[sequence] = Entry.read(text)
+                    found[sequence] = LedgerEntry.read(text)
     return found
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.builders import SubjectBuilder
-from dispatcher.spark._ledger.entry import Entry, Time
+from dispatcher.spark._ledger.entry import LedgerEntry, Time
 from dispatcher.spark._ledger.proof import Proof
 from dispatcher.spark._rows.formats import Format, Rows
-from dispatcher.spark._rows.groups import Group, Source
+from dispatcher.spark._rows.groups import RowGroup, Source
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +24,7 @@ NO_TIME = "it has no time"
 LATE = "it is late: what came after it was sent already"
 
 
-Costs = Callable[[Group, Rows], "float | np.ndarray[Any, Any]"]
+Costs = Callable[[RowGroup, Rows], "float | np.ndarray[Any, Any]"]
 """What any row of a group costs, or each of them."""
 
 
@@ -46,7 +46,7 @@ class Unit:
     """Why it is not sent, if it is not."""
     start: int
     """How many rows of the sequence come before it."""
-    entry: Entry
+    entry: LedgerEntry
     sent: bool = False
     """Whether the handler has taken it: only the acknowledgement is missing."""
     acknowledged: bool = False
@@ -94,7 +94,7 @@ def name_of(sequence: Any) -> bytes:
 
 
 def units_of(
-    group: Group, cut: Cut, entry: Entry, batch: int, costs: Costs, rows: Format
+    group: RowGroup, cut: Cut, entry: LedgerEntry, batch: int, costs: Costs, rows: Format
 ) -> Iterator[Unit]:
     """What is to be sent of `group` in micro-batch `batch`, `entry` being what is remembered.
 
@@ -130,7 +130,7 @@ def units_of(
                 piece.late,
                 piece.refused,
                 start,
-                Entry(batch, end, before, until, proof.digest()),
+                LedgerEntry(batch, end, before, until, proof.digest()),
             )
         start = end
     if start < acknowledged:
@@ -141,7 +141,7 @@ class OtherRowsError(Exception):
     """The rows that were acknowledged are not the first ones of those that are here."""
 
 
-def _check(proof: Proof, entry: Entry) -> None:
+def _check(proof: Proof, entry: LedgerEntry) -> None:
     if proof.digest() != entry.proof:
         raise OtherRowsError
 
@@ -169,7 +169,7 @@ class _Pieces:
 
     def __init__(
         self,
-        group: Group,
+        group: RowGroup,
         cut: Cut,
         before: Time | None,
         costs: float | np.ndarray[Any, Any],

@@ -35,7 +35,7 @@ class Columns:
 
 
 @dataclass(slots=True)
-class Group:
+class RowGroup:
     """All rows of one sequence in a task, in order."""
 
     sequence: Any
@@ -80,20 +80,20 @@ class Source:
 
 def groups_of(
     batches: Iterable[pa.RecordBatch], columns: Columns, rows: Format, *, in_order: bool
-) -> Iterator[list[Group]]:
+) -> Iterator[list[RowGroup]]:
     """The groups that are complete, after each record batch. With `in_order` a group may go on
     in the next one; else each record batch is a group."""
-    last: Group | None = None
+    last: RowGroup | None = None
     for batch in batches:
         if not batch.num_rows:
             continue
         read = _Read.of(batch, columns, rows)
-        complete: list[Group] = []
+        complete: list[RowGroup] = []
         for sequence, start, end in read.runs:
             if last is None or last.sequence != sequence:
                 if last is not None:
                     complete.append(last)
-                last = Group(sequence)
+                last = RowGroup(sequence)
             read.add(last, start, end)
         if not in_order and last is not None:
             complete.append(last)
@@ -164,7 +164,7 @@ class _Read:
             subjects,
         )
 
-    def add(self, group: Group, start: int, end: int) -> None:
+    def add(self, group: RowGroup, start: int, end: int) -> None:
         group.parts.append(self.format.part(self.rows, start, end))
         group.sources.append(self.batch.slice(start, end - start))
         for place, reason in self.unreadable.items():

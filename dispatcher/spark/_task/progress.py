@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from dispatcher.spark._ledger.claims import TIMEOUT, Place
 from dispatcher.spark._task.sums import Sums
-from limiters._redis.client import Connection
+from limiters._redis.client import RedisConnection
 
 EVERY = 0.5
 """How often it is told and shown, in seconds."""
@@ -70,7 +70,7 @@ class Telling(_Every):
         self._key = counter.key
         self._sums = sums
         self._told = 0.0
-        self._connection = Connection(counter.place.url, TIMEOUT)
+        self._connection = RedisConnection(counter.place.url, TIMEOUT)
 
     def _look(self, *, last: bool) -> None:
         done = self._sums.done
@@ -96,7 +96,7 @@ class Showing(_Every):
         self._total = total
         self._out = out or sys.stderr
         self._began = self._shown = time.monotonic()
-        self._connection = Connection(counter.place.url, TIMEOUT)
+        self._connection = RedisConnection(counter.place.url, TIMEOUT)
 
     def _look(self, *, last: bool) -> None:
         now = time.monotonic()

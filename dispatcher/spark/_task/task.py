@@ -18,13 +18,13 @@ from dispatcher.batcher import Batcher
 from dispatcher.errors import BatchAbandonedError, BufferFullError, TooExpensiveError
 from dispatcher.events import BATCH_ABANDONED
 from dispatcher.operation import Operation
-from dispatcher.spark._ledger.claims import Claim
-from dispatcher.spark._ledger.entry import Entry
+from dispatcher.spark._ledger.claims import SendClaim
+from dispatcher.spark._ledger.entry import LedgerEntry
 from dispatcher.spark._ledger.sender import Sender
-from dispatcher.spark._options import Sending
+from dispatcher.spark._options import SinkOptions
 from dispatcher.spark._rows.cutting import Cut, OtherRowsError, Unit, name_of, units_of
 from dispatcher.spark._rows.formats import FORMATS, Format, OfMessages, Rows
-from dispatcher.spark._rows.groups import Columns, Group, groups_of
+from dispatcher.spark._rows.groups import Columns, RowGroup, groups_of
 from dispatcher.spark._task.delivery import Delivery, MicroBatchId
 from dispatcher.spark._task.gating import Gating
 from dispatcher.spark._task.limit import TaskLimit
@@ -46,17 +46,17 @@ LOOK = 0.1
 
 
 @dataclass(frozen=True)
-class Job:
+class TaskJob:
     """All that a task has to know. Plain values."""
 
-    sending: Sending
+    sending: SinkOptions
     columns: Columns
     cut: Cut
     time_kind: str
     """Of the time column: timestamp, timestamp_ntz, date or number."""
     query: str
     batch: int
-    claim: Claim | None
+    claim: SendClaim | None
     """None: nothing is remembered, and a replay sends everything again."""
     counter: Counter | None = None
     """Where it is told how far it is, if somebody wants to know."""
@@ -82,7 +82,7 @@ def _again(first: Any, others: Iterator[Any]) -> Iterator[Any]:
 class Task:
     """One part of a micro-batch."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: TaskJob) -> None:
         self._job = job
         sending = job.sending
         self._format: Format = FORMATS[sending.rows]()
@@ -159,15 +159,15 @@ class Task:
         if self._limit is not None:
             self._limit.check(self._delivery.begun_at)
 
-    def _entries(self, groups: list[Group]) -> dict[bytes, Entry]:
+    def _entries(self, groups: list[RowGroup]) -> dict[bytes, LedgerEntry]:
         sender = self._delivery.sender
         if sender is None or not groups:
             return {}
         return sender.look_up([name_of(group.sequence) for group in groups])
 
-    def _units(self, group: Group, entries: dict[bytes, Entry]) -> Iterator[Unit]:
+    def _units(self, group: RowGroup, entries: dict[bytes, LedgerEntry]) -> Iterator[Unit]:
         job = self._job
-        entry = entries.get(name_of(group.sequence)) or Entry()
+        entry = entries.get(name_of(group.sequence)) or LedgerEntry()
         before = 0 if job.cut.in_order else int(self.sums.numbers["rows"])
         self.sums.add(rows=group.size)
         size = 0
@@ -190,7 +190,7 @@ class Task:
             ) from None
         self.sums.add(replayed_rows=group.size - size)
 
-    def _costs(self, group: Group, rows: Rows) -> float | np.ndarray[Any, Any]:
+    def _costs(self, group: RowGroup, rows: Rows) -> float | np.ndarray[Any, Any]:
         import numpy as np
 
         if group.costs:

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dispatcher.spark._ledger.claims import Claim, Place, Redis, Run, finish
-from dispatcher.spark._options import Sending
+from dispatcher.spark._ledger.claims import Place, QueryRun, Redis, SendClaim, finish
+from dispatcher.spark._options import SinkOptions
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.progress import Counter
 from dispatcher.spark._task.sums import SCHEMA, together
-from dispatcher.spark._task.task import Job
+from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark.micro_batch import MicroBatch
 from dispatcher.spark.sinks._query import Stream, is_connect
 from dispatcher.spark.sinks._replay import check_sequences
@@ -59,7 +59,7 @@ class Sink:
 
     def __init__(
         self,
-        sending: Sending,
+        sending: SinkOptions,
         *,
         query: str | None,
         checkpoint: str | None,
@@ -119,7 +119,7 @@ class Sink:
 
     def _begin(self) -> None:
         self._redis: Redis | None = None
-        self._run = Run()
+        self._run = QueryRun()
         self._in_checkpoint: Stream | None = None
         self.last: MicroBatch | None = None
         """The last micro-batch that has ended. With Connect the sink lives in another process."""
@@ -157,7 +157,7 @@ class Sink:
                 prepared.frame, prepared.columns.sequence, claim, self._sending.patience
             )
         claimed = time.monotonic()
-        job = Job(
+        job = TaskJob(
             self._sending.for_tasks(),
             prepared.columns,
             prepared.cut,
@@ -215,13 +215,13 @@ class Sink:
             )
         return stream.name or stream.query_id
 
-    def _claim(self, query: str, stream: Stream, batch_id: int, time_kind: str) -> Claim:
+    def _claim(self, query: str, stream: Stream, batch_id: int, time_kind: str) -> SendClaim:
         assert self._url is not None
         place = Place(self._url, self._prefix, query, stream.query_id)
         if self._redis is None:
             self._redis = Redis(place, self._sending.patience)
         if stream.run_id and stream.run_id != self._run.token:
-            self._run = Run(stream.run_id)
+            self._run = QueryRun(stream.run_id)
         return self._run.claim(
             self._redis,
             place,

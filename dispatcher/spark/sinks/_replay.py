@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dispatcher.spark._ledger.claims import Claim, Redis
+from dispatcher.spark._ledger.claims import Redis, SendClaim
 from dispatcher.spark._ledger.sender import look_up
 from dispatcher.spark._rows.cutting import name_of
 from dispatcher.spark._rows.formats import AsTuple
@@ -27,10 +27,10 @@ SCHEMA = "found long"
 
 
 @dataclass(frozen=True)
-class Finding:
+class ReplayFinding:
     """A task that counts sequences of which rows were acknowledged. Plain values."""
 
-    claim: Claim
+    claim: SendClaim
     sequence: str
     patience: float
 
@@ -48,12 +48,12 @@ class Finding:
         yield pa.RecordBatch.from_pydict({"found": [found]})
 
 
-def check_sequences(df: DataFrame, sequence: str | None, claim: Claim, patience: float) -> None:
+def check_sequences(df: DataFrame, sequence: str | None, claim: SendClaim, patience: float) -> None:
     """ChangedSinkError if sequences of which rows were acknowledged have no rows in `df`."""
     if not claim.acknowledged or sequence is None:
         return
     there = df.select(column(sequence)).distinct()
-    parts = there.mapInArrow(Finding(claim, sequence, patience).run, SCHEMA).collect()
+    parts = there.mapInArrow(ReplayFinding(claim, sequence, patience).run, SCHEMA).collect()
     missing = claim.acknowledged - sum(part["found"] for part in parts)
     if missing > 0:
         raise ChangedSinkError(

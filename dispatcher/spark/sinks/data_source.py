@@ -17,11 +17,11 @@ except ImportError:
 from tenacity import wait_fixed
 
 from dispatcher._handler import check
-from dispatcher.spark._options import Sending
+from dispatcher.spark._options import SinkOptions
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.sums import NAMES
-from dispatcher.spark._task.task import Job
+from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark._usable_columns import check_values
 from limiters import LimiterConfig
 from limiters._support.validation import named, seconds
@@ -66,7 +66,7 @@ class Sent(datasource.WriterCommitMessage):
 class _Writer:
     """Sends the record batches of a task."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: TaskJob) -> None:
         self._job = job
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
@@ -117,7 +117,7 @@ class DispatcherDataSource(datasource.DataSource):
         return StreamWriter(job_of(self.options, schema))
 
 
-def job_of(options: Mapping[str, str], schema: StructType) -> Job:
+def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
     """What tasks do, by `options`. ValueError if they are wrong."""
     given = {name.lower(): value for name, value in options.items()}
     known = {name.lower(): name for name in (*LIMIT, *SENDING, *OWN)}
@@ -142,7 +142,7 @@ def job_of(options: Mapping[str, str], schema: StructType) -> Job:
         )
     cost = column or _number("cost", given.get("cost", "1"), float)
     with named(OPTION_OF):  # a user knows the options, not our parameters
-        sending = Sending(
+        sending = SinkOptions(
             handler=given["handler"],
             cost=cost,
             limiter=LimiterConfig(**limit) if limit else None,
@@ -151,7 +151,7 @@ def job_of(options: Mapping[str, str], schema: StructType) -> Job:
         )
     cut = Cut(sending.max_batch_size, sending.max_batch_cost, same_subject=False, in_order=False)
     columns = Columns(None, None, cost=column)
-    return Job(sending, columns, cut, "number", "", 0, None)
+    return TaskJob(sending, columns, cut, "number", "", 0, None)
 
 
 def _read(given: Mapping[str, str], named: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from dispatcher._handler import Target
-from dispatcher.spark._options import Sending
+from dispatcher.spark._options import SinkOptions
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._usable_columns import check_values
@@ -73,7 +73,7 @@ class EventTimeSink(Sink):
         on_micro_batch: Callable[[MicroBatch], object] | None = None,
     ) -> None:
         super().__init__(
-            Sending(
+            SinkOptions(
                 handler=handler,
                 rows=rows,
                 cost=cost,

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from dispatcher._handler import Target
-from dispatcher.spark._options import Sending
+from dispatcher.spark._options import SinkOptions
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.gating import GateSource, check_rows, check_source
@@ -139,7 +139,7 @@ class SubjectSink(Sink):
             raise ArgumentError("identity", identity, "be a list of names of columns")
         check_source(gate, order=order)
         seconds("together_within", together_within, zero=True)
-        sending = Sending(
+        sending = SinkOptions(
             handler=handler,
             rows=rows,
             cost=cost,

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from dispatcher._handler import Target
-from dispatcher.spark._options import Sending
+from dispatcher.spark._options import SinkOptions
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.progress import Counter, Showing
@@ -122,7 +122,7 @@ def dispatch(
     }
     sink: Sink
     if subject is None or time is None:
-        sink = UnorderedSink(Sending(**how), **where)
+        sink = UnorderedSink(SinkOptions(**how), **where)
     else:
         sink = SubjectSink(subject=subject, time=time, identity=identity, **how, **where)
     url = redis or (limiter.url if limiter is not None else None)

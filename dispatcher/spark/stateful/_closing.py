@@ -26,7 +26,7 @@ COUNTS = list(_CLOSED[1:])
 
 
 @dataclass(frozen=True)
-class Closing:
+class SubjectClosing:
     """What applyInPandasWithState takes. `timer` says what tells the time when no row comes:
     "processing", "watermark", or None."""
 
@@ -81,7 +81,7 @@ class Closing:
 class OpenBatches:
     """A builder beside the rows that its messages stand for."""
 
-    def __init__(self, of: Closing, parcels: Parcels, state: bytes | None) -> None:
+    def __init__(self, of: SubjectClosing, parcels: Parcels, state: bytes | None) -> None:
         self._of = of
         self._parcels = parcels
         self._rows: list[pa.RecordBatch] = []

@@ -22,7 +22,7 @@ COUNTS = list(_RELEASED[1:])
 
 
 @dataclass(frozen=True)
-class Holding:
+class SubjectHolding:
     """What applyInPandasWithState takes. Times of processing are milliseconds."""
 
     schema: pa.Schema
@@ -69,7 +69,7 @@ class Holding:
 class HeldRows:
     """Rows with when each is due, and the latest time that went out."""
 
-    def __init__(self, of: Holding, parcels: Parcels, state: bytes | None) -> None:
+    def __init__(self, of: SubjectHolding, parcels: Parcels, state: bytes | None) -> None:
         self._of = of
         self._parcels = parcels
         self.mark: float | None = None

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from dispatcher.spark.stateful._by_subject import Opening, Parting, counted, stateful
-from dispatcher.spark.stateful._closing import COUNTS, Batches, Closing
+from dispatcher.spark.stateful._closing import COUNTS, Batches, SubjectClosing
 from dispatcher.spark.stateful._columns import (
     Invalid,
     TimeColumn,
@@ -83,7 +83,7 @@ def event_time_batches(
     held = arrow_schema(schema)
     slack_ms = _slack_ms(arrivals, arrival_slack)
     timer = _timer(arrivals, arrival_slack, timers)
-    step = Closing(
+    step = SubjectClosing(
         schema=held,
         subject=subject_name,
         key=key_name,

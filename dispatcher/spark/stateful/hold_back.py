@@ -14,7 +14,7 @@ from dispatcher.spark.stateful._columns import (
     nullable,
     time_column,
 )
-from dispatcher.spark.stateful._holding import COUNTS, LATE_COLUMN, Holding, released
+from dispatcher.spark.stateful._holding import COUNTS, LATE_COLUMN, SubjectHolding, released
 from limiters._support.validation import Seconds, optional_seconds, seconds
 
 
@@ -54,7 +54,7 @@ def hold_back(
         raise ValueError(f"df has a column {LATE_COLUMN!r}, which this step adds: drop it first")
     held = arrow_schema(schema)
     forget = optional_seconds("forget_after", forget_after)
-    step = Holding(
+    step = SubjectHolding(
         schema=held,
         time=times,
         delay_ms=round(seconds("delay", delay, zero=True) * 1000),

@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from dispatcher.spark.stateful._by_subject import ROWS, Opening
-from dispatcher.spark.stateful._closing import Batches, Closing, OpenBatches
+from dispatcher.spark.stateful._closing import Batches, OpenBatches, SubjectClosing
 from dispatcher.spark.stateful._columns import arrow_schema, name_column, time_column
-from dispatcher.spark.stateful._holding import HeldRows, Holding, released
+from dispatcher.spark.stateful._holding import HeldRows, SubjectHolding, released
 from dispatcher.spark.stateful._parcels import Parcels
 from dispatcher.spark.stateful._rules import Rule
 from dispatcher.spark.stateful.event_time import batches_schema
@@ -45,7 +45,7 @@ def flush_open_batches(
     subject_name = name_column("subject", subject, schema)
     times = time_column("time", time, schema)
     held = arrow_schema(schema)
-    step = Closing(
+    step = SubjectClosing(
         schema=held,
         subject=subject_name,
         key=name_column("key", key, schema),
@@ -71,7 +71,9 @@ def flush_held_rows(df: DataFrame, checkpoint: str, *, time: str, operator: int 
     >>> rest = flush_held_rows(readings, "/checkpoints/readings", time="at")  # doctest: +SKIP
     """
     held = arrow_schema(df.schema)
-    step = Holding(held, time_column("time", time, df.schema), delay_ms=0, forget_after_ms=None)
+    step = SubjectHolding(
+        held, time_column("time", time, df.schema), delay_ms=0, forget_after_ms=None
+    )
     return (
         _state(df, checkpoint, operator)
         .mapInArrow(_Releasing(step), f"{ROWS} BINARY")
@@ -83,7 +85,7 @@ def flush_held_rows(df: DataFrame, checkpoint: str, *, time: str, operator: int 
 class _Flushing:
     """What mapInArrow takes: states in, parcels of closed batches out."""
 
-    step: Closing
+    step: SubjectClosing
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parcels = Parcels(self.step.schema)
@@ -97,7 +99,7 @@ class _Flushing:
 class _Releasing:
     """What mapInArrow takes: states in, parcels of rows out."""
 
-    step: Holding
+    step: SubjectHolding
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parcels = Parcels(self.step.schema)

@@ -15,7 +15,7 @@ from dispatcher.timeline._leasing.settling import (
     Deed,
     Delete,
     Ending,
-    Release,
+    ReleaseLease,
 )
 from dispatcher.timeline._server.server import HOLD, Call
 from dispatcher.timeline._server.topic import Answer, Items, Topic, answers_of, body_of
@@ -28,8 +28,8 @@ from dispatcher.timeline.outcomes import (
     Extended,
     LeaseExpired,
     LeaseLost,
+    MessageOutcome,
     NotFound,
-    Outcome,
     Released,
     TimeInPast,
 )
@@ -72,13 +72,13 @@ def leases_of(
         )
 
 
-class Holding:
+class HeldLeases:
     """Extends, releases and deletes what is leased. Thread-safe."""
 
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
 
-    def extend(self, leases: Sequence[Lease], length_ms: int) -> list[Outcome]:
+    def extend(self, leases: Sequence[Lease], length_ms: int) -> list[MessageOutcome]:
         """Until so long from now, or as it was if that is longer."""
         asked = time.monotonic()
         outcomes = self._do(leases, [Deed(EXTEND, True, length_ms)] * len(leases))
@@ -88,11 +88,11 @@ class Holding:
                 lease.until, lease.version = outcome.until, outcome.version
         return outcomes
 
-    def settle(self, leases: Sequence[Lease], deeds: Sequence[Deed]) -> list[Outcome]:
+    def settle(self, leases: Sequence[Lease], deeds: Sequence[Deed]) -> list[MessageOutcome]:
         """Each is released, buried or deleted."""
         return self._do(leases, deeds)
 
-    def _do(self, leases: Sequence[Lease], deeds: Sequence[Deed]) -> list[Outcome]:
+    def _do(self, leases: Sequence[Lease], deeds: Sequence[Deed]) -> list[MessageOutcome]:
         items = Items(len(leases))
         for place, (lease, deed) in enumerate(zip(leases, deeds, strict=True)):
             bucket, written = lease._place
@@ -118,7 +118,7 @@ class Holding:
         return items.done()
 
 
-def _outcome(name: str, action: int, said: Answer) -> Outcome:
+def _outcome(name: str, action: int, said: Answer) -> MessageOutcome:
     code, _, time_ms, version, _ = said
     if code == 1:
         if action == DELETE:
@@ -140,7 +140,7 @@ def as_deeds(endings: Iterable[tuple[Lease, Ending]]) -> tuple[list[Lease], list
     deeds: list[Deed] = []
     for pair in endings:
         match pair:
-            case (Lease() as lease, Delete() | Release() | Bury() as ending):
+            case (Lease() as lease, Delete() | ReleaseLease() | Bury() as ending):
                 leases.append(lease)
                 deeds.append(ending.deed())
             case _:

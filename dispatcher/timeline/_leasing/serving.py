@@ -11,7 +11,7 @@ from typing import Any
 from dispatcher.timeline._encoding import ids
 from dispatcher.timeline._encoding.bodies import UnreadableBody
 from dispatcher.timeline._leasing.agenda import GRACE_MS, PATIENCE_MS, Agenda, Wave
-from dispatcher.timeline._leasing.holding import Holding, ends_at, leases_of
+from dispatcher.timeline._leasing.holding import HeldLeases, ends_at, leases_of
 from dispatcher.timeline._leasing.members import Membership
 from dispatcher.timeline._leasing.settling import Bury
 from dispatcher.timeline._leasing.wake_signal import Heard
@@ -21,7 +21,7 @@ from dispatcher.timeline._server.server_clock import ServerClock
 from dispatcher.timeline._server.topic import AT_ONCE, KNOWN, Topic
 from dispatcher.timeline.errors import TimelineError, TimelineUnavailableError
 from dispatcher.timeline.message import Lease, Leases
-from limiters._support.rate_limited_log import DampedLog
+from limiters._support.rate_limited_log import RateLimitedLog
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ SPENT_LEASING = 0.25
 class Serving:
     """Of one consumer. Not thread-safe."""
 
-    def __init__(self, topic: Topic, consumer_id: str, holding: Holding) -> None:
+    def __init__(self, topic: Topic, consumer_id: str, holding: HeldLeases) -> None:
         self._topic = topic
         self._holding = holding
         self._written = ids.as_bytes(consumer_id)
@@ -46,7 +46,7 @@ class Serving:
         self._made_agenda: Agenda | None = None
         self._looked = -math.inf
         self._closed = False
-        self._damped = DampedLog(logger)
+        self._damped = RateLimitedLog(logger)
         self.buckets: list[int] = []
         """Its own share, as far as it has seen."""
 

@@ -35,7 +35,7 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReleaseLease:
     """The message is due again `at` a time or after a `delay`; with neither, now. Unless it was
     not `attempted`, the lease counts as an attempt."""
 
@@ -62,5 +62,5 @@ class Bury:
         return Deed(BURY, why=why)
 
 
-Ending = Delete | Release | Bury
+Ending = Delete | ReleaseLease | Bury
 """What its holder does with a lease."""

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from dispatcher.timeline._encoding import ids
 from dispatcher.timeline._leasing.availability import Availability
 from dispatcher.timeline._leasing.serving import LOOK_AGAIN, Serving
-from dispatcher.timeline._leasing.wake_signal import Bell
+from dispatcher.timeline._leasing.wake_signal import ConsumerSignal
 from dispatcher.timeline._leasing.wakeups import Wakeups, busy, free
 from dispatcher.timeline._server.topic import Topic
 from dispatcher.timeline.errors import TimelineUnavailableError
 from dispatcher.timeline.message import Leases
 from limiters._support.callables import keep_last_raise, notify
 from limiters._support.outages import OUTAGES
-from limiters._support.rate_limited_log import DampedLog
+from limiters._support.rate_limited_log import RateLimitedLog
 
 if TYPE_CHECKING:
     from dispatcher.timeline.consumer import Consumer
@@ -36,7 +36,7 @@ class Subscription:
         consumer: Consumer,
         serving: Serving,
         lock: threading.Lock,
-        bell: Bell,
+        bell: ConsumerSignal,
         length_ms: int,
     ) -> None:
         self._topic = topic
@@ -46,7 +46,7 @@ class Subscription:
         self._bell = bell
         self._length_ms = length_ms
         self._patience = min(LOOK_AGAIN, length_ms / 2000)
-        self._damped = DampedLog(logger)
+        self._damped = RateLimitedLog(logger)
         self._wakeups = Wakeups(topic, bell.ring)
         self._availability = Availability(self._tell_availability)
 

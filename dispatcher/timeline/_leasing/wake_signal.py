@@ -11,7 +11,7 @@ Heard = tuple[int, float] | tuple[str, bool]
 """A bucket has something earlier, due then; or a consumer is busy, or no more."""
 
 
-class Bell:
+class ConsumerSignal:
     """Thread-safe; one thread listens."""
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ NUMBERS = (
 _HEADS = struct.Struct("<dd")
 
 
-class Seen(NamedTuple):
+class DueTimes(NamedTuple):
     """The first times of waiting and of leased, at most KNOWN of each."""
 
     waiting: list[float]
@@ -51,7 +51,7 @@ def times_of(blob: bytes) -> list[float]:
     return list(struct.unpack(f"<{len(blob) // 8}d", blob))
 
 
-def look(topic: Topic) -> Iterator[tuple[int, Seen | None]]:
+def look(topic: Topic) -> Iterator[tuple[int, DueTimes | None]]:
     """Each bucket, and what is seen there; None where there is no answer. TimelineError if there
     is none at all: a node that is gone must not hide what is due on the others."""
     groups = groups_of(topic, AT_ONCE)
@@ -65,7 +65,7 @@ def look(topic: Topic) -> Iterator[tuple[int, Seen | None]]:
             yield from ((bucket, None) for bucket in buckets)
             continue
         times, beyond = map(times_of, answer[1]), iter(answer[2])
-        seen = map(Seen, times, times, map(operator.add, beyond, beyond))
+        seen = map(DueTimes, times, times, map(operator.add, beyond, beyond))
         yield from zip(buckets, seen, strict=True)
 
 
@@ -92,7 +92,7 @@ def counts(
     return totals
 
 
-class Totals(NamedTuple):
+class TopicTotals(NamedTuple):
     """What there is in a topic, and what there was."""
 
     now_us: int
@@ -104,13 +104,13 @@ class Totals(NamedTuple):
     numbers: dict[str, int]
 
 
-def totals(topic: Topic) -> Totals:
+def totals(topic: Topic) -> TopicTotals:
     """The sum over all buckets, each at one moment: so what is true of each is true of the sum."""
     parts = ("waiting", "leased", "dead", "deleted", "meta")
     answers = _asked(topic, STATS, groups_of(topic, AT_ONCE), *parts)
     heads = [_HEADS.unpack(answer[1]) for answer in answers]
     sums = map(sum, zip(*(answer[2] for answer in answers), strict=True))
-    return Totals(
+    return TopicTotals(
         max(answer[0] for answer in answers),
         min(waiting for waiting, _ in heads),
         min(leased for _, leased in heads),

@@ -13,7 +13,7 @@ from dispatcher.timeline._server.server import FIRST, READ
 from dispatcher.timeline._server.topic import AT_ONCE, Topic
 from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.message import Snapshot
-from dispatcher.timeline.outcomes import Invalid, NotFound, Outcome, Status
+from dispatcher.timeline.outcomes import Invalid, MessageOutcome, NotFound, Status
 
 LISTED_AT_ONCE = 1_000
 """How many ids one script lists."""
@@ -45,9 +45,9 @@ def first(
     return [it for it in snapshots if it.status in states and start <= it.time < end]
 
 
-def read(topic: Topic, names: Sequence[str]) -> list[Outcome]:
+def read(topic: Topic, names: Sequence[str]) -> list[MessageOutcome]:
     """Snapshot, NotFound or Invalid for each, whoever owns it."""
-    found: dict[str, Outcome] = {}
+    found: dict[str, MessageOutcome] = {}
     by_bucket: dict[int, list[str]] = {}
     for name in dict.fromkeys(names):
         try:

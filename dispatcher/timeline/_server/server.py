@@ -9,7 +9,7 @@ from typing import Any
 
 from dispatcher.timeline._server.server_clock import ServerClock
 from dispatcher.timeline.errors import TimelineError, TimelineUnavailableError
-from limiters._redis.client import Connection
+from limiters._redis.client import RedisConnection
 from limiters._redis.faults import in_words
 from limiters._redis.script import Script, from_files
 
@@ -53,7 +53,7 @@ Call = tuple[Sequence[bytes], Sequence[Any]]
 class Server:
     """A Redis and what it says. Thread-safe."""
 
-    def __init__(self, connection: Connection, prefix: str) -> None:
+    def __init__(self, connection: RedisConnection, prefix: str) -> None:
         self.connection = connection
         self.clock = ServerClock(connection.where)
         self.answered = -math.inf

@@ -18,8 +18,8 @@ from dispatcher.timeline.errors import (
     TimelineError,
     TimelineUnavailableError,
 )
-from dispatcher.timeline.outcomes import NoAnswer, Outcome, Status
-from limiters._support.rate_limited_log import DampedLog
+from dispatcher.timeline.outcomes import MessageOutcome, NoAnswer, Status
+from limiters._support.rate_limited_log import RateLimitedLog
 
 BUCKETS = 64
 """How many a topic has unless its first user says otherwise."""
@@ -74,7 +74,7 @@ class Topic:
         self._asked = asked
         self._settings: StoredSettings | None = None
         self._seen = -math.inf
-        self._damped = DampedLog(logging.getLogger(__name__))
+        self._damped = RateLimitedLog(logging.getLogger(__name__))
         self.watch_lateness: tuple[Callable[[list[float]], object], ...] = ()
         """Who is told how late messages were, in seconds, whenever some are leased."""
 
@@ -168,7 +168,7 @@ class Items:
     """
 
     def __init__(self, count: int) -> None:
-        self.outcomes: list[Outcome | None] = [None] * count
+        self.outcomes: list[MessageOutcome | None] = [None] * count
         self._portions: dict[int, list[tuple[list[int], list[bytes]]]] = {}
         self._bytes: dict[int, int] = {}
 
@@ -197,6 +197,6 @@ class Items:
         if errors and all(type(outcome) is NoAnswer for outcome in self.outcomes):
             raise next(iter(errors.values()))
 
-    def done(self) -> list[Outcome]:
+    def done(self) -> list[MessageOutcome]:
         """One for each."""
         return [outcome for outcome in self.outcomes if outcome is not None]

@@ -20,7 +20,7 @@ SILENCE = 30.0
 and these."""
 
 
-class Verdict(enum.Enum):
+class RestartVerdict(enum.Enum):
     """What to do with a process that ended."""
 
     AGAIN = enum.auto()
@@ -58,7 +58,7 @@ class Child:
         """Whether it hangs: it is to be killed."""
         return self.heard is not None and now - self.heard > self.patience
 
-    def ended(self, now: float, *, any_was_ready: bool) -> Verdict:
+    def ended(self, now: float, *, any_was_ready: bool) -> RestartVerdict:
         """It ended by itself. `restart_at` says when it is started again.
 
         >>> child = Child()
@@ -67,9 +67,9 @@ class Child:
         (<Verdict.AGAIN: 1>, 2.5)
         """
         if not any_was_ready:
-            return Verdict.GIVE_UP
+            return RestartVerdict.GIVE_UP
         if now - self.started >= STEADY:
             self.failures = 0
         self.restart_at = now + min(LONGEST, FIRST * 2**self.failures)
         self.failures += 1
-        return Verdict.AGAIN
+        return RestartVerdict.AGAIN

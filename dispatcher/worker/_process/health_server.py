@@ -25,7 +25,7 @@ PATIENCE = 5.0
 """Seconds for which somebody may take to say what he wants."""
 
 
-class Page(NamedTuple):
+class ServedPage(NamedTuple):
     """What is answered."""
 
     body: bytes
@@ -46,15 +46,15 @@ class PortInUseError(DispatcherError):
         )
 
 
-def verdict(trouble: str) -> Page:
+def verdict(trouble: str) -> ServedPage:
     """The page of a probe: 200 ok, or 503 and why not.
 
     >>> verdict("Redis does not answer")
     Page(body=b'Redis does not answer\\n', status=<HTTPStatus.SERVICE_UNAVAILABLE: 503>, ...)
     """
     if not trouble:
-        return Page(b"ok\n")
-    return Page(f"{trouble}\n".encode(), HTTPStatus.SERVICE_UNAVAILABLE)
+        return ServedPage(b"ok\n")
+    return ServedPage(f"{trouble}\n".encode(), HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 def asked(host: str, port: int, path: str, *, patience: float = 2.0) -> str:
@@ -89,13 +89,13 @@ class Pages:
     """
 
     def __init__(
-        self, pages: Mapping[str, Callable[[], Page]], host: str = LOOPBACK, port: int = 0
+        self, pages: Mapping[str, Callable[[], ServedPage]], host: str = LOOPBACK, port: int = 0
     ) -> None:
-        class Handler(_Handler):
+        class KnownPageHandler(_PageHandler):
             known = pages
 
         try:
-            self._server = _Server((host, port), Handler)
+            self._server = _Server((host, port), KnownPageHandler)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise PortInUseError(host, port, reason) from None
@@ -147,8 +147,8 @@ class _Server(ThreadingHTTPServer):
         """Somebody who leaves in the middle is no news."""
 
 
-class _Handler(BaseHTTPRequestHandler):
-    known: Mapping[str, Callable[[], Page]] = {}
+class _PageHandler(BaseHTTPRequestHandler):
+    known: Mapping[str, Callable[[], ServedPage]] = {}
     timeout = PATIENCE
     server_version = "dispatcher"
     sys_version = ""
@@ -158,19 +158,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET  # noqa: N815
 
-    def _page(self) -> Page:
+    def _page(self) -> ServedPage:
         path = self.path.partition("?")[0]
         make = self.known.get(path)
         if make is None:
             there = ", ".join(self.known)
-            return Page(f"there is {there}\n".encode(), HTTPStatus.NOT_FOUND)
+            return ServedPage(f"there is {there}\n".encode(), HTTPStatus.NOT_FOUND)
         try:
             return make()
         except Exception:
             logger.exception("%s could not be made", path, extra={"happening": "page-broke"})
-            return Page(b"it could not be made; the log says why\n", HTTPStatus(500))
+            return ServedPage(b"it could not be made; the log says why\n", HTTPStatus(500))
 
-    def _answer(self, page: Page) -> None:
+    def _answer(self, page: ServedPage) -> None:
         self.send_response(page.status)
         self.send_header("Content-Type", page.kind)
         self.send_header("Content-Length", str(len(page.body)))

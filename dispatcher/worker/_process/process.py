@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from dispatcher.timeline import TimelineUnavailableError
-from dispatcher.worker._process.health_server import Page, Pages, verdict
+from dispatcher.worker._process.health_server import Pages, ServedPage, verdict
 from dispatcher.worker._process.systemd import READY, STOPPING, WATCHDOG, Notifier
 from dispatcher.worker.worker import Life, Worker
 from limiters._support.latch import Latch
@@ -59,7 +59,7 @@ def run(
     *,
     host: str,
     port: int | None,
-    more_pages: dict[str, Callable[[], Page]],
+    more_pages: dict[str, Callable[[], ServedPage]],
     fail_fast: bool = False,
     create_topic: bool = False,
 ) -> None:

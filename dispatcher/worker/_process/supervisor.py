@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
-from dispatcher.worker._process.children import SILENCE, Child, Verdict
+from dispatcher.worker._process.children import SILENCE, Child, RestartVerdict
 from dispatcher.worker._process.health_server import Pages, asked, verdict
 from dispatcher.worker._process.process import Signals
 from dispatcher.worker._process.systemd import LINE, READY, STOPPING, WATCHDOG, Notifier
@@ -23,7 +23,7 @@ CHILD = "DISPATCHER_WORKER_CHILD"
 STEP = 0.05
 
 
-class _Process:
+class _WorkerProcess:
     """One of them, and the socket on which it gives signs of life."""
 
     def __init__(self, number: int) -> None:
@@ -96,7 +96,7 @@ class Supervisor:
         self._ports = list(ports)
         self._any_was_ready = False
         self._drain_time = 0.0
-        self._processes: list[_Process] = []
+        self._processes: list[_WorkerProcess] = []
 
     def run(
         self,
@@ -109,7 +109,7 @@ class Supervisor:
     ) -> int:
         """The exit code: 0, or that of a process that could not even start."""
         self._drain_time = drain_time
-        self._processes = [_Process(it) for it in range(self._number)]
+        self._processes = [_WorkerProcess(it) for it in range(self._number)]
         pages = None
         if port is not None:
             probes = {
@@ -147,7 +147,7 @@ class Supervisor:
             signals.stop.wait(STEP)
         return 0
 
-    def _look_after(self, one: _Process, now: float) -> int | None:
+    def _look_after(self, one: _WorkerProcess, now: float) -> int | None:
         """An exit code if all is to be given up."""
         one.listen(now, self._drain_time)
         self._any_was_ready = self._any_was_ready or one.child.ready
@@ -163,7 +163,7 @@ class Supervisor:
                 one.running.kill()
             return None
         fate = one.child.ended(now, any_was_ready=self._any_was_ready)
-        if fate is Verdict.GIVE_UP:
+        if fate is RestartVerdict.GIVE_UP:
             facts = {"happening": "process-ended", "pid": one.running.pid, "code": code}
             logger.error(
                 "a process ended with %d before any was ready: giving up", code, extra=facts

@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from dispatcher import Batcher, Operation, PartialFailure, ProvisionedResource, Throttled, Watcher
 from dispatcher._core import observers as observed
-from dispatcher._core.queues.batch import Batch
+from dispatcher._core.queues.batch import OperationBatch
 from dispatcher.metrics import (
     instrument,
 )
@@ -123,10 +123,10 @@ class Bad:
         self.calls += 1
         raise RuntimeError
 
-    def raised(self, batch: Batch, now: float) -> None:
+    def raised(self, batch: OperationBatch, now: float) -> None:
         raise AssertionError("it was told again")
 
-    def returned(self, batch: Batch, seconds: float) -> None:
+    def returned(self, batch: OperationBatch, seconds: float) -> None:
         raise AssertionError("it was told again")
 
 

@@ -12,7 +12,7 @@ import pytest
 from redis import Redis
 
 from dispatcher import Reject, Retry
-from dispatcher.timeline import Lease, Message, Outcome, Timeline
+from dispatcher.timeline import Lease, Message, MessageOutcome, Timeline
 from limiters.embedded import EmbeddedRedis
 from tests.integration.worker.handled import Made, Noted, create, dead, many
 from tests.waiting import until
@@ -97,7 +97,7 @@ def test_t3_leases_are_extended_however_long_settling_takes(
     worker = run(handle, lease_time=LEASE, max_batch_size=1)
     settle = worker.consumer.settle
 
-    def slow(endings: Any) -> list[Outcome]:
+    def slow(endings: Any) -> list[MessageOutcome]:
         settling.set()
         go_on.wait(50)
         return settle(endings)
@@ -118,7 +118,7 @@ def test_what_is_being_settled_takes_room(
     worker = run(Noted(), max_batch_size=5, concurrency=2)
     settle = worker.consumer.settle
 
-    def slow(endings: Any) -> list[Outcome]:
+    def slow(endings: Any) -> list[MessageOutcome]:
         settling.set()
         go_on.wait(30)
         return settle(endings)
@@ -147,7 +147,7 @@ def test_what_cannot_be_read_is_kept_until_it_is_settled(
     worker = run(Noted(), lease_time=LEASE, cost="units", max_attempts=1)
     settle = worker.consumer.settle
 
-    def slow(endings: Any) -> list[Outcome]:
+    def slow(endings: Any) -> list[MessageOutcome]:
         settling.set()
         go_on.wait(50)
         return settle(endings)

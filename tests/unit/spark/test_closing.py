@@ -14,7 +14,7 @@ from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.types import BinaryType, StructType
 
 from dispatcher.spark.stateful._by_subject import INVALID, ROWS, Opening
-from dispatcher.spark.stateful._closing import Batches, Closing
+from dispatcher.spark.stateful._closing import Batches, SubjectClosing
 from dispatcher.spark.stateful._columns import TimeColumn
 from dispatcher.spark.stateful._parcels import Parcels
 from dispatcher.spark.stateful._rules import rule_of
@@ -35,7 +35,7 @@ class Subject:
         self.kind = kind
         self.schema = pa.schema([("s", pa.string()), ("k", pa.string()), ("t", kind)])
         self.time = TimeColumn("t", kind)
-        self.step = Closing(
+        self.step = SubjectClosing(
             schema=self.schema,
             subject="s",
             key="k",

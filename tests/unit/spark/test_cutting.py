@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.builders import SubjectBuilder
-from dispatcher.spark._ledger.entry import Entry
+from dispatcher.spark._ledger.entry import LedgerEntry
 from dispatcher.spark._rows import formats as row_formats
 from dispatcher.spark._rows.cutting import LATE, NO_SUBJECT, NO_TIME, Cut, Unit, name_of, units_of
 from dispatcher.spark._rows.formats import FORMATS, AsArrow, AsTuple, Format, OfMessages
-from dispatcher.spark._rows.groups import Columns, Group, Source, groups_of
+from dispatcher.spark._rows.groups import Columns, RowGroup, Source, groups_of
 
 Row = tuple[Any, Any, int]
 """Subject, time, number."""
@@ -42,13 +42,13 @@ def record_batches(rows: list[Row], sizes: list[int]) -> list[pa.RecordBatch]:
     return batches
 
 
-def groups(rows: list[Row], sizes: list[int], form: Format) -> list[Group]:
+def groups(rows: list[Row], sizes: list[int], form: Format) -> list[RowGroup]:
     columns = Columns("subject", "time")
     read = groups_of(record_batches(rows, sizes), columns, form, in_order=True)
     return list(itertools.chain.from_iterable(read))
 
 
-def price(group: Group, rows: object) -> float:
+def price(group: RowGroup, rows: object) -> float:
     return 1.0
 
 
@@ -56,7 +56,7 @@ def units(
     rows: list[Row],
     sizes: list[int],
     cut: Cut,
-    entries: dict[bytes, Entry] | None = None,
+    entries: dict[bytes, LedgerEntry] | None = None,
     batch: int = 0,
 ) -> list[Unit]:
     form = AsTuple()
@@ -64,7 +64,12 @@ def units(
         unit
         for group in groups(rows, sizes, form)
         for unit in units_of(
-            group, cut, (entries or {}).get(name_of(group.sequence), Entry()), batch, price, form
+            group,
+            cut,
+            (entries or {}).get(name_of(group.sequence), LedgerEntry()),
+            batch,
+            price,
+            form,
         )
     ]
 
@@ -125,7 +130,7 @@ def test_s1_s2_a_subject_is_cut_as_the_subject_builder_cuts_it(
 def test_k3_a_replay_has_the_same_batches_and_leaves_out_what_was_acknowledged(
     rows: list[Row], sizes: list[int], most: int, data: st.DataObject
 ) -> None:
-    before = {name_of(s): Entry(4, 9, None, data.draw(st.integers(0, 12))) for s in "ab"}
+    before = {name_of(s): LedgerEntry(4, 9, None, data.draw(st.integers(0, 12))) for s in "ab"}
     first = units(rows, sizes, Cut(most), before, batch=5)
     entries = dict(before)
     left = []
@@ -147,7 +152,7 @@ def test_k3_a_replay_has_the_same_batches_and_leaves_out_what_was_acknowledged(
 def test_k3_a_replay_with_another_batch_size_sends_no_row_twice_and_leaves_none_out(
     rows: list[Row], most: int, then: int, data: st.DataObject
 ) -> None:
-    before = {name_of(s): Entry(4, 9, None, data.draw(st.integers(0, 12))) for s in "ab"}
+    before = {name_of(s): LedgerEntry(4, 9, None, data.draw(st.integers(0, 12))) for s in "ab"}
     entries, sent = dict(before), []
     for _, of_one in itertools.groupby(
         units(rows, [5], Cut(most), before, batch=5), key=lambda unit: unit.sequence
@@ -161,7 +166,7 @@ def test_k3_a_replay_with_another_batch_size_sends_no_row_twice_and_leaves_none_
 
     for subject in {row[0] for row in rows}:
         mine = [unit for unit in sent if unit.subject == subject]
-        until = before.get(name_of(subject), Entry()).until or 0
+        until = before.get(name_of(subject), LedgerEntry()).until or 0
         ordered = sorted(row for row in rows if row[0] == subject)
         late = [row for row in ordered if row[1] < until]
         assert [row for unit in mine for row in unit.rows] == [*late, *ordered[len(late) :]]
@@ -211,7 +216,8 @@ def test_a_time_that_is_no_number_is_no_time() -> None:
     (group,) = list(groups_of([batch], columns, AsTuple(), in_order=True))[-1]
 
     found = [
-        (unit.refused, unit.size) for unit in units_of(group, Cut(10), Entry(), 0, price, AsTuple())
+        (unit.refused, unit.size)
+        for unit in units_of(group, Cut(10), LedgerEntry(), 0, price, AsTuple())
     ]
 
     assert found == [(NO_TIME, 1), ("", 2), (NO_TIME, 1)]
@@ -239,7 +245,7 @@ def test_a_lane_is_cut_as_the_subject_builder_cuts_it() -> None:
     builder = SubjectBuilder[Row](4, subject=lambda row: row[0], event_time=lambda row: row[1])
     builder.extend(ordered)
 
-    cut = units_of(group, Cut(4, same_subject=False), Entry(), 0, price, AsTuple())
+    cut = units_of(group, Cut(4, same_subject=False), LedgerEntry(), 0, price, AsTuple())
 
     assert [unit.rows for unit in cut] == [one.measurements for one in builder.build()]
 
@@ -254,7 +260,7 @@ def test_in_no_order_each_record_batch_is_cut_as_it_comes() -> None:
         unit.size
         for some in read
         for group in some
-        for unit in units_of(group, cut, Entry(), 0, price, AsTuple())
+        for unit in units_of(group, cut, LedgerEntry(), 0, price, AsTuple())
     ]
 
     assert sizes == [4, 2, 4]
@@ -272,10 +278,10 @@ def test_messages_are_given_in_the_form_that_was_asked_for() -> None:
         form = OfMessages("messages", FORMATS[name]())
         (group,) = list(groups_of([batch], columns, form, in_order=True))[-1]
 
-        def costs(group: Group, rows: Any, form: OfMessages = form) -> Any:
+        def costs(group: RowGroup, rows: Any, form: OfMessages = form) -> Any:
             return np.array(form.costs(rows, 2.0))
 
-        first, second = units_of(group, Cut(1, each=True), Entry(), 0, costs, form)
+        first, second = units_of(group, Cut(1, each=True), LedgerEntry(), 0, costs, form)
 
         assert (first.rows, first.first, first.last, first.cost) == (expected, 1, 5, 4.0)
         assert (second.first, second.last, second.cost) == (7, 9, 2.0)
@@ -285,7 +291,7 @@ def test_arrow_rows_stay_arrow() -> None:
     form = AsArrow()
     (group,) = groups([("a", n, n) for n in range(7)], [3], form)
 
-    cut = list(units_of(group, Cut(5), Entry(), 0, price, form))
+    cut = list(units_of(group, Cut(5), LedgerEntry(), 0, price, form))
 
     assert [type(unit.rows) for unit in cut] == [pa.RecordBatch] * 2
     assert [unit.rows.num_rows for unit in cut] == [5, 2]
@@ -293,7 +299,12 @@ def test_arrow_rows_stay_arrow() -> None:
 
 @pytest.mark.parametrize(
     "entry",
-    [Entry(), Entry(7, 3, None, 5), Entry(7, 3, 1.5, 2e300), Entry(0, 0, -4, 2**60)],
+    [
+        LedgerEntry(),
+        LedgerEntry(7, 3, None, 5),
+        LedgerEntry(7, 3, 1.5, 2e300),
+        LedgerEntry(0, 0, -4, 2**60),
+    ],
 )
-def test_an_entry_is_read_as_it_was_written(entry: Entry) -> None:
-    assert Entry.read(entry.written()) == entry
+def test_an_entry_is_read_as_it_was_written(entry: LedgerEntry) -> None:
+    assert LedgerEntry.read(entry.written()) == entry

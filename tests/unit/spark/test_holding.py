@@ -5,12 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 
 from dispatcher.spark.stateful._columns import TimeColumn
-from dispatcher.spark.stateful._holding import HeldRows, Holding
+from dispatcher.spark.stateful._holding import HeldRows, SubjectHolding
 from dispatcher.spark.stateful._parcels import Parcels
 
 SCHEMA = pa.schema([("t", pa.int64())])
 PARCELS = Parcels(SCHEMA)
-HOLDING = Holding(SCHEMA, TimeColumn("t", pa.int64()), delay_ms=100, forget_after_ms=None)
+HOLDING = SubjectHolding(SCHEMA, TimeColumn("t", pa.int64()), delay_ms=100, forget_after_ms=None)
 
 
 def rows(*times: int) -> list[pa.RecordBatch]:

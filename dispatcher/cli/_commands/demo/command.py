@@ -21,8 +21,8 @@ from rich.progress import (
 
 from dispatcher.cli._commands.demo.datastore import Datastore
 from dispatcher.cli._commands.demo.datastore_server import DatastoreServer
-from dispatcher.cli._commands.demo.process import BATCH, COST, LEASE, LIMIT, PARTITIONS, Plan
-from dispatcher.cli._commands.demo.summary import Outcome, draw
+from dispatcher.cli._commands.demo.process import BATCH, COST, LEASE, LIMIT, PARTITIONS, DemoPlan
+from dispatcher.cli._commands.demo.summary import DemoOutcome, draw
 from dispatcher.cli._commands.demo.watcher import LeaseWatcher
 from dispatcher.cli._signals import Endings
 from dispatcher.report import ReportFile, Run
@@ -56,9 +56,11 @@ def run(*, capacity: float, seconds: float, report: str | None = None) -> None:
         console.print("Next: the README's first program, and [bold]make test[/].\n")
 
 
-def _both_halves(console: Console, capacity: float, seconds: float, redis: str) -> list[Outcome]:
+def _both_halves(
+    console: Console, capacity: float, seconds: float, redis: str
+) -> list[DemoOutcome]:
     records = BATCH * max(1, round(capacity * seconds / COST / BATCH / JOBS))
-    plan = Plan(0, capacity, records)
+    plan = DemoPlan(0, capacity, records)
     with closing(RedisLeaseManager(redis, name=LIMIT, lease_time=LEASE)) as leases:
         console.print(
             f"\n[bold]{PROCESSES} processes, {JOBS} jobs[/] of {records:,} records, {COST} request "
@@ -76,7 +78,7 @@ def _both_halves(console: Console, capacity: float, seconds: float, redis: str) 
         return [first, _half(console, "sharing the limit", replace(plan, redis=redis), leases)]
 
 
-def _run(outcome: Outcome) -> Run:
+def _run(outcome: DemoOutcome) -> Run:
     datastore = outcome.datastore
     return Run(
         outcome.title,
@@ -88,14 +90,16 @@ def _run(outcome: Outcome) -> Run:
     )
 
 
-def _half(console: Console, title: str, plan: Plan, leases: RedisLeaseManager) -> Outcome:
+def _half(console: Console, title: str, plan: DemoPlan, leases: RedisLeaseManager) -> DemoOutcome:
     total = JOBS * plan.records
     datastore = Datastore(plan.capacity)
     with ExitStack() as stack:
         server = stack.enter_context(DatastoreServer(datastore))
         processes = [
             stack.enter_context(
-                _Process(replace(plan, port=server.port, records=records, name=f"process-{number}"))
+                _DemoProcess(
+                    replace(plan, port=server.port, records=records, name=f"process-{number}")
+                )
             )
             for number, records in enumerate([plan.records] * JOBS + [0] * (PROCESSES - JOBS), 1)
         ]
@@ -116,7 +120,7 @@ def _half(console: Console, title: str, plan: Plan, leases: RedisLeaseManager) -
             progress.update(task, completed=datastore.written, refused=datastore.refused)
         elapsed = time.monotonic() - started
         progress.update(task, completed=datastore.written, refused=datastore.refused)
-    return Outcome(title, datastore, elapsed, total * COST / datastore.capacity, watcher)
+    return DemoOutcome(title, datastore, elapsed, total * COST / datastore.capacity, watcher)
 
 
 def _columns(console: Console) -> list[ProgressColumn]:
@@ -125,10 +129,10 @@ def _columns(console: Console) -> list[ProgressColumn]:
     return [TextColumn("{task.description:<17}"), BarColumn(), *rest, count]
 
 
-class _Process:
+class _DemoProcess:
     """One process of the demo; it ends with its `with` block, or with us."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: DemoPlan) -> None:
         self.name = plan.name
         self._process = subprocess.Popen(
             [sys.executable, "-m", "dispatcher.cli._commands.demo.process", plan.as_argument()],

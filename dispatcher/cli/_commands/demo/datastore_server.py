@@ -12,7 +12,7 @@ from dispatcher.cli._commands.demo.datastore import Datastore, TooManyRequestsEr
 HOST = "127.0.0.1"
 
 
-class _Handler(socketserver.StreamRequestHandler):
+class _DatastoreHandler(socketserver.StreamRequestHandler):
     """Each line is a request: how many records, what they cost, who asks, how long they waited."""
 
     server: DatastoreServer
@@ -35,7 +35,7 @@ class DatastoreServer(socketserver.ThreadingTCPServer):
     block_on_close = False
 
     def __init__(self, datastore: Datastore) -> None:
-        super().__init__((HOST, 0), _Handler)
+        super().__init__((HOST, 0), _DatastoreHandler)
         self.datastore = datastore
         self.port: int = self.server_address[1]
 

@@ -26,7 +26,7 @@ LIMIT, LEASE, INTERVAL, PARTITIONS = "demo", 1.0, 0.25, 20
 
 
 @dataclass
-class Plan:
+class DemoPlan:
     """What it is told."""
 
     port: int
@@ -42,7 +42,7 @@ class Plan:
         return json.dumps(asdict(self))
 
 
-def alone(plan: Plan) -> None:
+def alone(plan: DemoPlan) -> None:
     """What one writes without thinking of a limit: many writers, back-off, try again."""
     datastore = DatastoreClient(plan.port, plan.name)
 
@@ -62,7 +62,7 @@ def alone(plan: Plan) -> None:
         list(pool.map(write, range(plan.records // BATCH)))
 
 
-def together(plan: Plan) -> None:
+def together(plan: DemoPlan) -> None:
     """The same through a Batcher, whose limit all of the processes share."""
     assert plan.redis is not None
     datastore = DatastoreClient(plan.port, plan.name)
@@ -92,7 +92,7 @@ def together(plan: Plan) -> None:
 def main() -> None:
     """Says that it is ready, waits for a line, does its work, waits for the end of its input;
     which, whenever it comes, is its own end too."""
-    plan = Plan(**json.loads(sys.argv[1]))
+    plan = DemoPlan(**json.loads(sys.argv[1]))
     begin = threading.Event()
 
     def follow() -> None:

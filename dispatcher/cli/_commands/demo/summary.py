@@ -19,7 +19,7 @@ INDENT = "  "
 
 
 @dataclass
-class Outcome:
+class DemoOutcome:
     """How one half of the demo went."""
 
     title: str
@@ -29,14 +29,14 @@ class Outcome:
     leases: LeaseWatcher
 
 
-def draw(console: Console, outcomes: list[Outcome]) -> None:
+def draw(console: Console, outcomes: list[DemoOutcome]) -> None:
     """Prints it."""
     ideal = outcomes[0].ideal
     table = Table(title="\nOne datastore, four processes, two jobs")
     table.add_column("")
     for outcome in outcomes:
         table.add_column(outcome.title, justify="right")
-    rows: list[tuple[str, Callable[[Outcome], str]]] = [
+    rows: list[tuple[str, Callable[[DemoOutcome], str]]] = [
         ("refused with 429", lambda one: f"{one.datastore.refused:,}"),
         ("requests for one that is written", _requests_per_write),
         ("largest burst, against an even flow", _largest_burst),
@@ -65,20 +65,20 @@ def draw(console: Console, outcomes: list[Outcome]) -> None:
         console.print(f"\n{INDENT}{outcome.title}\n{INDENT}{marks}")
 
 
-def _largest_burst(outcome: Outcome) -> str:
+def _largest_burst(outcome: DemoOutcome) -> str:
     return f"{max(outcome.datastore.use(SLICE), default=0):.1f} x"
 
 
-def _used(outcome: Outcome) -> str:
+def _used(outcome: DemoOutcome) -> str:
     used = outcome.datastore.used()
     return "-" if used is None else f"{used:.3f}"
 
 
-def _time(outcome: Outcome) -> str:
+def _time(outcome: DemoOutcome) -> str:
     return f"{outcome.seconds:.1f} s = {outcome.seconds / outcome.ideal:.2f}"
 
 
-def _requests_per_write(outcome: Outcome) -> str:
+def _requests_per_write(outcome: DemoOutcome) -> str:
     writes = max(1, outcome.datastore.written // BATCH)
     return f"{(writes + outcome.datastore.refused) / writes:.2f}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dispatcher.cli._options.options import printable
-from dispatcher.cli._terminal.tables import Page, Row
+from dispatcher.cli._terminal.tables import Row, TablePage
 from dispatcher.cli._text.wording import (
     about,
     capacity,
@@ -43,7 +43,7 @@ OPTIONAL: tuple[tuple[str, Show, Callable[[InstanceView], str]], ...] = (
 """Columns that most limits do not need, so that a row of the others fits into 80 letters."""
 
 
-def page(name: str, view: LimitView) -> Page:
+def page(name: str, view: LimitView) -> TablePage:
     """A row for each instance, and the sums."""
     instances = sorted(view.instances, key=lambda one: (one.label, one.instance))
     letters = shortest([one.instance for one in instances])
@@ -68,7 +68,7 @@ def page(name: str, view: LimitView) -> Page:
         for one in instances
     ]
     head = (f"limit {printable(name)}: {capacity(view)}", "", *[NOBODY] * (not instances))
-    return Page(columns, rows, head, ("", *_summary(view)))
+    return TablePage(columns, rows, head, ("", *_summary(view)))
 
 
 def _cells(view: LimitView, one: InstanceView, letters: int) -> Sequence[str]:

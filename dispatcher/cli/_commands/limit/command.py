@@ -10,7 +10,7 @@ from typing import Any
 from dispatcher.cli._commands.limit import set as limit_set
 from dispatcher.cli._options.options import add_limit, lease_manager, no_limit, printable
 from dispatcher.cli._terminal.confirming import confirm
-from dispatcher.cli._terminal.tables import Page, Row, show
+from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.wording import (
     grants,
     of_partitions,
@@ -82,7 +82,7 @@ def _show(options: argparse.Namespace) -> None:
         sys.stdout.write(json.dumps(_as_json(options.name, view)) + "\n")
         return
     rows = [("limit", printable(options.name)), *terms_of(view), *_state(view)]
-    show(Page(("", ""), [Row(row) for row in rows], foot=uncertainty(view)))
+    show(TablePage(("", ""), [Row(row) for row in rows], foot=uncertainty(view)))
 
 
 def _state(view: LimitView) -> list[tuple[str, str]]:

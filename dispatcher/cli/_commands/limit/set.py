@@ -12,7 +12,7 @@ from dispatcher.cli._options.options import (
     no_limit,
     printable,
 )
-from dispatcher.cli._terminal.tables import Page, Row, show
+from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.wording import duration, grants, terms_of
 from limiters._support.validation import amount
 from limiters.errors import LeaseManagerError
@@ -117,7 +117,7 @@ def _tell(name: str, before: LimitView | None, now: LimitView, *, ramped: bool) 
     was = terms_of(before) if before else [("", "-")] * len(is_now)
     rows = [Row((label, old, new)) for (label, new), (_, old) in zip(is_now, was, strict=True)]
     title = f"limit {name} {'is new' if before is None else 'was changed'}"
-    show(Page(("", "was", "is"), rows, (title, ""), ("", *_what_follows(before, now, ramped))))
+    show(TablePage(("", "was", "is"), rows, (title, ""), ("", *_what_follows(before, now, ramped))))
 
 
 def _what_follows(before: LimitView | None, now: LimitView, ramped: bool) -> list[str]:

@@ -21,9 +21,9 @@ from dispatcher.cli._commands.timeline.wording import interrupted, messages, sum
 from dispatcher.cli._options.options import printable
 from dispatcher.cli._terminal.confirming import confirm
 from dispatcher.cli._terminal.progress import Progress
-from dispatcher.cli._terminal.tables import Page, Row, show
+from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.moments import DURATIONS, TIMES, When, seconds_of, when_of
-from dispatcher.timeline import Outcome, Snapshot, Status, Timeline, TimelineUnavailableError
+from dispatcher.timeline import MessageOutcome, Snapshot, Status, Timeline, TimelineUnavailableError
 from dispatcher.timeline.errors import TimelineError
 
 NOTE = (
@@ -32,7 +32,7 @@ NOTE = (
 )
 
 
-class Change(NamedTuple):
+class MessageChange(NamedTuple):
     """What is done, in words."""
 
     verb: str
@@ -40,11 +40,11 @@ class Change(NamedTuple):
     done: str
 
 
-DELETE = Change("delete", "deleting", "deleted")
-MOVE = Change("move", "moving", "moved")
-REQUEUE = Change("requeue", "requeueing", "requeued")
+DELETE = MessageChange("delete", "deleting", "deleted")
+MOVE = MessageChange("move", "moving", "moved")
+REQUEUE = MessageChange("requeue", "requeueing", "requeued")
 
-Act = Callable[[list[Snapshot]], list[Outcome]]
+Act = Callable[[list[Snapshot]], list[MessageOutcome]]
 
 
 def add_commands(actions: Any) -> None:
@@ -94,12 +94,12 @@ def _add_target(group: argparse._ActionsContainer) -> None:
     )
 
 
-def _finish(parser: argparse.ArgumentParser, change: Change) -> None:
+def _finish(parser: argparse.ArgumentParser, change: MessageChange) -> None:
     add_json(parser, "one line of JSON with the number of each outcome")
     parser.set_defaults(run=partial(_run, change))
 
 
-def _run(change: Change, options: argparse.Namespace) -> None:
+def _run(change: MessageChange, options: argparse.Namespace) -> None:
     _check(change, options)
     with opened(options) as timeline:
         chosen = selected(options, timeline, dead_only=change is REQUEUE)
@@ -116,7 +116,7 @@ def _run(change: Change, options: argparse.Namespace) -> None:
 
 
 def _tell_what_would_be(
-    change: Change, options: argparse.Namespace, chosen: Selection, timeline: Timeline
+    change: MessageChange, options: argparse.Namespace, chosen: Selection, timeline: Timeline
 ) -> None:
     found, missing = chosen.look(timeline)
     if options.json:
@@ -128,10 +128,12 @@ def _tell_what_would_be(
     rows = [Row((printable(group), state, f"{n:,}")) for (group, state), n in sorted(found.items())]
     title = f"Nothing was {change.done}. It would be {messages(found.total())}:"
     foot = [summed_up(missing)] if missing else []
-    show(Page(("group", "state", ">number"), rows, (title, ""), ("", *foot) if foot else ()))
+    show(TablePage(("group", "state", ">number"), rows, (title, ""), ("", *foot) if foot else ()))
 
 
-def _ask(change: Change, options: argparse.Namespace, chosen: Selection, timeline: Timeline) -> int:
+def _ask(
+    change: MessageChange, options: argparse.Namespace, chosen: Selection, timeline: Timeline
+) -> int:
     found, _ = chosen.look(timeline)
     number = found.total()
     if number > 1:
@@ -147,7 +149,7 @@ def _ask(change: Change, options: argparse.Namespace, chosen: Selection, timelin
 
 
 def _carry_out(
-    change: Change,
+    change: MessageChange,
     options: argparse.Namespace,
     chosen: Selection,
     timeline: Timeline,
@@ -169,7 +171,7 @@ def _carry_out(
     _tell(change, options, counts)
 
 
-def _action(change: Change, options: argparse.Namespace, timeline: Timeline) -> Act:
+def _action(change: MessageChange, options: argparse.Namespace, timeline: Timeline) -> Act:
     operator = timeline.operator()
     if change is DELETE:
         return operator.delete
@@ -184,14 +186,14 @@ def _ahead(options: argparse.Namespace) -> float:
     return (options.delay or 0.0) if when is None else when.ms / 1000
 
 
-def _check(change: Change, options: argparse.Namespace) -> None:
+def _check(change: MessageChange, options: argparse.Namespace) -> None:
     """ValueError for what no topic could change."""
     check_selection(options, dead_only=change is REQUEUE)
     if change is not DELETE and (options.at is None or options.at.relative) and _ahead(options) < 0:
         raise ValueError("--at must not be in the past: nothing can be due before now")
 
 
-def _done(change: Change, chosen: Selection, act: Act, page: list[Snapshot]) -> Counter[str]:
+def _done(change: MessageChange, chosen: Selection, act: Act, page: list[Snapshot]) -> Counter[str]:
     counts = Counter[str]()
     if change is REQUEUE and chosen.names:
         alive = [it for it in page if it.status is not Status.DEAD]
@@ -203,7 +205,7 @@ def _done(change: Change, chosen: Selection, act: Act, page: list[Snapshot]) -> 
     return counts
 
 
-def _tell(change: Change, options: argparse.Namespace, counts: Counter[str]) -> None:
+def _tell(change: MessageChange, options: argparse.Namespace, counts: Counter[str]) -> None:
     told = {change.done: counts[change.done], **counts}
     if options.json:
         sys.stdout.write(json.dumps(told) + "\n")

@@ -16,7 +16,7 @@ from dispatcher.cli._commands.timeline.wording import interrupted, summed_up, ta
 from dispatcher.cli._options.options import add_option, printable
 from dispatcher.cli._terminal.progress import Progress
 from dispatcher.cli._text.moments import DURATIONS, TIMES, seconds_of, when_of
-from dispatcher.timeline import Duplicate, Invalid, Message, Outcome, Timeline
+from dispatcher.timeline import Duplicate, Invalid, Message, MessageOutcome, Timeline
 from dispatcher.timeline import TimelineUnavailableError as Unavailable
 from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.producer import Producer
@@ -134,12 +134,14 @@ def _portions(given: Iterable[Numbered], at_once: int) -> Iterator[list[Numbered
         yield some
 
 
-def _created(producer: Producer, some: list[Numbered]) -> list[Outcome]:
+def _created(producer: Producer, some: list[Numbered]) -> list[MessageOutcome]:
     good = [it for _, it in some if isinstance(it, Message)]
     return producer.create(good) if good else []
 
 
-def _troubles(options: argparse.Namespace, some: list[Numbered], done: list[Outcome]) -> list[str]:
+def _troubles(
+    options: argparse.Namespace, some: list[Numbered], done: list[MessageOutcome]
+) -> list[str]:
     """What is wrong with which."""
     place = "body" if options.bodies else "line"
     lines, outcomes = [], iter(done)

@@ -13,7 +13,7 @@ from typing import Any
 from dispatcher.cli._commands.timeline.opening import add_json, add_topic, now_ms, opened
 from dispatcher.cli._commands.timeline.peek import STATES
 from dispatcher.cli._options.options import printable
-from dispatcher.cli._terminal.tables import Page, Row, fine_letters, show, terminal_width
+from dispatcher.cli._terminal.tables import Row, TablePage, fine_letters, show, terminal_width
 from dispatcher.cli._text.bars import bar
 from dispatcher.cli._text.moments import DURATIONS, TIMES, When, seconds_of, shown, when_of
 from dispatcher.timeline._encoding.times import EARLIEST, LATEST
@@ -100,7 +100,7 @@ def page(
     width: int,
     *,
     fine: bool = True,
-) -> Page:
+) -> TablePage:
     """A bar for each step, one line for a long gap; what is before and after only as a number."""
     most = max((number for _, number in steps), default=0)
     numbers = [before, after, *(number for _, number in steps)]
@@ -113,4 +113,6 @@ def page(
             bars = [Row((bars[0].cells[0], "0", f"none in the next {len(bars) - 1:,}"))]
         rows += bars
     rows += [Row(("after", f"{after:,}", ""))] if after else []
-    return Page(("from", ">number", ""), rows, (title, ""), ("", f"{sum(numbers):,} altogether"))
+    return TablePage(
+        ("from", ">number", ""), rows, (title, ""), ("", f"{sum(numbers):,} altogether")
+    )

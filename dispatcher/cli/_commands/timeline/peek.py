@@ -11,7 +11,7 @@ from typing import Any
 from dispatcher.cli._commands.timeline.opening import add_json, add_topic, now_ms, opened
 from dispatcher.cli._commands.timeline.wording import as_json, body_text, cropped, time_of
 from dispatcher.cli._options.options import printable
-from dispatcher.cli._terminal.tables import Page, Row, show, terminal_width
+from dispatcher.cli._terminal.tables import Row, TablePage, show, terminal_width
 from dispatcher.cli._text.moments import TIMES, shown, when_of
 from dispatcher.timeline import Snapshot, Status, Timeline
 from dispatcher.timeline._reading.peeking import MOST
@@ -128,7 +128,7 @@ def _tell(
         show(page(seen, now_ms(timeline), terminal_width()))
 
 
-def page(seen: Sequence[Snapshot], now: float, width: int) -> Page:
+def page(seen: Sequence[Snapshot], now: float, width: int) -> TablePage:
     """A row for each message. Where `width` is not enough, what matters least is left out, and
     bodies are cropped."""
     table: dict[str, list[str]] = {
@@ -148,7 +148,7 @@ def page(seen: Sequence[Snapshot], now: float, width: int) -> Page:
     table["body"] = [cropped(body_text(it), room) for it in seen]
     rows = zip(*table.values(), strict=True)
     lost = [it.status is Status.LOST for it in seen]
-    return Page(list(table), [Row(row, one) for row, one in zip(rows, lost, strict=True)])
+    return TablePage(list(table), [Row(row, one) for row, one in zip(rows, lost, strict=True)])
 
 
 def _taken(table: Mapping[str, Sequence[str]]) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from dispatcher.cli._commands.timeline.opening import add_json, add_topic, now_ms, opened
 from dispatcher.cli._options.options import printable
-from dispatcher.cli._terminal.tables import Page, Row, show
+from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.moments import from_now
 from dispatcher.cli._text.wording import duration
 from dispatcher.timeline import Stats
@@ -42,7 +42,7 @@ def _run(options: argparse.Namespace) -> None:
     show(page(f"topic {printable(options.topic)} in {where}", stats, buckets, now))
 
 
-def page(title: str, stats: Stats, buckets: int, now: float) -> Page:
+def page(title: str, stats: Stats, buckets: int, now: float) -> TablePage:
     """A row for each number, with what it means."""
     late = f"due; the oldest for {duration(stats.backlog_age)}" if stats.backlog_age else "due"
     upcoming = "not due yet"
@@ -62,7 +62,7 @@ def page(title: str, stats: Stats, buckets: int, now: float) -> Page:
         Row(("deleted", f"{stats.deleted:,}", f"and {stats.remembered:,} of them are remembered")),
         Row(("consumers", f"{stats.consumers:,}", f"share {buckets:,} buckets")),
     ]
-    return Page(("", ">", ""), rows, (title, ""), _notes(stats))
+    return TablePage(("", ">", ""), rows, (title, ""), _notes(stats))
 
 
 def _notes(stats: Stats) -> list[str]:

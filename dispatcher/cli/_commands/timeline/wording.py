@@ -17,18 +17,18 @@ from dispatcher.timeline import (
     Duplicate,
     Invalid,
     Leased,
+    MessageOutcome,
     Moved,
     NoAnswer,
     NotFound,
     NotOwner,
-    Outcome,
     Snapshot,
     Status,
     TimeInPast,
     VersionConflict,
 )
 
-WORDS: Mapping[type[Outcome], str] = {
+WORDS: Mapping[type[MessageOutcome], str] = {
     Created: "created",
     Deleted: "deleted",
     AlreadyGone: "already gone",
@@ -52,7 +52,7 @@ WHAT_TIME_IS = {
 }
 
 
-def tally(outcomes: Iterable[Outcome]) -> Counter[str]:
+def tally(outcomes: Iterable[MessageOutcome]) -> Counter[str]:
     """How often each word."""
     return Counter(WORDS[type(outcome)] for outcome in outcomes)
 

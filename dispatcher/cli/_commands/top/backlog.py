@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dispatcher.cli._commands.top.spans import Line, Span, line
+from dispatcher.cli._commands.top.spans import Line, TextSpan, line
 from dispatcher.cli._options.options import printable
 from dispatcher.cli._text.wording import duration
 from dispatcher.timeline import Stats
@@ -26,7 +26,7 @@ def of_topics(topics: Mapping[str, Stats | None]) -> list[Line]:
             lines.append(line(f"{printable(name):<{label}}  there is no such topic", "yellow"))
             continue
         numbers = "  ".join(cell.rjust(wide) for cell, wide in zip(rows[name], widths, strict=True))
-        lines.append([Span(f"{printable(name):<{label}}  {numbers}"), *_trouble(stats)])
+        lines.append([TextSpan(f"{printable(name):<{label}}  {numbers}"), *_trouble(stats)])
     return lines
 
 
@@ -42,7 +42,7 @@ def _cells_of(stats: Stats) -> tuple[str, ...]:
     )
 
 
-def _trouble(stats: Stats) -> list[Span]:
+def _trouble(stats: Stats) -> list[TextSpan]:
     if (stats.new or stats.lost) and not stats.consumers:
-        return [Span("  nobody consumes it", "red")]
+        return [TextSpan("  nobody consumes it", "red")]
     return []

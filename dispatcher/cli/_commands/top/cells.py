@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dispatcher.cli._commands.top.memory import ANY, LETTERS
-from dispatcher.cli._commands.top.spans import Line, Span
+from dispatcher.cli._commands.top.spans import Line, TextSpan
 
 FREE = "."
 CELLS = 100
@@ -56,12 +56,12 @@ def drawn(letters: str, width: int) -> list[Line]:
     """Rows of letters, each in its colour."""
     lines: list[Line] = []
     for at in range(0, len(letters), width):
-        spans: list[Span] = []
+        spans: list[TextSpan] = []
         for letter in letters[at : at + width]:
             style = colour_of(letter)
             if spans and spans[-1].style == style:
-                spans[-1] = Span(spans[-1].text + letter, style)
+                spans[-1] = TextSpan(spans[-1].text + letter, style)
             else:
-                spans.append(Span(letter, style))
+                spans.append(TextSpan(letter, style))
         lines.append(spans)
     return lines

@@ -12,11 +12,11 @@ from typing import Any
 
 from dispatcher.cli._commands.leases import table as lease_table
 from dispatcher.cli._commands.top.backlog import of_topics
-from dispatcher.cli._commands.top.looking import Observer, Seen
+from dispatcher.cli._commands.top.looking import ClusterObserver, ClusterView
 from dispatcher.cli._commands.top.memory import Memory
 from dispatcher.cli._commands.top.picture import of_limit
 from dispatcher.cli._commands.top.screen import print_once, screen
-from dispatcher.cli._commands.top.spans import Line, Span, line
+from dispatcher.cli._commands.top.spans import Line, TextSpan, line
 from dispatcher.cli._options.options import (
     add_option,
     add_redis,
@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace) -> None:
             "exporter --once names all that there are"
         )
     names, topics = list(dict.fromkeys(options.names)), list(dict.fromkeys(options.topic))
-    with Observer(options.redis, options.prefix, names, topics) as observer:
+    with ClusterObserver(options.redis, options.prefix, names, topics) as observer:
         if options.once:
             _once(options, observer)
         elif options.json:
@@ -77,7 +77,7 @@ def _run(options: argparse.Namespace) -> None:
             _live(observer, pause)
 
 
-def _once(options: argparse.Namespace, observer: Observer) -> None:
+def _once(options: argparse.Namespace, observer: ClusterObserver) -> None:
     try:
         seen = observer.look()
     except DispatcherError as error:
@@ -92,7 +92,7 @@ def _once(options: argparse.Namespace, observer: Observer) -> None:
         print_once(Drawing().picture(seen, None, time.monotonic(), terminal_width()))
 
 
-def _lines_of_json(observer: Observer, pause: float) -> None:
+def _lines_of_json(observer: ClusterObserver, pause: float) -> None:
     while True:
         try:
             _print(as_json(observer.look()))
@@ -101,8 +101,8 @@ def _lines_of_json(observer: Observer, pause: float) -> None:
         time.sleep(pause)
 
 
-def _live(observer: Observer, pause: float) -> None:
-    drawing, seen = Drawing(), Seen()
+def _live(observer: ClusterObserver, pause: float) -> None:
+    drawing, seen = Drawing(), ClusterView()
     with screen() as draw:
         while True:
             try:
@@ -120,7 +120,9 @@ class Drawing:
         self._memories: dict[str, Memory] = {}
         self._answered: float | None = None
 
-    def picture(self, seen: Seen, trouble: str | None, now: float, columns: int) -> Sequence[Line]:
+    def picture(
+        self, seen: ClusterView, trouble: str | None, now: float, columns: int
+    ) -> Sequence[Line]:
         """The lines of it. While there is `trouble`, what was seen last, and what is wrong."""
         lines = [line(shown(time.time() * 1000), "dim"), *self._trouble(trouble, now), line("")]
         for name, view in seen.limits.items():
@@ -138,7 +140,7 @@ class Drawing:
         if trouble is None:
             self._answered = now
             return []
-        lines: list[Line] = [[Span(trouble, "bold red")]]
+        lines: list[Line] = [[TextSpan(trouble, "bold red")]]
         if self._answered is None:
             lines.append(line("it is asked again and again"))
         else:
@@ -147,7 +149,7 @@ class Drawing:
         return lines
 
 
-def as_json(seen: Seen) -> dict[str, object]:
+def as_json(seen: ClusterView) -> dict[str, object]:
     """The same for scripts."""
     return {
         "at": time.time(),

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClusterView:
     """What there is; None is what does not exist."""
 
     limits: dict[str, LimitView | None] = field(default_factory=dict)
     topics: dict[str, Stats | None] = field(default_factory=dict)
 
 
-class Observer:
+class ClusterObserver:
     """Looks again and again. A context manager: closes its connections."""
 
     def __init__(self, url: str, prefix: str, limits: Sequence[str], topics: Sequence[str]) -> None:
@@ -50,9 +50,9 @@ class Observer:
             for timeline in self._topics:
                 closing.callback(timeline.close)
 
-    def look(self) -> Seen:
+    def look(self) -> ClusterView:
         """What there is now. LeaseManagerError or TimelineError if Redis does not say."""
-        return Seen(
+        return ClusterView(
             {manager.name: manager.look() for manager in self._limits},
             {it.topic: it.stats() if it.exists() else None for it in self._topics},
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dispatcher.cli._commands.top.cells import CELLS, FREE, cells, colour_of, drawn, row_of
 from dispatcher.cli._commands.top.memory import Memory, is_short, waits_for_permit
-from dispatcher.cli._commands.top.spans import Line, Span, line
+from dispatcher.cli._commands.top.spans import Line, TextSpan, line
 from dispatcher.cli._options.options import printable
 from dispatcher.cli._text.bars import bar
 from dispatcher.cli._text.wording import (
@@ -37,7 +37,7 @@ def of_limit(
     """All that is known of a limit, in lines of about `width`."""
     starving = memory.starving(view, now)
     return [
-        [Span(f"limit {printable(name)}", "bold"), Span(f": {capacity(view)}")],
+        [TextSpan(f"limit {printable(name)}", "bold"), TextSpan(f": {capacity(view)}")],
         *_totals(view),
         *_map(view, memory, width),
         line(""),
@@ -90,11 +90,11 @@ def _instances(
         numbers = "  ".join(cell.rjust(wide) for cell, wide in zip(row, widths, strict=True))
         lines.append(
             [
-                Span(f"{letter} ", f"bold {colour_of(letter)}"),
-                Span(f"{printable(one.label)[:label]:<{label}} "),
+                TextSpan(f"{letter} ", f"bold {colour_of(letter)}"),
+                TextSpan(f"{printable(one.label)[:label]:<{label}} "),
                 *_bar(view, one, room, colour_of(letter), fine=fine),
-                Span(f" {numbers}"),
-                Span(f"  {state}" if state else "", "red"),
+                TextSpan(f" {numbers}"),
+                TextSpan(f"  {state}" if state else "", "red"),
             ]
         )
     return lines
@@ -110,7 +110,9 @@ def _cells_of(view: LimitView, one: InstanceView) -> tuple[str, ...]:
     )
 
 
-def _bar(view: LimitView, one: InstanceView, room: int, colour: str, *, fine: bool) -> list[Span]:
+def _bar(
+    view: LimitView, one: InstanceView, room: int, colour: str, *, fine: bool
+) -> list[TextSpan]:
     """What it spends of what it holds, against the whole limit; by permits it may spend more."""
     held = len(bar(one.held, 1, room, fine=False))
     spent = bar(one.spent, view.capacity, room, fine=fine)
@@ -118,9 +120,9 @@ def _bar(view: LimitView, one: InstanceView, room: int, colour: str, *, fine: bo
         spent = spent[:held]
     rest = max(0, held - len(spent))
     return [
-        Span(spent, colour),
-        Span(("░" if fine else "-") * rest, colour),
-        Span(" " * (room - len(spent) - rest)),
+        TextSpan(spent, colour),
+        TextSpan(("░" if fine else "-") * rest, colour),
+        TextSpan(" " * (room - len(spent) - rest)),
     ]
 
 

@@ -6,41 +6,41 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """Some text; `style` is how it looks where there is colour, in rich's words."""
 
     text: str
     style: str = ""
 
 
-Line = Sequence[Span]
+Line = Sequence[TextSpan]
 
 
 def line(text: str, style: str = "") -> Line:
     """A line of one part."""
-    return [Span(text, style)]
+    return [TextSpan(text, style)]
 
 
 def plain(lines: Iterable[Line]) -> str:
     """The same without styles.
 
-    >>> plain([[Span("a", "red"), Span("b")], line("c")])
+    >>> plain([[TextSpan("a", "red"), TextSpan("b")], line("c")])
     'ab\\nc\\n'
     """
     return "".join(f"{''.join(span.text for span in one).rstrip()}\n" for one in lines)
 
 
-def cropped(one: Line, width: int) -> list[Span]:
+def cropped(one: Line, width: int) -> list[TextSpan]:
     """What of a line there is room for.
 
-    >>> cropped([Span("abc"), Span("def", "red")], 4)
+    >>> cropped([TextSpan("abc"), TextSpan("def", "red")], 4)
     [Span(text='abc', style=''), Span(text='d', style='red')]
     """
     kept = []
     for span in one:
         if width <= 0:
             break
-        kept.append(Span(span.text[:width], span.style))
+        kept.append(TextSpan(span.text[:width], span.style))
         width -= len(span.text)
     return kept
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dispatcher.cli._commands.worker import options as worker_options
 from dispatcher.cli._commands.worker import used_table
 from dispatcher.cli._options.options import without_passwords
-from dispatcher.cli._terminal.tables import Page, Row, show
+from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.wording import grants
 from limiters._plain_numbers import plain
 from limiters.errors import DispatcherError
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> None:
         Row(("NO" if error else "ok", tried, without_passwords(said)), marked=error is not None)
         for tried, said, error in findings
     ]
-    show(Page(("", "tried", "found"), rows, head=("",)))
+    show(TablePage(("", "tried", "found"), rows, head=("",)))
     bad = {tried: error for tried, _, error in findings if error is not None}
     if bad:
         misused = any(isinstance(error, ValueError) for error in bad.values())

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 
 from dispatcher.cli._options.fallback import DEFAULT, Used
 from dispatcher.cli._options.options import printable, without_passwords
-from dispatcher.cli._terminal.tables import Page, Row
+from dispatcher.cli._terminal.tables import Row, TablePage
 
 COLUMNS = ("option", "value", "from")
 
 
-def page(values: Iterable[Used]) -> Page:
+def page(values: Iterable[Used]) -> TablePage:
     """A row for each option; no passwords."""
-    return Page(COLUMNS, [Row((it.name, _written(it.written), _source(it))) for it in values])
+    return TablePage(COLUMNS, [Row((it.name, _written(it.written), _source(it))) for it in values])
 
 
 def _source(it: Used) -> str:
