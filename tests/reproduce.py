@@ -2,7 +2,7 @@
 
 python -m tests.reproduce storm every-fault 17
     one simulated cluster, and its verdict
-python -m tests.reproduce seed 123 tests/unit/test_window.py::test_a ...
+python -m tests.reproduce seed 123 tests/unit/limiters/test_window.py::test_a ...
     tests with the seed that `make loop` has noted, for Hypothesis and for hashes
 """
 

@@ -19,7 +19,7 @@ from dispatcher.spark import ByEventTime, event_time_batches, flush_open_batches
 from tests.spark import plainly
 from tests.spark.sessions import ROCKSDB
 from tests.spark.streams import Stream
-from tests.unit.test_event_time import UC1, UC2, UC3, UC4, UC5
+from tests.unit.builders.test_event_time import UC1, UC2, UC3, UC4, UC5
 
 SCHEMA = "s string, k string, t bigint, at bigint, n int"
 COLUMNS: dict[str, Any] = {"subject": "s", "key": "k", "time": "t"}

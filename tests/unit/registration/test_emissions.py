@@ -18,7 +18,7 @@ from dispatcher.registration import (
     RegistrationGate,
     SqliteEntityStore,
 )
-from tests.unit.test_sqlite_store import loaded
+from tests.unit.registration.test_sqlite_store import loaded
 
 NAMES = st.sampled_from("abcde")
 MOVES = st.lists(

@@ -28,7 +28,7 @@ BOUNDED = {
     *("limit", "batcher", "topic", "gate", "builder", "member", "query"),
     *("outcome", "kind", "state", "reason", "cause", "longer_than"),
 }
-DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 
 
 def test_names_follow_the_conventions() -> None:

@@ -25,7 +25,7 @@ from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark.context import Context
 from limiters import LimiterConfig, RedisLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis
-from tests.integration.test_spark_task import claimed
+from tests.integration.spark.test_task import claimed
 from tests.servers.proxy import Proxy
 
 COLUMNS = Columns("subject", "time", hash="hash", added=("hash",))

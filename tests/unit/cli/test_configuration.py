@@ -246,7 +246,7 @@ def test_the_example_in_the_documents_is_one(
 ) -> None:
     for variable in [name for name in os.environ if name.startswith("DISPATCHER_")]:
         monkeypatch.delenv(variable)
-    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
     [example] = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     path = tmp_path / "shop.toml"
     path.write_text(example)

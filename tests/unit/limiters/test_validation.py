@@ -32,7 +32,7 @@ from limiters.testing import ManualClock
 from limiters.verifier import verify
 from tests.crank import ignore
 
-PACKAGES = [Path(__file__).parents[2] / name for name in ("dispatcher", "limiters")]
+PACKAGES = [Path(__file__).parents[3] / name for name in ("dispatcher", "limiters")]
 
 
 def shared(capacity: float) -> SharedResource:

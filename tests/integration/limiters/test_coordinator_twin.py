@@ -1,7 +1,7 @@
 """The scripts inside Redis answer as the coordinator in Python does, and store the same, over
 random histories of requests, operators and failures.
 
-`python -m tests.integration.test_coordinator_twin FIRST COUNT` runs more of them.
+`python -m tests.integration.limiters.test_coordinator_twin FIRST COUNT` runs more of them.
 """
 
 from __future__ import annotations
