@@ -17,7 +17,7 @@ from typing import Any
 from redis import Redis
 
 from benchmarks.figures import Figure
-from limiters.clock import MonotonicClock
+from limiters._support.clock import MonotonicClock
 from limiters.embedded import EmbeddedRedis
 from limiters.verifier import Spent, fairness, verify
 from tests.processes import Processes

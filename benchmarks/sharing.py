@@ -21,7 +21,7 @@ from benchmarks.figures import Figure
 from dispatcher import Batcher, Operation, Watcher
 from dispatcher.report import report
 from limiters import RedisLeaseManager, SharedResource
-from limiters.clock import MonotonicClock
+from limiters._support.clock import MonotonicClock
 from limiters.embedded import EmbeddedRedis
 from limiters.verifier import Spent, fairness, verify
 from tests.processes import Processes

@@ -32,6 +32,7 @@ from dispatcher.events import Event, Listener
 from dispatcher.operation import Operation
 from dispatcher.state import State
 from dispatcher.watcher import Watcher
+from limiters._support.clock import Clock, clock_of
 from limiters._support.validation import (
     Seconds,
     count,
@@ -41,7 +42,6 @@ from limiters._support.validation import (
     seconds,
 )
 from limiters._support.wake_signal import WakeSignal
-from limiters.clock import Clock, clock_of
 from limiters.events import Emitter
 from limiters.limiter import RateLimiter
 

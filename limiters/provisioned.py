@@ -8,9 +8,9 @@ from limiters._plain_numbers import plain
 from limiters._resource.resource import Resource
 from limiters._resource.turns import GRACE
 from limiters._stats.standing import Standing
+from limiters._support.clock import Clock
 from limiters._support.float_error import covers
 from limiters._support.validation import Seconds, amount, seconds
-from limiters.clock import Clock
 
 
 class ProvisionedResource(Resource):

@@ -24,9 +24,9 @@ from limiters._sharing.share_events import Announcements
 from limiters._stats.histogram import SECONDS, Histogram
 from limiters._stats.standing import Standing
 from limiters._stats.tally import Publication, Source, Tally
+from limiters._support.clock import Clock
 from limiters._support.float_error import covers
 from limiters._support.validation import Seconds, amount, seconds
-from limiters.clock import Clock
 from limiters.errors import ImproperOrderError, LeaseManagerError, SharedCapacityNotProvisionedError
 from limiters.leases._format import UNITS
 from limiters.leases._messages import (

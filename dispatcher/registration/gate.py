@@ -19,8 +19,8 @@ from dispatcher.registration.early_log import EarlyMessageLog
 from dispatcher.registration.errors import AutoRegistrationConflictError
 from dispatcher.registration.stores.memory import LocalStore
 from dispatcher.registration.stores.redis import RedisEntityStore
+from limiters._support.clock import Clock, clock_of
 from limiters._support.validation import Seconds, count, seconds
-from limiters.clock import Clock, clock_of
 from limiters.events import Emitter, Event, Listener
 
 # As `Release(...)` does, without a call into Python: each message that passes makes one.

@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from limiters._support.clock import Clock
 from limiters._support.float_error import covers
 from limiters._support.validation import Seconds, amount, optional_seconds
-from limiters.clock import Clock
 from limiters.errors import ExceedsCapacityError, ImproperOrderError, LimiterStoppedError
 
 SOONEST = 0.001

@@ -12,8 +12,8 @@ from typing import ClassVar, Self
 from limiters import events
 from limiters._resource.acquire_queue import AcquireQueue
 from limiters._resource.turns import Turns
+from limiters._support.clock import Clock, clock_of
 from limiters._support.validation import Seconds
-from limiters.clock import Clock, clock_of
 from limiters.errors import ImproperOrderError
 from limiters.events import Emitter, Event, Listener
 from limiters.limiter import Grant

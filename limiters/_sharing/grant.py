@@ -6,7 +6,7 @@ import threading
 
 from limiters._budgets.purse import Parts, Purse
 from limiters._budgets.window import Spend, Tenure
-from limiters.clock import Clock
+from limiters._support.clock import Clock
 
 
 class SharedGrant:

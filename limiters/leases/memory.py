@@ -8,8 +8,8 @@ import threading
 import uuid
 import weakref
 
+from limiters._support.clock import Clock, clock_of
 from limiters._support.validation import Seconds, text
-from limiters.clock import Clock, clock_of
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
 from limiters.leases._format import NEVER

@@ -14,7 +14,7 @@ import time
 
 from dispatcher import Batcher, BatcherStoppedError, Operation, Watcher
 from limiters import RedisLeaseManager, SharedResource
-from limiters.clock import MonotonicClock
+from limiters._support.clock import MonotonicClock
 from tests.processes.plan import Plan
 from tests.starts import began
 

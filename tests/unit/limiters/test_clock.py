@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from limiters.clock import MonotonicClock
+from limiters._support.clock import MonotonicClock
 
 BOOT = getattr(time, "CLOCK_BOOTTIME", None)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from limiters._resource.acquire_queue import PATIENCE, AcquireQueue, QueuedCaller
-from limiters.clock import MonotonicClock
+from limiters._support.clock import MonotonicClock
 from limiters.errors import ExceedsCapacityError, ImproperOrderError, LimiterStoppedError
 from tests.waiting import until
 

@@ -1,0 +1,71 @@
+"""Where modules lie and what they are called: small folders, private modules marked, names once."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted(path for top in ("dispatcher", "limiters") for path in (ROOT / top).rglob("*.py"))
+MOST = 20
+"""How many modules a folder may hold."""
+
+PROGRAMS = {"dispatcher/cli/main.py"}
+"""Nobody imports them; they are run."""
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def is_private(path: Path) -> bool:
+    return any(part.startswith("_") for part in path.relative_to(ROOT).parts)
+
+
+def exported() -> set[str]:
+    """The modules of which a public package exports something."""
+    found = set()
+    for path in MODULES:
+        if path.name != "__init__.py" or is_private(path.parent):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                found.add(str(node.module))
+    return found
+
+
+def documented() -> set[str]:
+    """The modules that the documentation tells users to import from."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    text = "\n".join(page.read_text() for page in pages if page.name != "architecture.md")
+    return {name_of(path) for path in MODULES if name_of(path) in text}
+
+
+def test_no_folder_is_crowded() -> None:
+    folders = Counter(path.parent for path in MODULES if path.name != "__init__.py")
+    assert {folder: count for folder, count in folders.items() if count > MOST} == {}
+
+
+def test_no_two_classes_have_one_name() -> None:
+    names = Counter(
+        node.name
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_what_users_do_not_import_is_marked() -> None:
+    public = {
+        name_of(path) for path in MODULES if path.name != "__init__.py" and not is_private(path)
+    }
+    programs = {name_of(ROOT / path) for path in PROGRAMS}
+    assert public - exported() - documented() - programs == set()
+
+
+def test_every_folder_is_a_package() -> None:
+    """Without this file a folder is left out of what is built, or of what is type-checked."""
+    assert {path.parent for path in MODULES if not (path.parent / "__init__.py").exists()} == set()
