@@ -10,7 +10,7 @@ import threading
 import time
 
 from dispatcher import Batcher, Operation, Throttled, Watcher
-from dispatcher.cli._commands.demo.datastore import Datastore, TooManyRequestsError
+from dispatcher.cli.datastore import Datastore, TooManyRequestsError
 from limiters import MemoryLeaseManager, SharedResource
 
 SHARED, RESERVED, BULK = 4_000, 500, 100

@@ -17,7 +17,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-from dispatcher.cli._commands.demo.datastore import Datastore, TooManyRequestsError
+from dispatcher.cli.datastore import Datastore, TooManyRequestsError
 
 HOST = "127.0.0.1"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.cli._commands.demo.datastore import Datastore
 from dispatcher.cli._commands.demo.datastore_server import DatastoreServer
+from dispatcher.cli.datastore import Datastore
 from limiters.embedded import EmbeddedRedis
 from tests.acceptance.spark_runs import Driver, Scene
 from tests.processes import ROOT

@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from dispatcher.cli._commands.demo.datastore import TooManyRequestsError
 from dispatcher.cli._commands.demo.datastore_server import DatastoreClient
+from dispatcher.cli.datastore import TooManyRequestsError
 from dispatcher.outcomes import Throttled
 from tests.processes.noted import append
 from tests.processes.orders import obey

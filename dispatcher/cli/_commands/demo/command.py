@@ -19,12 +19,12 @@ from rich.progress import (
     TextColumn,
 )
 
-from dispatcher.cli._commands.demo.datastore import Datastore
 from dispatcher.cli._commands.demo.datastore_server import DatastoreServer
 from dispatcher.cli._commands.demo.process import BATCH, COST, LEASE, LIMIT, PARTITIONS, DemoPlan
 from dispatcher.cli._commands.demo.summary import DemoOutcome, draw
 from dispatcher.cli._commands.demo.watcher import LeaseWatcher
 from dispatcher.cli._signals import Endings
+from dispatcher.cli.datastore import Datastore
 from dispatcher.report import ReportFile, Run
 from limiters import RedisLeaseManager
 from limiters._support.validation import UNSHOWN, ArgumentError

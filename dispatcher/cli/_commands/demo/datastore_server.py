@@ -7,7 +7,7 @@ import socketserver
 import threading
 from typing import Self
 
-from dispatcher.cli._commands.demo.datastore import Datastore, TooManyRequestsError
+from dispatcher.cli.datastore import Datastore, TooManyRequestsError
 
 HOST = "127.0.0.1"
 

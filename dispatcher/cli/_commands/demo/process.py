@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from dispatcher import Batcher, Operation, Throttled, Watcher
-from dispatcher.cli._commands.demo.datastore import TooManyRequestsError
 from dispatcher.cli._commands.demo.datastore_server import DatastoreClient
+from dispatcher.cli.datastore import TooManyRequestsError
 from limiters import RedisLeaseManager, SharedResource
 
 COST = 10

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from dispatcher.cli._commands.demo.datastore import Datastore
 from dispatcher.cli._commands.demo.process import BATCH
 from dispatcher.cli._commands.demo.watcher import LeaseWatcher
+from dispatcher.cli.datastore import Datastore
 
 SLICE = 0.1
 MARKS = " ▁▂▃▄▅▆▇█"
