@@ -64,7 +64,7 @@ class Child:
         >>> child = Child()
         >>> child.start(0.0); child.hear(1.0, ready=True)
         >>> child.ended(2.0, any_was_ready=True), child.restart_at
-        (<Verdict.AGAIN: 1>, 2.5)
+        (<RestartVerdict.AGAIN: 1>, 2.5)
         """
         if not any_was_ready:
             return RestartVerdict.GIVE_UP

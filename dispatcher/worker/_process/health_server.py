@@ -50,7 +50,7 @@ def verdict(trouble: str) -> ServedPage:
     """The page of a probe: 200 ok, or 503 and why not.
 
     >>> verdict("Redis does not answer")
-    Page(body=b'Redis does not answer\\n', status=<HTTPStatus.SERVICE_UNAVAILABLE: 503>, ...)
+    ServedPage(body=b'Redis does not answer\\n', status=<HTTPStatus.SERVICE_UNAVAILABLE: 503>, ...)
     """
     if not trouble:
         return ServedPage(b"ok\n")

@@ -34,7 +34,7 @@ def cropped(one: Line, width: int) -> list[TextSpan]:
     """What of a line there is room for.
 
     >>> cropped([TextSpan("abc"), TextSpan("def", "red")], 4)
-    [Span(text='abc', style=''), Span(text='d', style='red')]
+    [TextSpan(text='abc', style=''), TextSpan(text='d', style='red')]
     """
     kept = []
     for span in one:
