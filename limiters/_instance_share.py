@@ -329,6 +329,9 @@ class InstanceShare:
         total = self.ledger.total() + self.ledger.starting
         if count > before:
             self._piece = (total - at) / (count - before)
+        elif self._short_since is not None and not self._gathering:
+            # What waits needs no gathering: it costs less than batches before it may have cost.
+            self._piece = min(self._piece, self.burst(now))
         self._counted = count, total
 
     def _request(

@@ -39,8 +39,8 @@ class Judgement:
 
     @property
     def holds(self) -> bool:
-        """Whether no window was over."""
-        return not self.over
+        """Whether no window was over, and everybody got something in time."""
+        return not (self.over or self.stalled)
 
     def __str__(self) -> str:
         told = f"{self.over} of {self.windows} windows over, worst {self.worst:.4f} "
