@@ -9,7 +9,7 @@ export PYTHONUNBUFFERED = 1
 # The tests start hundreds of Pythons: each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test fast unit loop storms lowest cluster soak check bench compare docs dashboards clean
+.PHONY: help install demo test fast unit loop storms twins lowest cluster soak check bench compare docs dashboards clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make unit     the unit tests on each interpreter found, or on one: PYTHON=python3.12"
 	@echo "make loop     all tests again and again, in a clone: N=20, BUSY=1 keeps every core busy"
 	@echo "make storms   simulated clusters, seed after seed, on from where it was: MINUTES=10"
+	@echo "make twins    the script in Redis and its twin in Python, random histories, likewise: MINUTES=10"
 	@echo "make lowest   the tests with the lowest versions that pyproject.toml allows (Python 3.11)"
 	@echo "make cluster  Spark's sinks on a standalone cluster, through kills, stops and fail-overs"
 	@echo "make soak     everything at once, end to end, in all kinds of trouble; MINUTES=10"
@@ -78,6 +79,9 @@ loop: java install
 
 storms: install
 	@$(BIN)/python -m tests.simulation --minutes $(MINUTES)
+
+twins: install
+	@$(BIN)/python -m tests.twins --minutes $(MINUTES)
 
 $(VENV)-lowest/.installed: pyproject.toml tests/lowest.py
 	@test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.simulation.judge import Allowance, Judgement, judge
+from tests.simulation.judge import Allowance, Haste, Judgement, judge
 from tests.simulation.storms import STORMS
 from tests.simulation.weather import Weather
 
@@ -15,6 +15,11 @@ EACH = 5
 
 WAITS = range(5, 10)
 """Seeds whose waits are judged, too: many have to wait there."""
+
+
+NEEDED = {"shorter-first": 5, "split-brain": 0}
+"""Blocks of seeds in which windows are over the limit, as the exception allows. Those of X4 hardly
+ever are."""
 
 
 def blocks(count: int) -> list[int]:
@@ -38,7 +43,18 @@ def test_c1_c9_changes_alone_are_followed_within_two_intervals(first: int) -> No
     "first", [0, *(pytest.param(first, marks=pytest.mark.thorough) for first in (5, 10))]
 )
 def test_x1_a_return_grants_at_most_what_was_free(first: int) -> None:
-    assert _windows(STORMS["returns"], range(first, first + EACH)) >= 1_000
+    assert _windows(STORMS["returns"], range(first, first + EACH)) >= 500
+
+
+@pytest.mark.parametrize("storm", ["shorter-first", "split-brain", "small-steps"])
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(first, marks=pytest.mark.thorough) for first in (5, 10))]
+)
+def test_x2_x3_x4_grant_no_more_than_they_are_said_to(storm: str, first: int) -> None:
+    found = _judged(STORMS[storm], range(first, first + EACH))
+    assert sum(one.windows for one in found) >= 100
+    if NEEDED.get(storm) == first:
+        assert sum(one.excepted for one in found) > 0
 
 
 @pytest.mark.parametrize("storm", ["every-fault", "changes"])
@@ -100,4 +116,10 @@ def test_the_judge_allows_what_an_exception_names() -> None:
     spent = [(0.1, 100.0), (0.2, 40.0), (5.1, 100.0), (5.2, 40.0)]
     allowances = [Allowance(0.0, 1.0, 0.5)]
     found = judge(spent, [(0.0, 100.0)], [(0.0, 1.0)], 0.0, allowances)
-    assert (found.over, found.worst_at) == (1, 5.2)
+    assert (found.over, found.worst_at, found.excepted) == (1, 5.2, 1)
+
+
+def test_the_judge_allows_what_comes_too_early_by_as_much_as_is_said() -> None:
+    spent = [(0.0, 100.0), (0.8, 40.0), (5.0, 100.0), (5.6, 40.0), (9.0, 100.0), (9.8, 40.0)]
+    found = judge(spent, [(0.0, 100.0)], [(0.0, 1.0)], 0.0, hastes=[Haste(0.0, 6.0, 0.3)])
+    assert (found.over, found.excepted) == (2, 1)

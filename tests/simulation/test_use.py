@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from limiters.leases._format import UNITS
 from limiters.testing import Backlog, Dear, SimulatedCluster, Trickle
 from tests.simulation.judge import judge
 
@@ -162,6 +163,38 @@ def test_c4_one_killed_while_it_saves_up_delays_nobody_for_long(killed: float) -
     assert holds(cluster)
     # Two sync intervals and 0.1 s later; entries of one burst take some periods to spread.
     assert used(cluster, killed + 1.1, killed + 16) >= 0.90
+
+
+KILLS = [
+    # capacity, partitions, instances, batch
+    (1000, 20, 4, 5),
+    (1000, 20, 13, 5),
+    (1000, 1.5, 2, 5),
+    (1000, 20, 3, 400),
+    (10, 10, 4, 1),
+    (5, 5, 8, 1),
+]
+
+
+@pytest.mark.parametrize("killed", [10.0, 10.3])
+@pytest.mark.parametrize(("capacity", "partitions", "instances", "piece"), KILLS)
+def test_c2_c5_after_a_kill_the_others_get_what_is_not_lost(
+    capacity: float, partitions: float, instances: int, piece: float, killed: float
+) -> None:
+    cluster = cluster_of(capacity, partitions, instances, piece)
+    cluster.run(killed)
+    share = cluster.instances["i0"].share
+    lost = share.units / UNITS + share.permit.available(share.until - 2) / capacity
+    given_up = killed + cluster.terms.span / 1000 + 2 * INTERVAL
+    cluster.kill("i0")
+    start, end = killed + 2 * INTERVAL + 0.1, given_up + 8
+    cluster.run(end)
+    assert holds(cluster)
+    best = ((given_up - start) * (1 - lost) + end - given_up) / (end - start)
+    best *= capacity // piece * piece / capacity  # so many batches fit into a period
+    assert used(cluster, start, end) >= 0.90 * best
+    if lost * instances > 0.5:  # by shares; permits of a few batches come unevenly
+        assert used(cluster, start, given_up) >= 0.90 * (1 - lost)
 
 
 def test_c5_weights_count() -> None:
