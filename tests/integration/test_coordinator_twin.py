@@ -519,7 +519,9 @@ class History:
             raise DifferenceError(f"seed {self.seed}, call {self.calls}, {what}:\n{lines}")
 
 
-@pytest.mark.parametrize("batch", range(10))
+@pytest.mark.parametrize(
+    "batch", [*range(5), *(pytest.param(batch, marks=pytest.mark.long) for batch in range(5, 10))]
+)
 def test_scripts_answer_and_store_what_the_reference_does(
     shared_redis: EmbeddedRedis, batch: int
 ) -> None:
