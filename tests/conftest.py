@@ -23,6 +23,8 @@ from tests.waiting import LONG
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", java.OPTIONS)
+# The tests start hundreds of Pythons: each would compile all modules again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Machines are shared: how long an example takes says nothing, nor how long it takes to think of it.
 settings.register_profile(

@@ -55,7 +55,7 @@ def write(archive: Path) -> None:
     spark.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()
-    gateway.proc.wait(120)
+    gateway.proc.wait(600)
 
 
 def _stream(spark: Any, folder: Path) -> None:
@@ -82,5 +82,7 @@ def _stream(spark: Any, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    ARCHIVE.unlink(missing_ok=True)
-    write(ARCHIVE)
+    unfinished = ARCHIVE.with_suffix(".unfinished")
+    unfinished.unlink(missing_ok=True)
+    write(unfinished)
+    unfinished.rename(ARCHIVE)
