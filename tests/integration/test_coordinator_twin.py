@@ -23,7 +23,7 @@ def scripts(shared_redis: EmbeddedRedis) -> Iterator[Scripts]:
         yield Scripts(client)
 
 
-@pytest.mark.parametrize("batch", range(10))
+@pytest.mark.parametrize("batch", range(5))
 @pytest.mark.parametrize("kind", HISTORIES)
 def test_scripts_answer_and_store_what_the_reference_does(
     scripts: Scripts, kind: str, batch: int

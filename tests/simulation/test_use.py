@@ -13,8 +13,9 @@ from tests.simulation.judge import judge
 
 INTERVAL = 0.5
 
-MOST_CALLS = 1_500
-"""Of a cluster that `make fast` runs."""
+MOST_CALLS = {"thorough": 1_500, "long": 5_000}
+"""Of a cluster that has not that marker: `make fast` leaves out both, `make test` those that are
+long."""
 
 
 def cluster_of(
@@ -78,7 +79,11 @@ ROWS = [
         pytest.param(
             *row,
             id=f"{row[0]} in {row[4]} s, {row[2]} on {row[1]}",
-            marks=[pytest.mark.thorough] if row[2] * row[6] / INTERVAL > MOST_CALLS else [],
+            marks=[
+                getattr(pytest.mark, marker)
+                for marker, most in MOST_CALLS.items()
+                if row[2] * row[6] / INTERVAL > most
+            ],
         )
         for row in ROWS
     ],
@@ -106,7 +111,12 @@ def test_c1_c5_c6_a_backlog_uses_the_limit_fairly_and_cheaply(
 
 
 @pytest.mark.parametrize(
-    "light", [4, *(pytest.param(light, marks=pytest.mark.thorough) for light in (10, 19))]
+    "light",
+    [
+        4,
+        pytest.param(10, marks=pytest.mark.thorough),
+        pytest.param(19, marks=[pytest.mark.thorough, pytest.mark.long]),
+    ],
 )
 def test_c5_one_busy_beside_light_ones_gets_the_rest(light: int) -> None:
     cluster = cluster_of(1000, 20, 1, 1)
