@@ -9,16 +9,18 @@ export PYTHONUNBUFFERED = 1
 # The tests start hundreds of Pythons: each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test fast unit loop storms lowest cluster soak check bench compare docs dashboards clean
+.PHONY: help install demo test long fast unit loop storms twins lowest cluster soak check bench compare docs dashboards clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     see it work: one limited datastore, first without us, then with us"
 	@echo "make test     run all tests; PROCESSES=4 at a time"
+	@echo "make long     what a sample stands for in make test: more seeds, ends, faults, a longer soak"
 	@echo "make fast     unit and simulation tests: no Java, no Redis, under a minute"
 	@echo "make unit     the unit tests on each interpreter found, or on one: PYTHON=python3.12"
 	@echo "make loop     all tests again and again, in a clone: N=20, BUSY=1 keeps every core busy"
 	@echo "make storms   simulated clusters, seed after seed, on from where it was: MINUTES=10"
+	@echo "make twins    the script in Redis and its twin in Python, random histories, likewise: MINUTES=10"
 	@echo "make lowest   the tests with the lowest versions that pyproject.toml allows (Python 3.11)"
 	@echo "make cluster  Spark's sinks on a standalone cluster, through kills, stops and fail-overs"
 	@echo "make soak     everything at once, end to end, in all kinds of trouble; MINUTES=10"
@@ -60,24 +62,36 @@ java:
 	@java -version >/dev/null 2>&1 || test -x "$(JAVA_HOME)/bin/java" || \
 	    { echo "Spark's tests need Java 17 or newer: apt-get install openjdk-17-jre-headless"; exit 1; }
 
+# Spark starts in half the time where its classes come from an archive; where none can be made, it
+# starts as well.
+$(VENV)/spark.jsa: $(VENV)/.installed | java
+	@echo "writing the classes of Spark to an archive, once ..."
+	@$(BIN)/python -m tests.servers.java >$@.log 2>&1 || echo "no archive: see $@.log"
+
 # Most tests of processes and servers wait: four at a time keep two cores busy.
 PROCESSES ?= 4
-test: java install
-	@$(BIN)/python -m pytest --numprocesses $(PROCESSES)
+test: java install $(VENV)/spark.jsa
+	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) -m 'not long'
+
+long: java install $(VENV)/spark.jsa
+	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) -m long
 
 fast: install
-	@$(BIN)/python -m pytest --numprocesses auto -m 'not thorough' tests/unit tests/simulation
+	@$(BIN)/python -m pytest --numprocesses auto -m 'not thorough and not long' tests/unit tests/simulation
 
 # Without PYTHON=... on the command line: on all that are found.
 unit:
 	@python3 -m tests.interpreters $(if $(filter command environment,$(origin PYTHON)),$(PYTHON))
 
 N ?= 20
-loop: java install
-	@$(BIN)/python -m tests.loop --runs $(N) $(if $(BUSY),--busy) -- --numprocesses $(PROCESSES)
+loop: java install $(VENV)/spark.jsa
+	@$(BIN)/python -m tests.loop --runs $(N) $(if $(BUSY),--busy) -- --numprocesses $(PROCESSES) -m 'not long'
 
 storms: install
 	@$(BIN)/python -m tests.simulation --minutes $(MINUTES)
+
+twins: install
+	@$(BIN)/python -m tests.twins --minutes $(MINUTES)
 
 $(VENV)-lowest/.installed: pyproject.toml tests/lowest.py
 	@test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest

@@ -293,7 +293,7 @@ class InstanceShare:
             self.units = 0
         self.left = True
         self._waiting = self._missed = self._gathering = self._shortage = 0.0
-        self._begin(self._request(self._releasable(self.units, now), now, True, totals), now)
+        self._begin(self._request(self._last_release(now), now, True, totals), now)
         return self._copy(now)
 
     def _begin(self, request: Request, now: float) -> None:
@@ -329,6 +329,9 @@ class InstanceShare:
         total = self.ledger.total() + self.ledger.starting
         if count > before:
             self._piece = (total - at) / (count - before)
+        elif self._short_since is not None and not self._gathering:
+            # What waits needs no gathering: it costs less than batches before it may have cost.
+            self._piece = min(self._piece, self.burst(now))
         self._counted = count, total
 
     def _request(
@@ -391,7 +394,8 @@ class InstanceShare:
         piece = self._piece
         if self._short_since is None or not piece or worth >= WHOLE_BATCHES * piece:
             return 0.0, False
-        room = worth - self.ledger.pledged - self.ledger.spent(now) + self.ledger.starting
+        spent = self.ledger.spent(now)  # first: what has begun is pledged no longer
+        room = worth - self.ledger.pledged - spent + self.ledger.starting
         return (0.0, False) if covers(room, piece) else (piece, False)
 
     def _surplus(self, now: float) -> int:
@@ -402,21 +406,34 @@ class InstanceShare:
 
     def _releasable(self, units: int, now: float) -> int:
         """As much of `units` as can go while the rest covers what may start at any moment."""
+        spent = self.ledger.spent(now)  # first: what has begun is pledged no longer
         pledged = self.ledger.pledged
         if not units or not pledged:
             return units
         worth = self._worth(self.units)
-        free = worth - (self.ledger.spent(now) - self.ledger.starting)
+        free = worth - (spent - self.ledger.starting)
         if free <= pledged:
             return 0
         return min(units, math.floor(self.units * (1 - pledged / free)))
+
+    def _last_release(self, now: float) -> int:
+        """All but what may start at any moment costs. What was spent goes along in full, not in
+        proportion: it fits into what is released, at the worth that was told last."""
+        spent = self.ledger.spent(now)  # first: what has begun is pledged no longer
+        pledged = self.ledger.pledged
+        if not self.units or not pledged:
+            return self.units
+        worth = self._worth(self.units)
+        if not covers(worth - (spent - self.ledger.starting), pledged):  # it was worth more before
+            return 0
+        return max(0, self.units - math.ceil(pledged / worth * self.units))
 
     def _part_with(
         self, released: int, now: float
     ) -> tuple[tuple[tuple[int, float], ...], tuple[tuple[int, float], ...]]:
         if not released:
             return (), ()
-        part = released / self.units
+        part = 1.0 if self.left else released / self.units
         own, stamped = self.ledger.split(part, now)
         self.ledger.changed_hands(part, now)
         self.units -= released

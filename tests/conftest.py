@@ -15,14 +15,16 @@ from dispatcher.timeline import Timeline
 from limiters import RedisLeaseManager, embedded
 from tests import kinds, timeouts
 from tests.distribution import asked_for, begins, scheduler
+from tests.servers import java
 from tests.servers.ports import own_port
 from tests.waiting import LONG
 
 # A shell has what it runs in the background ignore Ctrl-C, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# No Spark of the tests lives long enough for what optimises its code to be worth its time.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("JDK_JAVA_OPTIONS", java.OPTIONS)
+# The tests start hundreds of Pythons: each would compile all modules again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Machines are shared: how long an example takes says nothing, nor how long it takes to think of it.
 settings.register_profile(

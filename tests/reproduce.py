@@ -2,6 +2,8 @@
 
 python -m tests.reproduce storm every-fault 17
     one simulated cluster, and its verdict
+python -m tests.reproduce history short 17
+    one random history, played to both coordinators on a Redis of its own
 python -m tests.reproduce seed 123 tests/unit/limiters/test_window.py::test_a ...
     tests with the seed that `make loop` has noted, for Hypothesis and for hashes
 """
@@ -15,7 +17,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from redis import Redis
+
+from limiters.embedded import EmbeddedRedis
 from tests.simulation.storms import STORMS
+from tests.twins.history import HISTORIES, DifferenceError
+from tests.twins.stores import Scripts
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,11 +34,15 @@ def main(arguments: Sequence[str]) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = parser.add_subparsers(required=True, metavar="storm|seed")
+    commands = parser.add_subparsers(required=True, metavar="storm|history|seed")
     storm = commands.add_parser("storm", help="a simulated cluster")
     storm.add_argument("name", choices=STORMS)
     storm.add_argument("seed", type=int)
     storm.set_defaults(run=run_storm)
+    history = commands.add_parser("history", help="both coordinators")
+    history.add_argument("name", choices=HISTORIES)
+    history.add_argument("seed", type=int)
+    history.set_defaults(run=run_history)
     tests = commands.add_parser("seed", help="tests, with the seed of a run of the loop")
     tests.add_argument("seed", type=int)
     tests.add_argument("tests", nargs="+", help="node ids, and options of pytest after --")
@@ -45,6 +56,18 @@ def run_storm(options: argparse.Namespace) -> int:
     verdict = STORMS[options.name](options.seed)
     print(f"{options.name}, seed {options.seed}: {verdict}")
     return int(not verdict.holds)
+
+
+def run_history(options: argparse.Namespace) -> int:
+    """Play it, and say where the two differ."""
+    with EmbeddedRedis() as server, Redis.from_url(server.url) as client:
+        try:
+            calls = HISTORIES[options.name](Scripts(client), options.seed)
+        except DifferenceError as difference:
+            print(f"{options.name}, {difference}")
+            return 1
+    print(f"{options.name}, seed {options.seed}: {calls} requests answered alike")
+    return 0
 
 
 def run_tests(options: argparse.Namespace) -> int:

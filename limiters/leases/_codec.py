@@ -51,15 +51,16 @@ class FormatError(Sendable, ValueError):
 
 def arguments_of(request: Request) -> list[bytes]:
     """The arguments of limit_sync.lua, after the name of the limit."""
-    values = [_value(request, field) for field in REQUEST]
-    texts = [_text_of(value, field.kind) for field, value in values if field in texts_of(REQUEST)]
-    numbers = [float(value) for field, value in values if field in numbers_of(REQUEST)]
-    return [*texts, _packed(numbers)]
+    texts = [_text_of(_value(request, field), field.kind) for field in _REQUEST_TEXTS]
+    return [*texts, _packed([float(_value(request, field)) for field in _REQUEST_NUMBERS])]
 
 
-def _value(request: Request, field: Field) -> tuple[Field, Any]:
-    owner = request if hasattr(request, field.name) else request.terms
-    return field, getattr(owner, field.name)
+_REQUEST_TEXTS, _REQUEST_NUMBERS = texts_of(REQUEST), numbers_of(REQUEST)
+_OF_REQUEST = frozenset(Request.__dataclass_fields__)
+
+
+def _value(request: Request, field: Field) -> Any:
+    return getattr(request if field.name in _OF_REQUEST else request.terms, field.name)
 
 
 def _text_of(value: Any, kind: FieldKind) -> bytes:
@@ -72,9 +73,8 @@ def _text_of(value: Any, kind: FieldKind) -> bytes:
 
 def reply_of(answer: Sequence[Any]) -> Reply:
     """What limit_sync.lua answers."""
-    texts = texts_of(REPLY)
-    given = dict(zip((one.name for one in texts), map(raw, answer), strict=False))
-    value = _numbers(REPLY, raw(answer[len(texts)]))
+    given = dict(zip(_REPLY_TEXTS, map(raw, answer), strict=False))
+    value = _REPLY.read(raw(answer[len(_REPLY_TEXTS)]))
     kind = ReplyKind(given["kind"].decode())
     terms = Terms(**{name: value.pop(name) for name in (*_TERMS, "in_force", "rising")})
     reply = Reply(
@@ -98,6 +98,7 @@ def reply_of(answer: Sequence[Any]) -> Reply:
     )
 
 
+_REPLY_TEXTS = tuple(field.name for field in texts_of(REPLY))
 _TERMS = ("capacity", "factor", "period", "lease", "version", "served")
 
 
@@ -131,7 +132,7 @@ def _limit(
     stored = int(stored)
     if stored != FORMAT:
         raise FormatError(f"the limit is stored in format {stored}, not {FORMAT}", stored)
-    value = _numbers(HEADER, packed)
+    value = _HEADER.read(packed)
     del value["format"], value["instances"]
     terms = Terms(**{name: value.pop(name) for name in _TERMS})
     return Limit(
@@ -157,7 +158,7 @@ def _limit(
 def _record(
     name: bytes, packed: bytes, people: Mapping[bytes, bytes], grants: Mapping[bytes, bytes]
 ) -> Record:
-    value = _numbers(RECORD, packed)
+    value = _RECORD.read(packed)
     permit = Permit(
         value.pop("permit"),
         *(value.pop(f"permit_{one}") for one in ("at", "cost", "stayed", "wave")),
@@ -185,7 +186,7 @@ def registry_of(fields: Mapping[bytes, bytes]) -> Registry | None:
     """What a server knows of all limits; None if it knows nothing."""
     if not fields:
         return None
-    value = _numbers(REGISTRY, fields[b"header"])
+    value = _REGISTRY.read(fields[b"header"])
     return Registry(
         as_text(fields[b"server"]),
         value["since"],
@@ -226,14 +227,6 @@ def _ledger(entries: Entries) -> Ledger:
     return ledger
 
 
-def _numbers(fields: Fields, packed: bytes) -> dict[str, Any]:
-    numbers = numbers_of(fields)
-    values = struct.unpack(f"<{len(numbers)}d", packed)
-    return {
-        field.name: _AS[field.kind](value) for field, value in zip(numbers, values, strict=True)
-    }
-
-
 # The rule for every number that is stored or answered; `_rule` in _format.py is the same in Lua.
 
 
@@ -254,6 +247,26 @@ _AS: Mapping[FieldKind, Callable[[float], Any]] = {
     FieldKind.FLOAT: _finite,
     FieldKind.FLAG: lambda value: bool(_finite(value)),
 }
+
+
+class _Numbers:
+    """The numbers among declared fields, packed into one string."""
+
+    def __init__(self, declared: Fields) -> None:
+        numbers = numbers_of(declared)
+        self._layout = struct.Struct(f"<{len(numbers)}d")
+        self._checks = [(field.name, _AS[field.kind]) for field in numbers]
+
+    def read(self, packed: bytes) -> dict[str, Any]:
+        """Each by its name."""
+        values = self._layout.unpack(packed)
+        return {
+            name: check(value) for (name, check), value in zip(self._checks, values, strict=True)
+        }
+
+
+_REPLY, _HEADER = _Numbers(REPLY), _Numbers(HEADER)
+_RECORD, _REGISTRY = _Numbers(RECORD), _Numbers(REGISTRY)
 
 
 def _packed(values: Sequence[float]) -> bytes:

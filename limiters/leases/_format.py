@@ -55,7 +55,7 @@ INSTANCES_PER_MS = 10
 MAX_ROUNDS = 64
 """How many rounds the computation of fair shares takes at most."""
 
-CREDIT_PERIODS = 5
+CREDIT_PERIODS = 2
 """For so many periods at most, an instance that did not use its turns is compensated."""
 
 MIN_STAYED = 1e-6
@@ -180,7 +180,7 @@ SCANNED = _fields("units gone need weight ask:f ask_since gathers:b piece:f turn
 """What a pass over all records reads of each."""
 
 RECORD = SCANNED + _fields(
-    "seq born until permit permit_at permit_cost:f permit_stayed:f permit_wave "
+    "seq born until fair:f permit permit_at permit_cost:f permit_stayed:f permit_wave "
     "spent:f reserved:f evicted:b counted:b share granted"
 )
 """What is stored of an instance, in one string."""
@@ -189,7 +189,7 @@ HEADER = _fields(
     "format now skew since proven not_before last interval doubted:b deleted:b "
     "capacity:f factor:f period lease version served:b ramp_from:f ramp_at ramp_rate:f "
     "pool stayed:f wave next_id instances kept_until due "
-    "shares_at fair_units fair_weight level_units level_weight needs spare:f"
+    "shares_at fair_units fair_weight level_units level_weight needs spare:f short_since"
 )
 """What is stored of the limit itself, in one string; beside it are texts and lists."""
 

@@ -90,8 +90,14 @@ def test_it_can_be_ended_while_its_redis_starts(
         _check(terminal, number, place)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("seen", ["jobs", "own ", "/6000", "100%", "limit "])
+@pytest.mark.parametrize(
+    ("seen", "number"),
+    [
+        pytest.param(seen, number, marks=[pytest.mark.long] if place % 2 == turn else [])
+        for place, seen in enumerate(["jobs", "own ", "/6000", "100%", "limit "])
+        for turn, number in enumerate([signal.SIGINT, signal.SIGTERM])
+    ],
+)
 def test_it_can_be_ended_whatever_it_shows(seen: str, number: signal.Signals, place: Place) -> None:
     with Terminal(place.demo, **place.environment) as terminal:
         terminal.read_until(seen)
@@ -99,7 +105,9 @@ def test_it_can_be_ended_whatever_it_shows(seen: str, number: signal.Signals, pl
         _check(terminal, number, place)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+)
 def test_it_can_be_ended_at_its_summary(
     number: signal.Signals, place: Place, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""The soak, scaled down: Spark, workers, Redis and Prometheus at once, and each trouble once."""
+"""The soak, scaled down: Spark, workers, Redis and Prometheus at once, in trouble."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.prometheus import MISSING, REQUIRED
-from tests.soak.plan import SMALL
+from tests.soak.plan import BRIEF, SMALL, Plan
 from tests.soak.story import Story
 from tests.soak.verdict import FIRED
 
@@ -19,15 +19,26 @@ TROUBLES = [
     "all workers are stopped for a while",
 ]
 """All but the death of a driver, for which there is test_spark_faults."""
+SOME = ["Redis is away", "all workers are stopped for a while"]
+"""Those of which alerts tell. What is killed in Spark is so in test_spark_faults, too."""
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_nothing_is_lost_nothing_comes_out_of_order_and_nothing_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("plan", "troubles", "least"),
+    [
+        pytest.param(BRIEF, SOME, 100, id="brief"),
+        pytest.param(SMALL, TROUBLES, 1_000, id="each trouble", marks=pytest.mark.long),
+    ],
+)
+def test_nothing_is_lost_nothing_comes_out_of_order_and_nothing_is_refused(
+    plan: Plan, troubles: list[str], least: int, tmp_path: Path
+) -> None:
     page = tmp_path / "soak.html"
-    outcome = Story(tmp_path, SMALL, seed=1, say=print).run(lambda _: TROUBLES, page)
+    outcome = Story(tmp_path, plan, seed=1, say=print).run(lambda _: troubles, page)
     assert list(outcome.problems()) == [], str(outcome)
-    assert min(outcome.expected.values()) > 1_000
+    assert min(outcome.expected.values()) > least
     assert min(outcome.arrivals.firsts.values()) > 0
     assert len(outcome.arrivals.firsts) == 4
     if REQUIRED or not MISSING:

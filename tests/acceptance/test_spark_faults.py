@@ -76,6 +76,7 @@ def judge(scene: Scene, *, killed: int) -> None:
         assert notes.sent_again == []
 
 
+@pytest.mark.long  # over Spark Connect, it is in `make test`
 def test_k1_k3_k4_without_a_fault_a_slow_handler_is_given_each_batch_once_also_over_a_restart(
     setting: Setting,
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from limiters.verifier import Verdict, verify
 from tests import reproduce
 from tests.simulation import __main__ as program
-from tests.simulation import seeds, storms
+from tests.simulation import seeds, storms, trials
 
 GOOD = verify([(0.0, "a", 1)], 10)
 BAD = verify([(0.0, "a", 11)], 10)
@@ -39,7 +39,7 @@ def test_it_goes_on_where_it_was_and_tells_how_to_see_a_failure_again(
     path = tmp_path / "storms.tsv"
     words = ["storms", "--minutes", "0.001", "--storm", storm, "--file", str(path)]
     monkeypatch.setattr("sys.argv", words)
-    monkeypatch.setattr(program, "version", lambda: "abc")
+    monkeypatch.setattr(trials, "version", lambda paths: "abc")
     assert program.main() == 1
     told = capsys.readouterr().out
     assert "python -m tests.reproduce storm gale 4\n" in told

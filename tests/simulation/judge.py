@@ -24,6 +24,16 @@ class Allowance:
 
 
 @dataclass(frozen=True)
+class Haste:
+    """Another exception: so many seconds too early something is granted, from when until when. Then
+    windows that are shorter by so much hold."""
+
+    start: float
+    end: float
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Judgement:
     """What was found."""
 
@@ -36,11 +46,13 @@ class Judgement:
     """Instances that got nothing although they should have."""
     waits: int = 0
     """How many waits for capacity were judged."""
+    excepted: int = 0
+    """Windows over the limit, but not over what an exception allows."""
 
     @property
     def holds(self) -> bool:
-        """Whether no window was over."""
-        return not self.over
+        """Whether no window was over, and everybody got something in time."""
+        return not (self.over or self.stalled)
 
     def __str__(self) -> str:
         told = f"{self.over} of {self.windows} windows over, worst {self.worst:.4f} "
@@ -53,25 +65,36 @@ def judge(
     periods: Sequence[tuple[float, float]],
     lag: float,
     allowances: Sequence[Allowance] = (),
+    hastes: Sequence[Haste] = (),
 ) -> Judgement:
     """Every window that ends with a spending (when, cost): against the largest capacity, and for
     the shortest period, in force from `lag` before the window on."""
+
+    def full(at: float, index: int, length: float, capacity: float) -> float:
+        return (sums[index + 1] - sums[bisect_right(times, at - length)]) / capacity
+
     log = sorted(spent)
     times = [at for at, _ in log]
     sums = [0.0, *accumulate(cost for _, cost in log)]
     longest = max(period for _, period in periods)
-    over, worst, worst_at = 0, 0.0, 0.0
+    over, excepted, worst, worst_at = 0, 0, 0.0, 0.0
     for index, at in enumerate(times):
         since = at - longest - lag
         period = min(_in_force(periods, since, at))
         capacity = max(_in_force(capacities, at - period - lag, at))
-        used = (sums[index + 1] - sums[bisect_right(times, at - period)]) / capacity
+        early = sum(one.seconds for one in hastes if one.start <= at <= one.end)
+        used = full(at, index, period, capacity)
+        needs_exception = used > 1 + FORGIVEN
+        if needs_exception and early:
+            used = full(at, index, period - early, capacity)
         allowed = 1 + sum(one.share for one in allowances if one.start <= at <= one.end)
         if used > allowed + FORGIVEN:
             over += 1
+        elif needs_exception:
+            excepted += 1
         if used - allowed > worst - 1:
             worst, worst_at = used - allowed + 1, at
-    return Judgement(len(log), over, worst, worst_at)
+    return Judgement(len(log), over, worst, worst_at, excepted=excepted)
 
 
 def _in_force(steps: Sequence[tuple[float, float]], since: float, until: float) -> list[float]:

@@ -8,8 +8,11 @@ from limiters.leases._messages import Kind, Reply
 from limiters.testing import SimulatedCluster, SimulatedInstance
 from limiters.verifier import Spent
 
-CREDIT_PERIODS = 5
+CREDIT_PERIODS = 2
 """For so many periods at most, those who could not spend their fair share are compensated."""
+
+FEW_BATCHES = 2
+"""An instance whose fair share is worth at most so many batches may live on permits."""
 
 LOOKS = 8
 """How often in a sync interval it looks at all instances."""
@@ -22,7 +25,8 @@ class Liveness:
     answered, and the coordinator is sure. Its time begins again with each spending, with each
     exchange that fails and with each change of what it may expect. It may wait for two leases and
     a period, and for as long as its fair share took to make up for a batch, since it last spent;
-    beside operations that cost more than a fair share, also for the credit that these may have.
+    where a fair share is worth few batches, also for the credit that others may have, and for one
+    operation of each of them (law C4).
     """
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -106,8 +110,13 @@ class Liveness:
         bound = 2 * terms.lease / 1000 + period + (batch * period if batch > 1 else 0.0)
         others = self.cluster.instances.values()
         now = self.cluster.now
-        if any(self._batches(one, weights) > 1 and one.work.waiting(now) > 0 for one in others):
-            bound += CREDIT_PERIODS * period
+        few = [
+            one.work.piece / one.share.capacity
+            for one in others
+            if self._batches(one, weights) * FEW_BATCHES >= 1 - 1e-9 and one.work.waiting(now) > 0
+        ]
+        if few:
+            bound += (CREDIT_PERIODS + math.fsum(few)) * period
         return bound
 
     def _batches(self, instance: SimulatedInstance, weights: float) -> float:

@@ -1,4 +1,4 @@
-"""The file of `make storms`: which seeds of which storm have run at which commit."""
+"""The files of `make storms` and `make twins`: which seeds have run at which commit."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ class Block:
     """Seeds that have run, the last one included."""
 
     commit: str
-    storm: str
+    kind: str
     first: int
     last: int
-    windows: int
+    judged: int
+    """How many windows, or requests."""
     failed: tuple[int, ...]
 
     def line(self) -> str:
@@ -26,9 +27,9 @@ class Block:
     @classmethod
     def parse(cls, line: str) -> Block:
         """The inverse of `line`."""
-        commit, storm, first, last, windows, failed = line.rstrip("\n").split("\t")
+        commit, kind, first, last, judged, failed = line.rstrip("\n").split("\t")
         seeds = tuple(map(int, failed.split()))
-        return cls(commit, storm, int(first), int(last), int(windows), seeds)
+        return cls(commit, kind, int(first), int(last), int(judged), seeds)
 
 
 HEADER = "\t".join(field.name for field in fields(Block)) + "\n"
@@ -47,24 +48,24 @@ def read(path: Path) -> list[Block]:
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8").splitlines()
-    return [Block.parse(line) for line in lines if line + "\n" != HEADER]
+    return [Block.parse(line) for line in lines[1:]]
 
 
-def next_seed(blocks: Iterable[Block], commit: str, storm: str) -> int:
+def next_seed(blocks: Iterable[Block], commit: str, kind: str) -> int:
     """The first seed that has not run at this commit.
 
     >>> next_seed([Block("abc", "gale", 0, 9, 5, ())], "abc", "gale"), next_seed([], "abc", "gale")
     (10, 0)
     """
-    done = [block.last for block in blocks if (block.commit, block.storm) == (commit, storm)]
+    done = [block.last for block in blocks if (block.commit, block.kind) == (commit, kind)]
     return max(done, default=-1) + 1
 
 
-def summary(blocks: Iterable[Block], commit: str, storm: str) -> str:
-    """How many seeds of a storm have run at this commit, and which failed."""
-    of_storm = [one for one in blocks if (one.commit, one.storm) == (commit, storm)]
-    seeds = sum(one.last - one.first + 1 for one in of_storm)
-    failed = [seed for one in of_storm for seed in one.failed]
+def summary(blocks: Iterable[Block], commit: str, kind: str, judged: str = "windows") -> str:
+    """How many seeds of a kind have run at this commit, and which failed."""
+    of_kind = [one for one in blocks if (one.commit, one.kind) == (commit, kind)]
+    seeds = sum(one.last - one.first + 1 for one in of_kind)
+    failed = [seed for one in of_kind for seed in one.failed]
     told = f"failed: {' '.join(map(str, failed))}" if failed else "none failed"
-    windows = sum(one.windows for one in of_storm)
-    return f"{storm} at {commit}: {seeds:,} seeds, {windows:,} windows, {told}"
+    number = sum(one.judged for one in of_kind)
+    return f"{kind} at {commit}: {seeds:,} seeds, {number:,} {judged}, {told}"

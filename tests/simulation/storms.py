@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.simulation.exceptions import ShorterFirst, SmallSteps, SplitBrain
 from tests.simulation.judge import Judgement
 from tests.simulation.weather import SERVER_FAULTS, Changes, Weather
 
@@ -24,8 +25,26 @@ def returns(seed: int) -> Judgement:
     return Weather(seed, (*SERVER_FAULTS, *["return"] * 8, *["other"] * 4)).run()
 
 
+def shorter_first(seed: int) -> Judgement:
+    """Servers forget, and those with a shorter lease come first: exception X2."""
+    return ShorterFirst(seed).run()
+
+
+def split_brain(seed: int) -> Judgement:
+    """Two servers are in charge at once, again and again: exception X3."""
+    return SplitBrain(seed).run()
+
+
+def small_steps(seed: int) -> Judgement:
+    """Servers' clocks are stepped by so little that it looks like a delay: exception X4."""
+    return SmallSteps(seed).run()
+
+
 STORMS: dict[str, Callable[[int], Judgement]] = {
     "every-fault": every_fault,
     "changes": changes,
     "returns": returns,
+    "shorter-first": shorter_first,
+    "split-brain": split_brain,
+    "small-steps": small_steps,
 }

@@ -67,6 +67,25 @@ def test_x2_shorter_terms_come_first_and_the_holder_is_cut_off() -> None:
     assert not over(h)
 
 
+def test_x2_the_holder_claims_again_and_the_newcomer_is_cut_off() -> None:
+    h = Stage(lease=5)
+    a, b = h.server(vouches=True), h.server()
+    x, z = h.player(), h.player(terms=replace(h.terms, lease=500))
+    h.run(0, 1.01, {x: a})
+    x.backlog = 0
+    h.run(1.1, 5.9, {z: b}, [x])
+    z.backlog = 0
+    h.go(z, b, 5.9)  # the last time
+    assert h.go(x, b, 5.95).units == z.share.units == x.share.units
+    z.backlog = 100
+    z.spend(6.39)
+    x.backlog = ENDLESS
+    h.run(7.2, 9, {x: b}, [z], step=0.01)
+    assert h.worst() == pytest.approx(2)
+    # The holder's span, and the newcomer's lease.
+    assert 1 + 6.006 < max(over(h)) <= 1 + 6.006 + 0.5
+
+
 def test_x3_two_servers_in_charge_at_once() -> None:
     h = Stage()
     a = h.server(vouches=True)
@@ -99,3 +118,16 @@ def test_x4_newcomers_get_something_earlier_by_a_step_below_two_intervals(step: 
             break
     assert given_up - step - 0.02 <= number * 0.02 <= given_up + 0.02
     assert not over(h)
+
+
+@pytest.mark.parametrize("step", [0.3, 0.9])
+def test_x4_what_changed_hands_is_granted_earlier_by_the_step(step: float) -> None:
+    h = Stage()
+    a = h.server(vouches=True)
+    x, z = h.player(), h.player()
+    h.go(x, a, 0)
+    a.sync(x.share.leave(0.05), 0.05)  # all of it is in the pool, with what was spent
+    a.step(step)
+    h.run(0.06, 1.2, {z: a}, step=0.01)
+    assert over(h)
+    assert max(used for _, used in h.windows(h.period - step)) <= 1 + 1e-6

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.simulation.judge import Allowance, Judgement, judge
+from tests.simulation.judge import Allowance, Haste, Judgement, judge
 from tests.simulation.storms import STORMS
 from tests.simulation.weather import Weather
 
@@ -17,37 +17,62 @@ WAITS = range(5, 10)
 """Seeds whose waits are judged, too: many have to wait there."""
 
 
+NEEDED = {"shorter-first": 5, "split-brain": 0}
+"""Blocks of seeds in which windows are over the limit, as the exception allows. Those of X4 hardly
+ever are."""
+
+
 def blocks(count: int) -> list[int]:
     """The first seed of each test, of so many seeds, without `WAITS`."""
     return [first for first in range(0, count, EACH) if first not in WAITS]
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("first", blocks(40))
+@pytest.mark.parametrize("first", blocks(20))
 def test_c1_c2_c8_c9_no_window_over_in_any_storm(first: int) -> None:
     assert _windows(STORMS["every-fault"], range(first, first + EACH)) >= 1_000
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("first", blocks(15))
+@pytest.mark.parametrize("first", blocks(5))
 def test_c1_c9_changes_alone_are_followed_within_two_intervals(first: int) -> None:
     assert _windows(STORMS["changes"], range(first, first + EACH)) >= 1_000
 
 
+@pytest.mark.parametrize("first", [0, pytest.param(5, marks=pytest.mark.thorough)])
+def test_x1_a_return_grants_at_most_what_was_free(first: int) -> None:
+    assert _windows(STORMS["returns"], range(first, first + EACH)) >= 500
+
+
+@pytest.mark.parametrize("storm", ["shorter-first", "split-brain", "small-steps"])
 @pytest.mark.parametrize(
     "first", [0, *(pytest.param(first, marks=pytest.mark.thorough) for first in (5, 10))]
 )
-def test_x1_a_return_grants_at_most_what_was_free(first: int) -> None:
-    assert _windows(STORMS["returns"], range(first, first + EACH)) >= 1_000
+def test_x2_x3_x4_grant_no_more_than_they_are_said_to(storm: str, first: int) -> None:
+    found = _judged(STORMS[storm], range(first, first + EACH))
+    assert sum(one.windows for one in found) >= 100
+    if NEEDED.get(storm) == first:
+        assert sum(one.excepted for one in found) > 0
 
 
-def test_c1_c2_c5_c8_c9_hardly_anybody_waits_for_longer_than_its_share_allows() -> None:
-    found = _judged(STORMS["every-fault"], WAITS) + _judged(STORMS["changes"], WAITS)
-    waits, stalled = sum(one.waits for one in found), sum(len(one.stalled) for one in found)
-    assert waits >= 100
-    # Those whose fair share is worth one batch, but hardly two, go after those with less, who may
-    # be owed up to five periods.
-    assert stalled <= 0.01 * waits
+@pytest.mark.parametrize("storm", ["every-fault", "changes"])
+def test_c4_c5_nobody_waits_for_longer_than_its_share_allows(storm: str) -> None:
+    assert sum(one.waits for one in _judged(STORMS[storm], WAITS)) >= 20
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(13, id="a capacity that rises tenfold just after a permit"),
+        pytest.param(23, id="a newcomer goes before an instance that has just spent everything"),
+        pytest.param(90, id="a batch of two thirds of a fair share"),
+        pytest.param(101, id="fair shares of hardly two batches in an hour"),
+        pytest.param(190, id="who waits keeps its turn, however long"),
+        pytest.param(201, id="a capacity that falls to a tenth"),
+    ],
+)
+def test_c4_c5_nobody_waits_too_long_where_somebody_once_did(seed: int) -> None:
+    assert _judged(STORMS["changes"], range(seed, seed + 1))[0].waits
 
 
 def _windows(storm: Callable[[int], Judgement], seeds: range) -> int:
@@ -56,7 +81,7 @@ def _windows(storm: Callable[[int], Judgement], seeds: range) -> int:
 
 
 def _judged(storm: Callable[[int], Judgement], seeds: range) -> list[Judgement]:
-    """What was found, and no window was over."""
+    """What was found: no window was over, and nobody waited too long."""
     judged = []
     for seed in seeds:
         judged.append(storm(seed))
@@ -89,4 +114,10 @@ def test_the_judge_allows_what_an_exception_names() -> None:
     spent = [(0.1, 100.0), (0.2, 40.0), (5.1, 100.0), (5.2, 40.0)]
     allowances = [Allowance(0.0, 1.0, 0.5)]
     found = judge(spent, [(0.0, 100.0)], [(0.0, 1.0)], 0.0, allowances)
-    assert (found.over, found.worst_at) == (1, 5.2)
+    assert (found.over, found.worst_at, found.excepted) == (1, 5.2, 1)
+
+
+def test_the_judge_allows_what_comes_too_early_by_as_much_as_is_said() -> None:
+    spent = [(0.0, 100.0), (0.8, 40.0), (5.0, 100.0), (5.6, 40.0), (9.0, 100.0), (9.8, 40.0)]
+    found = judge(spent, [(0.0, 100.0)], [(0.0, 1.0)], 0.0, hastes=[Haste(0.0, 6.0, 0.3)])
+    assert (found.over, found.excepted) == (2, 1)

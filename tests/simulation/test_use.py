@@ -7,13 +7,15 @@ import math
 
 import pytest
 
+from limiters.leases._format import UNITS
 from limiters.testing import Backlog, Dear, SimulatedCluster, Trickle
 from tests.simulation.judge import judge
 
 INTERVAL = 0.5
 
-MOST_CALLS = 1_500
-"""Of a cluster that `make fast` runs."""
+MOST_CALLS = {"thorough": 1_500, "long": 5_000}
+"""Of a cluster that has not that marker: `make fast` leaves out both, `make test` those that are
+long."""
 
 
 def cluster_of(
@@ -77,7 +79,11 @@ ROWS = [
         pytest.param(
             *row,
             id=f"{row[0]} in {row[4]} s, {row[2]} on {row[1]}",
-            marks=[pytest.mark.thorough] if row[2] * row[6] / INTERVAL > MOST_CALLS else [],
+            marks=[
+                getattr(pytest.mark, marker)
+                for marker, most in MOST_CALLS.items()
+                if row[2] * row[6] / INTERVAL > most
+            ],
         )
         for row in ROWS
     ],
@@ -105,7 +111,12 @@ def test_c1_c5_c6_a_backlog_uses_the_limit_fairly_and_cheaply(
 
 
 @pytest.mark.parametrize(
-    "light", [4, *(pytest.param(light, marks=pytest.mark.thorough) for light in (10, 19))]
+    "light",
+    [
+        4,
+        pytest.param(10, marks=pytest.mark.thorough),
+        pytest.param(19, marks=[pytest.mark.thorough, pytest.mark.long]),
+    ],
 )
 def test_c5_one_busy_beside_light_ones_gets_the_rest(light: int) -> None:
     cluster = cluster_of(1000, 20, 1, 1)
@@ -162,6 +173,38 @@ def test_c4_one_killed_while_it_saves_up_delays_nobody_for_long(killed: float) -
     assert holds(cluster)
     # Two sync intervals and 0.1 s later; entries of one burst take some periods to spread.
     assert used(cluster, killed + 1.1, killed + 16) >= 0.90
+
+
+KILLS = [
+    # capacity, partitions, instances, batch
+    (1000, 20, 4, 5),
+    (1000, 20, 13, 5),
+    (1000, 1.5, 2, 5),
+    (1000, 20, 3, 400),
+    (10, 10, 4, 1),
+    (5, 5, 8, 1),
+]
+
+
+@pytest.mark.parametrize("killed", [10.0, 10.3])
+@pytest.mark.parametrize(("capacity", "partitions", "instances", "piece"), KILLS)
+def test_c2_c5_after_a_kill_the_others_get_what_is_not_lost(
+    capacity: float, partitions: float, instances: int, piece: float, killed: float
+) -> None:
+    cluster = cluster_of(capacity, partitions, instances, piece)
+    cluster.run(killed)
+    share = cluster.instances["i0"].share
+    lost = share.units / UNITS + share.permit.available(share.until - 2) / capacity
+    given_up = killed + cluster.terms.span / 1000 + 2 * INTERVAL
+    cluster.kill("i0")
+    start, end = killed + 2 * INTERVAL + 0.1, given_up + 8
+    cluster.run(end)
+    assert holds(cluster)
+    best = ((given_up - start) * (1 - lost) + end - given_up) / (end - start)
+    best *= capacity // piece * piece / capacity  # so many batches fit into a period
+    assert used(cluster, start, end) >= 0.90 * best
+    if lost * instances > 0.5:  # by shares; permits of a few batches come unevenly
+        assert used(cluster, start, given_up) >= 0.90 * (1 - lost)
 
 
 def test_c5_weights_count() -> None:

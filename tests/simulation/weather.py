@@ -23,7 +23,7 @@ from limiters.testing import (
     Work,
 )
 from limiters.testing._server import ServerSnapshot
-from tests.simulation.judge import Allowance, Judgement, judge
+from tests.simulation.judge import Allowance, Haste, Judgement, judge
 from tests.simulation.liveness import Liveness
 
 SPANS = 14
@@ -70,9 +70,9 @@ class StormCluster(SimulatedCluster):
     def serve(self, request: Request, addressed: SimulatedServer) -> Reply | None:
         if self.now < self.away_until:
             return None
-        server = self._reached(addressed)
+        server = self.storm.reached(request, self._reached(addressed))
         if server is self.server:
-            self.storm.before_answer(server)
+            self.storm.before_answer(server, request)
         else:
             self.storm.touched.add(server.identity)
         reply = server.sync(request, self.now)
@@ -140,6 +140,7 @@ class Weather:
         self.lags = [self.terms.lease / 1000]
         self.past: list[tuple[float, ServerSnapshot]] = []
         self.allowances: list[Allowance] = []
+        self.hastes: list[Haste] = []
         self.returned_at: float | None = None
         self.left_at: dict[str, float] = {}
         self.happened: list[tuple[float, str]] = []
@@ -179,7 +180,9 @@ class Weather:
         self.liveness.start()
         cluster.run(self.end)
         spent = [(entry.at, entry.cost) for entry in cluster.log]
-        found = judge(spent, cluster.limits, cluster.periods, self.lag, self.allowances)
+        found = judge(
+            spent, cluster.limits, cluster.periods, self.lag, self.allowances, self.hastes
+        )
         return replace(found, stalled=tuple(self.liveness.stalled), waits=self.liveness.waits)
 
     @property
@@ -363,7 +366,7 @@ class Weather:
         if returns:
             self.returned_at = cluster.now
 
-    def before_answer(self, server: SimulatedServer) -> None:
+    def before_answer(self, server: SimulatedServer, request: Request) -> None:
         """What is free at a server that believes that it was in charge all the time may be
         granted twice: exception X1."""
         if self.returned_at is None:
@@ -377,6 +380,10 @@ class Weather:
             held = sum(one.units for one in kept)
         end = cluster.now + max(self.spans) + self.lag
         self.allowances.append(Allowance(cluster.now, end, 1 - held / UNITS))
+
+    def reached(self, request: Request, server: SimulatedServer) -> SimulatedServer:
+        """The server that serves a request which has come to this one."""
+        return server
 
     def stray(self) -> SimulatedServer:
         """Where a request goes astray. If it is a server that was in charge before, that is a

@@ -68,5 +68,6 @@ class Plan:
         return cls(**json.loads(text))
 
 
+BRIEF = Plan(limit=500.0, devices=10, each=5, reminders=30, workers=1)
 SMALL = Plan()
 FULL = Plan(limit=4_000.0, devices=100, reminders=400, workers=3)

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from dispatcher.spark import ChangedSinkError, LimiterConfig, dispatch
 from limiters.embedded import EmbeddedRedis
 from tests.spark.handlers import fail_at, notes, noting, take
+from tests.spark.streams import LONG
 
 
 @pytest.fixture
@@ -146,7 +147,7 @@ def test_the_format_sends_a_dataframe_and_a_stream(
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(LONG)
     assert query.exception() is None
     assert len(log.read_text().splitlines()) == 200
 

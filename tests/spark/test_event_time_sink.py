@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from dispatcher.spark import EventTimeSink, event_time_batches
 from limiters.embedded import EmbeddedRedis
 from tests.spark.handlers import notes, noting, take
+from tests.spark.streams import LONG
 
 SCHEMA = "subject string, start long, end long, messages array<struct<kind: string, n: long>>"
 BATCHES = [
@@ -94,6 +95,6 @@ def test_a_stream_is_batched_by_event_time_and_sent(
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(LONG)
 
     assert [one["numbers"] for one in notes(log)] == [[100, 115, 145], [155, 165]]

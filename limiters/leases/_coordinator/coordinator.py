@@ -166,6 +166,7 @@ class Coordinator:
         limit.last, limit.interval = limit.now, max(limit.interval, request.interval)
         if not self._refresh(limit, token):
             return Reply(Kind.CHALLENGE, nonce=limit.nonce)
+        permits.draw_nearer(limit, record)
         permits.enqueue(limit, request.instance, record)
         reply = self._answer(limit, request, record, again=False, created=created)
         permits.spent_by_share(limit, record, request, elapsed)
@@ -313,7 +314,10 @@ class Coordinator:
         limit.shares_at = limit.now
         records = limit.records.values()
         limit.needs = sum(one.need for one in records)
-        limit.fair = level_of([(one.need, one.weight) for one in records], UNITS)
+        fair = level_of([(one.need, one.weight) for one in records], UNITS)
+        if fair.weight and not limit.fair.weight:
+            limit.short_since = limit.now
+        limit.fair = fair
         places = [permits.waiter(limit, name, one) for name, one in limit.records.items()]
         limit.queue = heapq.nsmallest(
             QUEUE_LENGTH,

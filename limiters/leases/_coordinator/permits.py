@@ -80,16 +80,32 @@ def kept_aside(limit: Limit) -> int:
     return math.ceil(min(asks / limit.worth, UNITS))
 
 
+def draw_nearer(limit: Limit, record: Record) -> None:
+    """A turn that is still to come comes sooner if the fair share is worth more than it was."""
+    worth = fair_share(limit, record) * limit.worth
+    if record.turn > limit.now and 0 < record.fair < worth:
+        record.turn = limit.now + (record.turn - limit.now) * (record.fair / worth)
+    record.fair = worth
+
+
 def spent_by_share(limit: Limit, record: Record, request: Request, elapsed: int) -> None:
-    """What an instance spent on its share puts its next permit off, too: both together are what it
-    may have."""
+    """What an instance spent on its share delays its next permit, too: both together are what it
+    may have. Waiting costs no credit; only an instance that asks for nothing loses what is too old.
+    """
     worth = fair_share(limit, record) * limit.worth
     if not limit.fair.weight or worth <= 0:
         record.turn = max(record.turn, limit.now)
         return
-    oldest = limit.now - CREDIT_PERIODS * limit.terms.period
-    part = min(1.0, max(0.0, request.spent - request.by_permit) / worth)
-    record.turn = max(record.turn, oldest) + elapsed * part
+    if limit.now - elapsed < limit.short_since:
+        # There was enough until now: an instance that has spent begins to save for its next batch,
+        # so that those that have not spent go first.
+        if request.spent > 0:
+            takes = max(record.ask, record.piece) * limit.terms.period / worth
+            record.turn = max(record.turn, limit.now + takes)
+        return
+    if not record.ask:
+        record.turn = max(record.turn, limit.now - CREDIT_PERIODS * limit.terms.period)
+    record.turn += elapsed * min(1.0, max(0.0, request.spent - request.by_permit) / worth)
 
 
 def correct(limit: Limit, record: Record, request: Request) -> None:

@@ -59,6 +59,8 @@ class Record:
     gathers: bool = False
     turn: float = 0.0
     """When its next permit is due."""
+    fair: float = 0.0
+    """What its fair share was worth when that was computed."""
     permit: Permit = field(default_factory=Permit)
     spent: float = 0.0
     reserved: float = 0.0
@@ -134,6 +136,8 @@ class Limit:
     fair: Level = field(default_factory=Level)
     """The level if nothing were kept aside for permits."""
     level: Level = field(default_factory=Level)
+    short_since: int = NEVER
+    """Since when there has not been enough for everybody."""
     spare: float = 0.0
     """How much more than it wants an instance may hold, as a share of that, as nobody is short."""
     needs: int = 0

@@ -331,6 +331,9 @@ local function refresh(record, token)
   end
   limit.shares_at, limit.needs = now, needed
   local fair_units, fair_weight = level_of(needs, weights, UNITS)
+  if fair_weight ~= 0 and limit.fair_weight == 0 then
+    limit.short_since = now
+  end
   limit.fair_units, limit.fair_weight = fair_units, fair_weight
   local sum = 0
   for i = 1, count do
@@ -566,6 +569,7 @@ local function serve(request, server, now)
     people.label = nil
     return challenge()
   end
+  draw_nearer(record)
   enqueue(request.instance, record)
   local reply = answer(request, record, false, created)
   spent_by_share(record, request, elapsed)

@@ -136,17 +136,35 @@ local function kept_aside()
   return ceil(min(asks / worth_of_unit(), UNITS))
 end
 
--- What an instance spent on its share puts its next permit off, too: both together are what it may
--- have.
+-- A turn that is still to come comes sooner if the fair share is worth more than it was.
+local function draw_nearer(record)
+  local worth = fair_share(record) * worth_of_unit()
+  if record.turn > limit.now and record.fair > 0 and record.fair < worth then
+    record.turn = limit.now + (record.turn - limit.now) * (record.fair / worth)
+  end
+  record.fair = worth
+end
+
+-- What an instance spent on its share delays its next permit, too: both together are what it may
+-- have. Waiting costs no credit; only an instance that asks for nothing loses what is too old.
 local function spent_by_share(record, request, elapsed)
   local worth = fair_share(record) * worth_of_unit()
   if limit.fair_weight == 0 or worth <= 0 then
     record.turn = max(record.turn, limit.now)
     return
   end
-  local oldest = limit.now - CREDIT_PERIODS * limit.period
-  local part = min(1, max(0, request.spent - request.by_permit) / worth)
-  record.turn = max(record.turn, oldest) + elapsed * part
+  if limit.now - elapsed < limit.short_since then
+    if request.spent > 0 then
+      local takes = max(record.ask, record.piece) * limit.period / worth
+      record.turn = max(record.turn, limit.now + takes)
+    end
+    return
+  end
+  if record.ask == 0 then
+    record.turn = max(record.turn, limit.now - CREDIT_PERIODS * limit.period)
+  end
+  record.turn = record.turn
+    + elapsed * min(1, max(0, request.spent - request.by_permit) / worth)
 end
 
 -- The last permit is over; if the request reports how it was used, its entry is corrected: for the

@@ -86,7 +86,7 @@ def test_totals_never_go_back_when_instances_come_are_killed_and_leave(
         log="",
         shared_capacity=5_000,
         factor=250,
-        lease_time=0.6,
+        lease_time=1.0,
         max_interval=0.1,
         cost=10,
         operations=None,

@@ -20,7 +20,7 @@ class Moody(MemoryLeaseManager):
     """A lease manager of the user's own; `mood` may raise, block, or answer something else."""
 
     def __init__(self) -> None:
-        super().__init__(lease_time=0.4)
+        super().__init__(lease_time=1)
         self.mood: Callable[[], object] = lambda: None
         self.served = 0
 

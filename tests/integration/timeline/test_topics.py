@@ -436,7 +436,8 @@ def test_t12_drift_is_measured_and_told(
     timeline = timed(shared_redis.url)
     assert str(timeline.drift) == "None"
     timeline.producer("us").create([Message("x")])
-    assert timeline.drift == pytest.approx(timeline.stats().drift, abs=1)
+    # The hands stand still while this machine goes on from the one measurement to the other.
+    assert timeline.drift == pytest.approx(timeline.stats().drift, abs=60)
     assert float(str(timeline.drift)) < -(10**6), "the hands are in 2027"
     assert "behind that of Redis" in caplog.text
 

@@ -138,8 +138,10 @@ def test_c5_c6_a_worker_whose_work_others_have_done_holds_nothing_and_asks_for_n
     until(lambda: timeline.stats().deleted == 500)
     with share_of(manager) as busy:
         busy.give_me(1e6)
-        until(lambda: busy.partitions == pytest.approx(20), within=10)
-        until(lambda: not limiter.standing().partitions_wanted)
+        until(lambda: busy.partitions == pytest.approx(20))
+        # It has given back what it held, and sleeps until somebody wants something.
+        until(lambda: limiter._next_request()[1] is None)
+        assert not limiter.standing().partitions_wanted
         idle, asked = manager.asked[limiter.instance], manager.asked[busy.instance]
         until(lambda: manager.asked[busy.instance] > asked + 40)
         assert manager.asked[limiter.instance] == idle

@@ -16,6 +16,7 @@ from dispatcher.spark import (
 )
 from limiters.embedded import EmbeddedRedis
 from tests.spark.handlers import notes
+from tests.spark.streams import LONG
 from tests.spark.subject_sink.orders import LATER, ROWS, Made, frame
 
 
@@ -76,7 +77,7 @@ def test_it_runs_as_a_stream_under_the_name_of_its_query(
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(LONG)
 
     assert made.last is not None
     assert made.last.query == "readings"
@@ -107,10 +108,10 @@ def test_a_query_whose_jobs_are_described_by_the_user_is_to_be_named(
     )
     if name is None:
         with pytest.raises(StreamingQueryException, match=r"query must be given here.*setJob"):
-            query.awaitTermination(60)
+            query.awaitTermination(LONG)
         assert not notes(log)
         return
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(LONG)
     assert made.last is not None
     assert (made.last.query, made.last.query_id) == (name, str(query.id))
     assert made.last.run_id == "", "it is not the user's group"
@@ -136,4 +137,4 @@ def test_k3_two_sinks_in_one_query_are_told_before_a_row_is_left_out(
         .start()
     )
     with pytest.raises(StreamingQueryException, match="start a query of its own for each"):
-        query.awaitTermination(60)
+        query.awaitTermination(LONG)

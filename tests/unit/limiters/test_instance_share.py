@@ -186,6 +186,26 @@ def test_c2_what_may_start_at_any_moment_is_covered_by_what_is_kept() -> None:
     assert request.units == pytest.approx(0.35 * ALL, abs=2)
 
 
+def test_c2_one_that_stops_keeps_just_what_may_start_however_much_it_has_spent() -> None:
+    share = holding()
+    spend(share, 900.0, NOW + 0.1)
+    spend(share, 20.0, NOW + 0.2, begins=False)
+    request = share.leave(NOW + 0.5)
+    assert share.settle(NOW + 0.5) == pytest.approx(20)
+    assert request.released == pytest.approx(0.98 * ALL, abs=2)
+    assert math.fsum(cost for _, cost in request.history) == pytest.approx(900)
+    assert share.ledger.spent(NOW + 0.5) == pytest.approx(20)
+
+
+def test_c2_one_that_stops_after_a_lowered_capacity_keeps_what_it_has_spent() -> None:
+    share = holding()
+    spend(share, 900.0, NOW + 0.1)
+    spend(share, 20.0, NOW + 0.2, begins=False)
+    share.terms = replace(share.terms, in_force=500.0)
+    request = share.leave(NOW + 0.5)
+    assert (request.released, request.history) == (0, ())
+
+
 @given(
     st.lists(st.tuples(st.floats(0, 0.5), st.floats(0, 400), st.booleans()), max_size=12),
     st.floats(0, 1),

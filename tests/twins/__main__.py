@@ -1,0 +1,72 @@
+"""python -m tests.twins [--minutes 10] [--history KIND]: random histories, seed after seed, played
+to the coordinator in Python and to the scripts inside Redis.
+
+It goes on where it was at this commit, and notes what it has done in a file.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from multiprocessing import SimpleQueue
+from typing import Any
+
+from redis import Redis
+
+from limiters.embedded import EmbeddedRedis
+from tests.simulation import trials
+from tests.twins.history import HISTORIES
+from tests.twins.stores import Scripts
+
+EACH = {"short": 60, "contention": 40}
+
+
+def main() -> int:
+    """The exit code: 1 if the two differed, 130 if it was interrupted."""
+    return trials.run(
+        trials.Trials(
+            program="python -m tests.twins",
+            about=__doc__,
+            kind="history",
+            kinds=HISTORIES,
+            judge=judge,
+            judged="requests",
+            file=trials.ROOT / "tests" / "twins" / "histories.tsv",
+            depends_on=("limiters", "tests/twins/*.py"),
+            each=EACH,
+            processes=processes,
+        )
+    )
+
+
+@contextmanager
+def processes(number: int) -> Iterator[ProcessPoolExecutor]:
+    """So many, each with a server of its own, on which it keeps its limits."""
+    with ExitStack() as servers:
+        urls: SimpleQueue[str] = SimpleQueue()
+        for _ in range(number):
+            urls.put(servers.enter_context(EmbeddedRedis()).url)
+        with ProcessPoolExecutor(number, initializer=connect, initargs=(urls,)) as pool:
+            yield pool
+
+
+_scripts: list[Scripts] = []
+
+
+def connect(urls: Any) -> None:
+    """This process uses one of these servers from now on."""
+    _scripts[:] = [Scripts(Redis.from_url(urls.get()))]
+
+
+def judge(name: str, seed: int) -> tuple[int, str]:
+    """The number of requests, and where the two differed, if anywhere."""
+    try:
+        return HISTORIES[name](_scripts[0], seed), ""
+    except Exception as error:  # a difference, or a script that fails
+        return 0, f"{type(error).__name__}: {error}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,382 @@
+"""Random histories of requests, operators and failures, played to the reference in Python and to
+the scripts inside Redis: both answer alike, and store the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from limiters._instance_share import InstanceShare
+from limiters.leases._format import FORMAT, UNITS
+from limiters.leases._messages import Reply, Request, Terms
+from tests.twins.compared import differences, plain
+from tests.twins.stores import NAMES, InPython, InRedis, Scripts
+
+
+class DifferenceError(AssertionError):
+    """The two gave different answers, or store different things."""
+
+
+class History:
+    """One random history, played to both: what differs raises DifferenceError.
+
+    The instances follow the answers of the reference. Those of the scripts are compared with them,
+    each one, when what is stored is compared, too: after so many calls, and at the end.
+    """
+
+    def __init__(self, scripts: Scripts, seed: int, compare_every: int = 10) -> None:
+        self.seed = seed
+        self.random = random = Random(seed)
+        registered = random.random() < 0.8
+        self.python, self.redis = InPython(registered), InRedis(scripts, registered)
+        self._expected: list[tuple[Any, str, tuple[Any, ...]]] = []
+        """What the reference answered, to what."""
+        self.compare_every = compare_every
+        self.calls = 0
+        if registered and random.random() < 0.7:
+            self._both("mark", "server1")
+        self.clock = 1_700_000_000_000 + random.randrange(10**9)
+        self.now = 1000.0
+        self.server = "server1"
+        self.tokens = 0
+        period = random.choice((10, 500, 1_000, 1_000, 2_345, 60_000))
+        lease = random.choice((400, 2_000, 2_000, 5_000))
+        capacity = random.choice((1e-3, 7.3, 100.0, 1_000.0, 1_000.0, 123_456.7, 1e12))
+        self.terms = Terms(capacity, capacity / random.choice((1, 3.7, 20)), period, lease)
+        self.shares: dict[tuple[str, str], InstanceShare] = {}
+        self.pieces: dict[str, float] = {}
+        self.sent: list[tuple[str, Request]] = []
+        self.hostile = random.choice((0.0, 0.0, 0.05, 0.3))
+        self.calm = random.choice((0.9, 0.98, 0.995, 1.0))
+        self.nonces = [""]
+        self.longest = 0
+        self.kinds: dict[str, int] = {}
+        self.restore: list[Callable[[], None]] = []
+        self.copied_from = self.server
+        for at in range(random.choice((1, 2, 3, 3, 5, 5, 8, 8, 40, 120))):
+            self._join(f"instance{at}")
+
+    def _join(self, instance: str) -> None:
+        random = self.random
+        name = NAMES[0] if random.random() < 0.8 else NAMES[1]
+        terms = self.terms
+        if random.random() < 0.03:
+            terms = replace(terms, lease=terms.lease + 100)
+        self.shares[name, instance] = InstanceShare(
+            instance,
+            terms,
+            interval=random.choice((0.1, 0.5)),
+            weight=self._weight(),
+            label=random.choice(("", "host/1", "höst/2")),
+        )
+        share = random.choice((1e-4, 0.01, 0.03, 0.2, 0.5, 1.0))
+        self.pieces[instance] = self.terms.capacity * share
+
+    def _weight(self) -> int:
+        return self.random.choice((1000, 1000, 1, 1_000_000, 777))
+
+    def _backlog(self) -> int:
+        """How many pieces wait."""
+        return self.random.choice((0, 1, 5, 1000))
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            self._pass_time()
+            if self.random.random() < self.calm:
+                self._one_calls()
+            else:
+                self._something_happens()
+        for name in NAMES:
+            self._compare(name)
+
+    def crowd(self, count: int, rounds: int) -> None:
+        """So many ask for a permit that the header does not keep them all."""
+        random, terms = self.random, Terms(50.0, 1.0, 1_000, 2_000)
+        born = [0] * count
+        for name in NAMES:
+            self._both("lose", name)
+        for round_ in range(1, rounds + 1):
+            for at in range(count):
+                self.clock += random.choice((0, 3, 9))
+                request = Request(
+                    f"instance{at:03}",
+                    round_,
+                    terms,
+                    born=born[at],
+                    nonce=random.choice(self.nonces[-3:]),
+                    need=random.choice((0.1, 3.0, 70.0)),
+                    ask=random.choice((0.0, 1.0, 1.0, 1.0, 5.0)),
+                    gathers=random.random() < 0.2,
+                    waited=random.choice((0, 0, 100)),
+                    weight=random.choice((1000, 1000, 1, 5000)),
+                    valid=200,
+                )
+                born[at] = self._sync(NAMES[0], request).born
+            if round_ == 1:
+                self.clock += 1 + self.random.randrange(7_000)
+        self._compare(NAMES[0])
+
+    def _pass_time(self) -> None:
+        random = self.random
+        passed = random.choice((0, 1, 7, 50, 50, 130))
+        if random.random() < 0.02:
+            passed = random.choice((900, 3_000, 9_000))
+        self.now += passed / 1000
+        self.clock += passed
+        if random.random() < 0.01:
+            self.clock += random.choice((15, 40, 300, 60_000, 3_600_000, -5, -200, -60_000))
+
+    def _one_calls(self) -> None:
+        random = self.random
+        (name, instance), share = random.choice(list(self.shares.items()))
+        if random.random() < 0.1 and self.sent:
+            self._sync(*random.choice(self.sent[-30:]))  # a late copy
+            return
+        self._work(share)
+        leaves = share.pending is None and share.reply is not None and random.random() < 0.02
+        request = share.leave(self.now, (1.0,)) if leaves else share.compose(self.now, (2.0, 0.5))
+        sent_at = self.now
+        self.sent.append((name, request))
+        if random.random() < self.hostile:
+            request = self._changed(request)
+            self.sent.append((name, request))
+        if random.random() < 0.05:
+            share.unanswered(self.now)  # it is lost on its way
+            return
+        reply = self._sync(name, request)
+        if random.random() < (0.3 if reply.given else 0.07):
+            share.unanswered(self.now)  # the reply is lost
+            if reply.given and random.random() < 0.5:
+                self._both("lose_grants", name)
+                if random.random() < 0.3:
+                    self._sync(name, replace(request, seq=request.seq + 1, born=1))
+            return
+        delay = random.choice((0, 1, 20))
+        self.now += delay / 1000
+        self.clock += delay
+        if share.pending is None or reply.seq != share.pending.seq:
+            self._replace(name, instance)
+            return
+        news = share.answered(reply, sent_at, self.now)
+        if news.disowned or share.left:
+            self._replace(name, instance)
+
+    def _replace(self, name: str, instance: str) -> None:
+        del self.shares[name, instance]
+        self._join(f"{instance}x")
+
+    def _work(self, share: InstanceShare) -> None:
+        random = self.random
+        piece = self.pieces[share.instance]
+        share.settle(self.now)
+        for _ in range(random.choice((0, 1, 3))):
+            for source in (share.ledger, share.permit):
+                if source.available(self.now, 0.0) >= piece:
+                    source.hold(piece)
+                    if source is share.ledger:
+                        spend = share.ledger.charge(piece, self.now, share.tenure)
+                    else:
+                        spend = share.permit.charge(piece, self.now)
+                    if random.random() < 0.8:
+                        spend.started(self.now)
+                    break
+        waiting = piece * self._backlog()
+        gathers = waiting and piece > share.burst(self.now) and random.random() < 0.7
+        share.want(waiting, piece if gathers else 0.0, self.now)
+        share.short(waiting > 0 and random.random() < 0.7, self.now)
+
+    def _changed(self, request: Request) -> Request:
+        """A request that no instance would make."""
+        random = self.random
+        entries = tuple(
+            (random.choice((0, 5, 400, 10**6)), random.choice((0.0, 1e-9, 3.3, 1e9)))
+            for _ in range(random.choice((0, 1, 3, 120, 300)))
+        )
+        stamped = tuple((self.clock - age, cost) for age, cost in entries)
+        cost = self.terms.capacity * 10 ** random.uniform(-6, 3)
+        units = random.choice((0, 1, UNITS // 3, UNITS, random.randrange(UNITS)))
+        changes: list[dict[str, Any]] = [
+            {"seq": max(0, request.seq + random.choice((-1, 1, 1, 5)))},
+            {"born": random.choice((0, 1, request.born + 1))},
+            {"server": random.choice(("", "server1", "server9", self.server))},
+            {"server": "server9", "age": 0, "nonce": self.nonces[-1] or request.nonce},
+            {"age": random.choice((0, 1, 10**5))},
+            {"nonce": random.choice(self.nonces)},
+            {"ended": not request.ended},
+            {"confirmed": random.choice((-1, 0, self.clock, self.clock + 10**6))},
+            {"tries": random.choice((0, 1, 2, 9))},
+            {"units": units, "left": random.choice((0, 1, 1000))},
+            {"released": units, "history": entries, "stamped": stamped},
+            {"need": cost, "by_permit": cost * random.random() * 2},
+            {"ask": cost, "gathers": random.random() < 0.5, "waited": random.randrange(10**5)},
+            {"piece": cost},
+            {"valid": random.choice((1, 300, 4_000)), "interval": random.choice((1, 50, 10**5))},
+            {"weight": random.choice((1, 3, 1_000_000))},
+            {"leaving": True},
+            {"permit": request.born + 1, "permit_spent": ((-1, cost), *entries[:3])},
+            {"totals": tuple(random.random() for _ in range(random.choice((0, 1, 13))))},
+            {"label": "x" * random.choice((0, 300)), "reserved": cost, "spent": cost},
+            {"format": FORMAT + 1},
+            {"terms": replace(request.terms, capacity=cost)},
+            {"terms": replace(request.terms, version=self.clock, served=random.random() < 0.5)},
+            {"terms": replace(request.terms, period=700, served=True)},
+            {"terms": replace(request.terms, lease=300)},
+            {
+                "terms": replace(
+                    request.terms, in_force=request.terms.capacity / 3, rising=0.01, served=True
+                )
+            },
+        ]
+        change: dict[str, Any] = {}
+        for _ in range(random.choice((1, 1, 2, 5))):
+            change |= random.choice(changes)
+        return replace(request, **change)
+
+    def _something_happens(self) -> None:
+        random = self.random
+        name = random.choice(NAMES)
+        what = random.randrange(13)
+        if what < 3:
+            capacity = random.choice((None, self.terms.capacity * random.choice((0.3, 1, 2.7))))
+            self._set_terms(
+                name,
+                capacity=capacity,
+                factor=random.choice((None, self.terms.factor, self.terms.capacity / 10_100)),
+                period=random.choice((None, None, self.terms.period, 600)),
+                lease=random.choice((None, None, self.terms.lease, 1_000)),
+                ramp=random.choice((None, self.terms.capacity / 10_000)),
+            )
+        elif what == 3:
+            self._both("delete", name, self.server, self.clock, self._token())
+            if random.random() < 0.5:
+                self._set_terms(name, capacity=7.0, factor=1.0, period=700, lease=900)
+        elif what == 4:
+            instance = random.choice([*(one for _, one in self.shares), "nobody"])
+            self._both("evict", name, instance)
+        elif what == 5:
+            self.server = f"server{random.randrange(4)}"
+            self.clock += random.choice((0, 0, 1, -5_000, 5_000, 10**7))
+        elif what == 6:
+            self._both("lose", name)
+        elif what == 7:
+            self._both("lose_registry")
+        elif what == 8:
+            self._both("lose_grants", name)
+        elif what == 9 and random.random() < 0.3:
+            self._both("corrupt", name)
+            if random.random() < 0.5:
+                self._both("delete", name, self.server, self.clock, self._token())
+        elif what == 10:
+            self.restore = [self.python.copied(), self.redis.copied()]
+            self.copied_from = self.server
+        elif what == 11:
+            for restore in self.restore:
+                restore()
+            if random.random() < 0.7:
+                self.server = self.copied_from  # an old server is in charge again
+        else:
+            self._join(f"late{self.calls}")
+
+    def _set_terms(self, name: str, **terms: float | None) -> None:
+        self._both("set_terms", name, self.server, self.clock, self._token(), **terms)
+
+    def _token(self) -> str:
+        self.tokens += 1
+        return f"token{self.tokens}"
+
+    def _sync(self, name: str, request: Request) -> Reply:
+        reply: Reply = self._both("sync", name, request, self.server, self.clock)
+        self.nonces.append(reply.nonce)
+        self.calls += 1
+        self.kinds[reply.kind] = self.kinds.get(reply.kind, 0) + 1
+        self.longest = max(self.longest, reply.waiting)
+        if reply.permit:
+            self.kinds["permit"] = self.kinds.get("permit", 0) + 1
+        if reply.given:
+            self.kinds["given"] = self.kinds.get("given", 0) + 1
+        return reply
+
+    def _both(self, method: str, *arguments: Any, **named: Any) -> Any:
+        expected = getattr(self.python, method)(*arguments, **named)
+        getattr(self.redis, method)(*arguments, **named)
+        self._expected.append((expected, method, arguments))
+        if self.calls % self.compare_every == 0 and method not in ("lose_registry", "mark"):
+            self._compare(arguments[0])
+        return expected
+
+    def _compare(self, name: str) -> None:
+        """All answers since the last time, and what is stored of a limit."""
+        self.redis.ask_for_stored(name)
+        self._expected.append((self.python.stored(name), "stored", (name,)))
+        expected, self._expected = self._expected, []
+        for (one, method, arguments), other in zip(expected, self.redis.answers(), strict=True):
+            if one != other:
+                lines = "\n".join(differences(plain(one), plain(other))[:20])
+                told = f"seed {self.seed}, by call {self.calls}, {method} {arguments}"
+                raise DifferenceError(f"{told}:\n{lines}")
+
+
+class Contention(History):
+    """A few instances of odd weights share a limit whose capacity changes; nearly all of them have
+    more to do than they may."""
+
+    def __init__(self, scripts: Scripts, seed: int, compare_every: int = 10) -> None:
+        super().__init__(scripts, seed, compare_every)
+        self.hostile = 0.0
+        self.calm = self.random.choice((0.9, 0.95, 0.99))
+        self.shares, self.pieces = {}, {}
+        for at in range(self.random.choice((2, 3, 4, 7, 13))):
+            self._join(f"instance{at}")
+
+    def _weight(self) -> int:
+        return self.random.choice((1000, self.random.randrange(1, 1_000_001)))
+
+    def _backlog(self) -> int:
+        return self.random.choice((0, 3, 1000, 1000, 1000))
+
+    def _something_happens(self) -> None:
+        random = self.random
+        if random.random() < 0.2:
+            super()._something_happens()
+            return
+        by = random.choice((0.1, 0.5, 0.95, 1.05, 2.0, random.uniform(0.2, 3)))
+        rate = self.terms.capacity / random.choice((100, 3_000, 50_000))
+        ramp = rate if random.random() < 0.4 else None
+        self._set_terms(NAMES[0], capacity=self.terms.capacity * by, ramp=ramp)
+
+
+def short(scripts: Scripts, seed: int) -> int:
+    """The number of calls of a short history; DifferenceError if the two differ."""
+    return _played(History(scripts, seed), 50)
+
+
+def long(scripts: Scripts, seed: int) -> int:
+    """The same of a long one."""
+    return _played(History(scripts, seed, compare_every=25), 400)
+
+
+def contention(scripts: Scripts, seed: int) -> int:
+    """The same of one in which most wait for capacity all the time."""
+    return _played(Contention(scripts, seed), 120)
+
+
+def queue(scripts: Scripts, seed: int) -> int:
+    """The same of one in which many wait for permits."""
+    history = History(scripts, seed, compare_every=25)
+    history.crowd(history.random.choice((5, 30, 40, 70)), rounds=3)
+    return history.calls
+
+
+def _played(history: History, steps: int) -> int:
+    history.run(steps)
+    return history.calls
+
+
+HISTORIES: dict[str, Callable[[Scripts, int], int]] = {
+    "short": short,
+    "long": long,
+    "contention": contention,
+    "queue": queue,
+}

@@ -1,0 +1,251 @@
+"""The limits of one server, kept by the reference in Python and by the scripts inside Redis."""
+
+from __future__ import annotations
+
+import copy
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from redis import Redis
+from redis.client import Pipeline
+
+from limiters import ArgumentError
+from limiters.leases._codec import arguments_of, as_bytes, limit_of, pairs, registry_of, reply_of
+from limiters.leases._coordinator import Coordinator
+from limiters.leases._coordinator.state import Registry
+from limiters.leases._format import HEADER, NEVER, RECORD_PREFIX
+from limiters.leases._ledger import Ledger
+from limiters.leases._messages import Reply, Request
+from limiters.leases._scripts import TWIN, keys_of, registry_key, source_of
+from tests.twins.compared import plain
+
+TOLD = """
+local function server_time() return tonumber(ARGV[#ARGV]) end
+local function server_identity() return ARGV[#ARGV - 1], '7.0.0' end
+"""
+"""In the place of limit_server.lua: the last arguments are the identity and the time."""
+
+STORED = """
+local all = {}
+for i, key in ipairs(KEYS) do all[i] = redis.call('HGETALL', key) end
+return all
+"""
+
+NAMES = ("orders", "mails {eu}")
+
+
+class InPython:
+    """The limits of one server, kept by the reference."""
+
+    def __init__(self, registered: bool) -> None:
+        self.limits = {name: Coordinator(name, registered=registered) for name in NAMES}
+        self._registry: Registry | None = None
+
+    def _at(self, name: str) -> Coordinator:
+        one = self.limits[name]
+        one.registry = self._registry
+        return one
+
+    def sync(self, name: str, request: Request, server: str, clock: int) -> Reply:
+        one = self._at(name)
+        try:
+            return one.sync(request, server, clock)
+        finally:
+            self._registry = one.registry
+
+    def set_terms(
+        self, name: str, server: str, clock: int, token: str, **terms: float | None
+    ) -> bool | str:
+        one = self._at(name)
+        try:
+            return one.set_terms(server, clock, token, **terms)  # type: ignore[arg-type]
+        except ArgumentError:
+            return "too many partitions"
+        finally:
+            self._registry = one.registry
+
+    def delete(self, name: str, server: str, clock: int, token: str) -> bool:
+        one = self._at(name)
+        done = one.delete(server, clock, token)
+        self._registry = one.registry
+        return done
+
+    def evict(self, name: str, instance: str) -> bool:
+        return self.limits[name].evict(instance)
+
+    def stored(self, name: str) -> Any:
+        one = self.limits[name]
+        return plain((one.limit, one.totals.counts, self._registry))
+
+    def mark(self, server: str) -> None:
+        self._registry = Registry(server, NEVER)
+
+    def lose(self, name: str) -> None:
+        self.limits[name].limit = None
+
+    def lose_grants(self, name: str) -> None:
+        limit = self.limits[name].limit
+        for record in limit.records.values() if limit else ():
+            record.given = Ledger()
+
+    def lose_registry(self) -> None:
+        self._registry = None
+
+    def corrupt(self, name: str) -> None:
+        limit = self.limits[name].limit
+        if limit is not None:
+            limit.pool += 1
+
+    def copied(self) -> Callable[[], None]:
+        """Goes back to what is stored now."""
+        limits, registry = copy.deepcopy((self.limits, self._registry))
+
+        def restore() -> None:
+            self.limits, self._registry = copy.deepcopy((limits, registry))
+
+        return restore
+
+
+class Scripts:
+    """A server that knows the scripts: what its clock says is told with each call."""
+
+    def __init__(self, client: Redis, change: Callable[[str], str] = str) -> None:
+        """`change` makes another text of each script."""
+        self.client: Any = client
+        self._known = {
+            part: client.script_load(change(source_of(*TWIN, part, server=TOLD)))
+            for part in ("sync", "set", "delete", "evict")
+        }
+        self._known["stored"] = client.script_load(STORED)
+        self._known["mark"] = client.script_load(source_of("mark", server=TOLD))
+
+    def __getitem__(self, part: str) -> str:
+        """What the server calls it."""
+        return str(self._known[part])
+
+
+class InRedis:
+    """The same as `InPython`, kept by the scripts. What is asked is sent when its answers are
+    collected: all in one go."""
+
+    def __init__(self, scripts: Scripts, registered: bool) -> None:
+        self._scripts = scripts
+        self.client = scripts.client
+        self.keys = {name: keys_of("twin", name, registered=registered) for name in NAMES}
+        self._pipe: Pipeline = self.client.pipeline(transaction=False)
+        self._reads: list[Callable[[Any], Any] | None] = []
+        """How each answer that is expected is read, if it matters."""
+        self._answers: list[Any] = []
+        self._send("flushall")
+
+    def _send(
+        self, command: str, *arguments: Any, read: Callable[[Any], Any] | None = None
+    ) -> None:
+        """Sends it with the next ones; without `read` its answer does not matter."""
+        getattr(self._pipe, command)(*arguments)
+        self._reads.append(read)
+
+    def _call(
+        self, part: str, keys: tuple[str, ...], *arguments: Any, read: Callable[[Any], Any]
+    ) -> None:
+        self._send("evalsha", self._scripts[part], len(keys), *keys, *arguments, read=read)
+
+    def _arrive(self) -> None:
+        reads, self._reads = self._reads, []
+        for read, answer in zip(reads, self._pipe.execute(), strict=True):
+            if read is not None:
+                self._answers.append(read(answer))
+
+    def answers(self) -> list[Any]:
+        """Those to all that was asked since the last time, in order."""
+        self._arrive()
+        answers, self._answers = self._answers, []
+        return answers
+
+    def sync(self, name: str, request: Request, server: str, clock: int) -> None:
+        arguments = [as_bytes(name), *arguments_of(request), server, clock]
+        self._call("sync", self.keys[name], *arguments, read=reply_of)
+
+    def set_terms(
+        self, name: str, server: str, clock: int, token: str, **terms: float | None
+    ) -> None:
+        values = (terms.get(one) or 0 for one in ("capacity", "factor", "period", "lease", "ramp"))
+        arguments = [as_bytes(name), token, struct.pack("<5d", *values), server, clock]
+        self._call("set", self.keys[name], *arguments, read=_read_set)
+
+    def delete(self, name: str, server: str, clock: int, token: str) -> None:
+        arguments = [as_bytes(name), token, server, clock]
+        self._call("delete", self.keys[name], *arguments, read=bool)
+
+    def evict(self, name: str, instance: str) -> None:
+        arguments = [as_bytes(name), as_bytes(instance), "any", 0]
+        self._call("evict", self.keys[name], *arguments, read=bool)
+
+    def mark(self, server: str) -> None:
+        self._call("mark", (registry_key("twin"),), server, 0, read=_expect_one)
+
+    def lose(self, name: str) -> None:
+        self._send("delete", self.keys[name][0], read=_nothing)
+
+    def lose_grants(self, name: str) -> None:
+        self._send("delete", self.keys[name][1], read=_nothing)
+
+    def lose_registry(self) -> None:
+        self._send("delete", registry_key("twin"), read=_nothing)
+
+    def corrupt(self, name: str) -> None:
+        self._arrive()
+        key = self.keys[name][0]
+        header = self.client.hget(key, "header")
+        if header is None:
+            self._answers.append(None)
+            return
+        at = 8 * [field.name for field in HEADER].index("pool")
+        (pool,) = struct.unpack_from("<d", header, at)
+        changed = header[:at] + struct.pack("<d", pool + 1) + header[at + 8 :]
+        self._send("hset", key, "header", changed, read=_nothing)
+
+    def ask_for_stored(self, name: str) -> None:
+        """The answer is what `InPython.stored` returns."""
+        keys = self.keys[name]
+        self._call("stored", (*keys[:3], keys[4] if len(keys) > 4 else "none"), read=_read_stored)
+
+    def copied(self) -> Callable[[], None]:
+        self._arrive()
+        keys = {one for each in self.keys.values() for one in each}
+        dumps = {key: self.client.dump(key) for key in keys}
+
+        def restore() -> None:
+            for key, dump in dumps.items():
+                if dump is None:
+                    self._send("delete", key)
+                else:
+                    self._send("restore", key, 0, dump, True)
+
+        return restore
+
+
+def _read_set(answer: Any) -> bool | str:
+    return "too many partitions" if isinstance(answer, list) else bool(answer)
+
+
+def _expect_one(answer: Any) -> None:
+    assert answer == 1
+
+
+def _nothing(answer: Any) -> None:
+    """Another server says how much it has lost."""
+
+
+def _read_stored(answer: list[Any]) -> Any:
+    limit, grants, people, registry = map(pairs, answer)
+    # Nothing is left of instances that were given up.
+    known, *others = (
+        {one for one in each if one.startswith(RECORD_PREFIX.encode())}
+        for each in (limit, grants, people)
+    )
+    assert not known or all(other <= known for other in others)
+    packed = people.get(b"totals", b"")
+    totals = struct.unpack(f"<{len(packed) // 8}d", packed)
+    return plain((limit_of(limit, people, grants), totals, registry_of(registry)))
