@@ -1,8 +1,14 @@
 """How the documentation is built: `make docs`."""
 
+import sys
+from pathlib import Path
+
+# Document the packages of this checkout, not those of an installed copy.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 project = "Batch dispatcher"
 author = "the maintainers"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "docs.module_directive"]
 html_theme = "furo"
 html_title = "Batch dispatcher"
 html_show_copyright = False

@@ -1,70 +1,71 @@
-"""docs/architecture.md is true: every room it names is there, and every room there is, is named."""
+"""docs/architecture.md and docs/adr are true: no package is left out, and each path exists."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "architecture.md").read_text()
-SECTIONS = dict(re.findall(r"^## (\S.*?)\n(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL))
-CORE = "The core's rooms"
-FLOORS = "Floors (imports point down only; `make check` holds them)"
+PAGE = ROOT / "docs" / "architecture.md"
+DECISIONS = sorted((ROOT / "docs" / "adr").glob("0*.md"))
+TEXT = PAGE.read_text("utf-8")
+TOPS = ("dispatcher", "limiters", "benchmarks", "tests", "grafana", "examples")
+PICTURE = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+WIDEST = 80
+SHORT = {"T/": "timeline/", "W/": "worker/"}
+"""How the picture of a message abbreviates two packages."""
 
 
-def rooms(title: str) -> set[str]:
-    """What the first column of its table names."""
-    rows = re.findall(r"^\| (`[^|]*) \|", SECTIONS[title], re.MULTILINE)
-    named = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
-    assert len(named) == len(set(named)), "a room is named once"
-    return set(named)
-
-
-def there(folder: Path, *, deep: bool) -> set[str]:
-    """The rooms of a package: its modules, those of its folders, or the folders alone."""
+@cache
+def paths() -> frozenset[str]:
+    """Every file and folder of the project, and what is left of its path without the first folders,
+    as pages name modules from a package on."""
     found = set()
-    for path in folder.iterdir():
-        if path.suffix == ".py" and path.name != "__init__.py":
-            found.add(path.name)
-        elif path.is_dir() and any(path.glob("*.lua")):
-            found.add(f"{path.name}/")
-        elif path.is_dir() and deep and path.name != "__pycache__":
-            found |= {f"{path.name}/{name}" for name in there(path, deep=True)}
-    return found
+    for top in TOPS:
+        for path in (ROOT / top, *(ROOT / top).rglob("*")):
+            parts = path.relative_to(ROOT).parts
+            end = "/" if path.is_dir() else ""
+            found |= {"/".join(parts[start:]) + end for start in range(len(parts))}
+    return frozenset(found)
 
 
-def whole(named: set[str], folder: Path) -> set[str]:
-    """The same, where a folder that is named stands for all that is in it."""
-    return {
-        room
-        for name in named
-        for room in (
-            {f"{name}{inside}" for inside in there(folder / name, deep=True)}
-            if name.endswith("/") and not any((folder / name).glob("*.lua"))
-            else {name}
-        )
+def named(text: str) -> set[str]:
+    """What looks like a module, a script or a folder: in backticks, or in a picture."""
+    prose = set(re.findall(r"`([\w./]+(?:\.py|\.lua|/))`", PICTURE.sub("", text)))
+    drawn = {
+        SHORT.get(path[:2], path[:2]) + path[2:]
+        for picture in PICTURE.findall(text)
+        for path in re.findall(r"[\w./]+(?:\.py|\.lua)\b", picture)
     }
+    return prose | drawn
 
 
-@pytest.mark.parametrize("title", [one for one in SECTIONS if one.endswith("/")])
-def test_a_package_has_the_rooms_that_are_named(title: str) -> None:
-    folder = ROOT / title
-    assert whole(rooms(title), folder) == there(folder, deep=True)
-
-
-def test_the_core_has_the_rooms_that_are_named() -> None:
-    engine = {f"_core/{name}" for name in there(ROOT / "dispatcher" / "_core", deep=True)}
-    assert rooms(CORE) == there(ROOT / "dispatcher", deep=False) | engine
-
-
-def test_every_package_has_its_floor_and_its_rooms() -> None:
-    subpackages = {
+def test_every_package_has_a_row() -> None:
+    rows = re.findall(r"^\|[^|]*\| `((?:dispatcher|limiters)/[^`]*)` \|", TEXT, re.MULTILINE)
+    packages = {
         f"dispatcher/{path.name}/"
         for path in (ROOT / "dispatcher").iterdir()
-        if (path / "__init__.py").exists() and path.name != "_core"
+        if (path / "__init__.py").exists()
     }
-    assert {one for one in SECTIONS if one.endswith("/")} == subpackages | {"limiters/"}
-    floors = set(re.findall(r"`((?:dispatcher|limiters)/[^`]*)`", SECTIONS[FLOORS]))
-    assert floors == subpackages | {"limiters/", "dispatcher/*.py"}
+    assert sorted(rows) == sorted(packages | {"dispatcher/*.py", "limiters/"})
+
+
+@pytest.mark.parametrize("page", [PAGE, *DECISIONS], ids=lambda page: str(page.name))
+def test_what_a_page_names_is_there(page: Path) -> None:
+    found = named(page.read_text("utf-8"))
+    assert found
+    assert found - paths() == set()
+
+
+def test_what_is_gone_is_found() -> None:
+    text = "`_core/gone.py` in `dispatcher/gone/`\n\n```text\nT/gone.py -> lease.lua\n```\n"
+    assert named(text) - paths() == {"_core/gone.py", "dispatcher/gone/", "timeline/gone.py"}
+
+
+def test_pictures_fit_a_terminal() -> None:
+    pictures = PICTURE.findall(TEXT)
+    assert len(pictures) == 4
+    assert [line for line in "".join(pictures).splitlines() if len(line) > WIDEST] == []

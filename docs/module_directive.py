@@ -1,0 +1,37 @@
+"""The directive `modules`: a generated table of a folder's modules, in a page of the docs."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from docs.module_table import ROOT, table
+
+
+def _flag(argument: str | None) -> None:
+    if argument:
+        raise ValueError("it takes no value")
+
+
+class ModulesDirective(SphinxDirective):
+    """Its argument is a folder, from the root of the project; the option `shallow` leaves out
+    subfolders."""
+
+    required_arguments = 1
+    option_spec: ClassVar[Any] = {"shallow": _flag}
+
+    def run(self) -> list[Any]:
+        """The table. Sphinx renders the page again when one of these modules has changed."""
+        folder = self.arguments[0]
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".py", ".lua"):
+                self.env.note_dependency(str(path))
+        return self.parse_text_to_nodes(table(folder, shallow="shallow" in self.options))
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Sphinx calls this."""
+    app.add_directive("modules", ModulesDirective)
+    return {"parallel_read_safe": True}
