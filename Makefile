@@ -9,7 +9,7 @@ export PYTHONUNBUFFERED = 1
 # The tests start hundreds of Pythons: each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test long fast unit loop storms twins lowest cluster soak check bench compare docs dashboards clean
+.PHONY: help install demo test long fast unit loop storms twins lowest cluster soak check hooks changelog bench compare docs dashboards clean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,7 +24,9 @@ help:
 	@echo "make lowest   the tests with the lowest versions that pyproject.toml allows (Python 3.11)"
 	@echo "make cluster  Spark's sinks on a standalone cluster, through kills, stops and fail-overs"
 	@echo "make soak     everything at once, end to end, in all kinds of trouble; MINUTES=10"
-	@echo "make check    formatter, linter, strict types, import floors"
+	@echo "make check    formatter, linter, spelling, strict types, import floors"
+	@echo "make hooks    what pre-commit runs before each commit, on all files"
+	@echo "make changelog  show what the next release adds to CHANGELOG.md"
 	@echo "make bench    print every figure the documents mention"
 	@echo "make compare  benchmarks of two commits, in turns: BASE=commit WHAT=throughput,sharing ROUNDS=10"
 	@echo "make docs     build the documentation into docs/_build"
@@ -122,8 +124,17 @@ soak: java install
 check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+hooks: install
+	@$(BIN)/pre-commit run --all-files
+
+# VERSION=... only names the draft; docs/releasing.md says how a release is made.
+VERSION ?= next
+changelog: install
+	@$(BIN)/towncrier build --draft --version $(VERSION)
 
 $(VENV)-rivals/.installed: pyproject.toml
 	@test -x $(VENV)-rivals/bin/python || $(PYTHON) -m venv $(VENV)-rivals
