@@ -342,6 +342,8 @@ class InstanceShare:
         spent = self.spent(now)
         history, stamped = self._part_with(released, now)
         ask, gathers = (0.0, False) if leaving else self._ask(now)
+        if gathers and not self._piece:
+            self._piece = ask  # what it needs a share for, also when it does not ask for a moment
         by_permit = self.permit.recent(now, self.ledger.period)
         since = self._gathers_since if gathers else self._short_since
         if not ask:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from limiters.testing import Backlog, SimulatedCluster
+from limiters.testing import Backlog, OnAndOff, SimulatedCluster
 from tests.simulation.test_use import cluster_of, holds, jain, used
 
 
@@ -145,3 +145,17 @@ def test_c5_what_it_owed_beside_a_heavy_one_does_not_keep_an_instance_waiting_la
     cluster.run(50)
     assert cluster.spent("light", 10, 50) >= 0.9 * cluster.spent("equal", 10, 50)
     assert longest_wait(cluster, "light", 10, 50) <= 4
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_c4_an_instance_that_stops_asking_again_and_again_starts_and_wastes_little(
+    seed: int,
+) -> None:
+    cluster = SimulatedCluster(capacity=1000, factor=50, seed=seed)
+    for number in range(4):
+        cluster.add(f"i{number}", Backlog(40))
+    cluster.add("flapping", OnAndOff(400, 0.5, 0.5))
+    cluster.run(40)
+    assert holds(cluster)
+    assert cluster.spent("flapping", 10, 40) >= 0.5 * 200 * 30
+    assert used(cluster, 10, 40) >= 0.7
