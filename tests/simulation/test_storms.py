@@ -55,7 +55,9 @@ def test_x2_x3_x4_grant_no_more_than_they_are_said_to(storm: str, first: int) ->
         assert sum(one.excepted for one in found) > 0
 
 
-@pytest.mark.parametrize("storm", ["every-fault", "changes"])
+@pytest.mark.parametrize(
+    "storm", ["every-fault", pytest.param("changes", marks=pytest.mark.thorough)]
+)
 def test_c4_c5_nobody_waits_for_longer_than_its_share_allows(storm: str) -> None:
     assert sum(one.waits for one in _judged(STORMS[storm], WAITS)) >= 20
 
