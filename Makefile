@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo     see it work: one limited datastore, first without us, then with us"
 	@echo "make test     run all tests; PROCESSES=4 at a time"
-	@echo "make long     tests of which make test runs a sample: larger clusters, more histories, longer soak"
+	@echo "make long     what make test runs a sample of: larger clusters, soak, ends of the demo, a slow handler"
 	@echo "make fast     unit and simulation tests: no Java, no Redis, under 45 s on two cores"
 	@echo "make unit     the unit tests on each interpreter found, or on one: PYTHON=python3.12"
 	@echo "make loop     all tests again and again, in a clone: N=20, BUSY=1 keeps every core busy"

@@ -74,7 +74,12 @@ def test_each_history_is_used() -> None:
 
 
 @pytest.mark.parametrize(
-    "mutant", [mutants.nothing_comes_along, mutants.no_quarantine, mutants.permit_does_not_count]
+    "mutant",
+    [
+        mutants.no_quarantine,
+        pytest.param(mutants.nothing_comes_along, marks=pytest.mark.thorough),
+        pytest.param(mutants.permit_does_not_count, marks=pytest.mark.thorough),
+    ],
 )
 def test_a_rule_taken_out_is_found_by_storms(
     mutant: Mutant, monkeypatch: pytest.MonkeyPatch
