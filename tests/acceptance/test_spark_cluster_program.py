@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers import wait_until
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -31,12 +31,12 @@ def test_a_cluster_suite_that_is_ended_ends_its_cluster(tmp_path: Path) -> None:
     variables = os.environ | {"TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "tests.cluster", "none"]
     with subprocess.Popen(command, cwd=ROOT, env=variables) as suite:
-        wait_until(lambda: _workers(tmp_path) == 2 or suite.poll() is not None, within=90)
+        until(lambda: _workers(tmp_path) == 2 or suite.poll() is not None, within=90)
         assert suite.poll() is None, "it has ended by itself"
         pids = _children(suite.pid)
         assert pids
         suite.send_signal(signal.SIGTERM)
         assert suite.wait(90) == 130
     # A helper that watches over its parent ends a little later.
-    wait_until(lambda: not [pid for pid in pids if Path(f"/proc/{pid}").exists()], within=30)
+    until(lambda: not [pid for pid in pids if Path(f"/proc/{pid}").exists()], within=30)
     assert not list(tmp_path.glob("cluster-*"))

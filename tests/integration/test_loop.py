@@ -13,8 +13,8 @@ import pytest
 from tests.loop import record, suite
 from tests.loop.burners import burning
 from tests.loop.lines import RECORDS
-from tests.servers import wait_until
 from tests.terminals import Terminal
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 
@@ -118,7 +118,7 @@ def test_packages_of_another_tree_are_never_tested_in_place_of_the_clone(tmp_pat
 
 def test_burners_end_with_the_block() -> None:
     with burning(2) as pids:
-        wait_until(lambda: all(_processor_time(pid) > 0 for pid in pids))
+        until(lambda: all(_processor_time(pid) > 0 for pid in pids))
     assert not any(map(_runs, pids))
 
 
@@ -135,7 +135,7 @@ def test_burners_end_with_their_owner_however_that_ends() -> None:
         pid = int(owner.stdout.readline())
         assert _runs(pid)
         owner.kill()
-    wait_until(lambda: not _runs(pid))
+    until(lambda: not _runs(pid))
 
 
 def _stat(pid: int) -> list[str]:
@@ -163,7 +163,7 @@ def test_ctrl_c_ends_it_and_keeps_what_was_run(
     for name in ("not_committed", *RECORDS[:1]):
         (small / name).touch()
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as loop:
-        wait_until(lambda: len(record.read(file)) > 1, within=90)
+        until(lambda: len(record.read(file)) > 1, within=90)
         loop.send_signal(signal.SIGINT)
         said, _ = loop.communicate(timeout=90)
     assert loop.returncode == 130
@@ -186,13 +186,13 @@ def test_a_second_ctrl_c_ends_also_a_run_that_goes_on(small: Path) -> None:
     command = [sys.executable, "-m", "tests.loop", *options, "--", "test_goes_on.py"]
     variables = os.environ | {"NOTES": str(notes), "TMPDIR": str(clones)}
     with subprocess.Popen(command, cwd=ROOT, env=variables) as loop:
-        wait_until((notes / "pid").exists, within=90)
+        until((notes / "pid").exists, within=90)
         loop.send_signal(signal.SIGINT)
-        wait_until((notes / "interrupted").exists, within=90)
+        until((notes / "interrupted").exists, within=90)
         loop.send_signal(signal.SIGINT)
         assert loop.wait(90) == 130
     pid = int((notes / "pid").read_text())
-    wait_until(lambda: not _runs(pid))
+    until(lambda: not _runs(pid))
     assert not list(clones.iterdir())
 
 
@@ -211,10 +211,10 @@ def test_a_closed_terminal_ends_it_and_all_that_it_has_started(
     command = [sys.executable, "-m", "tests.loop", *options]
     pid = Path(places["NOTES"], "pid")
     with Terminal(command, PYTHONPATH=str(ROOT), **places) as terminal:
-        wait_until(pid.exists, within=90)
+        until(pid.exists, within=90)
         terminal.hang_up()
         assert terminal.end() == 130
-    wait_until(lambda: not _runs(int(pid.read_text())))
+    until(lambda: not _runs(int(pid.read_text())))
     assert not list(Path(places["TMPDIR"]).iterdir())
     assert record.read(small / record.OF_TESTS) == []
 
@@ -228,7 +228,7 @@ def test_under_nohup_it_goes_on_when_the_terminal_is_closed(
     with subprocess.Popen(
         command, cwd=ROOT, env=os.environ | places, stdout=subprocess.DEVNULL
     ) as loop:
-        wait_until((notes / "pid").exists, within=90)
+        until((notes / "pid").exists, within=90)
         loop.send_signal(signal.SIGHUP)
         (notes / "go_on").touch()
         assert loop.wait(90) == 0

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.loop import lines
-from tests.servers import wait_until
 from tests.simulation import seeds
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 COMPARE = [sys.executable, "-m", "benchmarks.compare"]
@@ -27,7 +27,7 @@ def children(pid: int) -> set[int]:
 def test_a_comparison_that_is_ended_removes_its_clones(tmp_path: Path, end: signal.Signals) -> None:
     variables = os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen([*COMPARE, "HEAD"], cwd=ROOT, env=variables) as comparison:
-        wait_until(lambda: list(tmp_path.glob("compare-*/head/benchmarks")), within=90)
+        until(lambda: list(tmp_path.glob("compare-*/head/benchmarks")), within=90)
         comparison.send_signal(end)
         assert comparison.wait(90) == 130
     assert not list(tmp_path.glob("compare-*"))
@@ -40,7 +40,7 @@ def test_storms_that_are_ended_end_their_processes_and_say_so(
     file = tmp_path / "storms.tsv"
     command = [*STORMS, "--storm", "returns", "--file", str(file)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as storms:
-        wait_until(lambda: file.exists() and seeds.read(file), within=90)
+        until(lambda: file.exists() and seeds.read(file), within=90)
         pids = children(storms.pid)
         assert pids
         storms.send_signal(end)
@@ -121,7 +121,7 @@ def ended(command: list[str], note: Path, end: signal.Signals) -> None:
         stderr=subprocess.STDOUT,
         text=True,
     ) as tool:
-        wait_until(lambda: note.exists() or tool.poll() is not None, within=90)
+        until(lambda: note.exists() or tool.poll() is not None, within=90)
         tool.send_signal(end)
         said, _ = tool.communicate(timeout=90)
     assert tool.returncode == 130, said
