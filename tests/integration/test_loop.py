@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.loop import record, suite
+from tests.loop import ending, record, suite
 from tests.loop.burners import burning
 from tests.loop.lines import RECORDS
 from tests.terminals import Terminal
@@ -233,6 +234,23 @@ def test_under_nohup_it_goes_on_when_the_terminal_is_closed(
         (notes / "go_on").touch()
         assert loop.wait(90) == 0
     assert [run.result for run in record.read(small / record.OF_TESTS)] == ["passed"]
+
+
+def test_an_interrupt_while_a_program_starts_ends_that_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    start = subprocess.Popen
+
+    def interrupted(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(start(*arguments, **options))
+        signal.raise_signal(signal.SIGINT)
+        return started[0]
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ending.run(["sleep", "1000"], cwd=tmp_path)
+    assert started[0].returncode == -signal.SIGINT
 
 
 def loop(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
