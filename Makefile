@@ -15,8 +15,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo     see it work: one limited datastore, first without us, then with us"
 	@echo "make test     run all tests; PROCESSES=4 at a time"
-	@echo "make long     what a sample stands for in make test: more seeds, ends, faults, a longer soak"
-	@echo "make fast     unit and simulation tests: no Java, no Redis, under a minute"
+	@echo "make long     what make test runs a sample of: larger clusters, soak, ends of the demo, a slow handler"
+	@echo "make fast     unit and simulation tests: no Java, no Redis, under 45 s on two cores"
 	@echo "make unit     the unit tests on each interpreter found, or on one: PYTHON=python3.12"
 	@echo "make loop     all tests again and again, in a clone: N=20, BUSY=1 keeps every core busy"
 	@echo "make storms   simulated clusters, seed after seed, on from where it was: MINUTES=10"
@@ -24,7 +24,7 @@ help:
 	@echo "make lowest   the tests with the lowest versions that pyproject.toml allows (Python 3.11)"
 	@echo "make cluster  Spark's sinks on a standalone cluster, through kills, stops and fail-overs"
 	@echo "make soak     everything at once, end to end, in all kinds of trouble; MINUTES=10"
-	@echo "make check    formatter, linter, spelling, strict types, import floors"
+	@echo "make check    formatter, linter, spelling, strict types, import contracts"
 	@echo "make hooks    what pre-commit runs before each commit, on all files"
 	@echo "make changelog  show what the next release adds to CHANGELOG.md"
 	@echo "make dist     build the wheel and the source archive, check both, install one and run the demo"
@@ -82,21 +82,22 @@ long: java install $(VENV)/spark.jsa
 	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) -m long
 
 fast: install
-	@$(BIN)/python -m pytest --numprocesses auto -m 'not thorough and not long' tests/unit tests/simulation
+	@$(BIN)/python -m pytest --numprocesses auto --hypothesis-profile fast -m 'not thorough and not long' \
+	    tests/unit tests/simulation
 
 # Without PYTHON=... on the command line: on all that are found.
 unit:
-	@python3 -m tests.interpreters $(if $(filter command environment,$(origin PYTHON)),$(PYTHON))
+	@python3 -m tests.interpreters $(if $(filter command environment,$(origin PYTHON)),'$(PYTHON)')
 
 N ?= 20
 loop: java install $(VENV)/spark.jsa
-	@$(BIN)/python -m tests.loop --runs $(N) $(if $(BUSY),--busy) -- --numprocesses $(PROCESSES) -m 'not long'
+	@$(BIN)/python -m tests.loop --runs '$(N)' $(if $(BUSY),--busy) -- --numprocesses $(PROCESSES) -m 'not long'
 
 storms: install
-	@$(BIN)/python -m tests.simulation --minutes $(MINUTES)
+	@$(BIN)/python -m tests.simulation --minutes '$(MINUTES)'
 
 twins: install
-	@$(BIN)/python -m tests.twins --minutes $(MINUTES)
+	@$(BIN)/python -m tests.twins --minutes '$(MINUTES)'
 
 $(VENV)-lowest/.installed: pyproject.toml tests/lowest.py
 	@test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
@@ -122,7 +123,7 @@ cluster: java install $(VENV)-lowest/.installed
 
 MINUTES ?= 10
 soak: java install
-	@$(BIN)/python -m tests.soak --minutes $(MINUTES)
+	@$(BIN)/python -m tests.soak --minutes '$(MINUTES)'
 
 check: install
 	$(BIN)/ruff format --check .
@@ -175,7 +176,7 @@ WHAT   ?= throughput,sharing
 ROUNDS ?= 10
 compare: install
 	@test -n "$(BASE)" || { echo "Name the other commit: make compare BASE=main"; exit 1; }
-	@$(BIN)/python -m benchmarks.compare --what $(WHAT) --rounds $(ROUNDS) $(BASE)
+	@$(BIN)/python -m benchmarks.compare --what '$(WHAT)' --rounds '$(ROUNDS)' '$(BASE)'
 
 docs: install
 	@$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build/html

@@ -15,35 +15,49 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.__main__ import GROUPS
 from benchmarks.ratios import Comparison, verdict
-from tests.loop.ending import end_as_by_ctrl_c
-from tests.loop.suite import GitError, clone, environment, git
+from tests.loop.ending import INTERRUPTED, end_as_by_ctrl_c
+from tests.loop.options import whole
+from tests.loop.suite import CloneError, GitError, clone, environment, git
 
 ROOT = Path(__file__).parents[1]
 ORDERS = (("base", "head", "again"), ("again", "head", "base"))
 
+LEAST_ROUNDS = 10
+
 Values = dict[str, dict[str, list[float]]]
-"""By figure, then by turn: a value for each round."""
+"""By figure, then by turn: a value for each round in which it was measured."""
+
+
+class MeasureError(RuntimeError):
+    """A tree cannot be measured, for the reason in the message."""
 
 
 def main() -> int:
-    """The exit code: 1 if a figure differs, 130 if it was interrupted."""
+    """The exit code: 1 if a figure differs, 2 if a tree cannot be measured, 130 if interrupted."""
     parser = argparse.ArgumentParser("python -m benchmarks.compare", description=__doc__)
     parser.add_argument("base", help="a commit")
     parser.add_argument("--what", default="throughput,sharing", help="groups of figures")
-    parser.add_argument("--rounds", type=int, default=10, help="at least 10")
+    parser.add_argument(
+        "--rounds", type=whole(LEAST_ROUNDS, "ROUNDS"), default=LEAST_ROUNDS, help="at least 10"
+    )
     options = parser.parse_args()
     groups = options.what.split(",")
-    if options.rounds < 10 or not set(groups) <= set(GROUPS):
-        parser.error(f"at least 10 rounds, of: {', '.join(GROUPS)}")
+    if unknown := [one for one in groups if one not in GROUPS]:
+        parser.error(
+            f"--what (by make: WHAT): no group {', '.join(map(repr, unknown))}; "
+            f"there are: {', '.join(GROUPS)}"
+        )
     end_as_by_ctrl_c()
-    try:
-        git("rev-parse", "--verify", "--quiet", f"{options.base}^{{commit}}", at=ROOT)
-    except GitError:
-        parser.error(f"{options.base} is not a commit of this repository")
+    if not is_commit(options.base):
+        other = f"origin/{options.base}"
+        more = f"; try {other}" if is_commit(other) else ""
+        parser.error(f"{options.base} is not a commit of this repository{more}")
     if git("status", "--porcelain", "--", "dispatcher", "limiters", at=ROOT):
         print("What is not committed is not measured.")
     comparisons = []
@@ -53,11 +67,18 @@ def main() -> int:
             for group in groups:
                 print(f"{group}: {options.rounds} rounds, head/base", flush=True)
                 for one in compared(trees, group, options.rounds):
-                    comparisons.append(one)
+                    if isinstance(one, Comparison):
+                        comparisons.append(one)
                     print(one, flush=True)
+    except MeasureError as error:
+        print(error, file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("interrupted")
-        return 130
+        return INTERRUPTED
+    if not comparisons:
+        print("verdict: none, as no figure was measured in each turn")
+        return 2
     print(verdict(comparisons))
     return int(any(one.differs for one in comparisons))
 
@@ -73,24 +94,53 @@ def made(directory: Path, base: str) -> dict[str, Path]:
     return {"base": base_tree, "again": base_tree, "head": head}
 
 
-def compared(trees: dict[str, Path], group: str, rounds: int) -> list[Comparison]:
-    """Each figure of the group."""
+def is_commit(name: str) -> bool:
+    """Whether this repository has it."""
+    with suppress(GitError):
+        git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", at=ROOT)
+        return True
+    return False
+
+
+def compared(trees: dict[str, Path], group: str, rounds: int) -> Iterator[Comparison | str]:
+    """Each figure of the group, or why it has none."""
     values: Values = defaultdict(lambda: defaultdict(list))
     for number in range(rounds):
         for turn in ORDERS[number % 2]:
-            for name, value in measured(trees[turn], group).items():
+            for name, value in measured(turn, trees[turn], group).items():
                 values[name][turn].append(value)
-    return [Comparison.of(name, **turns) for name, turns in values.items()]
+    for name, turns in values.items():
+        yield comparison(name, turns, rounds)
 
 
-def measured(tree: Path, group: str) -> dict[str, float]:
-    """The figures of one tree, from a process of its own."""
+def comparison(name: str, turns: dict[str, list[float]], rounds: int) -> Comparison | str:
+    """A ratio needs a value in each turn; a base of 0 has none."""
+    missing = [
+        f"{turn} in {rounds - count} of {rounds} rounds"
+        for turn in ORDERS[0]
+        if (count := sum(value != 0 for value in turns.get(turn, ()))) < rounds
+    ]
+    if missing:
+        return f"  not measured: {name} (missing or 0: {', '.join(missing)})"
+    return Comparison.of(name, **turns)
+
+
+def measured(turn: str, tree: Path, group: str) -> dict[str, float]:
+    """The figures of one tree, from a process of its own, whether or not their bounds hold."""
     command = [sys.executable, "-m", "benchmarks", "--brief", "--json", group]
-    done = subprocess.run(
-        command, cwd=tree, env=environment(tree, 0), stdout=subprocess.PIPE, check=True
-    )
+    try:
+        variables = environment(tree, 0)
+    except CloneError as error:
+        raise MeasureError(f"{turn} cannot be measured: {error}") from error
+    done = subprocess.run(command, cwd=tree, env=variables, stdout=subprocess.PIPE, check=False)
     figures = [json.loads(line) for line in done.stdout.splitlines()]
-    return {one["name"]: one["value"] for one in figures if one["value"]}
+    if done.returncode not in (0, 1) or not figures:
+        command_line = f"python -m benchmarks --brief {group}"
+        raise MeasureError(
+            f"{turn} cannot be measured: `{command_line}` ended with exit code {done.returncode} "
+            f"and {len(figures)} figures there"
+        )
+    return {one["name"]: one["value"] for one in figures}
 
 
 if __name__ == "__main__":

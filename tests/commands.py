@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from limiters import RedisLeaseManager, SharedResource
 from limiters.leases._messages import Request, Terms
-from tests.servers import wait_until
+from tests.waiting import until
 
 COMMAND = [sys.executable, "-m", "dispatcher.cli.main"]
 TERMS = Terms(1_000, 100, 50, 60_000)
@@ -85,7 +85,7 @@ def hold(manager: RedisLeaseManager, *requests: Request) -> None:
         holds = {one.instance: one.held * view.capacity for one in view.instances}
         return all(holds.get(it.instance, 0) > it.need * (1 - 1e-6) for it in requests)
 
-    wait_until(held)
+    until(held)
 
 
 @contextmanager

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dispatcher.metrics._cluster.cluster import ClusterCollector
 from dispatcher.registration import RedisEntityStore
 from dispatcher.timeline import Timeline
 from limiters import RedisLeaseManager, embedded
-from tests import kinds, timeouts
+from tests import examples, kinds, timeouts
 from tests.distribution import asked_for, begins, scheduler
 from tests.servers import java
 from tests.servers.ports import own_port
@@ -34,6 +35,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("shared machine")
+settings.register_profile(examples.FAST, settings.get_profile("shared machine"), max_examples=20)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -48,11 +50,13 @@ def _ports() -> Iterator[None]:
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client gives a Redis up after a second, and that may be how long a process of a test has to
     wait for a busy machine. A test that is about giving up says after how long."""
-    for client in (RedisEntityStore, RedisLeaseManager, Timeline):
+    for client in (ClusterCollector, RedisEntityStore, RedisLeaseManager, Timeline):
         defaults = client.__init__.__kwdefaults__
         assert defaults is not None
         assert "timeout" in defaults
         monkeypatch.setitem(defaults, "timeout", LONG)
+    for module in ("_options.options", "_commands.timeline.opening", "_commands.top.looking"):
+        monkeypatch.setattr(f"dispatcher.cli.{module}.PATIENCE", LONG)
 
 
 def pytest_configure(config: pytest.Config) -> None:

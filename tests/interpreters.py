@@ -10,11 +10,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+
+from tests.loop import ending
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = ["--editable", ".[cli,redis,metrics]", "--group", "test", "--group", "dashboards"]
@@ -24,6 +27,20 @@ WITHOUT_SPARK = [
     "-k=not dispatcher.spark",
 ]
 """The package dispatcher.spark cannot be imported there."""
+
+
+class UnusableError(ValueError):
+    """An interpreter that was named cannot run the tests."""
+
+
+def oldest(project: Path = ROOT / "pyproject.toml") -> str:
+    """The version that pyproject.toml requires.
+
+    >>> oldest()
+    '3.11'
+    """
+    requires = tomllib.loads(project.read_text())["project"]["requires-python"]
+    return str(requires).removeprefix(">=")
 
 
 def supported(project: Path = ROOT / "pyproject.toml") -> list[str]:
@@ -43,7 +60,8 @@ def version(program: str) -> str | None:
         done = subprocess.run([program, "-c", code], capture_output=True, text=True, check=False)
     except OSError:
         return None
-    return done.stdout.strip() or None  # a shim of pyenv says on stderr that it is not activated
+    told = done.stdout.strip()  # a shim of pyenv says on stderr that it is not activated
+    return told if re.fullmatch(r"\d+\.\d+", told) else None
 
 
 def candidates(name: str, pyenv: Path) -> list[str]:
@@ -53,13 +71,28 @@ def candidates(name: str, pyenv: Path) -> list[str]:
     ['/usr/bin/python3']
     """
     found = [path] if (path := shutil.which(name)) else []
+    if os.sep in name:
+        return found
     return found + [str(one) for one in sorted(pyenv.glob(f"versions/*/bin/{Path(name).name}"))]
 
 
 def find(name: str) -> str | None:
-    """The first one that can be run."""
+    """The first one that can be run; UnusableError if none of them can, or if it is too old."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    return next((one for one in candidates(name, pyenv) if version(one)), None)
+    programs = candidates(name, pyenv)
+    found = next(((one, is_a) for one in programs if (is_a := version(one))), None)
+    if found is None:
+        if programs and not any("shims" in Path(one).parts for one in programs):
+            raise UnusableError(f"{programs[0]} is not a Python interpreter that can be run")
+        return None
+    program, is_a = found
+    if _numbers(is_a) < _numbers(oldest()):
+        raise UnusableError(f"{program} is Python {is_a}; {oldest()} or newer is needed")
+    return program
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(one) for one in version.split(".")]
 
 
 def environment(program: str) -> Path:
@@ -69,10 +102,12 @@ def environment(program: str) -> Path:
     if installed.exists() and installed.stat().st_mtime > (ROOT / "pyproject.toml").stat().st_mtime:
         return python
     print(f"installing into {place.name}, once ...", flush=True)
-    subprocess.run([program, "-m", "venv", place], check=True)
-    for what in (["pip>=25.1"], EXTRAS):
-        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--quiet"]
-        subprocess.run([*pip, "install", *what], cwd=ROOT, check=True)
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+    for command in ([program, "-m", "venv", str(place)], [*pip, "pip>=25.1"], [*pip, *EXTRAS]):
+        # Interrupted by SIGINT, `venv` would print a traceback.
+        if code := ending.run(command, cwd=ROOT, by=signal.SIGTERM):
+            told = " ".join(command)
+            raise UnusableError(f"{program}: exit code {code} of: {told}")
     installed.touch()
     return python
 
@@ -81,21 +116,30 @@ def test(program: str) -> bool:
     """Whether all pass."""
     pytest = [str(environment(program)), "-m", "pytest", "--numprocesses", "auto"]
     command = [*pytest, *WITHOUT_SPARK, "tests/unit"]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+    return ending.run(command, cwd=ROOT) == 0
+
+
+def result(name: str) -> str:
+    """What became of the tests on the interpreter of that name."""
+    try:
+        program = find(name)
+        print(f"{name}: {program or 'not found'}", flush=True)
+        if program is None:
+            return "not found"
+        return "passed" if test(program) else "FAILED"
+    except UnusableError as error:
+        print(error, file=sys.stderr, flush=True)
+        return "NOT RUN"
 
 
 def main(names: Sequence[str]) -> int:
-    """The exit code: 1 if a test failed, or a named interpreter is missing."""
+    """The exit code: 1 if a test failed, or a named interpreter is missing or cannot be used."""
     wanted = names or [f"python{one}" for one in supported()]
-    results = {}
-    for name in wanted:
-        program = find(name)
-        print(f"{name}: {program or 'not found'}", flush=True)
-        results[name] = "not found" if program is None else "passed" if test(program) else "FAILED"
-    print("unit tests: " + ", ".join(f"{name} {result}" for name, result in results.items()))
-    bad = {"FAILED", "not found"} if names else {"FAILED"}
-    return int(bool(bad & set(results.values())))
+    results = {name: result(name) for name in wanted}
+    print("unit tests: " + ", ".join(f"{name} {became}" for name, became in results.items()))
+    good = {"passed"} if names else {"passed", "not found"}
+    return int(not good.issuperset(results.values()))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(ending.guarded(lambda: main(sys.argv[1:])))

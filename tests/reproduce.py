@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,8 @@ from pathlib import Path
 from redis import Redis
 
 from limiters.embedded import EmbeddedRedis
+from tests.loop import ending
+from tests.loop.options import seed
 from tests.simulation.storms import STORMS
 from tests.twins.history import HISTORIES, DifferenceError
 from tests.twins.stores import Scripts
@@ -37,14 +38,14 @@ def main(arguments: Sequence[str]) -> int:
     commands = parser.add_subparsers(required=True, metavar="storm|history|seed")
     storm = commands.add_parser("storm", help="a simulated cluster")
     storm.add_argument("name", choices=STORMS)
-    storm.add_argument("seed", type=int)
+    storm.add_argument("seed", type=seed)
     storm.set_defaults(run=run_storm)
     history = commands.add_parser("history", help="both coordinators")
     history.add_argument("name", choices=HISTORIES)
-    history.add_argument("seed", type=int)
+    history.add_argument("seed", type=seed)
     history.set_defaults(run=run_history)
     tests = commands.add_parser("seed", help="tests, with the seed of a run of the loop")
-    tests.add_argument("seed", type=int)
+    tests.add_argument("seed", type=seed)
     tests.add_argument("tests", nargs="+", help="node ids, and options of pytest after --")
     tests.set_defaults(run=run_tests)
     options = parser.parse_args(arguments)
@@ -74,10 +75,8 @@ def run_tests(options: argparse.Namespace) -> int:
     """Run pytest as the loop did, but in one process, with all that is said."""
     command = [sys.executable, "-m", "pytest", "-vv", f"--hypothesis-seed={options.seed}"]
     environment = os.environ | {"PYTHONHASHSEED": str(options.seed)}
-    return subprocess.run(
-        [*command, *options.tests], cwd=ROOT, env=environment, check=False
-    ).returncode
+    return ending.run([*command, *options.tests], cwd=ROOT, env=environment)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(ending.guarded(lambda: main(sys.argv[1:])))

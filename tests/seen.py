@@ -1,4 +1,4 @@
-"""Callbacks that remember, and waiting for what threads will do."""
+"""Callbacks that remember."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import threading
 from typing import Any
 
 from dispatcher import Operation
-from tests.waiting import until
 
 PATIENCE = 60.0
 
@@ -29,6 +28,3 @@ class Seen:
     @property
     def payloads(self) -> list[Any]:
         return [payload for batch in self.batches for payload in batch]
-
-
-eventually = until

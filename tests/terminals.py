@@ -44,7 +44,13 @@ class Terminal:
     def __exit__(self, *error: object) -> None:
         self._process.kill()
         self._process.wait()
-        os.close(self._ours)
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Close the terminal, as by closing its window."""
+        if self._ours >= 0:
+            os.close(self._ours)
+        self._ours = -1
 
     @property
     def pid(self) -> int:

@@ -22,9 +22,9 @@ from grafana.alerts import ALERTS, RECORDS
 from grafana.files import HERE
 from grafana.pace import Pace
 from tests.processes.troubled import Example
-from tests.servers import wait_until
 from tests.servers.alerts import firing, noted
 from tests.servers.prometheus import MISSING, REQUIRED, Prometheus, promtool
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(
     MISSING and not REQUIRED, reason="there is no prometheus here: apt-get install prometheus"
@@ -96,14 +96,14 @@ def test_every_query_has_an_answer_and_every_alert_fires_for_its_cause_and_resol
         seen = ended.enter_context(noted(prometheus))
 
         # Nobody watches yet.
-        wait_until(lambda: ("Unwatched", "") in seen, within=PATIENCE)
-        wait_until(example.is_known)
+        until(lambda: ("Unwatched", "") in seen, within=PATIENCE)
+        until(example.is_known)
         example.watch()
-        wait_until(lambda: prometheus.now('dispatcher_cluster_demand{limit="far"} > 0'))
+        until(lambda: prometheus.now('dispatcher_cluster_demand{limit="far"} > 0'))
         example.far.kill()
 
         try:
-            wait_until(lambda: seen >= WRONG, within=PATIENCE)
+            until(lambda: seen >= WRONG, within=PATIENCE)
         except AssertionError:
             pytest.fail(f"not firing: {WRONG - seen}; active: {prometheus.alerts()}")
         for place in (example.jobs["dispatcher-cluster"][0], *example.jobs["dispatcher-worker"]):
@@ -112,9 +112,9 @@ def test_every_query_has_an_answer_and_every_alert_fires_for_its_cause_and_resol
         example.mend()
         try:
             # What is refused no more goes on, and uses its limit: that is no trouble of this kind.
-            wait_until(lambda: not firing(prometheus) - BUSY, within=PATIENCE)
+            until(lambda: not firing(prometheus) - BUSY, within=PATIENCE)
             example.refused.close()
-            wait_until(lambda: not prometheus.firing(), within=PATIENCE)
+            until(lambda: not prometheus.firing(), within=PATIENCE)
         except AssertionError:
             pytest.fail(f"not resolved: {prometheus.alerts()}")
         assert {one for one in seen - WRONG if one[0] in SURE} == set()

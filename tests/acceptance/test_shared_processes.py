@@ -19,10 +19,10 @@ from limiters.embedded import EmbeddedRedis
 from limiters.verifier import Verdict, verify
 from tests.processes import Processes
 from tests.processes.plan import Plan
-from tests.servers import wait_until
 from tests.servers.cluster import ClusterRedis
 from tests.servers.proxy import Proxy
 from tests.servers.sentinel import SentinelRedis
+from tests.waiting import until
 
 CAPACITY = 20_000.0
 LEASE, INTERVAL, PERIOD = 1.2, 0.3, 1.0
@@ -50,7 +50,7 @@ def judged(cluster: Processes) -> Verdict:
 def await_spending(cluster: Processes, *names: str, since: float | None = None) -> None:
     """Returns when each of `names` has spent something after `since`, or after now."""
     since = time.monotonic() if since is None else since
-    wait_until(lambda: set(names) <= {e.instance for e in cluster.log() if e.at > since}, within=60)
+    until(lambda: set(names) <= {e.instance for e in cluster.log() if e.at > since}, within=60)
 
 
 def await_more_than_half(cluster: Processes, name: str) -> None:
@@ -64,7 +64,7 @@ def await_more_than_half(cluster: Processes, name: str) -> None:
             and sum(one.cost for one in log if one.at > log[-1].at - PERIOD) > 0.55 * CAPACITY
         )
 
-    wait_until(used, within=60)
+    until(used, within=60)
 
 
 def spent(cluster: Processes, start: float, end: float) -> float:
@@ -176,7 +176,7 @@ def test_c1_replies_are_lost_after_they_were_carried_out(server: EmbeddedRedis) 
             for _ in range(12):
                 lost = proxy.lost
                 proxy.lose_next_reply("EVALSHA")
-                wait_until(lambda lost=lost: proxy.lost > lost)  # type: ignore[misc]
+                until(lambda lost=lost: proxy.lost > lost)  # type: ignore[misc]
             await_spending(cluster, "a", "b", "c")
             verdict = judged(cluster)
             assert verdict.holds, str(verdict)

@@ -16,8 +16,8 @@ from limiters.embedded import EmbeddedRedis
 from tests.acceptance.spark_runs import Driver, Scene
 from tests.processes import ROOT
 from tests.processes.spark_sink import Setting
-from tests.servers import wait_until
 from tests.servers.spark_connect import ConnectServer
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -111,7 +111,7 @@ def test_k1_k3_k7_through_kills_failures_and_a_redis_that_restarts(
 
         # A batch fails for good: its task fails, and is run again.
         Path(setting.fail_once).touch()
-        wait_until(lambda: not Path(setting.fail_once).exists(), within=60)
+        until(lambda: not Path(setting.fail_once).exists(), within=60)
 
         # Redis is away for a while, and comes back with what it knew.
         own_redis_that_saves.kill()

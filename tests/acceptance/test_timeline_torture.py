@@ -21,8 +21,8 @@ from limiters.embedded import EmbeddedRedis
 from tests.processes import ROOT
 from tests.processes.noted import lines
 from tests.processes.timeline_worker import LEASE_TIME
-from tests.servers import wait_until
 from tests.servers.proxy import Proxy
+from tests.waiting import until
 
 SECONDS, PATIENCE = 5.0, 60.0
 LEASE_MS = round(LEASE_TIME * 1000)
@@ -67,10 +67,10 @@ def test_t3_a_stopped_consumer_that_wakes_after_its_lease_is_told_so(
     try:
         assert worker.hear() == "leased"
         worker.process.send_signal(signal.SIGSTOP)
-        wait_until(lambda: timeline.stats().lost == 1)
+        until(lambda: timeline.stats().lost == 1)
         other = timeline.consumer("other")
         if taken:
-            wait_until(lambda: other.lease(1, for_=60))
+            until(lambda: other.lease(1, for_=60))
         worker.process.send_signal(signal.SIGCONT)
         assert worker.process.stdin is not None
         worker.process.stdin.write("go on\n")
@@ -164,7 +164,7 @@ def drained(timeline: Timeline, consumer: Consumer) -> set[str]:
         assert all(outcome.ok for outcome in consumer.delete(leases))
         return timeline.stats().remaining == 0
 
-    wait_until(step)
+    until(step)
     return rest
 
 

@@ -24,7 +24,7 @@ from examples.reminders.store import MeteredStore
 from limiters.embedded import EmbeddedRedis
 from limiters.verifier import verify
 from tests.processes.workers import WorkerProcess, create_at_last, handled, notes
-from tests.servers import wait_until
+from tests.waiting import until
 
 LONG = bool(os.environ.get("LONG"))
 MESSAGES, RATE = (100_000, 10_000) if LONG else (6_000, 2_000)
@@ -141,11 +141,11 @@ def test_t3_t7_c1_nothing_lost_nothing_doubled_nothing_refused(tmp_path: Path, s
         workers = Workers(server, store, log, seed)
         stack.callback(workers.end)
         feeder.start()
-        wait_until(lambda: store.log)
+        until(lambda: store.log)
         trouble(workers, server)
         feeder.trouble_is_over.set()
         feeder.join(DRAINING)
-        wait_until(lambda: feeder.timeline.stats().remaining == 0, within=DRAINING)
+        until(lambda: feeder.timeline.stats().remaining == 0, within=DRAINING)
         assert workers.drain() == [0] * WORKERS
         stats = feeder.timeline.stats()
     assert len(feeder.created) >= MESSAGES
@@ -171,21 +171,21 @@ def judge(log: Path, stopped: set[int]) -> None:
     begun: dict[str, dict[int, tuple[float, float, int]]] = defaultdict(dict)
     ended: dict[tuple[str, int], tuple[float, float]] = {}
     for one in notes(log):
-        for name, token, until in one["messages"]:
+        for name, token, lease_end in one["messages"]:
             if one["what"] == "begin":
                 assert token not in begun[name], f"{name} began twice under one lease"
-                begun[name][token] = (one["at"], until, one["pid"])
+                begun[name][token] = (one["at"], lease_end, one["pid"])
             elif one["what"] == "end":
-                ended[name, token] = one["at"], until
+                ended[name, token] = one["at"], lease_end
     twice = 0
     for name, calls in begun.items():
-        for at, until, pid in calls.values():
-            assert at < until or pid in stopped, f"{name} began after its lease: {calls}"
+        for at, lease_end, pid in calls.values():
+            assert at < lease_end or pid in stopped, f"{name} began after its lease: {calls}"
         for token, later in pairwise(sorted(calls)):
             twice += 1
             # At its end a call knows until when its lease was extended meanwhile.
             end, lived = ended.get((name, token), (math.inf, 0.0))
             over = min(end, max(lived, calls[token][1]))
-            at, until, _ = calls[later]
-            assert over <= at or at >= until, f"{name}, two leases that lived: {calls}"
+            at, lease_end, _ = calls[later]
+            assert over <= at or at >= lease_end, f"{name}, two leases that lived: {calls}"
     assert twice, "there was trouble at all"

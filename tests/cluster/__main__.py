@@ -18,7 +18,7 @@ from tests.cluster.faults import Fault
 from tests.cluster.playing import play
 from tests.cluster.suite import ALL
 from tests.cluster.verdict import Played
-from tests.loop.ending import end_as_by_ctrl_c
+from tests.loop.ending import INTERRUPTED, end_as_by_ctrl_c
 from tests.servers.spark_cluster import SparkCluster
 
 COLUMNS = ("rows", "lost", "twice", "out of order")
@@ -71,4 +71,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from tests.acceptance.spark_runs import Driver
 from tests.cluster.stage import LEASE, LONGER, LOPSIDED, PLAIN, Stage
-from tests.servers import wait_until
 from tests.servers.sentinel import SentinelRedis
 from tests.servers.spark_cluster import HOSTS
+from tests.waiting import until
 
 
 class NotSeenError(AssertionError):
@@ -53,9 +53,9 @@ def dynamic_allocation(stage: Stage) -> None:
     stage.setting.slow = 0.5  # an executor is asked for when tasks wait for a second
     driver = stage.run(files=2)
     driver.do("drain")
-    wait_until(lambda: len(stage.cluster.executors()) == 1, within=120)
+    until(lambda: len(stage.cluster.executors()) == 1, within=120)
     stage.scene.more(3)
-    wait_until(lambda: len(stage.cluster.executors()) == 2, within=120)
+    until(lambda: len(stage.cluster.executors()) == 2, within=120)
     stage.finish(driver)
 
 
@@ -132,7 +132,7 @@ def second_run(stage: Stage) -> None:
     successor = successor_with_other_parts(stage)
     stage.setting.slow_subject, stage.setting.slower = OTHER_PART, 30.0
     stage.run(files=1)
-    wait_until(lambda: any(one.subject == OTHER_PART for one in stage.notes.all), within=60)
+    until(lambda: any(one.subject == OTHER_PART for one in stage.notes.all), within=60)
     first = {one.pid for one in stage.notes.all}
     successor.do("start")
     stage.finish(successor)

@@ -19,7 +19,6 @@ from tests.servers.cluster import ClusterRedis
 from tests.servers.proxy import Proxy
 from tests.servers.sentinel import SentinelRedis
 from tests.servers.tls import TlsRedis
-from tests.waiting import LONG
 
 
 @pytest.fixture
@@ -98,10 +97,8 @@ def tls_redis(tmp_path: Path) -> Iterator[TlsRedis]:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A command in this process, as patient as all clients of tests: how it ended, what it said."""
-    for module in ("_options.options", "_commands.timeline.opening", "_commands.top.looking"):
-        monkeypatch.setattr(f"dispatcher.cli.{module}.PATIENCE", LONG)
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """A command in this process: how it ended, what it said."""
 
     def run(*arguments: str) -> Said:
         capsys.readouterr()

@@ -14,9 +14,8 @@ from dispatcher.timeline import Message, Timeline
 from dispatcher.worker import Worker
 from limiters import RedisLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis
-from tests.servers import wait_until
 from tests.servers.proxy import Proxy
-from tests.waiting import LONG
+from tests.waiting import LONG, until
 
 TALKATIVE = {
     "dispatcher.metrics._cluster.cluster",
@@ -39,16 +38,16 @@ def test_c7_redis_away_is_a_line_and_redis_back_another(
         working = threading.Thread(target=lambda: consumer.subscribe(print, for_=1.0))
         with limiter, closing(collector):
             limiter.give_me(500)
-            wait_until(lambda: limiter.capacity > 0)
+            until(lambda: limiter.capacity > 0)
             working.start()
-            wait_until(lambda: consumer.buckets)
+            until(lambda: consumer.buckets)
             collector.read()
             network.refuse()
             failures = limiter.standing().sync_failures
             while limiter.standing().sync_failures < failures + 15:
                 collector.read()
             network.accept()
-            wait_until(lambda: limiter.standing().connected)
+            until(lambda: limiter.standing().connected)
             collector.read()
             consumer.close()
             working.join()
@@ -83,14 +82,14 @@ def test_c7_a_worker_with_a_limit_says_once_that_redis_is_away(
         producer = timeline.producer("us")
         with worker:
             producer.create([Message(number) for number in range(4)])
-            wait_until(lambda: worker.in_flight == 4)
+            until(lambda: worker.in_flight == 4)
             network.refuse()
             limiter.give_me(500)  # so that it asks
             go_on.set()  # so that there is something to settle
-            wait_until(lambda: len(who_said(caplog, "away")) >= 3)
+            until(lambda: len(who_said(caplog, "away")) >= 3)
             network.accept()
-            wait_until(lambda: worker.totals.done == 4 and worker.unready() == "")
-            wait_until(lambda: limiter.standing().connected)
+            until(lambda: worker.totals.done == 4 and worker.unready() == "")
+            until(lambda: limiter.standing().connected)
             limiter.give_me(0)
         timeline.close()
         manager.close()

@@ -14,9 +14,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from limiters.embedded import EmbeddedRedis
-from tests.servers import wait_until
 from tests.servers.proxy import Proxy
 from tests.servers.tls import Certificates
+from tests.waiting import until
 
 # redis-py sends INCRBY for incr(), and DECRBY for decr().
 
@@ -80,7 +80,7 @@ def test_of_many_on_one_connection_it_is_the_right_reply_that_is_lost(
         pipeline.incr("c")
         with pytest.raises(redis_errors.ConnectionError):
             pipeline.execute()
-    wait_until(lambda: direct.mget("a", "b", "c") == [b"1", b"-1", b"1"])
+    until(lambda: direct.mget("a", "b", "c") == [b"1", b"-1", b"1"])
 
 
 def test_any_next_reply_may_be_the_one(client: Redis, proxy: Proxy) -> None:
@@ -104,7 +104,7 @@ def test_dropped_requests_are_neither_done_nor_answered(
     proxy.drop_requests("INCRBY")
     with ThreadPoolExecutor() as pool:
         reply = pool.submit(client.incr, "n")
-        wait_until(lambda: proxy.requests["INCRBY"])
+        until(lambda: proxy.requests["INCRBY"])
         assert client.ping()
         assert direct.get("n") is None
         proxy.heal()
@@ -141,7 +141,7 @@ def test_cut_and_at_once_welcome_again(client: Redis, proxy: Proxy) -> None:
     proxy.delay_replies(60, "INCRBY")
     with ThreadPoolExecutor() as pool:
         reply = pool.submit(client.incr, "n")
-        wait_until(lambda: proxy.requests["INCRBY"])
+        until(lambda: proxy.requests["INCRBY"])
         proxy.cut()
         with pytest.raises(redis_errors.ConnectionError):
             reply.result()

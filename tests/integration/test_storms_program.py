@@ -53,6 +53,17 @@ def test_it_goes_on_where_it_was_and_tells_how_to_see_a_failure_again(
     assert "failed: 4 5" in capsys.readouterr().out
 
 
+def test_a_line_of_its_file_that_is_no_block_is_named(
+    storm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "storms.tsv"
+    path.write_text("<<<<<<< HEAD\n")
+    monkeypatch.setattr("sys.argv", ["storms", "--storm", storm, "--file", str(path)])
+    with pytest.raises(SystemExit, match="2"):
+        program.main()
+    assert f"{path}, line 1: not a block of seeds" in capsys.readouterr().err
+
+
 def test_a_seed_that_failed_fails_again(storm: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert reproduce.main(["storm", storm, "4"]) == 1
     assert f"gale, seed 4: {BAD}" in capsys.readouterr().out

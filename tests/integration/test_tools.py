@@ -10,59 +10,155 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers import wait_until
+from tests.loop import lines
+from tests.simulation import seeds
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 COMPARE = [sys.executable, "-m", "benchmarks.compare"]
+STORMS = [sys.executable, "-m", "tests.simulation"]
 
 
 def children(pid: int) -> set[int]:
     return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_comparison_that_is_ended_removes_its_clones(tmp_path: Path, end: signal.Signals) -> None:
     variables = os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen([*COMPARE, "HEAD"], cwd=ROOT, env=variables) as comparison:
-        wait_until(lambda: list(tmp_path.glob("compare-*/head/benchmarks")), within=90)
+        until(lambda: list(tmp_path.glob("compare-*/head/benchmarks")), within=90)
         comparison.send_signal(end)
         assert comparison.wait(90) == 130
     assert not list(tmp_path.glob("compare-*"))
 
 
-def test_a_base_that_is_no_commit_is_named() -> None:
-    done = subprocess.run(
-        [*COMPARE, "nothing-of-this-name"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    assert "nothing-of-this-name is not a commit of this repository" in done.stderr
-
-
-def _workers(folder: Path) -> int:
-    """How many workers the cluster has."""
-    logs = folder.glob("cluster-*/spark/*.log")
-    return sum("Successfully registered with master" in log.read_text() for log in logs)
-
-
-def test_a_cluster_suite_that_is_ended_ends_its_cluster(tmp_path: Path) -> None:
-    variables = os.environ | {"TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-m", "tests.cluster", "none"]
-    with subprocess.Popen(command, cwd=ROOT, env=variables) as suite:
-        wait_until(lambda: _workers(tmp_path) == 2, within=90)
-        pids = children(suite.pid)
-        suite.send_signal(signal.SIGTERM)
-        assert suite.wait(90) == 130
-    # A helper that watches over its parent ends a little later.
-    wait_until(lambda: not [pid for pid in pids if Path(f"/proc/{pid}").exists()], within=30)
-    assert not list(tmp_path.glob("cluster-*"))
-
-
-def test_storms_that_are_ended_end_their_processes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_storms_that_are_ended_end_their_processes_and_say_so(
+    tmp_path: Path, end: signal.Signals
+) -> None:
     file = tmp_path / "storms.tsv"
-    command = [sys.executable, "-m", "tests.simulation", "--storm", "returns", "--file", str(file)]
-    with subprocess.Popen(command, cwd=ROOT) as storms:
-        wait_until(file.exists, within=90)
+    command = [*STORMS, "--storm", "returns", "--file", str(file)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as storms:
+        until(lambda: file.exists() and seeds.read(file), within=90)
         pids = children(storms.pid)
-        storms.send_signal(signal.SIGTERM)
-        assert storms.wait(90) == 130
+        assert pids
+        storms.send_signal(end)
+        said, _ = storms.communicate(timeout=90)
+    assert storms.returncode == 130
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    assert "interrupted; the seeds that had not ended are not recorded\n" in said
+
+
+def test_two_storms_do_not_run_the_same_seeds(tmp_path: Path) -> None:
+    file = tmp_path / "storms.tsv"
+    with lines.alone(file):
+        done = refused(*STORMS, "--file", str(file))
+    assert f"{file} is in use: this program is already running" in done
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("program", ["tests.simulation", "tests.twins", "tests.soak"])
+def test_minutes_that_are_none_are_refused(program: str) -> None:
+    said = refused(sys.executable, "-m", program, "--minutes=0")
+    assert "argument --minutes: must be a number above 0, not '0' (by make: MINUTES)" in said
+
+
+@pytest.mark.parametrize("what", [["storm", "changes"], ["history", "short"], ["seed"]])
+@pytest.mark.parametrize("seed", ["-1", str(2**32)])
+def test_a_seed_that_is_none_is_refused(what: list[str], seed: str) -> None:
+    said = refused(sys.executable, "-m", "tests.reproduce", *what, seed, "tests/unit")
+    assert f"argument seed: must be a whole number from 0 to 4294967295, not '{seed}'" in said
+
+
+WAITS = """
+import os, time
+from pathlib import Path
+
+def test_waits():
+    note = Path(os.environ["NOTE"])
+    note.with_suffix(".new").write_text(str(os.getpid()))
+    note.with_suffix(".new").rename(note)
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_seed_that_is_reproduced_can_be_ended(tmp_path: Path, end: signal.Signals) -> None:
+    (tmp_path / "test_waits.py").write_text(WAITS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:valkey -p no:cacheprovider\n")
+    arguments = ["seed", "1", str(tmp_path / "test_waits.py")]
+    ended([sys.executable, "-m", "tests.reproduce", *arguments], tmp_path / "pid", end)
+
+
+FAKE = """#!/bin/sh
+case "$1" in
+  -c) echo 3.99 ;;
+  -m) echo $$ > "$NOTE.new"; mv "$NOTE.new" "$NOTE"; exec sleep 1000 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_tests_of_an_interpreter_can_be_ended(tmp_path: Path, end: signal.Signals) -> None:
+    python = program(tmp_path / "python3.99", FAKE)
+    ended([sys.executable, "-m", "tests.interpreters", str(python)], tmp_path / "pid", end)
+
+
+def program(path: Path, text: str) -> Path:
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def ended(command: list[str], note: Path, end: signal.Signals) -> None:
+    """It ends without a traceback, and so does what has written its process id to `note`."""
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=os.environ | {"NOTE": str(note)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as tool:
+        until(lambda: note.exists() or tool.poll() is not None, within=90)
+        tool.send_signal(end)
+        said, _ = tool.communicate(timeout=90)
+    assert tool.returncode == 130, said
+    assert "Traceback" not in said
+    assert said.endswith("interrupted\n")
+    assert not Path(f"/proc/{note.read_text().strip()}").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("#!/bin/sh\necho 2.7\n", "is Python 2.7; 3.11 or newer is needed"),
+        ("#!/bin/sh\necho 3.10\n", "is Python 3.10; 3.11 or newer is needed"),
+        ("#!/bin/sh\nls /nowhere\n", "is not a Python interpreter that can be run"),
+        ('#!/bin/sh\n[ "$1" = -c ] && echo 3.98 || exit 3\n', "exit code 3 of:"),
+    ],
+    ids=["2.7", "3.10", "ls", "without venv"],
+)
+def test_an_interpreter_that_cannot_be_used_is_named(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    python = str(program(tmp_path / "python", text))
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.interpreters", python],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout.endswith(f"unit tests: {python} NOT RUN\n")
+
+
+def refused(*command: str) -> str:
+    """What a tool says that does not begin."""
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stdout
+    return done.stderr

@@ -1,18 +1,18 @@
-"""The file of the loop: a line for each run, appended as it ends, so that a loop may go on
-elsewhere and on another day."""
+"""The file of the loop: a line for each run of the suite."""
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
+from tests.loop import lines
+
 PASSED = "passed"
-
-
-class RecordError(ValueError):
-    """A line of the file is not a run: cut off, or left over from a merge."""
+LOGS = ".loop"  #: The folder for what is not committed.
+OF_SUITE, OF_TESTS = Path(lines.RECORDS[0]), Path(LOGS, "runs.tsv")
 
 
 @dataclass(frozen=True)
@@ -60,29 +60,29 @@ def _shown(fact: object) -> str:
 HEADER = "\t".join(field.name for field in fields(Run)) + "\n"
 
 
+def place(arguments: Sequence[str]) -> Path:
+    """The file for runs with these arguments of pytest: runs of some tests are not committed.
+
+    >>> str(place(["--numprocesses", "4", "-m", "not long"]))
+    'tests/loop.tsv'
+    >>> str(place(["-m", "not long", "tests/unit"]))
+    '.loop/runs.tsv'
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-n", "--numprocesses")
+    parser.add_argument("-m", default="")
+    known, others = parser.parse_known_args(arguments)
+    return OF_SUITE if known.m in ("", "not long") and not others else OF_TESTS
+
+
 def append(path: Path, run: Run) -> None:
     """Write a line."""
-    with path.open("a", encoding="utf-8") as file:
-        if file.tell() == 0:
-            file.write(HEADER)
-        file.write(run.line())
+    lines.append(path, HEADER, run.line())
 
 
 def read(path: Path) -> list[Run]:
-    """All runs so far."""
-    if not path.exists():
-        return []
-    lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-    return [_parsed(path, number, line) for number, line in lines if line + "\n" != HEADER]
-
-
-def _parsed(path: Path, number: int, line: str) -> Run:
-    try:
-        return Run.parse(line)
-    except ValueError:
-        raise RecordError(
-            f"{path}, line {number}: not a run of the loop, correct or delete it: {line!r}"
-        ) from None
+    """All runs so far; RecordError if a line is not a run: cut off, or left over from a merge."""
+    return lines.read(path, HEADER, Run.parse, "a run of the loop")
 
 
 def summary(runs: Iterable[Run], commit: str, what: str) -> str:
@@ -91,7 +91,7 @@ def summary(runs: Iterable[Run], commit: str, what: str) -> str:
     results = Counter(run.result for run in of_commit)
     busy = sum(run.busy > 0 for run in of_commit)
     counted = ", ".join(f"{number} {result}" for result, number in results.most_common())
-    lines = [f"{commit}: {len(of_commit)} runs ({busy} on a busy machine): {counted or 'none'}"]
+    told = [f"{commit}: {len(of_commit)} runs ({busy} on a busy machine): {counted or 'none'}"]
     failing = Counter(test for run in of_commit for test in run.failing)
-    lines += [f"  {number} x {test}" for test, number in failing.most_common()]
-    return "\n".join(lines)
+    told += [f"  {number} x {test}" for test, number in failing.most_common()]
+    return "\n".join(told)

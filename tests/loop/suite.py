@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-ENDING = 60.0
-"""How long a run that is interrupted may take to end what it has started."""
+from tests.loop import ending
+
+NOTHING_RUN = (4, 5)
+"""Exit codes of pytest: wrong arguments, and no test found."""
 
 
 class GitError(RuntimeError):
@@ -23,6 +23,10 @@ class GitError(RuntimeError):
 
 class CloneError(RuntimeError):
     """The clone is not what would be tested."""
+
+
+class NothingRunError(RuntimeError):
+    """Pytest ran no test, for the reason in the message."""
 
 
 @dataclass(frozen=True)
@@ -57,57 +61,50 @@ def last_change(root: Path, *paths: str) -> str:
     return git("log", "-1", "--abbrev=10", "--format=%h", "--", *paths, at=root)
 
 
+def uncommitted(root: Path, *paths: str) -> list[str]:
+    """The files below `paths` whose changes are not committed."""
+    told = git("status", "--porcelain", "--untracked-files=all", "--", *paths, at=root)
+    return [line.split(maxsplit=1)[1] for line in told.splitlines()]
+
+
+def without(*paths: str) -> list[str]:
+    """For `uncommitted` and `last_change`: all paths but these."""
+    return [".", *(f":!{one}" for one in paths)]
+
+
 def environment(root: Path, seed: int) -> dict[str, str]:
     """Programs of the clone import its packages, though this environment has others installed."""
     variables = {**os.environ, "PYTHONPATH": str(root), "PYTHONHASHSEED": str(seed)}
     code = "import dispatcher, limiters; print(dispatcher.__path__[0], limiters.__path__[0])"
     command = [sys.executable, "-c", code]
-    found = subprocess.run(
-        command, env=variables, cwd="/", check=True, capture_output=True, text=True
-    ).stdout.split()
+    done = subprocess.run(
+        command, env=variables, cwd="/", check=False, capture_output=True, text=True
+    )
+    if done.returncode:
+        told = done.stderr.strip().splitlines()[-1:]
+        raise CloneError(f"the packages in {root} cannot be imported: {' '.join(told)}")
+    found = done.stdout.split()
     if not all(Path(one).is_relative_to(root) for one in found):
         raise CloneError(f"the tests in {root} would import {' and '.join(found)}")
     return variables
 
 
 def run(root: Path, arguments: Sequence[str], seed: int, limit: float, log: Path) -> Outcome:
-    """Run pytest in `root` for at most `limit` seconds; what it prints goes to `log`."""
+    """Run pytest in `root` for at most `limit` seconds; what it prints goes to `log`.
+
+    NothingRunError if it runs no test: the next run would not either.
+    """
     report = log.with_suffix(".xml")
     command = [sys.executable, "-m", "pytest", *arguments, f"--hypothesis-seed={seed}"]
     command += ["--junitxml", str(report), "-o", "junit_logging=all"]
     variables = environment(root, seed)
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command,
-            cwd=root,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            code = process.wait(limit)
-        except subprocess.TimeoutExpired:
-            code = _end(process)
-            result = f"not ended after {limit:g} s"
-            return replace(outcome(code, report, root), result=result)
-        except BaseException:
-            _end(process)
-            raise
-    return outcome(code, report, root)
-
-
-def _end(process: subprocess.Popen[bytes]) -> int:
-    """As Ctrl-C does, so that the tests end what they have started; then by force."""
-    os.killpg(process.pid, signal.SIGINT)
     try:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(ENDING)
-    finally:  # also if a second Ctrl-C ends the waiting
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    return process.wait()
+        code = ending.run(command, cwd=root, env=variables, log=log, limit=limit)
+    except subprocess.TimeoutExpired:
+        return replace(outcome(0, report, root), result=f"not ended after {limit:g} s")
+    if code in NOTHING_RUN:
+        raise NothingRunError(log.read_text(errors="replace").strip())
+    return outcome(code, report, root)
 
 
 def outcome(code: int, report: Path, root: Path) -> Outcome:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from dispatcher.cli._commands.demo.datastore_server import DatastoreClient
 from dispatcher.cli.datastore import TooManyRequestsError
 from dispatcher.outcomes import Throttled
+from limiters._support.clock import MonotonicClock
 from tests.processes.noted import append
 from tests.processes.orders import obey
 from tests.starts import began
@@ -64,6 +65,7 @@ class Setting:
 
 
 _clients: dict[int, DatastoreClient] = {}
+_now = MonotonicClock.now  # the clock of `began`, which goes on while the machine sleeps
 
 
 def send(rows: list[Any], context: Any, *, setting: dict[str, Any]) -> None:
@@ -76,7 +78,7 @@ def send(rows: list[Any], context: Any, *, setting: dict[str, Any]) -> None:
         "late": context.late,
         "seqs": [rows[0]["seq"], rows[-1]["seq"], len(rows)],
     }
-    _note(setting["log"], told, "began", began() if setting["limited"] else time.monotonic())
+    _note(setting["log"], told, "began", began() if setting["limited"] else _now())
     if setting["fail_once"] and _unlinked(setting["fail_once"]):
         raise RuntimeError("failed on purpose")
     time.sleep(setting["slow"] + setting["slower"] * (context.subject == setting["slow_subject"]))
@@ -85,9 +87,9 @@ def send(rows: list[Any], context: Any, *, setting: dict[str, Any]) -> None:
         try:
             client.write(len(rows), len(rows))
         except TooManyRequestsError:
-            _note(setting["log"], told, "refused", time.monotonic())
+            _note(setting["log"], told, "refused", _now())
             raise Throttled from None
-    _note(setting["log"], told, "ended", time.monotonic())
+    _note(setting["log"], told, "ended", _now())
 
 
 def _note(log: str, told: dict[str, Any], what: str, when: float) -> None:

@@ -19,9 +19,9 @@ from limiters._support.tethered import Tethered
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._messages import Request, Terms
 from tests.processes import ROOT
-from tests.servers import wait_until
 from tests.servers.ports import own_port
 from tests.spark_totals import finish, introduce
+from tests.waiting import until
 
 # A machine whose clock is wrong, as long as the file says so.
 WRONG_CLOCK = """
@@ -120,7 +120,7 @@ class Example:
         making.start()
         self._ended.callback(making.join)
         self._ended.callback(self._stop_making.set)
-        wait_until(lambda: all(one.place for one in [*self.good, self.refused, self.cut_off]))
+        until(lambda: all(one.place for one in [*self.good, self.refused, self.cut_off]))
 
     def is_known(self) -> bool:
         """Whether an exporter that looks now finds all limits and topics: next time is later."""

@@ -17,6 +17,7 @@ def righted(monotonic: float) -> float:
 
 
 if _offset:
-    _right_monotonic = time.monotonic
+    _right_monotonic, _right_gettime = time.monotonic, time.clock_gettime
     time.time = lambda: right_time() + _offset
     time.monotonic = lambda: _right_monotonic() + _offset
+    time.clock_gettime = lambda clock: _right_gettime(clock) + _offset  # the library's, on Linux

@@ -8,7 +8,7 @@ from typing import Any, Self
 from redis import Redis
 
 from limiters.embedded import HOST, EmbeddedRedis
-from tests.servers import wait_until
+from tests.waiting import until
 
 _SLOTS = 16_384
 
@@ -34,7 +34,7 @@ class ClusterRedis:
                 for other in self.nodes:
                     if one is not other:
                         _ask(one, "CLUSTER", "MEET", HOST, other.port)
-            wait_until(self.serves)
+            until(self.serves)
             self._closing = closing.pop_all()
         return self
 

@@ -21,8 +21,8 @@ import yaml
 
 from limiters._support.tethered import Tethered
 from limiters.embedded import HOST
-from tests.servers import wait_until
 from tests.servers.ports import own_port
+from tests.waiting import until
 
 REQUIRED = bool(os.environ.get("REQUIRE_PROMETHEUS"))
 MISSING = not (shutil.which("prometheus") and shutil.which("promtool"))
@@ -84,7 +84,7 @@ class Prometheus:
         ]
         self._process = Tethered(command, self._directory, self._log)
         try:
-            wait_until(self._is_ready)
+            until(self._is_ready)
         except BaseException:
             self._process.end()
             raise

@@ -8,7 +8,7 @@ from typing import Any, Self
 from redis import Redis
 
 from limiters.embedded import HOST, EmbeddedRedis
-from tests.servers import wait_until
+from tests.waiting import until
 
 # What a Sentinel otherwise does every one, two or ten seconds it does this often here. How long
 # a fail-over takes is then up to `down-after-milliseconds` and the vote.
@@ -43,12 +43,12 @@ class SentinelRedis:
                 closing.enter_context(process)
             master, replica = self.servers
             _ask(replica, "REPLICAOF", HOST, master.port)
-            wait_until(lambda: _follows(replica, master))
+            until(lambda: _follows(replica, master))
             for sentinel in self.sentinels:
                 _ask(sentinel, "SENTINEL", "DEBUG", *_HASTE)
                 _ask(sentinel, "SENTINEL", "MONITOR", self.NAME, HOST, master.port, 2)
                 _ask(sentinel, "SENTINEL", "SET", self.NAME, *_SETTINGS)
-            wait_until(self._complete)
+            until(self._complete)
             self._closing = closing.pop_all()
         return self
 
@@ -64,7 +64,7 @@ class SentinelRedis:
     @property
     def master(self) -> EmbeddedRedis:
         """The server that all Sentinels call the master."""
-        wait_until(lambda: len(set(self.masters())) == 1)
+        until(lambda: len(set(self.masters())) == 1)
         _, port = self.masters()[0]
         return next(server for server in self.servers if server.port == port)
 
@@ -85,8 +85,8 @@ class SentinelRedis:
         """Kills the master; returns the new one, when it is that and all Sentinels say so."""
         old, new = self.master, self.replica
         old.kill()
-        wait_until(lambda: set(self.masters()) == {(HOST, new.port)})
-        wait_until(lambda: _ask(new, "ROLE")[0] == "master")
+        until(lambda: set(self.masters()) == {(HOST, new.port)})
+        until(lambda: _ask(new, "ROLE")[0] == "master")
         return new
 
     def rejoin(self) -> EmbeddedRedis:
@@ -96,8 +96,8 @@ class SentinelRedis:
         """
         master, replica = self.master, self.replica
         replica.start()
-        wait_until(lambda: _follows(replica, master))
-        wait_until(self._complete)
+        until(lambda: _follows(replica, master))
+        until(self._complete)
         return replica
 
     def _complete(self) -> bool:

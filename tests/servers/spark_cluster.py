@@ -16,7 +16,7 @@ from typing import Self
 
 import pyspark
 
-from tests.servers import wait_until
+from tests.waiting import until
 
 DRIVER = "127.0.0.1"
 HOSTS = ("127.0.0.2", "127.0.0.3")
@@ -65,7 +65,7 @@ class Daemon:
             found.extend(match.groups() if match else ())
             return match is not None
 
-        wait_until(look, within=PATIENCE)
+        until(look, within=PATIENCE)
         return found[0] if found else ""
 
     def kill(self) -> None:

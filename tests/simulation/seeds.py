@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 
+from tests.loop import lines
+
 
 @dataclass(frozen=True)
 class Block:
@@ -37,18 +39,12 @@ HEADER = "\t".join(field.name for field in fields(Block)) + "\n"
 
 def append(path: Path, block: Block) -> None:
     """Write a line."""
-    with path.open("a", encoding="utf-8") as file:
-        if file.tell() == 0:
-            file.write(HEADER)
-        file.write(block.line())
+    lines.append(path, HEADER, block.line())
 
 
 def read(path: Path) -> list[Block]:
-    """All blocks so far."""
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [Block.parse(line) for line in lines[1:]]
+    """All blocks so far; RecordError if a line is none."""
+    return lines.read(path, HEADER, Block.parse, "a block of seeds")
 
 
 def next_seed(blocks: Iterable[Block], commit: str, kind: str) -> int:

@@ -27,6 +27,7 @@ from dispatcher.operation import Claim
 from limiters import ProvisionedResource
 from limiters.testing import ManualClock
 from tests.crank import Crank
+from tests.examples import examples
 
 KEYS = st.sampled_from([None, None, "a", "b"])
 
@@ -243,7 +244,7 @@ class CoreMachine(RuleBasedStateMachine):
 
 TestCoreMachine = CoreMachine.TestCase
 TestCoreMachine.settings = settings(
-    max_examples=200,
+    max_examples=examples(200),
     stateful_step_count=50,
     deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),

@@ -74,7 +74,12 @@ def test_each_history_is_used() -> None:
 
 
 @pytest.mark.parametrize(
-    "mutant", [mutants.nothing_comes_along, mutants.no_quarantine, mutants.permit_does_not_count]
+    "mutant",
+    [
+        mutants.no_quarantine,
+        pytest.param(mutants.nothing_comes_along, marks=pytest.mark.thorough),
+        pytest.param(mutants.permit_does_not_count, marks=pytest.mark.thorough),
+    ],
 )
 def test_a_rule_taken_out_is_found_by_storms(
     mutant: Mutant, monkeypatch: pytest.MonkeyPatch
@@ -87,8 +92,9 @@ def test_a_rule_taken_out_is_found_by_storms(
     ("mutant", "storm", "first"),
     [
         (mutants.no_quarantine, "shorter-first", 2),
-        (mutants.nothing_comes_along, "split-brain", 2),
-        (mutants.clock_believed, "small-steps", 28),  # one seed in 25 finds it
+        pytest.param(mutants.nothing_comes_along, "split-brain", 2, marks=pytest.mark.thorough),
+        # one seed in 25 finds it
+        pytest.param(mutants.clock_believed, "small-steps", 28, marks=pytest.mark.thorough),
     ],
 )
 def test_a_rule_taken_out_is_found_beside_an_exception(

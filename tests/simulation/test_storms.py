@@ -51,7 +51,7 @@ def test_x1_a_return_grants_at_most_what_was_free(first: int) -> None:
         pytest.param("shorter-first", 65, marks=pytest.mark.thorough),
         ("split-brain", 0),
         pytest.param("split-brain", 5, marks=pytest.mark.thorough),
-        ("small-steps", 0),
+        pytest.param("small-steps", 0, marks=pytest.mark.thorough),
         pytest.param("small-steps", 5, marks=pytest.mark.thorough),
     ],
 )
@@ -62,6 +62,7 @@ def test_x2_x3_x4_grant_no_more_than_they_are_said_to(storm: str, first: int) ->
         assert sum(one.excepted for one in found) > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("storm", ["every-fault", "changes"])
 def test_c4_c5_nobody_waits_for_longer_than_its_share_allows(storm: str) -> None:
     assert sum(one.waits for one in _judged(STORMS[storm], WAITS)) >= 20
@@ -70,12 +71,18 @@ def test_c4_c5_nobody_waits_for_longer_than_its_share_allows(storm: str) -> None
 @pytest.mark.parametrize(
     "seed",
     [
-        pytest.param(13, id="a capacity that rises tenfold just after a permit"),
+        pytest.param(
+            13,
+            id="a capacity that rises tenfold just after a permit",
+            marks=pytest.mark.thorough,
+        ),
         pytest.param(23, id="a newcomer goes before an instance that has just spent everything"),
         pytest.param(90, id="a batch of two thirds of a fair share"),
-        pytest.param(101, id="fair shares of hardly two batches in an hour"),
+        pytest.param(
+            101, id="fair shares of hardly two batches in an hour", marks=pytest.mark.thorough
+        ),
         pytest.param(190, id="who waits keeps its turn, however long"),
-        pytest.param(201, id="a capacity that falls to a tenth"),
+        pytest.param(201, id="a capacity that falls to a tenth", marks=pytest.mark.thorough),
     ],
 )
 def test_c4_c5_nobody_waits_too_long_where_somebody_once_did(seed: int) -> None:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.loop.ending import INTERRUPTED, end_as_by_ctrl_c
+from tests.loop.options import positive
 from tests.soak import __doc__ as what
 from tests.soak.plan import FULL
 from tests.soak.story import Story
@@ -22,10 +24,11 @@ PAUSE = 5.0
 def main() -> int:
     """The exit code: 1 if something is wrong."""
     parser = argparse.ArgumentParser("python -m tests.soak", description=what)
-    parser.add_argument("--minutes", type=float, default=10.0, help="for how long, 10")
+    parser.add_argument("--minutes", type=positive("MINUTES"), default=10.0, help="minutes, 10")
     parser.add_argument("--seed", type=int, default=1, help="of the order of troubles, 1")
     parser.add_argument("--report", type=Path, default=Path("soak.html"), help="soak.html")
     options = parser.parse_args()
+    end_as_by_ctrl_c()
     began = time.monotonic()
 
     def say(text: str) -> None:
@@ -58,4 +61,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)

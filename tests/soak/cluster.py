@@ -15,10 +15,10 @@ from limiters._support.tethered import Tethered
 from limiters.embedded import EmbeddedRedis
 from tests.acceptance.spark_runs import Driver
 from tests.processes import ROOT
-from tests.servers import wait_until
 from tests.servers.ports import own_port
 from tests.soak.feed import TOPIC
 from tests.soak.plan import Plan
+from tests.waiting import until
 
 COMMAND = [sys.executable, "-m", "dispatcher.cli.main"]
 EXECUTOR = b"CoarseGrainedExecutorBackend"
@@ -77,7 +77,7 @@ class Cluster:
         """All, gracefully."""
         for worker in self._workers.values():
             worker.signal(signal.SIGTERM)
-        wait_until(lambda: not any(worker.running for worker in self._workers.values()))
+        until(lambda: not any(worker.running for worker in self._workers.values()))
 
     def kill_worker(self, number: int) -> None:
         """One, which is started again."""
@@ -109,7 +109,7 @@ class Cluster:
         executors = self._executors()
         victim = executors[number % len(executors)]
         os.kill(victim, signal.SIGKILL)
-        wait_until(lambda: len(set(self._executors()) - {victim}) >= 2, within=60)
+        until(lambda: len(set(self._executors()) - {victim}) >= 2, within=60)
 
     def kill_driver(self) -> None:
         """The driver; its executors notice by themselves. It is started again."""
@@ -117,7 +117,7 @@ class Cluster:
         self._start_driver()
 
     def _executors(self) -> list[int]:
-        wait_until(lambda: len(_pids(self.driver.pid, EXECUTOR)) >= 2, within=60)
+        until(lambda: len(_pids(self.driver.pid, EXECUTOR)) >= 2, within=60)
         return _pids(self.driver.pid, EXECUTOR)
 
     def _start_driver(self) -> None:

@@ -9,9 +9,9 @@ import signal
 from collections.abc import Callable, Iterator
 
 from examples.reminders.store import MeteredStore
-from tests.servers import wait_until
 from tests.soak.cluster import Cluster
 from tests.soak.handlers import DUE, IN_ORDER, TOGETHER
+from tests.waiting import until
 
 AWAY = 4.0
 """For how long Redis is: longer than a lease."""
@@ -53,7 +53,7 @@ class Troubles:
         def came() -> bool:
             return {told["who"] for _, _, _, told in self._store.log[seen:]} >= set(who)
 
-        wait_until(came, within=PATIENCE)
+        until(came, within=PATIENCE)
 
     def _kill_python(self) -> None:
         self.spark_kills += 1
@@ -73,7 +73,7 @@ class Troubles:
 
     def _pause_workers(self) -> None:
         self._cluster.stop_workers()
-        wait_until(lambda: self._alerted("NobodyConsumes"))
+        until(lambda: self._alerted("NobodyConsumes"))
         self._cluster.start_workers()
 
     def _restart_redis(self) -> None:

@@ -57,6 +57,7 @@ _scripts: list[Scripts] = []
 
 def connect(urls: Any) -> None:
     """This process uses one of these servers from now on."""
+    trials.ignore_interrupts()
     _scripts[:] = [Scripts(Redis.from_url(urls.get()))]
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from tests.loop.record import HEADER, Run, append, read, summary
+import pytest
+
+from tests.loop.record import HEADER, OF_SUITE, OF_TESTS, Run, append, place, read, summary
 
 GOOD = Run(
     began="2026-01-01T00:00:00Z",
@@ -36,6 +38,26 @@ def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read(path) == [GOOD, BAD]
     assert path.read_text().startswith(HEADER)
     assert path.read_text().count("\n") == 3
+
+
+def test_a_last_line_that_was_left_open_is_not_glued_to_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "loop.tsv"
+    append(path, GOOD)
+    path.write_text(path.read_text().rstrip("\n"))
+    append(path, BAD)
+    assert read(path) == [GOOD, BAD]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--numprocesses", "4", "-m", "not long"], ["-n", "2"]])
+def test_the_whole_suite_is_recorded_in_the_file_that_is_committed(arguments: list[str]) -> None:
+    assert place(arguments) == OF_SUITE
+
+
+@pytest.mark.parametrize(
+    "arguments", [["tests/unit"], ["-m", "spark"], ["-k", "window"], ["-m", "not long", "a.py::b"]]
+)
+def test_runs_of_some_tests_are_not(arguments: list[str]) -> None:
+    assert place(arguments) == OF_TESTS
 
 
 def test_what_a_test_is_called_never_breaks_a_line(tmp_path: Path) -> None:

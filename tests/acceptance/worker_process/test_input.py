@@ -14,8 +14,8 @@ from dispatcher.timeline import Timeline
 from limiters.embedded import EmbeddedRedis
 from tests.acceptance.worker_process.started import HANDLERS, Start, create
 from tests.processes import ROOT
-from tests.servers import wait_until
 from tests.servers.ports import own_port
+from tests.waiting import until
 
 
 def test_check_says_what_would_be_used_from_where_and_whether_it_works(
@@ -122,7 +122,7 @@ def test_an_unknown_option_in_the_file_is_said(
 def test_a_topic_can_be_created(timeline: Timeline, start: Start, server: EmbeddedRedis) -> None:
     worker = start("quick", "--topic", "new", "--create-topic")
     new = Timeline(server.url, "new")
-    wait_until(new.exists)
+    until(new.exists)
     worker.await_word("has started")
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0

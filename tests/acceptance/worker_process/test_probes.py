@@ -12,19 +12,19 @@ from dispatcher.timeline import Timeline
 from limiters.embedded import EmbeddedRedis
 from tests.acceptance.worker_process.started import Start, create, page
 from tests.processes.workers import handled
-from tests.servers import wait_until
 from tests.servers.ports import own_port
+from tests.waiting import until
 
 
 def test_probes_and_metrics(timeline: Timeline, start: Start) -> None:
     port = own_port()
     create(timeline, 3)
     worker = start("quick", "--metrics-port", str(port))
-    wait_until(lambda: page(port, "/readyz") == (200, "ok\n"))
+    until(lambda: page(port, "/readyz") == (200, "ok\n"))
     assert page(port, "/healthz") == (200, "ok\n")
-    wait_until(lambda: timeline.stats().deleted == 3)
+    until(lambda: timeline.stats().deleted == 3)
     done = 'dispatcher_operations_total{batcher="work",limit="",outcome="done"} 3.0'
-    wait_until(lambda: done in page(port, "/metrics")[1])  # counted after they were deleted
+    until(lambda: done in page(port, "/metrics")[1])  # counted after they were deleted
     assert page(port, "/")[0] == 404
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0
@@ -36,12 +36,12 @@ def test_a_worker_waits_for_redis_and_says_so_once(log: Path, start: Start) -> N
     url = f"redis://:hidden@127.0.0.1:{port}/0"
     worker = start("quick", "--metrics-port", str(metrics), DISPATCHER_REDIS=url)
     worker.await_word("waiting for Redis")
-    wait_until(lambda: page(metrics, "/healthz")[0] == 200)
+    until(lambda: page(metrics, "/healthz")[0] == 200)
     assert page(metrics, "/readyz") == (503, "it is new\n")
     with EmbeddedRedis(port=port, password="hidden") as late:
         timeline = Timeline(late.url, "work")
         create(timeline, 1)
-        wait_until(lambda: len(handled(log)) == 1)
+        until(lambda: len(handled(log)) == 1)
         timeline.close()
         worker.signal(signal.SIGTERM)
         assert worker.ended() == 0

@@ -15,8 +15,8 @@ from dispatcher.timeline import Timeline
 from limiters.embedded import EmbeddedRedis
 from tests.acceptance.worker_process.started import Start, create, page
 from tests.processes.workers import handled, notes
-from tests.servers import wait_until
 from tests.servers.ports import own_port
+from tests.waiting import until
 
 
 def pids(log: Path) -> set[int]:
@@ -29,19 +29,19 @@ def test_processes_are_started_again_and_end_together(
     port = own_port(following=2)
     options = ("--processes", "2", "--metrics-port", str(port), "--max-batch-size", "1")
     supervisor = start("quick", *options)
-    wait_until(lambda: page(port, "/readyz")[0] == 200)
+    until(lambda: page(port, "/readyz")[0] == 200)
 
     def both_have_worked() -> bool:
         with suppress(AssertionError):  # ids that are there still
             create(timeline, 20)
         return len(pids(log)) >= 2
 
-    wait_until(both_have_worked)
+    until(both_have_worked)
     first = pids(log)
     os.kill(min(first), signal.SIGKILL)
     supervisor.await_word("again in 0.5 s")
-    wait_until(lambda: supervisor.text.count("has started") == 3)
-    wait_until(lambda: page(port, "/readyz")[0] == 200)
+    until(lambda: supervisor.text.count("has started") == 3)
+    until(lambda: page(port, "/readyz")[0] == 200)
     assert page(port + 1, "/metrics")[0] == 200
     supervisor.signal(signal.SIGTERM)
     assert supervisor.ended() == 0
@@ -57,21 +57,19 @@ def test_processes_end_with_their_supervisor_however_that_ends(
     supervisor = start("quick", "--processes", "2")
     supervisor.await_word("has started", times=2)
     supervisor.signal(signal.SIGKILL)
-    wait_until(
-        lambda: supervisor.text.count("] stopped: ") + supervisor.text.count(" stopped: ") >= 2
-    )
+    until(lambda: supervisor.text.count("] stopped: ") + supervisor.text.count(" stopped: ") >= 2)
 
 
 def test_a_second_signal_ends_all_processes(timeline: Timeline, start: Start, log: Path) -> None:
     create(timeline, 10)
     supervisor = start("slow", "--processes", "2", "--max-batch-size", "1")
     supervisor.await_word("has started", times=2)
-    wait_until(lambda: notes(log))
+    until(lambda: notes(log))
     supervisor.signal(signal.SIGTERM)
     supervisor.await_word("stopping: ", times=2)
     supervisor.signal(signal.SIGTERM)
     assert supervisor.ended() == 143
-    wait_until(lambda: not any(map(exists, pids(log))))
+    until(lambda: not any(map(exists, pids(log))))
 
 
 @pytest.mark.parametrize("first", ["processes", "supervisor"])
@@ -81,7 +79,7 @@ def test_a_signal_to_the_whole_group_is_one_drain(
     create(timeline, 4)
     one_each = ("--max-batch-size", "1", "--concurrency", "1")
     supervisor = start("slow", "--processes", "2", *one_each)
-    wait_until(lambda: len(pids(log)) == 2)
+    until(lambda: len(pids(log)) == 2)
     if first == "supervisor":
         supervisor.signal(signal.SIGTERM)
         supervisor.await_word("stopping: ", times=2)
@@ -107,9 +105,9 @@ def test_processes_that_the_supervisor_has_not_heard_of_yet_drain_as_well(
     supervisor = start("slow", "--processes", "2", *one_each)
     pid = supervisor.process.pid
     children = Path(f"/proc/{pid}/task/{pid}/children")
-    wait_until(lambda: len(children.read_text().split()) == 2)
+    until(lambda: len(children.read_text().split()) == 2)
     supervisor.signal(signal.SIGSTOP)
-    wait_until(lambda: len(pids(log)) == 2)
+    until(lambda: len(pids(log)) == 2)
     supervisor.signal(signal.SIGTERM)
     supervisor.signal(signal.SIGCONT)
     for pid in pids(log):
@@ -165,7 +163,7 @@ def test_a_handler_that_kills_its_process_ends_among_the_dead(
     create(timeline, 1)
     options = ("--lease-time", "1.5", "--max-attempts", "2")
     supervisor = start("crash", "--processes", "2", *options)
-    wait_until(lambda: timeline.stats().dead == 1)
+    until(lambda: timeline.stats().dead == 1)
     [snapshot], _ = timeline.dead()
     assert snapshot.reason.startswith("leased 2 times, and the last attempt did not end")
     assert 1 <= len(notes(log)) <= 2  # a lease that was lost before its message began counts, too

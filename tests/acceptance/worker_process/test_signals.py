@@ -10,7 +10,7 @@ import pytest
 from dispatcher.timeline import Timeline
 from tests.acceptance.worker_process.started import Start, create
 from tests.processes.workers import handled, notes
-from tests.servers import wait_until
+from tests.waiting import until
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -19,10 +19,10 @@ def test_a_signal_drains_and_gives_back_the_rest_at_once(
 ) -> None:
     create(timeline, 10)
     worker = start("slow", "--max-batch-size", "2", "--concurrency", "1", "--reserved", "100")
-    wait_until(lambda: notes(log))
+    until(lambda: notes(log))
     worker.signal(number)
     worker.await_word("stopping")
-    wait_until(lambda: timeline.stats().processing == 2)
+    until(lambda: timeline.stats().processing == 2)
     go_on.touch()
     assert worker.ended() == 0
     assert len(handled(log)) == 2
@@ -35,7 +35,7 @@ def test_what_does_not_end_within_the_drain_time_is_given_back(
 ) -> None:
     create(timeline, 2)
     worker = start("slow", "--drain-time", "0.2", "--max-batch-size", "2")
-    wait_until(lambda: notes(log))
+    until(lambda: notes(log))
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0
     assert "still in the handler after the drain time" in worker.text
@@ -51,7 +51,7 @@ def test_a_second_signal_stops_at_once(
 ) -> None:
     create(timeline, 2)
     worker = start("slow", "--max-batch-size", "2")
-    wait_until(lambda: notes(log))
+    until(lambda: notes(log))
     worker.signal(number)
     worker.await_word("stopping")
     worker.signal(number)
@@ -64,11 +64,11 @@ def test_t7_a_killed_worker_blocks_nobody_longer_than_its_lease(
 ) -> None:
     create(timeline, 5)
     killed = start("slow", "--lease-time", "1", "--max-batch-size", "5")
-    wait_until(lambda: notes(log))
+    until(lambda: notes(log))
     killed.signal(signal.SIGKILL)
     killed.ended()
     other = start("quick")
-    wait_until(lambda: len(handled(log)) == 5)
+    until(lambda: len(handled(log)) == 5)
     other.signal(signal.SIGTERM)
     assert other.ended() == 0
     assert timeline.stats().deleted == 5

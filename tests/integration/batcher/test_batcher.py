@@ -26,7 +26,8 @@ from dispatcher import (
     TooManyAttemptsError,
     Watcher,
 )
-from tests.seen import PATIENCE, Seen, eventually
+from tests.seen import PATIENCE, Seen
+from tests.waiting import until
 
 # In and out.
 
@@ -278,8 +279,8 @@ def test_the_life_of_a_batcher_is_told_in_events() -> None:
     batcher.add_listener(lambda event: names.append(event.name))
     with batcher:
         batcher.pause(0.001)
-        eventually(lambda: "resume" in names)
-    eventually(lambda: names[-1] == of_limiter[-1] == "shutdown")
+        until(lambda: "resume" in names)
+    until(lambda: names[-1] == of_limiter[-1] == "shutdown")
     assert [name for name in names if name in ("pause", "resume")] == ["pause", "resume"]
     assert {"provision-start", "provision-done", "capacity"} <= set(of_limiter)
 
@@ -346,10 +347,10 @@ def test_b5_a_second_stop_cuts_a_long_drain_short(batcher: Batcher) -> None:
 
     operation = Operation(Watcher(later), 1, "a")
     batcher.enqueue(operation)
-    eventually(lambda: batcher.totals.retried == 1)
+    until(lambda: batcher.totals.retried == 1)
     draining = threading.Thread(target=batcher.stop)
     draining.start()
-    eventually(lambda: batcher.state == State.STOPPING)
+    until(lambda: batcher.state == State.STOPPING)
     assert batcher.stop(drain=False) == [operation]
     draining.join(PATIENCE)
     assert not draining.is_alive()

@@ -22,7 +22,8 @@ from dispatcher import (
 )
 from limiters import MemoryLeaseManager, SharedResource
 from limiters.errors import LimiterStoppedError
-from tests.seen import PATIENCE, Seen, eventually
+from tests.seen import PATIENCE, Seen
+from tests.waiting import until
 
 
 def shared() -> SharedResource:
@@ -85,7 +86,7 @@ def test_a_limiter_that_is_stopped_under_a_batcher_is_an_error_and_an_event(
     assert seen.entered.acquire(timeout=PATIENCE)
     batcher.enqueue_many([Operation(watcher, 10, n) for n in range(waiting)])
     limiter.stop()
-    eventually(lambda: heard)
+    until(lambda: heard)
     assert heard[0].name == "error"
     assert isinstance(heard[0].metadata, LimiterStoppedError)
     assert "stop the Batcher first" in caplog.text
@@ -94,7 +95,7 @@ def test_a_limiter_that_is_stopped_under_a_batcher_is_an_error_and_an_event(
     seen.gate.set()
     assert [one.payload for one in batcher.stop()] == list(range(waiting))
     assert batcher.totals.done == 1, "what was in flight has ended"
-    eventually(lambda: len(heard) == 2)
+    until(lambda: len(heard) == 2)
     assert [event.name for event in heard] == ["error", "shutdown"]
 
 
@@ -110,7 +111,7 @@ def test_a_limiter_that_is_stopped_before_the_first_turn_is_no_less_an_error() -
     batcher = Batcher(rate_limiter=Brief(10))
     batcher.add_listener(heard.append, "error")
     batcher.start()
-    eventually(lambda: heard)
+    until(lambda: heard)
     assert isinstance(heard[0].metadata, LimiterStoppedError)
     assert batcher.stop() == []
 
@@ -178,7 +179,7 @@ def test_a_limiter_that_cannot_be_started_leaves_no_thread_of_the_batcher_s() ->
         with pytest.raises(OSError, match="no server"):
             batcher.start()
         assert batcher.state is State.NEW
-    eventually(lambda: engines() <= before)
+    until(lambda: engines() <= before)
     limiter.refusing = False
     with batcher:
         assert works(batcher)
@@ -236,5 +237,5 @@ def test_no_watcher_is_kept_once_its_operations_have_ended(cost: float, key: Any
             del watcher
         assert batcher.drain(PATIENCE)
         works(batcher)  # no thread holds the last of them any longer
-        eventually(lambda: gc.collect() is None or len(watchers) <= 2)
+        until(lambda: gc.collect() is None or len(watchers) <= 2)
     assert len(seen.payloads) == 200

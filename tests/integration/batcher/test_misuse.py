@@ -27,7 +27,8 @@ from dispatcher import (
     TooExpensiveError,
     Watcher,
 )
-from tests.seen import PATIENCE, Seen, eventually
+from tests.seen import PATIENCE, Seen
+from tests.waiting import until
 
 # B6: what goes wrong in user code.
 
@@ -332,7 +333,7 @@ def test_b2_a_limiter_that_breaks_amid_a_plan_loses_no_operation() -> None:
     assert watcher.wait(PATIENCE)
     assert [o.payload for o in batcher.returned] == [3, 4, 5, 6, 7]
     assert (batcher.needs_capacity, batcher.inflight) == (3, 2), "what was raised, and that alone"
-    eventually(lambda: sorted(seen.payloads) == [1, 2])
+    until(lambda: sorted(seen.payloads) == [1, 2])
 
 
 @pytest.mark.parametrize("breaks", ["remove", "end", "stop"])

@@ -18,7 +18,8 @@ from dispatcher import (
     State,
     Watcher,
 )
-from tests.seen import PATIENCE, Seen, eventually
+from tests.seen import PATIENCE, Seen
+from tests.waiting import until
 
 # Stopping.
 
@@ -42,7 +43,7 @@ def test_b5_stop_wakes_every_blocked_enqueue() -> None:
     threads = [threading.Thread(target=blocked) for _ in range(5)]
     for thread in threads:
         thread.start()
-    eventually(lambda: len(batcher._buffer.line) == 5)
+    until(lambda: len(batcher._buffer.line) == 5)
     stopping = threading.Thread(target=lambda: outcomes.append(batcher.stop(drain=False)))
     stopping.start()
     for thread in threads:
@@ -60,7 +61,7 @@ def test_b5_a_pause_does_not_delay_the_stop() -> None:
     batcher = Batcher(pause_time=3600)
     batcher.start()
     batcher.pause()
-    eventually(lambda: batcher.state == State.PAUSED)
+    until(lambda: batcher.state == State.PAUSED)
     operation = Operation(Watcher(Seen()), 1, "a")
     batcher.enqueue(operation)
     started = time.monotonic()
@@ -89,7 +90,7 @@ def test_b5_stop_returns_what_waits_out_a_back_off(batcher: Batcher) -> None:
     watcher = Watcher(fail, retry=wait_fixed(3600))
     operation = Operation(watcher, 1, "a")
     batcher.enqueue(operation)
-    eventually(lambda: batcher.totals.retried == 1)
+    until(lambda: batcher.totals.retried == 1)
     assert batcher.stop(drain=False) == [operation]
 
 

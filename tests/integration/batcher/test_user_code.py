@@ -24,7 +24,8 @@ from dispatcher import (
     Throttled,
     Watcher,
 )
-from tests.seen import PATIENCE, Seen, eventually
+from tests.seen import PATIENCE, Seen
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -203,7 +204,7 @@ def test_b2_a_key_that_cannot_be_compared_fails_its_operation_alone(batcher: Bat
     batcher.enqueue(Operation(watcher, 1, "strange", key=Key()))
     batcher.enqueue(Operation(watcher, 1, "second", key="shared"))
     batcher.enqueue(Operation(watcher, 1, "other", key="other"))
-    eventually(lambda: given_up)
+    until(lambda: given_up)
     seen.gate.set()
     assert watcher.wait(PATIENCE)
     assert sorted(seen.payloads) == ["first", "other", "second"]
@@ -220,7 +221,7 @@ def test_b1_keys_of_one_hash_are_different_keys(batcher: Batcher) -> None:
     for number in range(3):
         for index, key in enumerate(keys):
             batcher.enqueue(Operation(watcher, 1, (index, number), key=key))
-    eventually(lambda: len(seen.batches) == 3)
+    until(lambda: len(seen.batches) == 3)
     assert sorted(seen.payloads) == [(0, 0), (1, 0), (2, 0)], "one of each key is in flight"
     seen.gate.set()
     assert watcher.wait(PATIENCE)
@@ -365,6 +366,6 @@ def test_b6_an_instance_that_is_raised_again_and_again_does_not_grow(
         for _ in range(50):
             batcher.enqueue(Operation(watcher, 1, None))
             assert watcher.wait(PATIENCE)
-        eventually(lambda: len(depths) == 50)
+        until(lambda: len(depths) == 50)
     assert max(depths) < 10
     assert max(len(record.exc_text or "") for record in caplog.records) < 5_000

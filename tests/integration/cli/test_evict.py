@@ -19,7 +19,7 @@ from tests.commands import (
 )
 from tests.processes import Processes
 from tests.processes.plan import Plan
-from tests.servers import wait_until
+from tests.waiting import until
 
 # leases --evict
 
@@ -88,14 +88,14 @@ def test_an_instance_that_is_evicted_goes_on_with_what_is_reserved(run: Run, url
     ):
         limiter.add_listener(note, "error")
         done = feed(stack, limiter)
-        wait_until(lambda: limiter.partitions)
+        until(lambda: limiter.partitions)
         assert run("leases", "orders", "--evict", limiter.instance[:10]).code == 0
-        wait_until(lambda: errors and not limiter.partitions)
+        until(lambda: errors and not limiter.partitions)
         assert limiter.capacity == 50
         other.give_me(100_000)
-        wait_until(lambda: other.partitions == pytest.approx(10))
+        until(lambda: other.partitions == pytest.approx(10))
         batches = done()
-        wait_until(lambda: done() >= batches + 100)  # which take a few seconds, and some syncs
+        until(lambda: done() >= batches + 100)  # which take a few seconds, and some syncs
         assert limiter.partitions == 0
         assert len([error for error in errors if "evicted by an operator" in error]) == 1
 
@@ -108,13 +108,13 @@ def test_an_instance_that_is_evicted_stays_so_until_it_is_restarted(run: Run, ur
     with resource(url, max_interval=0.5) as limiter, resource(url, max_interval=0.5) as other:
         limiter.give_me(100_000)
         other.give_me(100_000)
-        wait_until(lambda: [limiter.partitions, other.partitions] == pytest.approx([5, 5]))
+        until(lambda: [limiter.partitions, other.partitions] == pytest.approx([5, 5]))
         assert run("leases", "orders", "--evict", limiter.instance).code == 0
         limiter.give_me(0)
-        wait_until(lambda: instances() == {other.instance})  # the other one is forgotten
+        until(lambda: instances() == {other.instance})  # the other one is forgotten
         limiter.give_me(100_000)
         other.give_me(100_000)
-        wait_until(lambda: other.partitions == pytest.approx(10))
+        until(lambda: other.partitions == pytest.approx(10))
         assert limiter.partitions == 0
         assert instances() == {other.instance}
 
@@ -153,13 +153,13 @@ def test_real_processes_are_shown_changed_and_evicted(run: Run, url: str) -> Non
         def sizes() -> list[float]:
             return sorted(one["partitions"] for one in instances().values())
 
-        wait_until(lambda: run("limit", "show", "orders").code == 0)
-        wait_until(lambda: sizes() == pytest.approx([5, 5], rel=0.1))
+        until(lambda: run("limit", "show", "orders").code == 0)
+        until(lambda: sizes() == pytest.approx([5, 5], rel=0.1))
         run("limit", "set", "orders", "--shared-capacity", "2000")
-        wait_until(lambda: sizes() == pytest.approx([10, 10], rel=0.1))
-        wait_until(lambda: run("leases", "orders", "--json").json["spend"] > 1_000)
+        until(lambda: sizes() == pytest.approx([10, 10], rel=0.1))
+        until(lambda: run("leases", "orders", "--json").json["spend"] > 1_000)
         evicted = next(iter(instances()))
         assert run("leases", "orders", "--evict", evicted).code == 0
         assert instances()[evicted]["evicted"]
         # It holds nothing any more, and is forgotten in the end.
-        wait_until(lambda: sizes()[-1] > 19)
+        until(lambda: sizes()[-1] > 19)

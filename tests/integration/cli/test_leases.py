@@ -24,8 +24,8 @@ from tests.commands import (
     hold,
     make,
 )
-from tests.servers import wait_until
 from tests.terminals import Terminal
+from tests.waiting import until
 
 # leases
 
@@ -75,7 +75,7 @@ def test_three_who_share_ten_partitions_hold_a_third_each(
             manager.sync(replace(request, seq=time.monotonic_ns()))
         return [one["partitions"] for one in run("leases", "orders", "--json").json["instances"]]
 
-    wait_until(lambda: parts() == pytest.approx([10 / 3] * 3))
+    until(lambda: parts() == pytest.approx([10 / 3] * 3))
     rows = [line.split() for line in run("leases", "orders").out.splitlines()]
     held = [row[1:4] for row in rows if row and row[0] in ("a", "b", "c")]
     assert held == [["3.3", "33", "%"]] * 3
@@ -107,7 +107,7 @@ def test_leases_that_are_over_stand_out_and_count_no_more(
 ) -> None:
     make(manager, lease_time=0.3)
     hold(manager, replace(asks("a", need=300, spent=300), terms=replace(TERMS, lease=300)))
-    wait_until(lambda: run("leases", "orders", "--json").json["instances"][0]["lease_left"] < 0)
+    until(lambda: run("leases", "orders", "--json").json["instances"][0]["lease_left"] < 0)
     assert run("leases", "orders", "--json").json["spend"] == 0
     assert "lease over" in run("leases", "orders").out
     assert "1, 1 lease over" in run("limit", "show", "orders").out

@@ -19,8 +19,8 @@ from tests.commands import (
     outside,
     resource,
 )
-from tests.servers import wait_until
 from tests.terminals import Terminal
+from tests.waiting import until
 
 # limit show
 
@@ -88,7 +88,7 @@ def test_c8_a_limit_that_no_instance_asks_for_does_not_say_that_it_grants(
     for look in (("limit", "show", "orders"), ("leases", "orders"), ("top", "orders", "--once")):
         assert f"nothing new for up to 6.0 s {after}" in run(*look).out
     with resource(url):
-        wait_until(lambda: after not in run("limit", "show", "orders").out)
+        until(lambda: after not in run("limit", "show", "orders").out)
 
 
 @pytest.mark.parametrize("command", [("limit", "show"), ("limit", "delete"), ("leases",)])
@@ -139,26 +139,26 @@ def test_set_of_a_limit_that_is_not_there_needs_a_capacity(run: Run, url: str) -
 def test_set_is_followed_by_those_who_run(run: Run, url: str) -> None:
     with resource(url) as limiter:
         limiter.give_me(10_000)
-        wait_until(lambda: limiter.partitions == pytest.approx(10))
+        until(lambda: limiter.partitions == pytest.approx(10))
         said = run("limit", "set", "orders", "--shared-capacity", "500")
         assert said.code == 0
         line = next(line for line in said.out.splitlines() if line.startswith("capacity"))
         assert line.split() == ["capacity", "1,000", "a", "second", "500", "a", "second"]
         assert "nothing" not in said.out
-        wait_until(lambda: limiter.max_capacity == 500)
-        wait_until(lambda: limiter.partitions == pytest.approx(5))
+        until(lambda: limiter.max_capacity == 500)
+        until(lambda: limiter.partitions == pytest.approx(5))
 
 
 def test_set_anew_counts_more_than_what_those_who_run_know_from_before(run: Run, url: str) -> None:
     with resource(url) as limiter:
         limiter.give_me(10_000)
-        wait_until(lambda: limiter.partitions)
+        until(lambda: limiter.partitions)
         for capacity in (900, 800):
             limiter.set_shared_capacity(capacity)
         with closing(RedisLeaseManager(url, name="orders")) as manager:
             manager.delete()
             manager.set_terms(capacity=500, factor=100, period=1, lease_time=2)
-        wait_until(lambda: limiter.max_capacity == 500)
+        until(lambda: limiter.max_capacity == 500)
         assert run("limit", "show", "orders", "--json").json["shared_capacity"] == 500
 
 
@@ -209,14 +209,14 @@ def test_set_of_what_it_is_already_needs_no_wait(run: Run, manager: RedisLeaseMa
 def test_who_runs_follows_another_lease_and_period_that_was_set(run: Run, url: str) -> None:
     with resource(url) as limiter:
         limiter.give_me(10_000)
-        wait_until(lambda: limiter.partitions)
+        until(lambda: limiter.partitions)
         assert run("limit", "set", "orders", "--lease-time", "1", "--period", "0.5").code == 0
-        wait_until(lambda: limiter.period == 0.5)
+        until(lambda: limiter.period == 0.5)
         limiter.give_me(10_001)
-        wait_until(lambda: limiter.partitions == pytest.approx(10))
+        until(lambda: limiter.partitions == pytest.approx(10))
     with resource(url) as late:  # which was made with those of before
         late.give_me(10_000)
-        wait_until(lambda: late.period == 0.5 and late.partitions == pytest.approx(10))
+        until(lambda: late.period == 0.5 and late.partitions == pytest.approx(10))
 
 
 def test_a_factor_beyond_the_capacity_is_one_partition(run: Run, url: str) -> None:
@@ -306,7 +306,7 @@ def test_wrong_usage_ends_with_2(run: Run, arguments: list[str], message: str) -
 def test_who_has_stopped_is_listed_nowhere(run: Run, url: str) -> None:
     with resource(url) as limiter:
         limiter.give_me(300)
-        wait_until(lambda: limiter.capacity)
+        until(lambda: limiter.capacity)
         assert run("limit", "show", "orders", "--json").json["instances"] == 1
     assert run("limit", "show", "orders", "--json").json["instances"] == 0
     assert run("leases", "orders", "--json").json["instances"] == []

@@ -16,8 +16,8 @@ import pytest
 from dispatcher.timeline import Message, Status, Timeline
 from limiters.embedded import EmbeddedRedis
 from tests.commands import COMMAND, PATIENCE, Run
-from tests.servers import wait_until
 from tests.terminals import Terminal
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_ctrl_c_in_the_middle_says_how_far_it_was(mails: Timeline) -> None:
             for n in range(2_000):
                 process.stdin.write(json.dumps({"body": n, "id": f"c{n}", "delay": 60}) + "\n")
             process.stdin.flush()
-            wait_until(lambda: mails.stats().created >= 150 + 500)
+            until(lambda: mails.stats().created >= 150 + 500)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=PATIENCE)
         finally:
@@ -255,7 +255,7 @@ def test_requeue_lets_the_dead_live_again(run: Run, dead: Timeline) -> None:
     assert run("timeline", "requeue", "mails", "us-5", "--delay", "1h").out == "1 requeued\n"
     assert run("timeline", "requeue", "mails", "--of-group", "them", "--yes").out == "0 requeued\n"
     assert run("timeline", "requeue", "mails", "--yes").out == "99 requeued\n"
-    wait_until(lambda: dead.stats().new == 99)  # due within the millisecond
+    until(lambda: dead.stats().new == 99)  # due within the millisecond
     assert (dead.stats().dead, dead.stats().waiting) == (0, 51)
     again = dead.operator().peek(1, states=[Status.NEW])
     assert again[0].attempts == 0
@@ -330,7 +330,7 @@ def test_redis_that_goes_in_the_middle_is_told_with_what_was_done(
         assert process.stdin is not None
         process.stdin.writelines(f'{{"body": {n}}}\n' for n in range(600))
         process.stdin.flush()
-        wait_until(lambda: timeline.stats().created >= 500)
+        until(lambda: timeline.stats().created >= 500)
         server.kill()
         process.stdin.writelines(f'{{"body": {n}}}\n' for n in range(600))
         out, err = process.communicate(timeout=PATIENCE)

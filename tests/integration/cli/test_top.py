@@ -18,9 +18,9 @@ from limiters.embedded import EmbeddedRedis
 from tests.commands import COMMAND, PATIENCE, Run, asks, hide, hold, make
 from tests.processes import Processes
 from tests.processes.plan import Plan
-from tests.servers import wait_until
 from tests.servers.ports import own_port
 from tests.terminals import Terminal
+from tests.waiting import until
 
 LIVE = [*COMMAND, "top", "orders", "--topic", "mails", "--interval", "0.05"]
 
@@ -163,6 +163,6 @@ def test_real_processes_are_shown(run: Run, url: str) -> None:
             rows = [line for line in said.out.splitlines() if line and set(line) <= set("AB.")]
             return set("".join(rows))
 
-        wait_until(lambda: letters() >= {"A", "B"})
+        until(lambda: letters() >= {"A", "B"})
         told = run("top", "orders", "--once", "--json").json["limits"]["orders"]
         assert told["demand"] > 1_000

@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
-from limiters.embedded import free_port
 from tests.commands import Run, outside
+from tests.servers.ports import own_port
 
 WRONG = [
     ("demo --capacity 1", "--capacity must be at least"),
@@ -64,7 +64,7 @@ FAILS = [
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch) -> str:
     """Where no Redis is: what is wrong by itself is said all the same."""
-    url = f"redis://127.0.0.1:{free_port()}/0"
+    url = f"redis://127.0.0.1:{own_port()}/0"
     monkeypatch.setenv("DISPATCHER_REDIS", url)
     return url
 

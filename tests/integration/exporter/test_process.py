@@ -30,8 +30,8 @@ from tests.integration.exporter.exporting import (
     read,
     work,
 )
-from tests.servers import wait_until
 from tests.servers.ports import own_port
+from tests.waiting import until
 
 
 def test_redis_may_be_away_at_the_start_and_later(shared_redis: EmbeddedRedis) -> None:
@@ -43,21 +43,21 @@ def test_redis_may_be_away_at_the_start_and_later(shared_redis: EmbeddedRedis) -
             assert exporter.scrape()[("redis_up",)] == 0
             assert exporter.scrape()[("exporter_read_failures_total",)] >= 2
             server.start()
-            wait_until(lambda: exporter.scrape()[("redis_up",)] == 1)
+            until(lambda: exporter.scrape()[("redis_up",)] == 1)
             now = exporter.scrape()
             assert now["cluster_operations_total", "done", "orders"] == 30
             server.restart(empty=False)
-            wait_until(lambda: exporter.scrape()[("redis_up",)] == 1)
+            until(lambda: exporter.scrape()[("redis_up",)] == 1)
             assert exporter.scrape()["cluster_operations_total", "done", "orders"] == 30
             server.pause()  # it accepts, and never answers
             assert exporter.scrape()[("redis_up",)] == 0
             assert ("cluster_demand", "orders") not in exporter.scrape()
             server.resume()
-            wait_until(lambda: exporter.scrape()[("redis_up",)] == 1)
+            until(lambda: exporter.scrape()[("redis_up",)] == 1)
             server.restart(empty=True)
-            wait_until(lambda: exporter.scrape()[("redis_up",)] == 1)
+            until(lambda: exporter.scrape()[("redis_up",)] == 1)
             work(limiter_of(url), 5)
-            wait_until(
+            until(
                 lambda: exporter.scrape().get(("cluster_operations_total", "done", "orders")) == 5
             )
             code, log = exporter.end(signal.SIGTERM)

@@ -21,9 +21,8 @@ from limiters.leases._messages import Request
 from tests.integration.exporter.exporting import TERMS, limiter_of, make, once, read, work
 from tests.processes import Processes
 from tests.processes.plan import Plan
-from tests.servers import wait_until
 from tests.servers.proxy import Proxy
-from tests.waiting import LONG
+from tests.waiting import LONG, until
 
 
 def test_each_instance_is_shown_and_what_it_has_done(
@@ -47,7 +46,7 @@ def test_each_instance_is_shown_and_what_it_has_done(
         [(_, member)] = _once_there(lambda: read(collector, names.MEMBER_PARTITIONS))
         assert member.endswith(f":{os.getpid()}")
         # With the requests that are sent anyway, not only with the last one.
-        wait_until(lambda: read(collector, names.CLUSTER_OPERATIONS)["orders", "done"] > 0)
+        until(lambda: read(collector, names.CLUSTER_OPERATIONS)["orders", "done"] > 0)
         seen.set()
     done = read(collector, names.CLUSTER_OPERATIONS)
     assert done["orders", "done"] == 500 - sum(failed)
@@ -66,14 +65,14 @@ def _once_there(read_: Callable[[], dict[tuple[str, ...], Any]]) -> list[tuple[s
         found[:] = read_()
         return bool(found)
 
-    wait_until(look)
+    until(look)
     return found
 
 
 def test_sums_only_shows_no_instance(shared_redis: EmbeddedRedis) -> None:
     with limiter_of(shared_redis.url) as limiter:
         limiter.give_me(100)  # who wants something is there for as long as that takes
-        wait_until(lambda: limiter.partitions)
+        until(lambda: limiter.partitions)
         assert "dispatcher_member_" in once("--redis", shared_redis.url).stdout
         assert "dispatcher_member_" not in once("--redis", shared_redis.url, "--sums-only").stdout
 
@@ -109,12 +108,12 @@ def test_totals_never_go_back_when_instances_come_are_killed_and_leave(
             begun = sum(it.cost for it in processes.log() if it.instance == "left") / plan.cost
             return counted > 200 and begun > 0 and counted > begun
 
-        wait_until(done_by_both)
+        until(done_by_both)
         killed.signal(signal.SIGKILL)
         at_the_kill = done()
         [late] = processes.start([["late"]])
-        wait_until(lambda: done() > at_the_kill + 400)
-        wait_until(lambda: len(read(collector, names.MEMBER_PARTITIONS)) == 2)
+        until(lambda: done() > at_the_kill + 400)
+        until(lambda: len(read(collector, names.MEMBER_PARTITIONS)) == 2)
         left.stop()
         late.stop()
         # All that those did who were not killed, and not more than was begun at all.
@@ -139,7 +138,7 @@ def test_a_request_that_is_sent_again_counts_once(
             batcher.enqueue_many([Operation(watcher, 1, n, batchable=True) for n in range(20)])
             batcher.drain()
             proxy.lose_next_reply("EVALSHA")
-            wait_until(partial(_heard_of, proxy, proxy.lost, limiter))
+            until(partial(_heard_of, proxy, proxy.lost, limiter))
             lost = proxy.lost
     assert lost > 0
     assert read(collector, names.CLUSTER_OPERATIONS)["orders", "done"] == 160

@@ -25,8 +25,8 @@ from limiters import RedisLeaseManager
 from limiters.embedded import HOST, EmbeddedRedis, find_server, main
 from limiters.errors import ImproperOrderError, ServerNotFoundError, ServerStartError
 from limiters.leases._messages import Kind, Reply, Request, Terms
-from tests.servers import wait_until
 from tests.servers.ports import own_port
+from tests.waiting import until
 
 
 def refuses(port: int) -> bool:
@@ -242,8 +242,8 @@ def test_its_owner_killed_it_is_gone_and_so_are_its_files(fork: bool, paused: bo
         finally:
             owner.kill()
         try:
-            wait_until(lambda: refuses(int(port)))
-            wait_until(lambda: not os.path.exists(directory))
+            until(lambda: refuses(int(port)))
+            until(lambda: not os.path.exists(directory))
         finally:
             for one in child:
                 os.kill(int(one), signal.SIGKILL)
@@ -287,7 +287,7 @@ def test_started_again_and_again_it_leaves_nothing_behind() -> None:
 
 def test_it_ends_by_itself_and_that_is_seen(own_redis: EmbeddedRedis) -> None:
     os.kill(own_redis.pid, signal.SIGKILL)
-    wait_until(lambda: not own_redis.running)
+    until(lambda: not own_redis.running)
     own_redis.start()
     assert own_redis.running
 
@@ -295,5 +295,5 @@ def test_it_ends_by_itself_and_that_is_seen(own_redis: EmbeddedRedis) -> None:
 def test_waiting_is_bounded() -> None:
     started = time.monotonic()
     with pytest.raises(AssertionError, match="not within"):
-        wait_until(lambda: False, within=0.01)
+        until(lambda: False, within=0.01)
     assert time.monotonic() - started < 30

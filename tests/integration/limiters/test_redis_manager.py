@@ -21,8 +21,8 @@ from limiters.embedded import EmbeddedRedis
 from limiters.leases._format import UNITS
 from limiters.leases._messages import Kind, Reply, Request, Terms
 from limiters.leases._scripts import keys_of
-from tests.servers import wait_until
 from tests.servers.proxy import Proxy
+from tests.waiting import until
 
 TERMS = Terms(1000.0, 100.0, period=1_000, lease=20_000)
 
@@ -224,18 +224,18 @@ def test_c2_lost_reply_and_the_same_request_again(proxy: Proxy) -> None:
 
 def test_it_gives_up_within_its_timeout(proxy: Proxy) -> None:
     manager = RedisLeaseManager(proxy.url, name="limit", timeout=0.1)
-    wait_until(lambda: answers(manager))
+    until(lambda: answers(manager))
     proxy.drop_requests()
     asked = proxy.requests["EVALSHA"]
     with pytest.raises(LeaseManagerError, match="does not answer in time"):
         manager.look()
-    wait_until(lambda: proxy.requests["EVALSHA"] > asked)  # the proxy may be behind
+    until(lambda: proxy.requests["EVALSHA"] > asked)  # the proxy may be behind
     before = proxy.requests
     with pytest.raises(LeaseManagerError, match="does not answer in time"):
         manager.look()
     assert (proxy.requests - before).total() <= 3  # what a new connection says, and it
     proxy.heal()
-    wait_until(lambda: answers(manager))
+    until(lambda: answers(manager))
     manager.close()
 
 
@@ -320,7 +320,7 @@ def test_c8_after_amnesia_only_what_is_claimed_with_the_nonce_is_kept(forget: st
                 client.flushall()
         else:
             server.restart(empty=forget == "killed and empty")
-            wait_until(lambda: answers(manager))
+            until(lambda: answers(manager))
         other = served(manager, Request("b", 1, TERMS, need=1000.0))
         assert (other.units, other.given, other.certain) == (0, (), False)
         claim = Request(
@@ -369,7 +369,7 @@ def test_one_that_is_closed_holds_no_connection_open(own_redis: EmbeddedRedis) -
         manager.look()
         assert len(client.client_list()) == before + 1
         manager.close()
-        wait_until(lambda: len(client.client_list()) == before)
+        until(lambda: len(client.client_list()) == before)
         manager.close()
 
 

@@ -12,10 +12,10 @@ from limiters import LeaseManagerError, RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._messages import Kind, Reply, Request, Terms
 from limiters.leases._scripts import keys_of
-from tests.servers import wait_until
 from tests.servers.cluster import ClusterRedis
 from tests.servers.sentinel import SentinelRedis
 from tests.servers.tls import TlsRedis
+from tests.waiting import until
 
 TERMS = Terms(1000.0, 100.0, period=1_000, lease=20_000)
 
@@ -79,7 +79,7 @@ def test_c8_sentinel_names_the_master_and_after_a_failover_the_next(
             return False
         return True
 
-    wait_until(answers)
+    until(answers)
     # The state may be old: nothing is granted by the new master for a while.
     (challenge,) = replies
     assert challenge.kind is Kind.CHALLENGE

@@ -19,7 +19,7 @@ from dispatcher.metrics import _names as names
 from dispatcher.timeline import Timeline
 from limiters.embedded import EmbeddedRedis
 from tests.integration.metrics.shown import Shown, operations
-from tests.servers import wait_until
+from tests.waiting import until
 
 
 def test_what_cannot_be_read_hides_nothing_else(
@@ -51,7 +51,7 @@ def test_what_was_counted_outlives_whoever_counted_it(shown: Shown) -> None:
     work()
     work()
     gc.collect()
-    wait_until(lambda: (gc.collect() and False) or shown("buffer_operations") is None)
+    until(lambda: (gc.collect() and False) or shown("buffer_operations") is None)
     assert shown("operations_total", outcome="done") == 20
     assert shown("batch_size_sum") == 20
     work()

@@ -21,7 +21,7 @@ from dispatcher.metrics.readings import Readings
 from limiters import MemoryLeaseManager, SharedResource
 from tests.integration.metrics.shown import Shown
 from tests.logged import told_of
-from tests.servers import wait_until
+from tests.waiting import until
 
 
 def test_the_text_parses(shown: Shown) -> None:
@@ -132,7 +132,7 @@ def test_several_processes_are_shown_as_one(tmp_path: Path) -> None:
         for worker in workers:
             assert worker.stdout is not None
             assert worker.stdout.readline() == "drained\n"
-        wait_until(lambda: shown().get(done) == 200)
+        until(lambda: shown().get(done) == 200)
         now = shown()
         assert now[size] == 20
         assert now["dispatcher_batch_size_bucket", "", "10.0", "orders"] == 20
@@ -225,6 +225,6 @@ def test_a_copy_that_fails_is_said_and_made_again(
     monkeypatch.setattr(mirror, "EVERY", 0.001)
     parts = OnAFullDisk()
     mirror.Mirror(parts).start()
-    wait_until(lambda: parts.copies > 1)
+    until(lambda: parts.copies > 1)
     assert len(told_of("metrics-not-copied", caplog)) == 1
     assert "No space left" in caplog.text

@@ -17,8 +17,7 @@ from dispatcher.timeline import Message, Timeline
 from limiters import MemoryLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis
 from tests.integration.metrics.shown import Shown, operations
-from tests.servers import wait_until
-from tests.waiting import LONG
+from tests.waiting import LONG, until
 
 
 def test_a_limiter_comes_with_its_batcher(shown: Shown) -> None:
@@ -35,7 +34,7 @@ def test_a_limiter_comes_with_its_batcher(shown: Shown) -> None:
     instrument(limiter, shown.registry)  # again is no error, and counts nothing twice
     with batcher:
         limiter.give_me(3_005, "somebody who waits while this is looked at")
-        wait_until(lambda: shown("fair_share") == pytest.approx(3))
+        until(lambda: shown("fair_share") == pytest.approx(3))
         held = shown("partitions", state="held")
         assert held >= 3  # nobody else wants any
         assert shown("capacity", limit="orders", kind="shared") == pytest.approx(1_000 * held)
@@ -102,19 +101,19 @@ def test_a_topic_and_how_late_its_messages_are(shown: Shown, shared_redis: Embed
     instrument(timeline, shown.registry)
     timeline.producer("shop").create([Message(b"now"), Message(b"now"), Message(b"x", delay=900)])
     consumer = timeline.consumer("one")
-    wait_until(lambda: timeline.due_within(0) == 2)
+    until(lambda: timeline.due_within(0) == 2)
     assert len(consumer.lease(10, 0.5)) == 2
     assert shown("timeline_lateness_seconds_count", topic="mails") == 2
     assert 0 <= shown("timeline_lateness_seconds_sum") < 60
     assert shown("timeline_messages", state="waiting") == 1
     assert shown("timeline_created_total") == 3
     assert abs(shown("clock_drift_seconds")) < 60
-    wait_until(lambda: shown("timeline_messages", state="lost") == 2)
-    wait_until(lambda: shown("timeline_oldest_due_seconds") > 0)
+    until(lambda: shown("timeline_messages", state="lost") == 2)
+    until(lambda: shown("timeline_oldest_due_seconds") > 0)
     assert consumer.lease(10, 1) == []
     assert shown("timeline_dead_total") == 2
     assert shown("timeline_messages", state="dead") == 2
-    wait_until(lambda: shown("timeline_late_messages", longer_than="1") == 0)
+    until(lambda: shown("timeline_late_messages", longer_than="1") == 0)
     timeline.close()
 
 
@@ -123,6 +122,6 @@ def test_late_messages_are_counted_by_how_late_they_are(
 ) -> None:
     timeline = Timeline(shared_redis.url, "mails", buckets=4)
     timeline.producer("shop").create([Message(b"x") for _ in range(3)])
-    wait_until(lambda: timeline.late([0.05]) == [3])
+    until(lambda: timeline.late([0.05]) == [3])
     assert timeline.late([0.05, 500]) == [3, 0]
     timeline.close()

@@ -26,11 +26,11 @@ from dispatcher.registration import (
 from dispatcher.registration._model.emissions import Emission
 from dispatcher.registration.stores.redis import COMMANDS
 from limiters.embedded import EmbeddedRedis
-from tests.seen import eventually
 from tests.servers.cluster import ClusterRedis
 from tests.servers.ports import own_port
 from tests.servers.proxy import Proxy
 from tests.servers.tls import TlsRedis
+from tests.waiting import until
 
 
 def gate(server: EmbeddedRedis | Proxy, **options: Any) -> RegistrationGate:
@@ -182,7 +182,7 @@ def test_r9_a_removal_by_another_is_seen(shared_redis: EmbeddedRedis) -> None:
     one.register("a", parent="top")
     assert one.offer("a", 1)
     assert other.deregister("top") == ["top", "a"]
-    eventually(lambda: one.offer("a", 1) == [])
+    until(lambda: one.offer("a", 1) == [])
     assert one.register("a", parent="top") == []
 
 
@@ -199,7 +199,7 @@ def test_r9_a_change_of_parent_by_another_changes_the_topmost(
         one.offer("b", 1)
         return one.topmost("b") == "y"
 
-    eventually(follows)
+    until(follows)
 
 
 def test_r5_and_r9_what_is_held_too_long_is_dropped_by_the_servers_clock(
@@ -208,7 +208,7 @@ def test_r5_and_r9_what_is_held_too_long_is_dropped_by_the_servers_clock(
     one, other = (gate(shared_redis, max_age=0.02) for _ in range(2))
     one.offer("a", 1)
     one.register("b", parent="x")
-    eventually(lambda: other.evict() + one.evict() >= 0 and one.pending == 0)
+    until(lambda: other.evict() + one.evict() >= 0 and one.pending == 0)
     assert book([one, other], "dropped") == [1, 0, 1]
     assert one.register("a")[0].messages == ()
 

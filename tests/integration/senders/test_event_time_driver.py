@@ -22,7 +22,8 @@ from dispatcher import (
 from dispatcher.builders import EventTimeBuilder, MeasurementError
 from dispatcher.senders import EpochClock, EventTimeDriver, UtcClock
 from limiters.testing import ManualClock
-from tests.seen import PATIENCE, Seen, eventually
+from tests.seen import PATIENCE, Seen
+from tests.waiting import until
 
 
 def built(window: float = 50, timeout: float = 100) -> EventTimeBuilder[Any]:
@@ -38,11 +39,11 @@ def test_e3_a_batch_closes_on_time_though_nothing_more_arrives(batcher: Batcher)
     with EventTimeDriver(built(timeout=0.05), batcher, Watcher(seen)) as driver:
         started = time.monotonic()
         driver.add(("a", 1))
-        eventually(lambda: raised(seen))
+        until(lambda: raised(seen))
         assert time.monotonic() - started >= 0.05
         assert raised(seen) == [[("a", 1)]]
         driver.add(("c", 3))  # it sleeps without a deadline, and must be woken
-        eventually(lambda: raised(seen)[1:] == [[("c", 3)]])
+        until(lambda: raised(seen)[1:] == [[("c", 3)]])
 
 
 def test_e3_not_before_its_time(batcher: Batcher) -> None:
@@ -57,7 +58,7 @@ def test_e3_not_before_its_time(batcher: Batcher) -> None:
         assert raised(seen) == []
         clock.advance(1)
         driver.look()
-        eventually(lambda: raised(seen) == [[("a", 1), ("b", 2)]])
+        until(lambda: raised(seen) == [[("a", 1), ("b", 2)]])
 
 
 def test_e3_batches_go_in_the_order_they_closed_one_at_a_time(batcher: Batcher) -> None:
@@ -68,10 +69,10 @@ def test_e3_batches_go_in_the_order_they_closed_one_at_a_time(batcher: Batcher) 
             clock.advance(1)
         clock.advance(100)
         driver.look()
-        eventually(lambda: raised(seen))
+        until(lambda: raised(seen))
         assert batcher.inflight == 1
         seen.gate.set()
-    eventually(lambda: raised(seen) == [[("a", 900)], [("a", 100)], [("a", 500)]])
+    until(lambda: raised(seen) == [[("a", 900)], [("a", 100)], [("a", 500)]])
 
 
 def test_cost_and_order_key_are_asked_of_the_batch(batcher: Batcher) -> None:
@@ -97,7 +98,7 @@ def test_a_message_that_cannot_be_used_is_refused_where_it_is_added(batcher: Bat
         with pytest.raises(MeasurementError, match="no"):
             driver.add("no")
         driver.add(("a", 1))
-    eventually(lambda: raised(seen) == [[("a", 1)]])
+    until(lambda: raised(seen) == [[("a", 1)]])
 
 
 def test_e8_open_batches_stay_in_the_builder_and_can_be_saved(batcher: Batcher) -> None:
@@ -113,7 +114,7 @@ def test_e8_open_batches_stay_in_the_builder_and_can_be_saved(batcher: Batcher) 
         driver.add(("b", 2))
         clock.advance(40)
         driver.look()
-        eventually(lambda: raised(seen) == [[("a", 1), ("b", 2)]])
+        until(lambda: raised(seen) == [[("a", 1), ("b", 2)]])
 
 
 def test_e8_stopping_without_a_flush_closes_nothing_any_more(batcher: Batcher) -> None:
@@ -121,7 +122,7 @@ def test_e8_stopping_without_a_flush_closes_nothing_any_more(batcher: Batcher) -
     driver = EventTimeDriver(builder, batcher, Watcher(Seen()), clock=clock)
     driver.start()
     driver.add(("a", 1))
-    eventually(lambda: driver._wake == builder.deadline)
+    until(lambda: driver._wake == builder.deadline)
     clock.advance(1000)
     driver.stop(flush=False)
     assert len(builder) == 1
@@ -145,7 +146,7 @@ def test_when_the_batcher_is_stopped_add_says_so_and_stop_returns_the_rest() -> 
             return True
         return False
 
-    eventually(refused)
+    until(refused)
     unsent = [batch.messages for batch in driver.stop()]
     assert unsent[0] == [("a", 1)]
     assert driver.stop() == driver.stop()
@@ -168,7 +169,7 @@ def test_add_waits_while_too_many_closed_batches_wait() -> None:
 
     feeder = threading.Thread(target=feed)
     feeder.start()
-    eventually(lambda: len(driver._closed) == 2)
+    until(lambda: len(driver._closed) == 2)
     assert len(added) < 10
     batcher.resume()
     feeder.join(PATIENCE)
@@ -229,7 +230,7 @@ def test_a_clock_that_fails_stops_the_driver_and_nobody_waits_for_it(
     driver.add(("a", 1))
     clock.broken = True
     driver.look()
-    eventually(lambda: not driver._thread.is_alive())
+    until(lambda: not driver._thread.is_alive())
     with pytest.raises(BatcherStoppedError):
         driver.add(("b", 1))
     assert [batch.messages for batch in driver.stop()] == [[("a", 1)]]
@@ -300,7 +301,7 @@ def test_e7_in_real_time_with_datetimes(batcher: Batcher) -> None:
         return bool(raised(seen))
 
     with EventTimeDriver(builder, batcher, Watcher(seen), clock=clock) as driver:
-        eventually(one_comes_through)
+        until(one_comes_through)
     [[message], *_] = raised(seen)
     assert message in added
     assert clock.now() - message[1] >= timedelta(seconds=0.06)

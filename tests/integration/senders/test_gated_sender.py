@@ -29,7 +29,8 @@ from dispatcher.registration import (
 )
 from dispatcher.senders import GatedSender
 from limiters.testing import ManualClock
-from tests.seen import Seen, eventually
+from tests.seen import Seen
+from tests.waiting import until
 
 
 def words(operation: Operation) -> Any:
@@ -119,7 +120,7 @@ def test_r5_what_is_held_too_long_goes_although_nothing_more_comes(batcher: Batc
     with GatedSender(gate, batcher, Watcher(print), evict_interval=0.001) as sender:
         sender.offer("a", 1)
         clock.advance(10)
-        eventually(lambda: gate.pending == 0)
+        until(lambda: gate.pending == 0)
     assert gate.counts["dropped"].telemetry == 1
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-import time
 from collections import defaultdict
+from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -24,10 +25,10 @@ from dispatcher import (
 )
 from dispatcher.builders import SubjectBatch, SubjectBuilder
 from dispatcher.senders import SubjectSender
-from dispatcher.senders._placing import PATIENCE as PATIENCE_FOR_A_PLACE
 from dispatcher.senders._placing import Placed, place
 from limiters.testing import ManualClock
-from tests.seen import PATIENCE, Seen, eventually
+from tests.seen import PATIENCE, Seen
+from tests.waiting import until
 
 ORDERS = ["global", "subject"]
 
@@ -78,7 +79,7 @@ def test_s5_global_a_lane_waits_for_itself_and_for_no_other(batcher: Batcher) ->
         sender.send(
             [batch("a", lane=None, name=1), batch("b", lane=None, name=2), batch(lane="x", name=3)]
         )
-        eventually(lambda: sorted(names(seen)) == [1, 3])
+        until(lambda: sorted(names(seen)) == [1, 3])
         assert batcher.inflight == 2
         seen.gate.set()
     assert names(seen)[2:] == [2]
@@ -89,7 +90,7 @@ def test_s5_subject_only_a_shared_subject_makes_a_batch_wait(batcher: Batcher) -
     with SubjectSender(batcher, Watcher(seen), order="subject") as sender:
         sender.send([batch("a", "b", name=1), batch("b", "c", name=2), batch("d", name=3)])
         sender.send([batch("c", name=4)])
-        eventually(lambda: sorted(names(seen)) == [1, 3])
+        until(lambda: sorted(names(seen)) == [1, 3])
         seen.gate.set()
         assert sender.wait(PATIENCE)
     assert names(seen)[2:] == [2, 4]
@@ -178,13 +179,13 @@ def test_b7_an_abandoned_batch_holds_up_its_successor_until_it_returns(order: st
     with Batcher(clock=clock) as batcher:
         sender = SubjectSender(batcher, Watcher(seen, max_operation_time=60), order=order)
         sender.send([batch("a", name=1), batch("a", name=2), batch("b", lane="other", name=3)])
-        eventually(lambda: sorted(names(seen)) == [1, 3])
+        until(lambda: sorted(names(seen)) == [1, 3])
         clock.advance(60)
         batcher.flush()
-        eventually(lambda: batcher.totals.abandoned == 2)
+        until(lambda: batcher.totals.abandoned == 2)
         assert sorted(names(seen)) == [1, 3]
         seen.gate.set()
-        eventually(lambda: names(seen)[2:] == [2])
+        until(lambda: names(seen)[2:] == [2])
         sender.close()
 
 
@@ -249,7 +250,7 @@ class stopping:  # noqa: N801  # reads as what it does
     def run(batcher: Batcher, seen: Seen) -> None:
         stop = threading.Thread(target=batcher.stop, kwargs={"drain": False})
         stop.start()
-        eventually(lambda: batcher.state == "stopping")
+        until(lambda: batcher.state == "stopping")
         seen.gate.set()
         stop.join()
 
@@ -264,10 +265,10 @@ def test_waiting_ends_when_the_batcher_does(batcher: Batcher) -> None:
     seen = Seen(held=True)
     sender = SubjectSender(batcher, Watcher(seen), order="subject")
     sender.send([batch("a", name=1), batch("a", name=2)])
-    eventually(lambda: names(seen) == [1])
+    until(lambda: names(seen) == [1])
     with stopping(batcher, seen):
         assert sender.wait(PATIENCE)
-    eventually(lambda: [one.measurements[0] for one in sender.close()] == [2])
+    until(lambda: [one.measurements[0] for one in sender.close()] == [2])
 
 
 def test_a_batcher_that_raises_when_full_is_asked_again() -> None:
@@ -296,7 +297,7 @@ def test_a_batch_that_was_accepted_without_its_end_is_not_unsent() -> None:
         batcher.pause(1000)
         sender = SubjectSender(batcher, Watcher(Seen()), order="subject")
         sender.send([batch("a", name=1), batch("b", name=2)])
-        eventually(lambda: batcher.operations_in_buffer == 1)
+        until(lambda: batcher.operations_in_buffer == 1)
         assert [one.measurements[0] for one in sender.close()] == [2]
 
 
@@ -348,14 +349,29 @@ def test_what_a_stopped_batcher_never_saw_is_unsent() -> None:
     assert [one.measurements[0] for one in sender.close()] == [1, 2]
 
 
+class Refusing(Batcher):
+    """Counts how often it had no place."""
+
+    refusals = 0
+
+    def enqueue_many(
+        self, operations: Iterable[Operation], timeout: float | timedelta | None = None
+    ) -> None:
+        try:
+            super().enqueue_many(operations, timeout)
+        except BufferFullError:
+            self.refusals += 1
+            raise
+
+
 def test_it_asks_again_for_a_place_though_nothing_of_its_own_ends() -> None:
     seen = Seen()
-    with Batcher(max_buffer_size=1, flush_interval=0.01) as batcher:
+    with Refusing(max_buffer_size=1, flush_interval=0.01) as batcher:
         batcher.pause(1000)
         batcher.enqueue(Operation(Watcher(Seen()), 1, "another's"))
         with SubjectSender(batcher, Watcher(seen), order="subject") as sender:
             sender.send([batch("a", name=1)])
-            time.sleep(2 * PATIENCE_FOR_A_PLACE)  # so that it was refused at least once
+            until(lambda: batcher.refusals)
             batcher.resume()
             assert sender.wait(PATIENCE)
     assert names(seen) == [1]
@@ -370,10 +386,10 @@ def test_b7_an_abandoned_batch_that_is_retried_goes_before_its_successor(order: 
         SubjectSender(batcher, watcher, order=order) as sender,
     ):
         sender.send([batch("a", name=1), batch("a", name=2)])
-        eventually(lambda: names(seen) == [1])
+        until(lambda: names(seen) == [1])
         clock.advance(60)
         batcher.flush()
-        eventually(lambda: batcher.totals.retried == 1)
+        until(lambda: batcher.totals.retried == 1)
         seen.gate.set()
         assert sender.wait(PATIENCE)
     assert names(seen) == [1, 1, 2]
@@ -400,7 +416,7 @@ def test_leaving_by_an_exception_does_not_wait(
     seen = Seen(held=True)
     sender = SubjectSender(batcher, Watcher(seen), order="subject")
     sender.send([batch("a", name=1), batch("a", name=2)])
-    eventually(lambda: names(seen) == [1])
+    until(lambda: names(seen) == [1])
     sender.__exit__(KeyError, KeyError(), None)
     assert [one.measurements[0] for one in sender.close()] == [2]
     assert "1 batches were not sent" in caplog.text

@@ -27,7 +27,6 @@ from dispatcher.timeline._server.server import COMMANDS, LEASE
 from limiters import RedisLeaseManager, SharedResource
 from limiters._redis.faults import CLUSTER_COMMANDS
 from limiters.embedded import EmbeddedRedis
-from tests.servers import wait_until
 from tests.servers.cluster import ClusterRedis
 from tests.servers.proxy import Proxy
 from tests.servers.sentinel import SentinelRedis
@@ -88,7 +87,7 @@ def test_t10_memory_is_back_after_a_drain_and_a_sweep(own_redis: EmbeddedRedis) 
         full = int(client.info("memory")["used_memory"])
         assert (full - start) / 20_000 < 450
         drained(consumer)
-        wait_until(lambda: timeline.sweep() == 0 and timeline.stats().remembered == 0)
+        until(lambda: timeline.sweep() == 0 and timeline.stats().remembered == 0)
         end = int(client.info("memory")["used_memory"])
         keys = {key.rpartition(b":")[2] for key in client.keys("*/*")}
     assert keys == {b"meta"}
@@ -291,7 +290,7 @@ def test_t7_a_replica_confirms_and_takes_over(sentinel_redis: SentinelRedis) -> 
     assert isinstance(flushed, Created)
     assert flushed.durability is Durability.NONE, "it keeps no such file"
     sentinel_redis.fail_over()
-    wait_until(lambda: "x" in answered(producer, "x"))
+    until(lambda: "x" in answered(producer, "x"))
 
 
 def answered(producer: Producer, name: str) -> str:

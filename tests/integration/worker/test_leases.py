@@ -100,7 +100,7 @@ def test_a_worker_that_hangs_everywhere_takes_no_more_and_says_so(
     worker = run(
         lambda messages: go_on.wait(60) and None,
         lease_time=4,
-        max_operation_time=0.1,
+        max_operation_time=1,
         concurrency=2,
         max_batch_size=1,
     )
@@ -122,7 +122,7 @@ def test_a_coroutine_that_blocks_the_loop_does_not_keep_what_cannot_begin(
     async def block(messages: list[Lease]) -> None:
         go_on.wait(60)  # as a library does that knows nothing of coroutines
 
-    worker = run(block, lease_time=4, max_operation_time=0.2, concurrency=4, max_batch_size=2)
+    worker = run(block, lease_time=4, max_operation_time=1, concurrency=4, max_batch_size=2)
     until(worker.trouble)
     assert "calls of the handler do not begin" in worker.trouble()
     until(lambda: worker.totals.hung == 1)

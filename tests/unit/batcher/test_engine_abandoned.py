@@ -11,7 +11,8 @@ from dispatcher import Batcher, Operation, ProvisionedResource, Watcher
 from limiters.provisioned import ProvisionedGrant
 from limiters.testing import ManualClock
 from tests.crank import Crank, ignore
-from tests.seen import PATIENCE, eventually
+from tests.seen import PATIENCE
+from tests.waiting import until
 
 
 class Loop:
@@ -51,7 +52,7 @@ def test_b7_a_coroutine_that_is_abandoned_before_it_began_is_not_run(
         )
         batcher.enqueue(Operation(watcher, 1, None, key=key))
         abandoned = 1 if key else attempts  # with a key it waits until the first one is over
-        eventually(lambda: batcher.totals.batches_abandoned == abandoned)
+        until(lambda: batcher.totals.batches_abandoned == abandoned)
         loop.gate.set()
         assert loop.watcher.wait(PATIENCE)
         after = Watcher(on_batch, max_operation_time=PATIENCE)
@@ -77,7 +78,7 @@ def test_b7_what_is_abandoned_before_it_began_costs_nothing_any_more() -> None:
 
     watcher = Watcher(never, max_operation_time=0.05)
     batcher.enqueue(Operation(watcher, 10, None))
-    eventually(lambda: batcher.totals.batches_abandoned == 1)
+    until(lambda: batcher.totals.batches_abandoned == 1)
     loop.gate.set()
     assert loop.watcher.wait(PATIENCE)
     other = Watcher(ignore)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from dispatcher.builders import Batch, EventTimeBuilder
 from dispatcher.builders._windows import windows
+from tests.examples import examples
 from tests.plain_builders import PlainEnd, PlainEventTime, PlainTimeout
 
 History = list[tuple[str, float, float]]
@@ -60,7 +61,7 @@ def compare(builder: EventTimeBuilder[Any], plain: PlainEventTime, history: Hist
     assert (builder.duplicates, builder.dropped) == (plain.duplicates, plain.dropped)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(histories | in_time, spans, spans, st.none() | spans)
 def test_e1_to_e5_equal_to_the_plain_builder(
     history: History, window: int, timeout: int, memory: int | None
@@ -77,7 +78,7 @@ def test_e1_windows_in_many_small_chunks_are_found_alike(
         compare(made(window, timeout), PlainTimeout(window, timeout), history)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(in_time | histories, spans, spans, st.integers(0, 30))
 def test_e7_equal_to_the_plain_builder(
     history: History, jitter: int, delivery: int, leap: int
@@ -192,7 +193,7 @@ def test_e6_the_kind_and_the_origin_of_times_change_nothing(
     assert numbers.duplicates == others.duplicates
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(histories | in_time, spans, spans, st.data())
 def test_e8_saving_and_loading_at_any_point_changes_nothing(
     history: History, window: int, timeout: int, data: st.DataObject

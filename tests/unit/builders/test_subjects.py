@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from dispatcher.builders import MeasurementError, SubjectBatch, SubjectBuilder
 from tests import plain_builders as plain
+from tests.examples import examples
 
 Measured = tuple[Any, ...]
 """Time, subject, number; then lane and cost where they are asked for."""
@@ -112,14 +113,14 @@ def check(measurements: list[Measured], batches: list[Any], most: int, within: A
             assert all(len(batches[n].measurements) == most for n in spread[:-1])
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(measured | bursts, st.integers(1, 9), st.sampled_from([0, 1, 0.5, 3]))
 def test_s1_s2_s3_hold(measurements: list[Measured], most: int, within: float) -> None:
     batches = built(measurements, most, together_within=within)
     check(measurements, batches, most, within)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(bursts | measured, st.integers(1, 9), st.sampled_from([0, 2]))
 def test_s4_as_few_and_as_empty_as_the_best_order_of_each_timestamp(
     measurements: list[Measured], most: int, within: int

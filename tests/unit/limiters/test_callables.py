@@ -32,7 +32,8 @@ from limiters._support.callables import (
 )
 from limiters.errors import NothingRunError
 from tests.crank import ignore
-from tests.seen import PATIENCE, eventually
+from tests.seen import PATIENCE
+from tests.waiting import until
 
 
 def generates(*arguments: Any) -> Iterator[Any]:
@@ -297,7 +298,7 @@ def test_a_listener_that_returns_a_coroutine_is_reported(
     limiter.add_listener(lambda event: awaits(event))
     with limiter:
         pass
-    eventually(lambda: "whose work is yet to be done" in caplog.text)
+    until(lambda: "whose work is yet to be done" in caplog.text)
 
 
 def test_a_listener_may_hand_its_work_to_an_executor(caplog: pytest.LogCaptureFixture) -> None:
@@ -311,5 +312,5 @@ def test_a_listener_may_hand_its_work_to_an_executor(caplog: pytest.LogCaptureFi
     batcher.add_listener(listen, "shutdown")
     with batcher:
         pass
-    eventually(lambda: handed)
+    until(lambda: handed)
     assert "raised" not in caplog.text

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from limiters.leases._format import DEFAULT_SPAN, FORMAT, QUEUE_LENGTH, UNITS
 from limiters.leases._messages import Kind, Reply, Request, Terms
+from tests.examples import examples
 from tests.story import TERMS, Instance, Server, Story
 
 SPAN = TERMS.span / 1_000
@@ -829,7 +830,7 @@ class Faults:
         story.run(random.choice([0.01, 0.02, 0.1]))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(0, 2**32))
 def test_c2_whatever_happens_the_amounts_sum_to_the_limit_and_nothing_stops(seed: int) -> None:
     faults = Faults(seed)
@@ -846,7 +847,7 @@ def test_c2_whatever_happens_the_amounts_sum_to_the_limit_and_nothing_stops(seed
         assert len(limit.queue) <= QUEUE_LENGTH
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 2**32))
 def test_c8_while_it_is_uncertain_nobody_is_granted_what_it_did_not_state(seed: int) -> None:
     faults = Faults(seed)

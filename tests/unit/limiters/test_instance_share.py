@@ -16,6 +16,7 @@ from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
 from limiters.leases._format import DRIFT, NEVER, UNITS
 from limiters.leases._messages import Kind, Reply, Request, Terms, usable_lease
+from tests.examples import examples
 
 TERMS = Terms(capacity=1_000.0, factor=100.0, period=1_000, lease=2_000)
 ALL, HALF = UNITS, UNITS // 2
@@ -611,7 +612,7 @@ class Several:
         return max(before, *(its for at, its in self.capacities if since <= at <= end), before)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.integers(0, 2**32))
 def test_c1_c9_no_window_is_over_whatever_is_handed_over_lost_or_changed(seed: int) -> None:
     several = Several(seed)

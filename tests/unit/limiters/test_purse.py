@@ -12,6 +12,7 @@ from limiters._budgets.permit import PermitBudget
 from limiters._budgets.purse import Parts, Purse
 from limiters._budgets.window import Tenure, WindowLedger
 from limiters._support.float_error import covers
+from tests.examples import examples
 
 ALWAYS = Tenure(math.inf)
 
@@ -31,7 +32,7 @@ def spend(purse: Purse, cost: float, now: float) -> Parts | None:
     return parts
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     st.integers(0, 100),
     st.integers(1, 1_000),
@@ -54,7 +55,7 @@ def test_c1_neither_budget_is_ever_over(
         assert math.fsum(one.shared for one in window) <= shared * (1 + 1e-6)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     st.integers(0, 1_000),
     st.integers(1, 1_000),

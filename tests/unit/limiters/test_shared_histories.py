@@ -13,6 +13,7 @@ from limiters.leases._messages import Reply, Request
 from limiters.testing import ManualClock
 from limiters.verifier import verify
 from tests.driven import Driven, Scripted
+from tests.examples import examples
 
 RESERVED = 20.0
 SHARED = 1_050.0
@@ -65,7 +66,7 @@ class Crowd:
                 self.log.append((self.clock.now(), name, spend.cost))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32))
 def test_c1_c2_no_window_is_over_whatever_is_held_up(seed: int) -> None:
     crowd = Crowd(seed)

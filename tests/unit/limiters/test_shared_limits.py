@@ -131,7 +131,9 @@ def test_c4_its_operations_go_out_also_where_it_has_reserved_capacity(reserved: 
     assert one.spent(since) >= 5_000
 
 
-@pytest.mark.parametrize(("instances", "least"), [(3, 0.85), (8, 0.97)])
+@pytest.mark.parametrize(
+    ("instances", "least"), [(3, 0.85), pytest.param(8, 0.97, marks=pytest.mark.thorough)]
+)
 def test_c5_a_limit_of_five_a_second_for_several_is_used_and_fair(
     instances: int, least: float
 ) -> None:

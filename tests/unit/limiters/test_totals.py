@@ -16,6 +16,7 @@ from limiters.leases._coordinator.state import Registry
 from limiters.leases._format import NEVER
 from limiters.leases._messages import Kind, Request, Terms
 from limiters.leases.protocol import view_of
+from tests.examples import examples
 
 TERMS = Terms(capacity=1_000.0, factor=100.0, period=1_000, lease=2_000)
 LONG_MS = 10_000
@@ -68,7 +69,7 @@ def counted(limit: Coordinator) -> float:
     return limit.totals.counts[0] if limit.totals.counts else 0.0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(0, 2**32))
 def test_each_thing_done_counts_once_whatever_is_lost_doubled_or_late(seed: int) -> None:
     random = Random(seed)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limiters.verifier import fairness, verify
+from tests.examples import examples
 
 # Times and periods in quarters, costs in whole numbers: sums and differences are exact.
 quarters = st.integers(0, 60).map(lambda number: number / 4)
@@ -59,7 +60,7 @@ def test_c1_it_finds_what_brute_force_finds(
         assert spent_in(log, verdict.worst_at, period) == fullest
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(logs, capacities, periods, st.sampled_from([0.0, 0.5, 2.0]))
 def test_c9_with_a_capacity_that_changes_too(
     log: list[tuple[float, str, int]],

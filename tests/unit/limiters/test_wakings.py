@@ -22,6 +22,8 @@ class At:
         self.do = do
 
     def __enter__(self) -> At:
+        # Python 3.12 reports bytecodes only if a frame has asked for them before settrace.
+        sys._getframe().f_trace_opcodes = True
         sys.settrace(self.trace)
         return self
 

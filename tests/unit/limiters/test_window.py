@@ -77,7 +77,15 @@ def test_c1_the_guard_covers_a_start_noted_a_little_early() -> None:
 
 
 @pytest.mark.parametrize(
-    ("capacity", "cost"), [(0.5, 0.5), (1, 1), (1, 0.1), (7, 1), (9.9, 0.3), (1000, 1)]
+    ("capacity", "cost"),
+    [
+        (0.5, 0.5),
+        (1, 1),
+        (1, 0.1),
+        (7, 1),
+        (9.9, 0.3),
+        pytest.param(1000, 1, marks=pytest.mark.thorough),
+    ],
 )
 def test_c3_small_capacities_are_used_in_full(capacity: float, cost: float) -> None:
     ledger = WindowLedger(capacity, 1.0)

@@ -19,6 +19,7 @@ from dispatcher.registration import (
     Release,
     SqliteEntityStore,
 )
+from tests.examples import examples
 
 NAMES = st.sampled_from("abcde")
 REGISTRATIONS = st.builds(Registration, NAMES, st.none() | NAMES, st.integers(0, 1))
@@ -58,7 +59,7 @@ A, C, B = Registration("a", "b"), Registration("c", "b"), Registration("b")
         ("register", [B]),
     ]
 )
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(MOVES)
 def test_r3_r4_many_at_once_are_as_one_after_the_other(moves: list[Any]) -> None:
     bulk, single = (RegistrationGate(MemoryEntityStore()) for _ in range(2))

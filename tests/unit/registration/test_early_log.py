@@ -21,6 +21,7 @@ from dispatcher.registration import (
     RegistrationGate,
 )
 from limiters.testing import ManualClock
+from tests.examples import examples
 
 Made = Callable[..., RegistrationGate]
 
@@ -284,7 +285,7 @@ def test_options_are_checked(tmp_path: Path) -> None:
         EarlyMessageLog(tmp_path / "file", max_bytes=1, max_age=1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.integers(40, 400),
     st.lists(

@@ -18,6 +18,7 @@ from dispatcher.registration import (
     RegistrationGate,
     SqliteEntityStore,
 )
+from tests.examples import examples
 from tests.unit.registration.test_sqlite_store import loaded
 
 NAMES = st.sampled_from("abcde")
@@ -108,7 +109,7 @@ def test_a_damaged_file_gives_no_number_twice(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(MOVES, st.data())
 def test_a_consumer_that_is_killed_anywhere_has_all_in_the_end(moves: Any, data: Any) -> None:
     store = MemoryEntityStore()

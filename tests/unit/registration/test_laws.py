@@ -14,6 +14,7 @@ from dispatcher.registration import (
     Release,
 )
 from limiters.testing import ManualClock
+from tests.examples import examples
 from tests.plain_gate import PlainGate, Released
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "ab", "1:a"])
@@ -44,7 +45,7 @@ def told(releases: list[Release]) -> Released:
     ]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(BOUNDS, MOVES)
 def test_r1_to_r6_whatever_comes_it_is_as_the_plain_model_says(
     bounds: dict[str, Any], moves: list[Any]
@@ -100,7 +101,7 @@ def check_books(gate: RegistrationGate, plain: PlainGate) -> None:
         assert held == waiting + sum(ends)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(1, 10), st.randoms(use_true_random=False))
 def test_r3_and_r4_a_nest_ten_deep_in_any_order_of_arrival(depth: int, chance: Any) -> None:
     gate = RegistrationGate(MemoryEntityStore())

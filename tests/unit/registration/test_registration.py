@@ -26,7 +26,7 @@ from dispatcher.registration import (
 )
 from dispatcher.registration._model.written import DEEPEST
 from limiters.testing import ManualClock
-from tests.seen import eventually
+from tests.waiting import until
 
 
 def gate(**options: Any) -> RegistrationGate:
@@ -140,7 +140,7 @@ def test_r2_the_oldest_pending_entity_goes_and_is_reported() -> None:
         one.offer("a", 2, metadata=True)
         one.register("b", parent="x")
         one.offer("c", 3)
-        eventually(lambda: heard)
+        until(lambda: heard)
     (event,) = heard
     assert (event.value, event.message) == (2, "there are too many pending entities")
     assert event.metadata == Report("dropped", "a", 0, 1, 1, event.message)
@@ -445,7 +445,7 @@ def test_events_tell_of_everything() -> None:
         one.register("a")
         one.register("a", data=1)
         one.deregister("a")
-        eventually(lambda: len(heard) >= 7)
+        until(lambda: len(heard) >= 7)
     assert [(event.name, event.value) for event in heard] == [
         *(("held", 1), ("displaced", 1), ("held", 1)),
         *(("registered", 1), ("released", 1), ("updated", 1), ("deregistered", 1)),

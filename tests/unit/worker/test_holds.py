@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from dispatcher.worker._messages import HandlerRun, Held, Holds, MessageState
+from tests.examples import examples
 from tests.worker_leases import leases
 
 LEASE, LONGEST = 3.0, 10.0
@@ -205,4 +206,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestMachine.settings = settings(max_examples=examples(50), stateful_step_count=30, deadline=None)
