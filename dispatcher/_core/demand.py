@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from dispatcher import events
+from dispatcher._core.environment import Environment
 from dispatcher._core.open_work import OpenWork
 from dispatcher._core.queues.lanes import Lanes
 from limiters.limiter import RateLimiter
@@ -13,26 +13,23 @@ from limiters.limiter import RateLimiter
 
 class Demand:
     """Tells the limiter at once when there is something to ask for, then every `interval`,
-    and a last time when nothing is left. While nothing waits it is silent."""
+    and a last time when nothing is left. While nothing waits it is silent. It is also the
+    claimant by which a limiter that several Batchers share tells them apart."""
 
     def __init__(
         self,
         limiter: RateLimiter | None,
         lanes: Lanes,
         books: OpenWork,
-        *,
-        interval: float,
-        max_concurrent_batches: int | None,
-        claimant: object,
-        emit: Callable[..., None] | None,
+        environment: Environment,
     ) -> None:
         self._limiter = limiter
         self._lanes = lanes
         self._books = books
-        self._interval = interval
-        self._most = max_concurrent_batches
-        self._claimant = claimant
-        self._emit = emit
+        settings = environment.settings
+        self._interval = settings.capacity_interval
+        self._most = settings.max_concurrent_batches
+        self._emit = environment.emit if settings.emit_request else None
         self._asked: float = 0
         self._next = -math.inf
 
@@ -72,6 +69,6 @@ class Demand:
         if self._limiter is None or (not cost and not self._asked):
             return
         self._asked = cost
-        self._limiter.give_me(cost, self._claimant)
+        self._limiter.give_me(cost, self)
         if self._emit is not None:
             self._emit(events.REQUEST, cost)

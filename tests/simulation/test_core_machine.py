@@ -163,11 +163,11 @@ class CoreMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.one_of(st.none(), st.floats(0.1, 2)))
     def pause(self, seconds: float | None) -> None:
-        self.crank.post(self.crank.engine.begin_pause, seconds)
+        self.crank.post(self.crank.engine.pausing.begin, seconds)
 
     @rule()
     def resume(self) -> None:
-        self.crank.post(self.crank.engine.end_pause)
+        self.crank.post(self.crank.engine.pausing.end)
 
     @rule()
     def flush(self) -> None:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Iterable, Set
 
 from dispatcher import events
 from dispatcher._core.batches.end_rules import BatchVerdict, judge
-from dispatcher._core.batches.executors import NO_THREAD_DELAY, Runners
+from dispatcher._core.batches.executors import NO_THREAD_DELAY
 from dispatcher._core.batches.failure_callbacks import HandingOver
 from dispatcher._core.batches.failure_log import FailureLog
-from dispatcher._core.observers import Observed
+from dispatcher._core.environment import Environment
 from dispatcher._core.open_work import OpenWork
+from dispatcher._core.pausing import Pausing
 from dispatcher._core.queues.batch import BatchState, OperationBatch
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.lane import Lane, line_of
@@ -44,45 +45,33 @@ class _Rest:
 
 
 class BatchEnd:
-    """See the module. `post` has a function called in the engine's next turn."""
+    """See the module."""
 
     def __init__(
         self,
         books: OpenWork,
         buffer: Buffer,
         lanes: Lanes,
-        *,
-        pause: Callable[[float, float | None], None],
-        succeeded: Callable[[float], None],
-        runners: Runners,
-        emit: Callable[..., None],
-        post: Callable[..., None],
-        max_operation_time: float,
-        clock: Callable[[], float],
-        observed: Observed,
+        pausing: Pausing,
+        environment: Environment,
     ) -> None:
         self._books = books
         self._buffer = buffer
         self._lanes = lanes
-        self._pause = pause
-        self._succeeded = succeeded
-        self._runners = runners
-        self._emit = emit
-        self._post = post
-        self._max_operation_time = max_operation_time
-        self._clock = clock
-        self._observed = observed
+        self._pausing = pausing
+        self._runners = environment.runners
+        self._emit = environment.emit
+        self._post = environment.mailbox.post
+        self._clock = environment.clock
+        self._observed = environment.observed
+        self._max_operation_time = environment.settings.max_operation_time
         self._failure_log = FailureLog()
         self._resting: list[_Rest] = []
         self._since: dict[int, float] = {}
         """When operations that are retried were raised first, by their identity."""
         self._abandoned: dict[OperationBatch, list[Operation]] = {}
         self._handing_over = HandingOver(
-            lanes,
-            runners=runners,
-            post=post,
-            time_for=self._time_for,
-            failure_log=self._failure_log,
+            lanes, environment, time_for=self._time_for, failure_log=self._failure_log
         )
         self._next_deadline = math.inf
         self.given_back: list[Operation] | None = None
@@ -140,12 +129,12 @@ class BatchEnd:
             verdict = judge(batch, error, now, self._since)
             if error is None:
                 self._books.totals.batches_done += 1
-                self._succeeded(batch.raised_at)
+                self._pausing.succeeded(batch.raised_at)
             else:
                 self._report(now, batch, verdict)
             if verdict.throttled:
                 self._books.totals.throttled += 1
-                self._pause(now, verdict.pause)
+                self._pausing.begin(now, verdict.pause)
             back = self._conclude(now, batch, BatchState.ENDED, verdict)
             self._books.totals.done += len(batch.operations) - len(back) - len(verdict.failed)
             self._free_keys(batch, held_by=back)

@@ -9,8 +9,9 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from dispatcher._core.batches.executors import NO_THREAD_DELAY, Job, Runners
+from dispatcher._core.batches.executors import NO_THREAD_DELAY, Job
 from dispatcher._core.batches.failure_log import FailureLog
+from dispatcher._core.environment import Environment
 from dispatcher._core.queues.batch import CURRENT
 from dispatcher._core.queues.lane import Lane
 from dispatcher._core.queues.lanes import Lanes
@@ -30,21 +31,19 @@ class _HandOver:
 
 
 class HandingOver:
-    """See the module. `post` has a function called in the engine's next turn; `time_for` says
-    how long a callback of a lane may take."""
+    """See the module. `time_for` says how long a callback of a lane may take."""
 
     def __init__(
         self,
         lanes: Lanes,
+        environment: Environment,
         *,
-        runners: Runners,
-        post: Callable[..., None],
         time_for: Callable[[Lane], float],
         failure_log: FailureLog,
     ) -> None:
         self._lanes = lanes
-        self._runners = runners
-        self._post = post
+        self._runners = environment.runners
+        self._post = environment.mailbox.post
         self._time_for = time_for
         self._failure_log = failure_log
         self._under_way: set[_HandOver] = set()

@@ -12,8 +12,8 @@ from functools import partial
 
 from dispatcher import events
 from dispatcher._core.batches.end import BatchEnd
-from dispatcher._core.batches.executors import Job, Runners
-from dispatcher._core.observers import Observed
+from dispatcher._core.batches.executors import Job
+from dispatcher._core.environment import Environment
 from dispatcher._core.open_work import OpenWork
 from dispatcher._core.queues.batch import CURRENT, OperationBatch
 from dispatcher._core.queues.buffer import Buffer
@@ -24,7 +24,7 @@ from limiters.limiter import Grant
 
 
 class BatchStart:
-    """See the module. `emit` is None if nobody wants to be told of each batch."""
+    """See the module."""
 
     def __init__(
         self,
@@ -32,20 +32,16 @@ class BatchStart:
         buffer: Buffer,
         lanes: Lanes,
         endings: BatchEnd,
-        *,
-        runners: Runners,
-        observed: Observed,
-        emit: Callable[..., None] | None,
-        clock: Callable[[], float],
+        environment: Environment,
     ) -> None:
         self._books = books
         self._buffer = buffer
         self._lanes = lanes
         self._endings = endings
-        self._runners = runners
-        self._observed = observed
-        self._emit = emit
-        self._clock = clock
+        self._runners = environment.runners
+        self._observed = environment.observed
+        self._emit = environment.emit if environment.settings.emit_batch else None
+        self._clock = environment.clock
         self.last = -math.inf
         """When something was raised last."""
 

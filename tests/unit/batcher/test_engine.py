@@ -250,7 +250,7 @@ def test_b5_a_batch_that_fails_while_stopping_is_given_back_too() -> None:
 
 def test_b5_stop_interrupts_a_pause() -> None:
     crank = Crank()
-    crank.post(crank.engine.begin_pause, 1000.0)
+    crank.post(crank.engine.pausing.begin, 1000.0)
     operation = Operation(Watcher(ignore), 1, "a")
     crank.enqueue(operation)
     assert crank.stop() == [operation]
@@ -259,13 +259,13 @@ def test_b5_stop_interrupts_a_pause() -> None:
 
 def test_b8_resume_says_how_long_it_was_paused() -> None:
     crank = Crank()
-    crank.post(crank.engine.begin_pause, 0.5)
+    crank.post(crank.engine.pausing.begin, 0.5)
     crank.run(2)
-    crank.post(crank.engine.begin_pause, 5.0)
+    crank.post(crank.engine.pausing.begin, 5.0)
     crank.run(0.25)
-    crank.post(crank.engine.begin_pause, 7.0)
+    crank.post(crank.engine.pausing.begin, 7.0)
     crank.run(0.25)
-    crank.post(crank.engine.end_pause)
+    crank.post(crank.engine.pausing.end)
     told = [(event.name, event.value) for event in crank.events]
     assert told == [
         ("pause", 0.5),

@@ -203,7 +203,7 @@ def test_b8_a_pause_raises_nothing_asks_for_nothing_and_audits_nothing() -> None
     crank.enqueue(*batchable(watcher, *range(100)))
     crank.run(0.35)
     crank.end_all()
-    crank.post(crank.engine.begin_pause, 10.0)
+    crank.post(crank.engine.pausing.begin, 10.0)
     before = len(crank.raised)
     crank.events.clear()
     crank.run(9.9)
@@ -219,7 +219,7 @@ def test_b8_a_paused_batcher_demands_nothing() -> None:
     crank = limited(100, emit_request=True)
     crank.enqueue(*batchable(Watcher(ignore), *range(500)))
     crank.run(0.15)
-    crank.post(crank.engine.begin_pause, 10.0)
+    crank.post(crank.engine.pausing.begin, 10.0)
     requests = [event.value for event in crank.events if event.name == "request"]
     assert requests[0] == 500
     assert requests[-1] == 0

@@ -82,7 +82,7 @@ def test_c4_a_dear_operation_goes_though_another_batcher_keeps_the_limiter_busy(
         busy.enqueue(Operation(Watcher(ignore), 1, None))
         busy.enqueue(Operation(Watcher(ignore), 1, None))
         for crank in (busy, dear):
-            if crank.rung or crank.engine._posts or crank.wake <= clock.now():
+            if crank.rung or crank.mailbox or crank.wake <= clock.now():
                 crank.turn()
             for call in list(crank.calls):
                 call.end()

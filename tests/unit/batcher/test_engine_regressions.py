@@ -61,7 +61,7 @@ def test_b6_a_strategy_that_raises_fails_its_batch_and_no_more(wrong: Exception)
     crank.end_all(OSError())
     assert crank.engine.books.totals.failed == 1
     assert crank.events[0].metadata is wrong
-    crank.post(crank.engine.begin_pause)
+    crank.post(crank.engine.pausing.begin)
     assert crank.events[-1].value == 0.5
 
 
@@ -89,7 +89,7 @@ def test_b2_while_its_batch_is_being_judged_an_operation_cannot_enter_again() ->
 
     crank.enqueue(operation)
     crank.turn()
-    crank.engine.endings._emit = emit
+    crank.emit = emit  # type: ignore[assignment]
     crank.end_all(OSError())
     assert refused == [True]
     assert crank.engine.books.read() == (1, 0, 1)

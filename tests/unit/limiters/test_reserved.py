@@ -34,7 +34,7 @@ class Both:
         end = self.clock.now() + seconds
         while (now := self.clock.now()) < end:
             wait = self.driven.turn()
-            if self.crank.wake <= now or self.crank.rung or self.crank.engine._posts:
+            if self.crank.wake <= now or self.crank.rung or self.crank.mailbox:
                 self.crank.turn()
                 ends(self.crank)()
                 continue
