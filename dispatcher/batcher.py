@@ -315,17 +315,17 @@ class Batcher:
     @property
     def inflight(self) -> int:
         """How many batches were raised and have not ended."""
-        return self._engine.books.read()[1]
+        return self._engine.open_work.read()[1]
 
     @property
     def operations_in_buffer(self) -> int:
         """How many operations are accepted and not in flight."""
-        return self._engine.books.read()[2]
+        return self._engine.open_work.read()[2]
 
     @property
     def needs_capacity(self) -> float:
         """The target: the cost of all operations accepted and not ended."""
-        return self._engine.books.read()[0]
+        return self._engine.open_work.read()[0]
 
     @property
     def state(self) -> State:
@@ -340,12 +340,12 @@ class Batcher:
     @property
     def totals(self) -> BatcherTotals:
         """What became of operations and batches since the start; a copy."""
-        return replace(self._engine.books.totals)
+        return replace(self._engine.open_work.totals)
 
     @property
     def live_totals(self) -> BatcherTotals:
         """The same, not a copy: it goes on counting. To be read only; it outlives the Batcher."""
-        return self._engine.books.totals
+        return self._engine.open_work.totals
 
     def __repr__(self) -> str:
         return f"Batcher({self.state}, rate_limiter={self.rate_limiter!r})"

@@ -198,7 +198,7 @@ class Crank:
         return call.job.context is None or not isinstance(call.job.context[1], OperationBatch)
 
     def batches_in_flight(self) -> set[OperationBatch]:
-        return self.engine.books.inflight
+        return self.engine.open_work.inflight
 
     def names(self) -> list[str]:
         return [event.name for event in self.events]
@@ -207,7 +207,7 @@ class Crank:
         """Stops; what was given back so far."""
         self.buffer.close()
         self.post(self.engine.stop)
-        return self.engine.endings.given_back or []
+        return self.engine.batch_end.given_back or []
 
 
 FOREVER = math.inf

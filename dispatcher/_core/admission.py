@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from dispatcher import _interpreter as interpreter
-from dispatcher._core.queues.batch import CURRENT, BatchState, OperationBatch
+from dispatcher._core.queues.batch import CURRENT, OperationBatch
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.chunk import Chunk
+from dispatcher._core.queues.stages import BatchState
 from dispatcher.errors import (
     AlreadyEnqueuedError,
     BatcherStoppedError,

@@ -20,12 +20,12 @@ class Demand:
         self,
         limiter: RateLimiter | None,
         lanes: Lanes,
-        books: OpenWork,
+        open_work: OpenWork,
         environment: Environment,
     ) -> None:
         self._limiter = limiter
         self._lanes = lanes
-        self._books = books
+        self._open_work = open_work
         settings = environment.settings
         self._interval = settings.capacity_interval
         self._most = settings.max_concurrent_batches
@@ -35,7 +35,7 @@ class Demand:
 
     def tend(self, now: float) -> None:
         """Asks, if it is time to."""
-        if self._limiter is None or not (self._asked or self._books.waiting):
+        if self._limiter is None or not (self._asked or self._open_work.waiting):
             return
         if now >= self._next or not self._asked:
             self._next = now + self._interval
@@ -51,19 +51,19 @@ class Demand:
 
     def _usable(self) -> float:
         """The uncharged cost that slots can use until we ask again: slow callbacks do not hoard."""
-        if not self._books.waiting:
+        if not self._open_work.waiting:
             return 0
         ready = self._lanes.ready_cost
         usable = max(0.0, ready - sum(lane.stuck_cost() for lane in self._lanes))
         if self._most is None or not usable:
             return usable
-        busy = len(self._books.inflight)
-        turns = self._interval / max(self._books.callback_seconds or self._interval, 1e-6)
+        busy = len(self._open_work.inflight)
+        turns = self._interval / max(self._open_work.callback_seconds or self._interval, 1e-6)
         batches = max(0, self._most - busy) * max(1.0, turns) + busy * max(0.0, turns - 1)
         if not batches:
             return 0
         largest = max((lane.full for lane in self._lanes if len(lane)), default=1)
-        return min(usable, batches * largest * ready / self._books.waiting)
+        return min(usable, batches * largest * ready / self._open_work.waiting)
 
     def _ask_for(self, cost: float) -> None:
         if self._limiter is None or (not cost and not self._asked):

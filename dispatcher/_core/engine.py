@@ -50,17 +50,17 @@ class Engine:
         self.post = environment.mailbox.post
         self._mailbox = environment.mailbox
         # Each part is made of those above it; none knows the engine.
-        self.books = OpenWork(buffer)
+        self.open_work = OpenWork(buffer)
         self.lanes = Lanes()
-        self.demand = Demand(limiter, self.lanes, self.books, environment)
-        self.pausing = Pausing(pause, self.demand, self.books.totals, self.emit)
-        self.endings = BatchEnd(self.books, buffer, self.lanes, self.pausing, environment)
-        self._batch_start = BatchStart(self.books, buffer, self.lanes, self.endings, environment)
-        self._ceiling = CostCeiling(limiter, buffer, self.lanes, self.endings)
-        self._inbox = InboxReader(buffer, self.books, self.lanes, limited=limiter is not None)
+        self.demand = Demand(limiter, self.lanes, self.open_work, environment)
+        self.pausing = Pausing(pause, self.demand, self.open_work.totals, self.emit)
+        self.batch_end = BatchEnd(self.open_work, self.lanes, self.pausing, environment)
+        self._batch_start = BatchStart(self.open_work, self.lanes, self.batch_end, environment)
+        self._ceiling = CostCeiling(limiter, buffer, self.lanes, self.batch_end)
+        self._inbox = InboxReader(buffer, self.open_work, self.lanes, limited=limiter is not None)
         self._flusher = Flusher(
             environment,
-            self.books,
+            self.open_work,
             buffer,
             self.lanes,
             limiter=limiter,
@@ -87,7 +87,7 @@ class Engine:
             self._flusher.begin(now)
             self._next_audit = now + self.settings.audit_interval
         posts = self._mailbox.take()
-        waited = self.books.waiting > 0
+        waited = self.open_work.waiting > 0
         self._inbox.absorb()
         self._fail_unplaced(now)
         if self.observed.observers:
@@ -95,7 +95,7 @@ class Engine:
         for function, arguments in posts:
             function(now, *arguments)
         self.pausing.run_due(now)
-        self.endings.tend(now)
+        self.batch_end.tend(now)
         self._follow_limiter(now)
         if self.pausing.until is None:
             self._flush(now)
@@ -140,7 +140,7 @@ class Engine:
     def stop(self, now: float) -> None:
         """Gives back what is not in flight, and finishes when nothing is. Again is no error."""
         self.pausing.end(now)
-        self.endings.give_back()
+        self.batch_end.give_back()
         self.demand.nothing()
         self._stopping = True
         self._sending_out = None
@@ -153,7 +153,7 @@ class Engine:
     def give_back(self) -> None:
         """After the last turn: what came in since, or was left by a turn that raised."""
         self._inbox.absorb()
-        self.endings.give_back([operation for _, operation, _ in self._inbox.take_unplaced()])
+        self.batch_end.give_back([operation for _, operation, _ in self._inbox.take_unplaced()])
         self.buffer.end()
 
     def close(self) -> None:
@@ -169,7 +169,7 @@ class Engine:
     def _fail_unplaced(self, now: float) -> None:
         """Operations whose key cannot be compared fail, and no others."""
         for lane, operation, error in self._inbox.take_unplaced():
-            self.endings.fail(now, lane, [operation], error)
+            self.batch_end.fail(now, lane, [operation], error)
 
     def _flush(self, now: float) -> None:
         asked, self._flush_asked = self._flush_asked, False
@@ -180,7 +180,7 @@ class Engine:
         """Callbacks that wait for a place hold slots and keys, and keys also once their batch was
         abandoned. If all that run do so, and nothing else can be raised, no place would ever
         become free."""
-        running = self.books.inflight | self.endings.abandoned
+        running = self.open_work.inflight | self.batch_end.abandoned
         if running and (self._flusher.crowded or not self.lanes.ready):
             waiting = self.buffer.callbacks_outside()
             if running <= waiting:
@@ -214,7 +214,7 @@ class Engine:
             return
         self._next_audit = now + self.settings.audit_interval
         recent = now - self._batch_start.last < self.settings.max_operation_time
-        finding = self.books.audit(busy=bool(self.books.waiting) or recent)
+        finding = self.open_work.audit(busy=bool(self.open_work.waiting) or recent)
         if finding.message:
             facts = {"happening": "audit-failed"}
             _log.error("audit failed: %s", finding.message, extra=facts)
@@ -230,15 +230,15 @@ class Engine:
         self._waiters.tell_idlers()
         if not (self._waiters.drains or self._stopping):
             return
-        books = self.books
-        left = books.waiting or books.inflight or self.endings.pending or self.buffer.holds_more
+        work = self.open_work
+        left = work.waiting or work.inflight or self.batch_end.pending or self.buffer.holds_more
         self.finished = self._stopping and not left
         if now >= self._stalls_at():
             self._sending_out, left = None, False
         self._waiters.tell_drains(drained=not left)
 
     def _next_turn(self, now: float) -> float:
-        times = [self.endings.next_look(now), self._stalls_at()]
+        times = [self.batch_end.next_look(now), self._stalls_at()]
         company = math.inf
         if self.pausing.until is not None:
             times.append(self.pausing.until)

@@ -83,7 +83,7 @@ class EngineThread:
                 )
             try:
                 self._begin(owner)
-                self.limiting.start(self.engine.books.totals.published)
+                self.limiting.start(self.engine.open_work.totals.published)
                 self.engine.limiter_runs()
                 if self._state is State.NEW:  # one step with the next line
                     self._state = State.RUNNING
@@ -162,7 +162,7 @@ class EngineThread:
                 "for itself; call it from another thread"
             )
         inside = CURRENT.get()
-        if inside is not None and self.engine.endings.runs(inside):
+        if inside is not None and self.engine.batch_end.runs(inside):
             raise ImproperOrderError(
                 f"{call} was called by a callback of this Batcher and would wait for itself; "
                 "call it from another thread"
@@ -203,7 +203,7 @@ class EngineThread:
         self._finish()
 
     def _finish(self) -> None:
-        self.returned = self.engine.endings.given_back or []
+        self.returned = self.engine.batch_end.given_back or []
         self._state = State.STOPPED
         self.limiting.end()
         self.emitter.emit(events.SHUTDOWN)
@@ -232,7 +232,7 @@ class EngineThread:
     def _cut_short(self, error: BaseException) -> None:
         """stop() was interrupted: nothing more is sent, and what is left can be had."""
         self.ask(self.engine.stop_and_tell, CUT_SHORT)
-        self.returned = self.engine.endings.given_back or []
+        self.returned = self.engine.batch_end.given_back or []
         if self.returned:
             text = (
                 f"stop() was interrupted: {len(self.returned)} operations were not sent; they are "
@@ -256,7 +256,7 @@ def _after_fork_in_child() -> None:
 def _warn_of_what_was_left() -> None:
     for one in list(_made):
         alive = one.state is not State.STOPPED and not one.forked
-        if alive and (left := one.engine.books.read()[2]):
+        if alive and (left := one.engine.open_work.read()[2]):
             new = one.state is State.NEW
             _log.warning(
                 "the process ends and %d operations were not sent: call %s on the Batcher, "

@@ -27,7 +27,7 @@ class Flusher:
     def __init__(
         self,
         environment: Environment,
-        books: OpenWork,
+        open_work: OpenWork,
         buffer: Buffer,
         lanes: Lanes,
         *,
@@ -39,7 +39,7 @@ class Flusher:
         self._settings = environment.settings
         self._runners = environment.runners
         self._emit = environment.emit
-        self._books = books
+        self._open_work = open_work
         self._buffer = buffer
         self._lanes = lanes
         self._limiter = limiter
@@ -64,7 +64,7 @@ class Flusher:
         gathering, self._wanted = self._wanted or 0.0, None
         self.crowded = False
         tick = self._grid.due(now)
-        full = self._books.waiting >= self._buffer.size
+        full = self._open_work.waiting >= self._buffer.size
         if tick or asked or full or draining:
             self._due = newest
         if not (self._lanes.ready or asked):
@@ -90,7 +90,7 @@ class Flusher:
 
     def _raise_planned(self, now: float, gathering: float) -> int:
         most = self._settings.max_concurrent_batches
-        free = math.inf if most is None else most - len(self._books.inflight)
+        free = math.inf if most is None else most - len(self._open_work.inflight)
         slots = Slots(free, self._runners.threads_left)
         raised = 0
         for queue in self._lanes.in_order():

@@ -15,9 +15,9 @@ from dispatcher.watcher import Watcher
 class InboxReader:
     """Owned by the engine. `limited`: whether there is a limiter, so that costs matter."""
 
-    def __init__(self, buffer: Buffer, books: OpenWork, lanes: Lanes, *, limited: bool) -> None:
+    def __init__(self, buffer: Buffer, open_work: OpenWork, lanes: Lanes, *, limited: bool) -> None:
         self._buffer = buffer
-        self._books = books
+        self._open_work = open_work
         self._lanes = lanes
         self._limited = limited
         self.newest = -1
@@ -33,15 +33,14 @@ class InboxReader:
         ordered: list[Operation] = []
         cost: float = 0
         came = count = 0
-        with self._books.changing:
+        with self._open_work.changing:
             for run in self._buffer.take():
                 came += len(run.operations)
                 taken = self._ticketed(run)
                 count += len(taken)
                 cost += cost_of(taken)
                 ordered += self._sort(taken, touched, plain=run.plain)
-            self._books.target += cost
-            self._books.waiting += count
+            self._open_work.accepted(cost, count)
         if came > count:
             self._buffer.leave(came - count)
         self._lanes.ready_cost += cost

@@ -12,9 +12,11 @@ from functools import partial
 from dispatcher._core.batches.executors import NO_THREAD_DELAY, Job
 from dispatcher._core.batches.failure_log import FailureLog
 from dispatcher._core.environment import Environment
+from dispatcher._core.open_work import OpenWork
 from dispatcher._core.queues.batch import CURRENT
 from dispatcher._core.queues.lane import Lane
 from dispatcher._core.queues.lanes import Lanes
+from dispatcher._core.queues.stages import Stage
 from dispatcher.operation import Operation
 
 
@@ -35,12 +37,14 @@ class HandingOver:
 
     def __init__(
         self,
+        open_work: OpenWork,
         lanes: Lanes,
         environment: Environment,
         *,
         time_for: Callable[[Lane], float],
         failure_log: FailureLog,
     ) -> None:
+        self._open_work = open_work
         self._lanes = lanes
         self._runners = environment.runners
         self._post = environment.mailbox.post
@@ -116,5 +120,5 @@ class HandingOver:
             self._over(handing.lane, handing.operations)
 
     def _over(self, lane: Lane, operations: list[Operation]) -> None:
-        lane.away -= len(operations)
+        self._open_work.move(operations, Stage.FAILED, Stage.HANDED_OVER, lane)
         self._lanes.forget_if_idle(lane)

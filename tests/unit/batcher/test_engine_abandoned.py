@@ -97,7 +97,7 @@ def test_b7_once_it_is_abandoned_a_batch_cannot_begin() -> None:
     crank.run(2)
     assert not call.job.may_start()
     crank.turn()
-    assert crank.engine.books.totals.late == 0
+    assert crank.engine.open_work.totals.late == 0
 
 
 class Suspending(ProvisionedResource):
@@ -125,12 +125,12 @@ def test_b7_the_time_of_a_batch_is_reckoned_from_when_it_was_charged() -> None:
     crank.enqueue(Operation(Watcher(ignore, max_operation_time=60), 1, "x"))
     crank.turn()
     crank.turn()
-    assert crank.engine.books.totals.batches_abandoned == 0
+    assert crank.engine.open_work.totals.batches_abandoned == 0
     crank.runners.go_on()
     [call] = crank.calls
     call.end()
     crank.turn()
-    assert crank.engine.books.totals.done == 1
+    assert crank.engine.open_work.totals.done == 1
 
 
 def test_retry_abandoned_without_a_retry_says_what_is_missing() -> None:
@@ -148,5 +148,5 @@ def test_retry_abandoned_without_a_retry_says_what_is_missing() -> None:
     crank.enqueue(Operation(watcher, 1, None))
     crank.turn()
     crank.run(2)
-    assert crank.engine.books.totals.failed == 1
+    assert crank.engine.open_work.totals.failed == 1
     assert crank.calls[-1].job.function is watcher.on_failure
