@@ -19,7 +19,6 @@ from dispatcher._core.limiter_link import LimiterLink
 from dispatcher._core.queues.batch import CURRENT
 from dispatcher._core.waiters import DrainWaiter, Gate
 from dispatcher.errors import ForkedError, ImproperOrderError
-from dispatcher.events import Event
 from dispatcher.operation import Operation
 from dispatcher.state import State
 from dispatcher.watcher import Watcher
@@ -178,7 +177,7 @@ class EngineThread:
         )
         self._thread.start()
 
-    def _limiter_changed(self, event: Event) -> None:
+    def _limiter_changed(self) -> None:
         self.engine.post(self.engine.look)
 
     def _run(self, launch: Gate, owner: object) -> None:

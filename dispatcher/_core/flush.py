@@ -14,7 +14,6 @@ from dispatcher._core.open_work import OpenWork
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.lanes import LaneQueue, Lanes
 from dispatcher._core.queues.planner import Allowance, Plan, Slots, Unlimited, plan
-from limiters._support.float_error import covers
 from limiters.limiter import RateLimiter
 
 SHORTEST_WAIT = 0.001
@@ -109,7 +108,7 @@ class Flusher:
         # What it waited for is asked for in full: the sum of all costs may be off by a little.
         ready = max(self._lanes.ready_cost, gathering)
         grant = limiter.grant(ready, gathering, self._demand)
-        limit = math.inf if covers(grant.amount, ready) else limiter.capacity
+        limit = math.inf if grant.fits(ready) else limiter.capacity
         try:
             budget = Allowance(grant.amount, limiter.burst, limit)
             planned = plan(queue, budget, slots, self._due)

@@ -173,8 +173,8 @@ class InlineBatcher(Batcher):
         **options: Any,
     ) -> None:
         self.clock = clock or ManualClock()
-        _check_turns_with(self.clock, rate_limiter)
         super().__init__(rate_limiter=rate_limiter, clock=self.clock, **options)
+        _check_turns_with(self.clock, rate_limiter)
         assert isinstance(self._engine_thread, _InlineEngine)
         self._inline = self._engine_thread
 
@@ -208,7 +208,7 @@ def _check_turns_with(clock: ManualClock, limiter: RateLimiter | None) -> None:
             "be a ProvisionedResource on the same clock: a SharedResource has a thread of its "
             "own (a limit that is shared is tried with limiters.testing)",
         )
-    if getattr(limiter, "_clock", clock) is not clock:
+    if limiter is not None and limiter.clock is not clock:
         raise ArgumentError(
             "rate_limiter",
             UNSHOWN,

@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 from dispatcher.batcher import Batcher
 from dispatcher.errors import BatcherStoppedError, TooExpensiveError
@@ -19,7 +18,7 @@ from dispatcher.worker._room import View, claim, to_lease
 from dispatcher.worker._settling import Settler
 from dispatcher.worker.totals import WorkerTotals
 from limiters._support.outages import OUTAGES
-from limiters.events import CAPACITY
+from limiters.limiter import Ending
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +62,7 @@ class Leasing:
         self._comes_back = comes_back
         self._is_running = is_running
         self._failed = failed
-        self._listener: Any = None
+        self._wake_up: Ending | None = None
         self._thread = threading.Thread(target=self._run, name="worker-lease", daemon=True)
         self.beat = time.monotonic()
         """When it was last seen alive."""
@@ -71,9 +70,7 @@ class Leasing:
     def start(self) -> None:
         """Begins."""
         if self._limiter is not None:
-            self._listener = self._limiter.add_listener(
-                lambda event: self._consumer.look_again(), CAPACITY
-            )
+            self._wake_up = self._limiter.add_wake_up(self._consumer.look_again)
         self.beat = time.monotonic()
         self._thread.start()
 
@@ -86,8 +83,8 @@ class Leasing:
     def await_ended(self, timeout: float) -> None:
         """Waits until it has ended, once it is closed, for `timeout` at most."""
         self._thread.join(timeout)
-        if self._listener is not None:
-            self._listener.remove()
+        if self._wake_up is not None:
+            self._wake_up.end()
 
     # Its thread.
 
@@ -137,7 +134,7 @@ class Leasing:
     def shut_out(self) -> bool:
         """Whether there will be nothing to spend any more: evicted, and nothing is reserved."""
         limiter = self._limiter
-        return getattr(limiter, "evicted", False) and limiter is not None and not limiter.capacity
+        return limiter is not None and limiter.evicted and not limiter.capacity
 
     def _room(self) -> int:
         self.beat = time.monotonic()
@@ -167,7 +164,7 @@ class Leasing:
             settling=self._holds.settling,
             batch_time=self._calls.batch_time,
             capacity=None if limiter is None else limiter.capacity,
-            period=getattr(limiter, "period", 1.0),
+            period=1.0 if limiter is None else limiter.period,
             mean_cost=self._intake.mean_cost,
             due=self._consumer.due,
         )

@@ -291,7 +291,8 @@ class Worker:
             return f"all {self._concurrency} slots hang in the handler"
         if self._holds.stuck:
             return "calls of the handler do not begin: does a coroutine block the event loop?"
-        if (error := getattr(self.batcher.rate_limiter, "broken", None)) is not None:
+        limiter = self.batcher.rate_limiter
+        if limiter is not None and (error := limiter.broken) is not None:
             return f"its limiter asks for no capacity any more: {error!r}"
         for name, beat in (
             ("leasing", self._leasing.beat),

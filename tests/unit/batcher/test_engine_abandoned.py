@@ -105,14 +105,14 @@ class Suspending(ProvisionedResource):
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(10, clock=clock)
-        self.clock = clock
+        self.manual = clock
         self.suspended_for = 0.0
 
     def grant(
         self, up_to: float, at_least: float = 0.0, claimant: object = None
     ) -> ProvisionedGrant:
         length, self.suspended_for = self.suspended_for, 0.0
-        self.clock.advance(length)
+        self.manual.advance(length)
         return super().grant(up_to, at_least, claimant)
 
 
