@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dispatcher.batcher import Batcher
 from dispatcher.errors import BatcherStoppedError, TooExpensiveError
 from dispatcher.operation import Operation
-from dispatcher.timeline import Consumer, Leases, TimelineUnavailableError
+from dispatcher.timeline import Leases, TimelineUnavailableError
+from dispatcher.worker._environment import WorkerEnvironment
 from dispatcher.worker._handler_calls import Calls
 from dispatcher.worker._intake import Intake
-from dispatcher.worker._messages import Held, Holds
+from dispatcher.worker._messages import Held
 from dispatcher.worker._room import View, claim, to_lease
 from dispatcher.worker._settling import Settler
-from dispatcher.worker.totals import WorkerTotals
 from limiters._support.outages import OUTAGES
 from limiters.limiter import Ending
 
@@ -24,44 +24,36 @@ logger = logging.getLogger(__name__)
 
 
 class Leasing:
-    """Of one worker. `is_running` says whether it may go on; `failed` is told an error of its own,
-    which ends it."""
+    """Of one worker. `is_running` says whether it may go on; `comes_back`: whether its consumer
+    may have leases from before."""
 
     def __init__(
         self,
-        consumer: Consumer,
+        environment: WorkerEnvironment,
         batcher: Batcher,
-        holds: Holds,
         settler: Settler,
         calls: Calls,
         intake: Intake,
-        totals: WorkerTotals,
         *,
-        topic: str,
-        where: str,
-        slots: int,
-        batch_size: int,
-        lease_time: float,
         comes_back: bool,
         is_running: Callable[[], bool],
-        failed: Callable[[BaseException], None],
     ) -> None:
-        self._consumer = consumer
+        self._consumer = environment.consumer
         self._batcher = batcher
         self._limiter = batcher.rate_limiter
-        self._holds = holds
+        self._holds = environment.holds
         self._settler = settler
         self._calls = calls
         self._intake = intake
-        self._totals = totals
-        self._topic = topic
-        self._where = where
-        self._slots = slots
-        self._batch_size = batch_size
-        self._lease_time = lease_time
+        self._totals = environment.totals
+        self._topic = environment.timeline.topic
+        self._where = environment.timeline.where
+        self._slots = environment.concurrency
+        self._batch_size = environment.batch_size
+        self._lease_time = environment.lease_time
         self._comes_back = comes_back
         self._is_running = is_running
-        self._failed = failed
+        self._failed = environment.failed
         self._wake_up: Ending | None = None
         self._thread = threading.Thread(target=self._run, name="worker-lease", daemon=True)
         self.beat = time.monotonic()
