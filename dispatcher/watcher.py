@@ -6,7 +6,7 @@ import time
 import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from dispatcher._retry import RetryPolicy, Stop, Wait
 from dispatcher.operation import Operation
@@ -20,11 +20,16 @@ from limiters._support.validation import (
     optional_seconds,
 )
 
-if TYPE_CHECKING:
-    from dispatcher.batcher import Batcher
-
 OnBatch = Callable[[list[Operation]], Awaitable[object] | object]
 OnFailure = Callable[[list[Operation], BaseException], Awaitable[object] | object]
+
+
+class Waitable(Protocol):
+    """The part of a Batcher that its watchers wait for."""
+
+    def wait_for(self, watcher: Watcher, timeout: float | None) -> bool:
+        """Waits until nothing of `watcher` is left; False if that takes too long."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +121,8 @@ class Watcher:
             )
         # By identity, since a class of the user's may define `==`. Other threads may add to it
         # while one waits: `valuerefs` copies it by one step, which iterating does not.
-        self._batchers: weakref.WeakValueDictionary[int, Batcher] = weakref.WeakValueDictionary()
-        self._home: Batcher | None = None
+        self._batchers: weakref.WeakValueDictionary[int, Waitable] = weakref.WeakValueDictionary()
+        self._home: Waitable | None = None
 
     @property
     def on_batch(self) -> OnBatch:

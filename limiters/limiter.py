@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from limiters._budgets.window import Spend
-from limiters._stats.tally import Publication, Source
+from limiters._stats.tally import Source
+from limiters._support.clock import Clock
 from limiters.events import Event, Listener
 
 
@@ -18,6 +19,10 @@ class Grant(Protocol):
         """What was granted."""
         ...
 
+    def fits(self, cost: float) -> bool:
+        """Whether all of `cost` was granted."""
+        ...
+
     def spend(self, cost: float) -> Spend:
         """Charges `cost` of it for a batch that is about to start."""
         ...
@@ -27,9 +32,40 @@ class Grant(Protocol):
         ...
 
 
+class Ending(Protocol):
+    """Something that was begun, and goes on until `end` is called."""
+
+    def end(self) -> None:
+        """Ends it. Idempotent."""
+        ...
+
+
 @runtime_checkable
 class RateLimiter(Protocol):
-    """Who may spend how much, now. Implementations are thread-safe: Batchers may share one."""
+    """Who may spend how much, now. Implementations are thread-safe: Batchers may share one.
+
+    This is all that a Batcher and a Worker use of a limiter: they look for nothing else in it.
+    """
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which `ready_at` tells times."""
+        ...
+
+    @property
+    def period(self) -> float:
+        """The seconds in which `capacity` may be spent once."""
+        ...
+
+    @property
+    def evicted(self) -> bool:
+        """Whether an operator has shut it out: it gets no shared capacity any more."""
+        ...
+
+    @property
+    def broken(self) -> Exception | None:
+        """What keeps it for good from getting more capacity; None if nothing does."""
+        ...
 
     @property
     def max_capacity(self) -> float:
@@ -78,15 +114,16 @@ class RateLimiter(Protocol):
         """Gives back whatever it holds."""
         ...
 
-    def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
-        """Calls `fn(event)` for the events named, or for all of them."""
+    def add_wake_up(self, call: Callable[[], object]) -> Ending:
+        """Has `call()` called whenever it holds more, or less, or is stopped: at once, by any
+        thread, and never left out. `call` returns immediately."""
         ...
 
+    def publish(self, source: Source) -> Ending:
+        """Tells others what `source()` counts, from now on, if it tells others anything."""
+        ...
 
-@runtime_checkable
-class Publisher(Protocol):
-    """A limiter that tells others what its users count, as SharedResource does."""
-
-    def publish(self, source: Source) -> Publication:
-        """Tells what `source()` says, from now on."""
+    def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
+        """Calls `fn(event)` for the events named, or for all of them: for users, who may miss some
+        if they are slow."""
         ...

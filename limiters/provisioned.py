@@ -8,6 +8,7 @@ from limiters._plain_numbers import plain
 from limiters._resource.resource import Resource
 from limiters._resource.turns import GRACE
 from limiters._stats.standing import Standing
+from limiters._stats.tally import Publication, Source, Tally
 from limiters._support.clock import Clock
 from limiters._support.float_error import covers
 from limiters._support.validation import Seconds, amount, seconds
@@ -76,6 +77,7 @@ class ProvisionedResource(Resource):
     def _provision(self) -> None:
         self._emitter.emit(events.PROVISION_DONE)
         self._emitter.emit(events.CAPACITY, self._max_capacity)
+        self._changed()
 
     def _leave(self) -> None:
         pass  # nothing was taken from anybody
@@ -86,7 +88,7 @@ class ProvisionedResource(Resource):
             self._max_capacity = amount("capacity", capacity)
             self._ledger.set_capacity(self._max_capacity)
         self._emitter.emit(events.CAPACITY, capacity)
-        self._line.wake()
+        self._changed()
 
     def give_me(self, target: float, claimant: object = None) -> None:
         """Takes note of the demand; a fixed capacity does not follow it."""
@@ -135,6 +137,10 @@ class ProvisionedResource(Resource):
         with self._lock:
             return self._ledger.ready_at(cost, self._clock.now())
 
+    def publish(self, source: Source) -> Publication:
+        """Nobody looks at a limit of one process from outside: `source` is not asked."""
+        return Publication(Tally(), source)
+
     def charge(self, cost: float) -> Spend:
         """Charges `cost` of what a grant holds."""
         with self._lock:
@@ -153,6 +159,10 @@ class ProvisionedGrant:
         self.amount = amount
         self._limiter = limiter
         self._unused = amount
+
+    def fits(self, cost: float) -> bool:
+        """Whether all of `cost` was granted."""
+        return covers(self.amount, cost)
 
     def spend(self, cost: float) -> Spend:
         """Charges `cost` of it for a batch that is about to start."""

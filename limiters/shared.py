@@ -362,7 +362,7 @@ class SharedResource(Resource):
             self._wake()
         if self._manager is None:  # else its thread tells
             self._announce.capacity(capacity)
-        self._line.wake()
+        self._changed()
 
     # Its life.
 
@@ -380,6 +380,7 @@ class SharedResource(Resource):
 
     def _provision(self) -> None:
         self._announce.capacity(self._reserved)
+        self._changed()
         if self._manager is None:
             self._provisioning.answered(0.0)
             self._emitter.emit(events.PROVISION_DONE)
@@ -474,7 +475,7 @@ class SharedResource(Resource):
     def _tell_capacity(self, held: float, worth: float) -> None:
         self._announce.partitions(held)
         if self._announce.capacity(worth + self._reserved):
-            self._line.wake()
+            self._changed()
 
     def _last_request(self) -> Request | None:
         """Gives back what is held: first what is under way, then a request to leave. If it had

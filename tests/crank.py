@@ -10,10 +10,14 @@ from dispatcher import Event, Operation, Watcher
 from dispatcher._core.admission import Admission
 from dispatcher._core.batches.executors import Job, Runners
 from dispatcher._core.engine import Engine
+from dispatcher._core.environment import Environment
+from dispatcher._core.mailbox import Mailbox
+from dispatcher._core.observers import Observed
 from dispatcher._core.pause import Pause
 from dispatcher._core.queues.batch import OperationBatch
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.settings import Settings
+from dispatcher.batcher import Batcher
 from limiters import ProvisionedResource, RateLimiter
 from limiters._support.wake_signal import WakeSignal
 from limiters.testing import ManualClock
@@ -85,6 +89,28 @@ class HandRunners(Runners):
             self.crank.raised.append((self.crank.clock.now(), call.operations))
 
 
+class Home:
+    """What nobody waits for: the crank is turned by hand."""
+
+    forked = False
+
+    def check_fork(self) -> None:
+        pass
+
+    def wait_for(self, watcher: Watcher, timeout: float | None) -> bool:
+        raise NotImplementedError
+
+
+class Entrance(Batcher):
+    """The ways into a Batcher, with no Batcher behind them."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        home = Home()
+        self._buffer = buffer
+        self._engine_thread = home  # type: ignore[assignment]
+        self._admission = Admission(buffer, home, error_on_full_buffer=True)
+
+
 class Crank:
     """Everything of a Batcher but its thread."""
 
@@ -99,31 +125,29 @@ class Crank:
     ) -> None:
         self.clock = clock or ManualClock()
         self.buffer = Buffer(buffer_size, self._ring)
-        self.entrance = Admission(self.buffer, error_on_full_buffer=True)
         self.rung = False
         self.calls: list[Call] = []
         self.raised: list[tuple[float, list[Operation]]] = []
         self.events: list[Event] = []
         self.runners = HandRunners(self)
-        self.engine = Engine(
-            Settings(**settings),
-            self.buffer,
-            WakeSignal(),
-            pause=Pause(pause_time),
-            limiter=limiter,
+        self.mailbox = Mailbox(WakeSignal().ring)
+        environment = Environment(
+            settings=Settings(**settings),
+            mailbox=self.mailbox,
             runners=self.runners,
-            emit=self._emit,
+            emit=lambda *event: self.emit(*event),
             clock=self.clock.now,
+            observed=Observed(),
         )
+        self.engine = Engine(self.buffer, Pause(pause_time), limiter, environment)
+        self.entrance = Entrance(self.buffer)
         self.wake = 0.0
         self.turn()
 
     def _ring(self) -> None:
         self.rung = True
 
-    def _emit(
-        self, name: str, value: float = 0, message: str = "", metadata: object = None
-    ) -> None:
+    def emit(self, name: str, value: float = 0, message: str = "", metadata: object = None) -> None:
         self.events.append(Event(name, value, message, metadata))
 
     def enqueue(self, *operations: Operation) -> None:
@@ -135,9 +159,9 @@ class Crank:
         self.rung = False
         for _ in range(100):
             self.wake = self.engine.turn(self.clock.now())
-            if self.engine.finished and not self.engine._posts:
+            if self.engine.finished and not self.mailbox:
                 self.wake = FOREVER
-            if self.wake > self.clock.now() and not self.engine._posts:
+            if self.wake > self.clock.now() and not self.mailbox:
                 return
         raise AssertionError("the engine does not come to rest")
 
@@ -151,7 +175,7 @@ class Crank:
         while True:
             if at_turn is not None:
                 at_turn()
-            if self.rung or self.engine._posts or self.wake <= self.clock.now():
+            if self.rung or self.mailbox or self.wake <= self.clock.now():
                 self.turn()
                 continue
             step = min(self.wake, end) - self.clock.now()
@@ -174,7 +198,7 @@ class Crank:
         return call.job.context is None or not isinstance(call.job.context[1], OperationBatch)
 
     def batches_in_flight(self) -> set[OperationBatch]:
-        return self.engine.books.inflight
+        return self.engine.open_work.inflight
 
     def names(self) -> list[str]:
         return [event.name for event in self.events]
@@ -183,7 +207,7 @@ class Crank:
         """Stops; what was given back so far."""
         self.buffer.close()
         self.post(self.engine.stop)
-        return self.engine.endings.given_back or []
+        return self.engine.batch_end.given_back or []
 
 
 FOREVER = math.inf

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Protocol
 
 from dispatcher import _interpreter as interpreter
-from dispatcher._core.queues.batch import CURRENT, BatchState, OperationBatch
+from dispatcher._core.queues.batch import CURRENT, OperationBatch
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.chunk import Chunk
+from dispatcher._core.queues.stages import BatchState
 from dispatcher.errors import (
     AlreadyEnqueuedError,
     BatcherStoppedError,
@@ -25,73 +27,41 @@ from dispatcher.errors import (
     TooManyAttemptsError,
 )
 from dispatcher.operation import Claim, Operation, attempt_of
-from dispatcher.watcher import Watcher
-from limiters._support.validation import ArgumentError, Seconds, optional_seconds, seconds
+from dispatcher.watcher import Waitable, Watcher
+from limiters._support.validation import ArgumentError, Seconds, optional_seconds
 
 interpreter.check()
 
 
+class Home(Waitable, Protocol):
+    """The part of a Batcher that its watchers wait for, as Admission needs it."""
+
+    forked: bool
+    """Whether this is a copy in a forked child."""
+
+    def check_fork(self) -> None:
+        """Raises in a forked child."""
+        ...
+
+
 class Admission:
-    """What accepts operations. The Batcher is one; this part of it owns no thread."""
+    """Everything about accepting operations but the fast way, `Batcher.enqueue`: that one is in
+    the Batcher itself, since one call more for each operation costs a tenth of the throughput."""
 
-    def __init__(self, buffer: Buffer, *, error_on_full_buffer: bool) -> None:
+    def __init__(self, buffer: Buffer, home: Home, *, error_on_full_buffer: bool) -> None:
         self._buffer = buffer
-        self._error_on_full_buffer = error_on_full_buffer
-        self._forked = False
+        self._home = home
+        self.error_on_full_buffer = error_on_full_buffer
 
-    def enqueue(self, operation: Operation, timeout: Seconds | None = None) -> None:
-        """Accepts `operation`, to be raised to its watcher when its turn comes.
-
-        While the buffer is full it waits for a place, for at most `timeout`; with
-        `error_on_full_buffer` it raises BufferFullError at once. Thread-safe.
-
-        Raises NoOperationError, NoWatcherError, TooExpensiveError, TooManyAttemptsError,
-        AlreadyEnqueuedError, BufferFullError or BatcherStoppedError; what is refused leaves
-        no trace. Within its own callback an operation may be enqueued again: that takes
-        effect when its batch ends, and never blocks. If another exception interrupts it, such as
-        KeyboardInterrupt, the operation is either accepted or may be enqueued again.
-        """
-        if timeout is not None:
-            timeout = seconds("timeout", timeout, zero=True)
-        buffer = self._buffer
-        try:
-            while operation._where is not None:
-                if not self._may_enter(operation):
-                    self._requeue(operation)
-                    return
-            known = operation._watcher._home is self  # type: ignore[union-attr]
-            oversized = operation._cost > buffer.ceiling
-        except AttributeError:
-            raise self._explain(operation) from None
-        if oversized or not known:
-            self._prepare(operation)
-            self.enqueue(operation, timeout)
-            return
-        # Nothing is called from the last test above to the append, so for CPython they are one
-        # step: of two threads that enqueue one operation at the same time, one is refused, and a
-        # Batcher that is stopped accepts nothing.
-        try:
-            operation._where = buffer
-            inbox = buffer.inbox
-            inbox.append(operation)
-            if len(inbox) >= buffer.ring_at or not operation._batchable:
-                patience = 0.0 if self._error_on_full_buffer else timeout
-                buffer.settle(operation, patience, CURRENT.get(), full=not operation._batchable)
-        except EnqueueError:
-            raise
-        except BaseException:
-            buffer.interrupted(operation)
-            raise
-
-    async def enqueue_async(self, operation: Operation, timeout: Seconds | None = None) -> None:
-        """`enqueue` for coroutines: while the buffer is full, the event loop goes on."""
+    async def enqueue_async(self, operation: Operation, timeout: Seconds | None) -> None:
+        """See Batcher.enqueue_async."""
         limit = optional_seconds("timeout", timeout, zero=True)
-        patience = 0.0 if self._error_on_full_buffer else limit
+        patience = 0.0 if self.error_on_full_buffer else limit
         buffer = self._buffer
-        self._prepare(operation)
+        self.prepare(operation)
         while operation._where is not None:
-            if not self._may_enter(operation):
-                self._requeue(operation)
+            if not self.may_enter(operation):
+                self.requeue(operation)
                 return
         if operation._cost > buffer.ceiling:
             raise BatcherStoppedError
@@ -107,14 +77,8 @@ class Admission:
             buffer.interrupted(operation)
             raise
 
-    def enqueue_many(self, operations: Iterable[Operation], timeout: Seconds | None = None) -> None:
-        """Accepts all of `operations`, in their order; the fastest way in.
-
-        All are checked before any is accepted. With `error_on_full_buffer` all or none are
-        accepted; otherwise it waits for places, for at most `timeout` in all, and if that is
-        interrupted, the error says how many were accepted: a BufferFullError or
-        BatcherStoppedError as its `accepted`, any other error in a note. Thread-safe.
-        """
+    def enqueue_many(self, operations: Iterable[Operation], timeout: Seconds | None) -> None:
+        """See Batcher.enqueue_many."""
         limit = optional_seconds("timeout", timeout, zero=True)
         try:
             given = list(operations)
@@ -138,17 +102,15 @@ class Admission:
                 error.add_note(f"enqueue_many had accepted {accepted} of {len(given)} operations")
             raise
         for operation in arrivals.own.values():
-            self._requeue(operation)
-
-    # Everything below is off the fast way.
+            self.requeue(operation)
 
     def _enter(self, arrivals: Arrivals, timeout: float | None) -> None:
         buffer, chunk = self._buffer, arrivals.chunk
         for watcher in arrivals.watchers.values():
-            if watcher._home is not self:
+            if watcher._home is not self._home:
                 self._adopt(watcher)
         inside = CURRENT.get()
-        strict = self._error_on_full_buffer
+        strict = self.error_on_full_buffer
         if strict and len(chunk.operations) > buffer.size:
             raise BufferFullError(buffer.size)
         buffer.announce()
@@ -161,40 +123,37 @@ class Admission:
             timeout = None  # the engine has taken some of it, and will take the rest
         buffer.settle(chunk, timeout, inside, full=arrivals.single)
 
-    def _prepare(self, operation: Operation) -> None:
+    def prepare(self, operation: Operation) -> None:
         """Checks `operation`, and makes its watcher known."""
         self._check(operation)
         assert operation._watcher is not None
-        if operation._watcher._home is not self:
+        if operation._watcher._home is not self._home:
             self._adopt(operation._watcher)
 
     def _check(self, operation: Operation) -> None:
         if not isinstance(operation, Operation) or not isinstance(operation._watcher, Watcher):
-            raise self._explain(operation)
+            raise self.explain(operation)
         if not hasattr(operation._watcher, "_terms"):  # a class of the user's with its own __init__
-            raise self._explain(operation)
+            raise self.explain(operation)
         if operation._cost > self._buffer.ceiling:
             if self._buffer.ceiling < 0:
                 raise self._stopped()
             raise TooExpensiveError(operation._cost, self._buffer.max_cost)
 
     def _stopped(self) -> Exception:
-        return ForkedError() if self._forked else BatcherStoppedError()
+        return ForkedError() if self._home.forked else BatcherStoppedError()
 
-    def _explain(self, given: object) -> EnqueueError:
+    def explain(self, given: object) -> EnqueueError:
+        """Why `given` is not accepted: it is no operation, or has no watcher."""
         if isinstance(given, Operation):
             return NoWatcherError(given._watcher)
         return NoOperationError(given)
 
-    def _check_fork(self) -> None:
-        if self._forked:
-            raise ForkedError
-
-    def _may_enter(self, operation: Operation) -> bool:
+    def may_enter(self, operation: Operation) -> bool:
         """Of an operation that was enqueued before: True if it has ended, and is nowhere any
         more. False: its own callback asks, to have it back when its batch ends. Raises if it may
         not enter."""
-        self._check_fork()
+        self._home.check_fork()
         where = operation._where
         if where is None:
             return True
@@ -226,7 +185,8 @@ class Admission:
             operation._attempts += 1
         return True
 
-    def _requeue(self, operation: Operation) -> None:
+    def requeue(self, operation: Operation) -> None:
+        """Takes back an operation that its own callback enqueues again."""
         batch = operation._where
         # One step, like the engine's when it sets the state: an ending batch takes no more.
         if not isinstance(batch, OperationBatch) or batch.state is not BatchState.IN_FLIGHT:
@@ -235,7 +195,7 @@ class Admission:
 
     def _check_all(self, given: list[Operation], arrivals: Arrivals) -> None:
         """Checks and claims all of them."""
-        self._check_fork()
+        self._home.check_fork()
         chunk = arrivals.chunk
         chunk.operations = given
         ceiling = self._buffer.ceiling
@@ -251,22 +211,21 @@ class Admission:
                 while operation._where is not None:
                     if operation._where is chunk:
                         raise AlreadyEnqueuedError  # handed in twice
-                    if not self._may_enter(operation):
+                    if not self.may_enter(operation):
                         arrivals.add_own(operation)
                         break
                 else:
                     operation._where = chunk
             except AttributeError:
-                raise self._explain(operation) from None
+                raise self.explain(operation) from None
         if arrivals.own:
             chunk.operations = [one for one in given if id(one) not in arrivals.own]
         chunk.end = len(chunk.operations)
 
     def _adopt(self, watcher: Watcher) -> None:
-        # The Batcher that this is part of.
-        watcher._batchers[id(self)] = self  # type: ignore[assignment]
+        watcher._batchers[id(self._home)] = self._home
         self._buffer.adopt(watcher._terms.max_batch_size or math.inf)
-        watcher._home = self  # type: ignore[assignment]
+        watcher._home = self._home
 
 
 class Arrivals:

@@ -10,8 +10,7 @@ from functools import partial
 
 from limiters._stats.tally import Source
 from limiters._support.validation import ArgumentError
-from limiters.events import CAPACITY, SHUTDOWN, Event
-from limiters.limiter import Publisher, RateLimiter
+from limiters.limiter import RateLimiter
 
 _log = logging.getLogger(__name__)
 
@@ -106,19 +105,18 @@ class LimiterLink:
         self._undo: list[Callable[[], object]] = []
         """What was begun, as what ends it."""
 
-    def listen(self, changed: Callable[[Event], object]) -> None:
+    def listen(self, changed: Callable[[], object]) -> None:
         """Calls `changed` whenever it holds more, or less, or is stopped."""
         if self.limiter is not None:
-            self._undo.append(self.limiter.add_listener(changed, CAPACITY, SHUTDOWN).remove)
+            self._undo.append(self.limiter.add_wake_up(changed).end)
 
     def start(self, totals: Source) -> None:
-        """Starts it, unless it runs, and has it tell others of `totals`, if it can."""
+        """Starts it, unless it runs, and has it tell others of `totals`."""
         limiter = self.limiter
         if limiter is None:
             return
         _use_of(limiter, self).begin()
-        if isinstance(limiter, Publisher):
-            self._undo.append(limiter.publish(totals).end)
+        self._undo.append(limiter.publish(totals).end)
 
     def end(self) -> None:
         """Ends all of that, whatever was begun; an error of the user's limiter does not keep the

@@ -1,4 +1,10 @@
-"""The books: what is accepted and has not ended, in a form that any thread may read."""
+"""The only owner of the state of accepted operations, in a form that any thread may read.
+
+A transition is one call. It changes the counts, the lane's share of them, the operations' own mark
+and the totals together, and raises before anything has changed if `stages` does not allow it. Two
+things are left to others: the order within a lane (`Lane`), and the step from the inbox to a
+ticket, which `InboxReader` makes for each operation at the speed that this needs.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +12,12 @@ from dataclasses import dataclass
 
 from dispatcher._core.audit import Finding, audit
 from dispatcher._core.changing import Changing
-from dispatcher._core.queues.batch import BatchState, OperationBatch
+from dispatcher._core.queues.batch import OperationBatch
 from dispatcher._core.queues.buffer import Buffer
+from dispatcher._core.queues.lane import Lane
+from dispatcher._core.queues.stages import BatchState, Stage, check, check_batch
 from dispatcher.events import AUDIT_FAIL
+from dispatcher.operation import Operation, cost_of
 
 NEWEST = 0.2
 """What the last callback counts for in how long they took lately."""
@@ -53,6 +62,7 @@ class BatcherTotals:
 class OpenWork:
     """Law B3: `target` is the cost of all operations accepted and not ended, always.
 
+    Law B2: each accepted operation ends exactly once, as done, failed, abandoned or given back.
     Written by the engine only. What has come in and was not taken in yet still stands in the
     buffer's inbox; both are read at one moment at which the engine changes neither, so that a
     reader takes no lock.
@@ -67,6 +77,8 @@ class OpenWork:
         """Operations accepted and not in flight, those that rest before a retry included."""
         self.inflight: set[OperationBatch] = set()
         self.totals = BatcherTotals()
+        self.first_raised: dict[int, float] = {}
+        """When operations that are retried were raised first, by their identity."""
         self.callback_seconds: float | None = None
         """How long callbacks took lately, once one has ended."""
 
@@ -85,29 +97,114 @@ class OpenWork:
         cost, count = self._buffer.arrived()
         return self.target + cost, len(self.inflight), self.waiting + count
 
-    def raised(self, batch: OperationBatch) -> None:
-        """`batch` is in flight."""
+    # Transitions. The engine's thread only.
+
+    def accepted(self, cost: float, count: int) -> None:
+        """`count` operations that came in are WAITING. For a caller that has begun the change."""
+        self.target += cost
+        self.waiting += count
+
+    def move(
+        self, operations: list[Operation], source: Stage, target: Stage, lane: Lane | None = None
+    ) -> None:
+        """Moves `operations`, all at `source` and all of `lane`, to `target`. Operations that are
+        WAITING and have no lane are `unplaced`, and can only be returned."""
+        check(source, target)
+        count = len(operations)
+        cost = cost_of(operations) if source.counts.open != target.counts.open else 0
+        with self.changing:
+            self.waiting += count * (target.counts.waiting - source.counts.waiting)
+            self._reduce(cost)
+        if lane is not None:
+            lane.away += count * (target.counts.away - source.counts.away)
+        if not target.counts.open:
+            self._count_ended(target, count)
+            if source.counts.open:
+                self._let_go(operations)
+            if source.counts.waiting:
+                self._buffer.leave(count)
+
+    def start(self, batch: OperationBatch) -> None:
+        """The operations of `batch` are IN_FLIGHT. Their places are freed by `leave_buffer`, once
+        for all batches of a plan."""
+        check(Stage.WAITING, Stage.IN_FLIGHT)
+        batch.buffer = self._buffer
+        for operation in batch.operations:
+            operation._where = batch
+        batch.lane.away += len(batch.operations)
         with self.changing:
             self.inflight.add(batch)
             self.waiting -= len(batch.operations)
 
+    def leave_buffer(self, count: int) -> None:
+        """Frees the places of `count` operations that were started."""
+        self._buffer.leave(count)
+
+    def take_back(self, batch: OperationBatch) -> None:
+        """`batch` did not start after all: its operations are RESTING, as if never raised."""
+        check_batch(batch.state, BatchState.ENDED)
+        for operation in batch.operations:
+            operation._where = batch.sequence
+        self._end(batch, BatchState.ENDED, 0, back=len(batch.operations))
+        self._buffer.come_back(len(batch.operations))
+
     def ending(self, batch: OperationBatch) -> None:
         """From now on the callback of `batch` can enqueue nothing more through it."""
+        check_batch(batch.state, BatchState.ENDING)
         batch.state = BatchState.ENDING
 
-    def ended(self, batch: OperationBatch, state: BatchState, cost: float, back: int) -> None:
-        """`batch` is over: operations of `cost` have ended, `back` others wait again."""
+    def end(
+        self,
+        batch: OperationBatch,
+        state: BatchState,
+        *,
+        back: list[Operation],
+        failed: list[Operation],
+        others: Stage,
+    ) -> None:
+        """`batch` is over: `back` are RESTING, `failed` FAILED, and all others at `others`."""
+        check_batch(batch.state, state)
+        check(Stage.IN_FLIGHT, others)
+        for operation in back:
+            self.first_raised.setdefault(id(operation), batch.raised_at)
+            operation._attempts += 1
+            operation._where = batch.sequence
+        ended = len(batch.operations) - len(back)
+        self._end(batch, state, batch.cost - cost_of(back), back=len(back))
+        batch.lane.away -= ended - len(failed)
+        self.totals.retried += len(back)
+        self._count_ended(Stage.FAILED, len(failed))
+        self._count_ended(others, ended - len(failed))
+        if back:
+            self._buffer.come_back(len(back))
+        if self.first_raised and ended:
+            again = set(map(id, back))
+            for operation in batch.operations:
+                if id(operation) not in again:
+                    self.first_raised.pop(id(operation), None)
+
+    def _end(self, batch: OperationBatch, state: BatchState, cost: float, back: int) -> None:
         with self.changing:
             batch.state = state
             self.inflight.discard(batch)
             self.waiting += back
             self._reduce(cost)
 
-    def gone(self, cost: float, count: int) -> None:
-        """`count` operations that waited have ended without being raised."""
-        with self.changing:
-            self.waiting -= count
-            self._reduce(cost)
+    def _let_go(self, operations: list[Operation]) -> None:
+        for operation in operations:
+            operation._where = None
+            self.first_raised.pop(id(operation), None)
+
+    def _count_ended(self, stage: Stage, count: int) -> None:
+        totals = self.totals
+        if stage is Stage.DONE:
+            totals.done += count
+        elif stage is Stage.FAILED:
+            totals.failed += count
+        elif stage is Stage.ABANDONED:
+            totals.abandoned += count
+        elif stage is Stage.RETURNED:
+            totals.returned += count
 
     def audit(self, *, busy: bool) -> Finding:
         """Checks the target while nothing waits, and repairs it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatch:
     """One micro-batch that has ended. `query_id`, `run_id` and `batch_id` are those of Spark's
     StreamingQueryProgress, empty where Spark does not tell them (Connect)."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dispatcher._core.engine import Engine
+from dispatcher._core.engine_thread import EngineThread
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.chunk import Chunk
 from dispatcher._core.waiters import DrainWaiter
@@ -51,6 +53,81 @@ class _InlineBuffer(Buffer):
         self.wait(item, timeout, inside)
 
 
+class _InlineEngine(EngineThread):
+    """Turns the engine in the calls that would wait for it, and has no thread."""
+
+    def __init__(self, engine: Engine, **parts: Any) -> None:
+        super().__init__(engine, **parts)
+        assert isinstance(engine.buffer, _InlineBuffer)
+        assert isinstance(engine.runners, InlineRunners)
+        assert isinstance(self.emitter, Recorder)
+        assert isinstance(self._clock, ManualClock)
+        engine.buffer.pass_until = self.pass_until
+        self.runners = engine.runners
+        self.runners.clock = self._clock.now
+        self.recorder = self.emitter
+        self._manual = self._clock
+        self._wake = 0.0
+
+    def start(self, owner: object) -> None:
+        super().start(owner)
+        self._settle()
+
+    def _begin(self, owner: object) -> None:
+        """It has no thread."""
+
+    def ask(self, question: Callable[..., None], timeout: float | None, *arguments: object) -> bool:
+        if self._ended.is_set():
+            return True
+        told: list[bool] = []
+        waiter = DrainWaiter(lambda: told.append(True))
+        self.engine.post(question, waiter, *arguments)
+        try:
+            return self.pass_until(lambda: bool(told), timeout)
+        finally:
+            waiter.gone = True
+
+    def _await_end(self) -> None:
+        if self._ended.is_set():
+            return
+        self.pass_until(lambda: self.engine.finished, None)
+        self.engine.give_back()
+        self._finish()
+
+    def pass_until(self, done: Callable[[], bool], timeout: float | None) -> bool:
+        """Turns until it is so; False if the time is up before."""
+        if self._state is State.NEW:
+            return done()
+        end = self._manual.now() + (LONGEST_WAIT if timeout is None else timeout)
+        self._settle()
+        while not (done() or self.engine.finished):
+            now = self._manual.now()
+            if now >= end and timeout is None:
+                raise StuckError(
+                    f"what was waited for has not come in {LONGEST_WAIT:g} seconds of the manual "
+                    "clock: give a timeout, or look at `batches` and `events` for what goes on"
+                )
+            if now >= end and self._wake > end + GRAIN:
+                return False
+            self._manual.advance((self._wake if self._wake <= end + GRAIN else end) - now)
+            self._settle()
+        return True
+
+    def _settle(self) -> None:
+        """Turns until nothing is left to be done at this moment."""
+        for _ in range(MOST_TURNS):
+            if self.engine.finished:
+                return
+            self._wake = self.engine.turn(self._manual.now())
+            told = self.recorder.deliver()
+            if not (self.runners.run() or told) and self._wake > self._manual.now():
+                return
+        raise StuckError(
+            f"there is always more to do at one moment ({self._manual.now():g}): does a callback "
+            "enqueue again what it was given, with nothing in between?"
+        )
+
+
 class InlineBatcher(Batcher):
     """A Batcher for tests: the same rules, but time is turned by hand, and callbacks run one
     after the other on the thread that turns it. It can be handed to whatever takes a Batcher.
@@ -86,6 +163,7 @@ class InlineBatcher(Batcher):
     _buffer_type = _InlineBuffer
     _emitter_type = Recorder
     _runners_type = InlineRunners
+    _thread_type = _InlineEngine
 
     def __init__(
         self,
@@ -95,26 +173,20 @@ class InlineBatcher(Batcher):
         **options: Any,
     ) -> None:
         self.clock = clock or ManualClock()
-        _check_turns_with(self.clock, rate_limiter)
         super().__init__(rate_limiter=rate_limiter, clock=self.clock, **options)
-        assert isinstance(self._buffer, _InlineBuffer)
-        assert isinstance(self._engine.runners, InlineRunners)
-        assert isinstance(self._emitter, Recorder)
-        self._buffer.pass_until = self._pass_until
-        self._inline = self._engine.runners
-        self._inline.clock = self.clock.now
-        self._recorder = self._emitter
-        self._wake = 0.0
+        _check_turns_with(self.clock, rate_limiter)
+        assert isinstance(self._engine_thread, _InlineEngine)
+        self._inline = self._engine_thread
 
     @property
     def batches(self) -> list[RaisedBatch]:
         """All batches whose callbacks were called, oldest first."""
-        return self._inline.batches
+        return self._inline.runners.batches
 
     @property
     def events(self) -> list[Event]:
         """All events, oldest first."""
-        return self._recorder.events
+        return self._inline.recorder.events
 
     def turn(self, seconds: Seconds = 0.0) -> list[RaisedBatch]:
         """Lets so much time pass, and does all that falls due by then; the batches raised.
@@ -122,70 +194,10 @@ class InlineBatcher(Batcher):
         Without an argument it does what is due now. A callback may call it, too.
         """
         length = checked_seconds("seconds", seconds, zero=True)
-        self._check_running("turn()")
+        self._inline.check_running("turn()")
         before = len(self.batches)
-        self._pass_until(lambda: False, length)
+        self._inline.pass_until(lambda: False, length)
         return self.batches[before:]
-
-    # In the place of the Batcher's thread.
-
-    def start(self) -> None:
-        super().start()
-        self._settle()
-
-    def _begin(self) -> None:
-        """It has no thread."""
-
-    def _await(self, ask: Callable[..., None], timeout: float | None, *arguments: object) -> bool:
-        if self._ended.is_set():
-            return True
-        told: list[bool] = []
-        waiter = DrainWaiter(lambda: told.append(True))
-        self._engine.post(ask, waiter, *arguments)
-        try:
-            return self._pass_until(lambda: bool(told), timeout)
-        finally:
-            waiter.gone = True
-
-    def _await_end(self) -> None:
-        if self._ended.is_set():
-            return
-        self._pass_until(lambda: self._engine.finished, None)
-        self._engine.give_back()
-        self._finish()
-
-    def _pass_until(self, done: Callable[[], bool], timeout: float | None) -> bool:
-        """Turns until it is so; False if the time is up before."""
-        if self._state is State.NEW:
-            return done()
-        end = self.clock.now() + (LONGEST_WAIT if timeout is None else timeout)
-        self._settle()
-        while not (done() or self._engine.finished):
-            now = self.clock.now()
-            if now >= end and timeout is None:
-                raise StuckError(
-                    f"what was waited for has not come in {LONGEST_WAIT:g} seconds of the manual "
-                    "clock: give a timeout, or look at `batches` and `events` for what goes on"
-                )
-            if now >= end and self._wake > end + GRAIN:
-                return False
-            self.clock.advance((self._wake if self._wake <= end + GRAIN else end) - now)
-            self._settle()
-        return True
-
-    def _settle(self) -> None:
-        """Turns until nothing is left to be done at this moment."""
-        for _ in range(MOST_TURNS):
-            if self._engine.finished:
-                return
-            self._wake = self._engine.turn(self.clock.now())
-            told = self._recorder.deliver()
-            if not (self._inline.run() or told) and self._wake > self.clock.now():
-                return
-        raise StuckError(
-            f"there is always more to do at one moment ({self.clock.now():g}): does a callback "
-            "enqueue again what it was given, with nothing in between?"
-        )
 
 
 def _check_turns_with(clock: ManualClock, limiter: RateLimiter | None) -> None:
@@ -196,7 +208,7 @@ def _check_turns_with(clock: ManualClock, limiter: RateLimiter | None) -> None:
             "be a ProvisionedResource on the same clock: a SharedResource has a thread of its "
             "own (a limit that is shared is tried with limiters.testing)",
         )
-    if getattr(limiter, "_clock", clock) is not clock:
+    if limiter is not None and limiter.clock is not clock:
         raise ArgumentError(
             "rate_limiter",
             UNSHOWN,

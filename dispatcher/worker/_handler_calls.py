@@ -13,12 +13,12 @@ from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure, Reject
 from dispatcher.timeline import Bury, Delete, ReleaseLease
 from dispatcher.watcher import Watcher
+from dispatcher.worker._environment import WorkerEnvironment
 from dispatcher.worker._handler_log import CallLog
 from dispatcher.worker._message_results import Fates, judge
-from dispatcher.worker._messages import HandlerRun, Held, Holds
+from dispatcher.worker._messages import HandlerRun, Held
 from dispatcher.worker._settling import Settler, Work
 from dispatcher.worker.context import WorkerContext
-from dispatcher.worker.totals import WorkerTotals
 from limiters._support.callables import keep_last_raise
 
 _SMOOTHING = 0.2
@@ -36,38 +36,32 @@ class Calls:
 
     def __init__(
         self,
+        environment: WorkerEnvironment,
         handler: Handler,
-        holds: Holds,
         settler: Settler,
-        totals: WorkerTotals,
         policy: RetryPolicy,
-        *,
-        topic: str,
-        consumer: str,
-        margin: float,
-        freed: Callable[[], None],
-        failed: Callable[[BaseException], None],
     ) -> None:
         self._handler = handler
-        self._holds = holds
+        self._holds = environment.holds
         self._settler = settler
-        self._totals = totals
+        self._totals = environment.totals
         self._policy = policy
-        self._topic = topic
-        self._log = CallLog(topic)
-        self._consumer = consumer
-        self._margin = margin
-        self._freed = freed
-        self._failed = failed
+        self._topic = environment.timeline.topic
+        self._log = CallLog(self._topic)
+        self._consumer = environment.consumer
+        self._batch_size = environment.batch_size
+        self._margin = environment.lease_time / 10
+        """A message whose lease ends sooner than this is left out."""
+        self._failed = environment.failed
         self.batch_time: float | None = None
         """How long one takes, as far as is known."""
 
-    def watcher(self, batch_size: int) -> Watcher:
+    def watcher(self) -> Watcher:
         """What the Batcher raises batches to."""
         on_batch = self._call_async if self._handler.is_async else self._call
         return Watcher(
             on_batch,
-            max_batch_size=batch_size,
+            max_batch_size=self._batch_size,
             on_failure=self._given_up,
             retry_abandoned=True,  # not that there is a retry: but so they are handed over
         )
@@ -116,7 +110,7 @@ class Calls:
 
     def _bound(self, run: HandlerRun) -> Callable[..., Any]:
         attempt = max(one.lease.attempt for one in run.held)
-        return self._handler.bound(WorkerContext(self._topic, self._consumer, attempt))
+        return self._handler.bound(WorkerContext(self._topic, self._consumer.id, attempt))
 
     def _begin(self, operations: list[Operation]) -> HandlerRun | None:
         held = [one.payload for one in operations]
@@ -126,7 +120,7 @@ class Calls:
             self._totals.add(lost=gone)
             self._log.too_late(gone)
         if run is None:
-            self._freed()
+            self._consumer.look_again()
         return run
 
     def _end(
@@ -169,7 +163,7 @@ class Calls:
             return set(), fates
         self._settle(run.held, fates)
         self._settler.give_back(ended)
-        self._freed()
+        self._consumer.look_again()
         return refused.difference(ended), fates
 
     def _judged(self, held: Iterable[Held], error: BaseException | None, returned: object) -> Fates:

@@ -8,13 +8,11 @@ import time
 from collections.abc import Callable
 
 from dispatcher.timeline import (
-    Consumer,
     Extended,
     NoAnswer,
-    Timeline,
     TimelineUnavailableError,
 )
-from dispatcher.worker._messages import Holds
+from dispatcher.worker._environment import WorkerEnvironment
 from limiters._support.outages import OUTAGES
 
 logger = logging.getLogger(__name__)
@@ -24,28 +22,19 @@ LONGEST_SLEEP = 1.0
 
 
 class Keeper:
-    """See the module. `failed` is called with an error of its own, which ends it."""
+    """See the module. `overran` is called with how many calls of the handler take too long."""
 
-    def __init__(
-        self,
-        timeline: Timeline,
-        consumer: Consumer,
-        holds: Holds,
-        lease_time: float,
-        *,
-        failed: Callable[[BaseException], None],
-        overran: Callable[[int], None],
-    ) -> None:
-        self._consumer = consumer
-        self._topic = timeline.topic
-        self._where = timeline.where
-        self._holds = holds
-        self._lease_time = lease_time
-        self._failed = failed
+    def __init__(self, environment: WorkerEnvironment, *, overran: Callable[[int], None]) -> None:
+        self._consumer = environment.consumer
+        self._topic = environment.timeline.topic
+        self._where = environment.timeline.where
+        self._holds = environment.holds
+        self._lease_time = environment.lease_time
+        self._failed = environment.failed
         self._overran = overran
         self._silent = False
         self._stopped = threading.Event()
-        self._nap = min(LONGEST_SLEEP, lease_time / 10)
+        self._nap = min(LONGEST_SLEEP, self._lease_time / 10)
         self._thread = threading.Thread(target=self._run, name="worker-keeper", daemon=True)
         self.beat = time.monotonic()
         """When it was last seen alive."""

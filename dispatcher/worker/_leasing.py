@@ -6,64 +6,55 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 from dispatcher.batcher import Batcher
 from dispatcher.errors import BatcherStoppedError, TooExpensiveError
 from dispatcher.operation import Operation
-from dispatcher.timeline import Consumer, Leases, TimelineUnavailableError
+from dispatcher.timeline import Leases, TimelineUnavailableError
+from dispatcher.worker._environment import WorkerEnvironment
 from dispatcher.worker._handler_calls import Calls
 from dispatcher.worker._intake import Intake
-from dispatcher.worker._messages import Held, Holds
+from dispatcher.worker._messages import Held
 from dispatcher.worker._room import View, claim, to_lease
 from dispatcher.worker._settling import Settler
-from dispatcher.worker.totals import WorkerTotals
 from limiters._support.outages import OUTAGES
-from limiters.events import CAPACITY
+from limiters.limiter import Ending
 
 logger = logging.getLogger(__name__)
 
 
 class Leasing:
-    """Of one worker. `is_running` says whether it may go on; `failed` is told an error of its own,
-    which ends it."""
+    """Of one worker. `is_running` says whether it may go on; `comes_back`: whether its consumer
+    may have leases from before."""
 
     def __init__(
         self,
-        consumer: Consumer,
+        environment: WorkerEnvironment,
         batcher: Batcher,
-        holds: Holds,
         settler: Settler,
         calls: Calls,
         intake: Intake,
-        totals: WorkerTotals,
         *,
-        topic: str,
-        where: str,
-        slots: int,
-        batch_size: int,
-        lease_time: float,
         comes_back: bool,
         is_running: Callable[[], bool],
-        failed: Callable[[BaseException], None],
     ) -> None:
-        self._consumer = consumer
+        self._consumer = environment.consumer
         self._batcher = batcher
         self._limiter = batcher.rate_limiter
-        self._holds = holds
+        self._holds = environment.holds
         self._settler = settler
         self._calls = calls
         self._intake = intake
-        self._totals = totals
-        self._topic = topic
-        self._where = where
-        self._slots = slots
-        self._batch_size = batch_size
-        self._lease_time = lease_time
+        self._totals = environment.totals
+        self._topic = environment.timeline.topic
+        self._where = environment.timeline.where
+        self._slots = environment.concurrency
+        self._batch_size = environment.batch_size
+        self._lease_time = environment.lease_time
         self._comes_back = comes_back
         self._is_running = is_running
-        self._failed = failed
-        self._listener: Any = None
+        self._failed = environment.failed
+        self._wake_up: Ending | None = None
         self._thread = threading.Thread(target=self._run, name="worker-lease", daemon=True)
         self.beat = time.monotonic()
         """When it was last seen alive."""
@@ -71,9 +62,7 @@ class Leasing:
     def start(self) -> None:
         """Begins."""
         if self._limiter is not None:
-            self._listener = self._limiter.add_listener(
-                lambda event: self._consumer.look_again(), CAPACITY
-            )
+            self._wake_up = self._limiter.add_wake_up(self._consumer.look_again)
         self.beat = time.monotonic()
         self._thread.start()
 
@@ -86,8 +75,8 @@ class Leasing:
     def await_ended(self, timeout: float) -> None:
         """Waits until it has ended, once it is closed, for `timeout` at most."""
         self._thread.join(timeout)
-        if self._listener is not None:
-            self._listener.remove()
+        if self._wake_up is not None:
+            self._wake_up.end()
 
     # Its thread.
 
@@ -137,7 +126,7 @@ class Leasing:
     def shut_out(self) -> bool:
         """Whether there will be nothing to spend any more: evicted, and nothing is reserved."""
         limiter = self._limiter
-        return getattr(limiter, "evicted", False) and limiter is not None and not limiter.capacity
+        return limiter is not None and limiter.evicted and not limiter.capacity
 
     def _room(self) -> int:
         self.beat = time.monotonic()
@@ -167,7 +156,7 @@ class Leasing:
             settling=self._holds.settling,
             batch_time=self._calls.batch_time,
             capacity=None if limiter is None else limiter.capacity,
-            period=getattr(limiter, "period", 1.0),
+            period=1.0 if limiter is None else limiter.period,
             mean_cost=self._intake.mean_cost,
             due=self._consumer.due,
         )

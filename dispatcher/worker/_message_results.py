@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dispatcher._failure_rule import FailureRule, partial
 from dispatcher._retry import RetryPolicy
-from dispatcher.outcomes import PartialFailure, Reject, Retry, Throttled
+from dispatcher.outcomes import PartialFailure, Reject, Throttled
 from dispatcher.timeline import Lease
 from dispatcher.timeline._encoding.times import LONGEST
 
@@ -39,29 +40,25 @@ def judge(
 ) -> Fates:
     """What becomes of `batch`, whose handler raised `error`, or `returned` something."""
     fates = Fates()
-    delays: dict[tuple[int, int], float | None] = {}
+    rules: dict[int, FailureRule] = {}  # by error: those that failed alike come back together
     for message, wrong in zip(batch, _said(batch, error, returned), strict=True):
         if wrong is None:
             fates.done.append(message)
-        elif isinstance(wrong, Throttled):
+            continue
+        rule = rules.get(id(wrong)) or rules.setdefault(id(wrong), FailureRule(wrong, policy))
+        if isinstance(wrong, Throttled):
             fates.throttled.append(message)
             fates.throttle = wrong
+            continue
+        if not rule.expected:
+            fates.error = wrong
+        delay = rule.delay(message.attempt)
+        if delay is not None:
+            fates.again.setdefault(min(delay, LONGEST), []).append(message)
         elif isinstance(wrong, Reject):
             fates.dead.setdefault(_words(wrong.reason) or "rejected", []).append(message)
-        elif isinstance(wrong, Retry) and policy.may_repeat(message.attempt):
-            fates.again.setdefault(min(wrong.after, LONGEST), []).append(message)
         else:
-            if not isinstance(wrong, Retry):
-                fates.error = wrong
-            # One delay for all that failed alike: they come back together, in a batch.
-            key = (message.attempt, id(wrong))
-            if key not in delays:
-                delays[key] = policy.delay(message.attempt, 0.0, wrong)
-            delay = delays[key]
-            if delay is None:
-                fates.dead.setdefault(reason_of(message, wrong), []).append(message)
-            else:
-                fates.again.setdefault(min(delay, LONGEST), []).append(message)
+            fates.dead.setdefault(reason_of(message, wrong), []).append(message)
     return fates
 
 
@@ -84,12 +81,7 @@ def _said(
 ) -> list[BaseException | None]:
     """What was said of each."""
     if isinstance(error, PartialFailure):
-        failed = set(map(id, error.failed))
-        if failed - set(map(id, batch)):
-            wrong = ValueError("PartialFailure named messages that are not of this batch")
-            wrong.__cause__ = error
-            return [wrong] * len(batch)
-        cause = error.cause or error
+        failed, cause = partial(batch, error, "messages")
         return [cause if id(message) in failed else None for message in batch]
     if error is not None:
         return [error] * len(batch)

@@ -12,21 +12,19 @@ import queue
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 
 from dispatcher.timeline import (
     Bury,
-    Consumer,
     Delete,
     Ending,
     NoAnswer,
     ReleaseLease,
-    Timeline,
     TimelineUnavailableError,
 )
-from dispatcher.worker._messages import Held, Holds
-from dispatcher.worker.totals import WorkerTotals
+from dispatcher.worker._environment import WorkerEnvironment
+from dispatcher.worker._messages import Held
 from limiters._support.outages import OUTAGES
 from limiters._support.rate_limited_log import RateLimitedLog
 
@@ -47,26 +45,15 @@ Work = tuple[Held, Ending]
 
 
 class Settler:
-    """See the module. `freed` is called when something is settled, `failed` with an error of its
-    own, which ends it."""
+    """See the module."""
 
-    def __init__(
-        self,
-        timeline: Timeline,
-        consumer: Consumer,
-        holds: Holds,
-        totals: WorkerTotals,
-        *,
-        freed: Callable[[], None],
-        failed: Callable[[BaseException], None],
-    ) -> None:
-        self._consumer = consumer
-        self._topic = timeline.topic
-        self._where = timeline.where
-        self._holds = holds
-        self._totals = totals
-        self._freed = freed
-        self._failed = failed
+    def __init__(self, environment: WorkerEnvironment) -> None:
+        self._consumer = environment.consumer
+        self._topic = environment.timeline.topic
+        self._where = environment.timeline.where
+        self._holds = environment.holds
+        self._totals = environment.totals
+        self._failed = environment.failed
         self._inbox: queue.SimpleQueue[list[Work] | None] = queue.SimpleQueue()
         self._left: deque[Work] = deque()
         self._silent = False
@@ -152,7 +139,7 @@ class Settler:
         self._holds.settled(settled)
         self._totals.add(**counts, lost=lost.total())
         self._tell_lost(lost)
-        self._freed()
+        self._consumer.look_again()
         if unsaid:
             self._give_up_ended()
         return not unsaid

@@ -20,6 +20,7 @@ from dispatcher.errors import ImproperOrderError
 from dispatcher.timeline import ReleaseLease, Timeline
 from dispatcher.timeline._encoding.times import milliseconds
 from dispatcher.worker._costs import Cost, Costs
+from dispatcher.worker._environment import WorkerEnvironment
 from dispatcher.worker._handler_calls import Calls
 from dispatcher.worker._intake import Intake
 from dispatcher.worker._lease_keeper import Keeper
@@ -114,67 +115,43 @@ class Worker:
         self.handler = load(handler)
         self.totals = WorkerTotals()
         self.drain_time = seconds("drain_time", drain_time, zero=True)
-        self._concurrency = count("concurrency", concurrency)
-        batch_size = count("max_batch_size", max_batch_size)
+        longest = seconds("max_operation_time", max_operation_time)
         kept_for = seconds("lease_time", lease_time)
         milliseconds("lease_time", kept_for)  # what a Timeline would refuse later
+        self._concurrency = count("concurrency", concurrency)
+        batch_size = count("max_batch_size", max_batch_size)
+        policy = RetryPolicy.of(retry, count("max_attempts", max_attempts))
         self.consumer = timeline.consumer(new_consumer_id() if consumer_id is None else consumer_id)
         self.batcher = Batcher(
             rate_limiter=rate_limiter,
             max_buffer_size=max(10_000, 4 * self._concurrency * batch_size),
             flush_interval=flush_interval,
-            max_operation_time=max_operation_time,
+            max_operation_time=longest,
             max_concurrent_batches=self._concurrency,
         )
-        longest = seconds("max_operation_time", max_operation_time)
         self._holds = Holds(kept_for, longest)
-        self._keeper = Keeper(
-            timeline,
-            self.consumer,
-            self._holds,
-            kept_for,
+        environment = WorkerEnvironment(
+            timeline=timeline,
+            consumer=self.consumer,
+            holds=self._holds,
+            totals=self.totals,
             failed=self._fail,
-            overran=self._overran,
+            concurrency=self._concurrency,
+            batch_size=batch_size,
+            lease_time=kept_for,
         )
-        self._settler = Settler(
-            timeline,
-            self.consumer,
-            self._holds,
-            self.totals,
-            freed=self.consumer.look_again,
-            failed=self._fail,
-        )
-        policy = RetryPolicy.of(retry, count("max_attempts", max_attempts))
-        self._calls = Calls(
-            self.handler,
-            self._holds,
-            self._settler,
-            self.totals,
-            policy,
-            topic=timeline.topic,
-            consumer=self.consumer.id,
-            margin=kept_for / 10,
-            freed=self.consumer.look_again,
-            failed=self._fail,
-        )
-        watcher = self._calls.watcher(batch_size)
-        self._intake = Intake(timeline, Costs(cost), rate_limiter, watcher, policy)
+        self._keeper = Keeper(environment, overran=self._overran)
+        self._settler = Settler(environment)
+        self._calls = Calls(environment, self.handler, self._settler, policy)
+        self._intake = Intake(timeline, Costs(cost), rate_limiter, self._calls.watcher(), policy)
         self._leasing = Leasing(
-            self.consumer,
+            environment,
             self.batcher,
-            self._holds,
             self._settler,
             self._calls,
             self._intake,
-            self.totals,
-            topic=timeline.topic,
-            where=timeline.where,
-            slots=self._concurrency,
-            batch_size=batch_size,
-            lease_time=kept_for,
             comes_back=consumer_id is not None,
             is_running=lambda: self._life is Life.RUNNING,
-            failed=self._fail,
         )
         self._life = Life.NEW
         self._lock = threading.Lock()
@@ -291,7 +268,8 @@ class Worker:
             return f"all {self._concurrency} slots hang in the handler"
         if self._holds.stuck:
             return "calls of the handler do not begin: does a coroutine block the event loop?"
-        if (error := getattr(self.batcher.rate_limiter, "broken", None)) is not None:
+        limiter = self.batcher.rate_limiter
+        if limiter is not None and (error := limiter.broken) is not None:
             return f"its limiter asks for no capacity any more: {error!r}"
         for name, beat in (
             ("leasing", self._leasing.beat),

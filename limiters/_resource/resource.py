@@ -12,11 +12,12 @@ from typing import ClassVar, Self
 from limiters import events
 from limiters._resource.acquire_queue import AcquireQueue
 from limiters._resource.turns import Turns
+from limiters._resource.wake_ups import WakeUps
 from limiters._support.clock import Clock, clock_of
 from limiters._support.validation import Seconds
 from limiters.errors import ImproperOrderError
 from limiters.events import Emitter, Event, Listener
-from limiters.limiter import Grant
+from limiters.limiter import Ending, Grant
 
 _all: weakref.WeakSet[Resource] = weakref.WeakSet()
 
@@ -36,11 +37,27 @@ class Resource(ABC):
         # A signal handler may call what its own thread was just doing.
         self._lock = threading.RLock()
         self._emitter = Emitter(type(self).__name__, self.EVENTS)
+        self._wake_ups = WakeUps()
         self._line = AcquireQueue(self, self._clock)
         self._turns = Turns()
         self._demands: dict[object, float] = {}
         self._started = self._stopped = self._left = False
         self._leaving = threading.RLock()
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which `ready_at` tells times."""
+        return self._clock
+
+    @property
+    def evicted(self) -> bool:
+        """Whether an operator has shut it out: it gets no shared capacity any more."""
+        return False
+
+    @property
+    def broken(self) -> Exception | None:
+        """What keeps it for good from getting more capacity; None if nothing does."""
+        return None
 
     @property
     @abstractmethod
@@ -134,6 +151,7 @@ class Resource(ABC):
         self._leave()
         if not self._left:  # a signal handler may have done it meanwhile
             self._emitter.emit(events.SHUTDOWN)
+            self._wake_ups.ring()
             self._emitter.close()
             self._left = True
 
@@ -143,6 +161,15 @@ class Resource(ABC):
 
     def __exit__(self, *error: object) -> None:
         self.stop()
+
+    def add_wake_up(self, call: Callable[[], object]) -> Ending:
+        """Has `call()` called whenever it holds more, or less, or is stopped."""
+        return self._wake_ups.add(call)
+
+    def _changed(self) -> None:
+        """It holds more, or less: whoever waits looks again."""
+        self._line.wake()
+        self._wake_ups.ring()
 
     def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
         """Calls `fn(event)` for the events named, or for all of them."""

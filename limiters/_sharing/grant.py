@@ -7,6 +7,7 @@ import threading
 from limiters._budgets.purse import Parts, Purse
 from limiters._budgets.window import Spend, Tenure
 from limiters._support.clock import Clock
+from limiters._support.float_error import covers
 
 
 class SharedGrant:
@@ -25,6 +26,10 @@ class SharedGrant:
         self._purse = purse
         self._tenure = tenure
         self._parts = parts
+
+    def fits(self, cost: float) -> bool:
+        """Whether all of `cost` was granted."""
+        return covers(self.amount, cost)
 
     def spend(self, cost: float) -> Spend:
         """Charges `cost` of it for a batch that is about to start; what is reserved first."""

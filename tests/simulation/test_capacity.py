@@ -64,7 +64,7 @@ def run(seed: int, capacity: float, costs: list[float], size: int, seconds: floa
     pick = random.Random(seed)
     watcher = Watcher(ignore, max_batch_size=size)
     while clock.now() < seconds:
-        while crank.engine.books.read()[2] < 150:
+        while crank.engine.open_work.read()[2] < 150:
             crank.enqueue(Operation(watcher, pick.choice(costs), None, batchable=True))
         crank.run(0.002, at_turn=starts.tend)
     return starts

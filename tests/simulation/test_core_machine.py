@@ -82,11 +82,11 @@ class CoreMachine(RuleBasedStateMachine):
             key=key,
             priority=priority,
         )
-        before = self.crank.engine.books.read()
+        before = self.crank.engine.open_work.read()
         try:
             self.crank.enqueue(operation)
         except BufferFullError:
-            assert self.crank.engine.books.read() == before
+            assert self.crank.engine.open_work.read() == before
             assert before[2] >= self.crank.buffer.size
         else:
             assert before[2] < self.crank.buffer.size
@@ -99,11 +99,11 @@ class CoreMachine(RuleBasedStateMachine):
             Operation(self.watchers[0], 1, len(self.made) + n, batchable=batchable, key=key)
             for n in range(count)
         ]
-        before = self.crank.engine.books.read()
+        before = self.crank.engine.open_work.read()
         try:
             self.crank.entrance.enqueue_many(operations)
         except BufferFullError:
-            assert self.crank.engine.books.read() == before
+            assert self.crank.engine.open_work.read() == before
         else:
             self.accept(*operations)
             self.made += operations
@@ -164,11 +164,11 @@ class CoreMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.one_of(st.none(), st.floats(0.1, 2)))
     def pause(self, seconds: float | None) -> None:
-        self.crank.post(self.crank.engine.begin_pause, seconds)
+        self.crank.post(self.crank.engine.pausing.begin, seconds)
 
     @rule()
     def resume(self) -> None:
-        self.crank.post(self.crank.engine.end_pause)
+        self.crank.post(self.crank.engine.pausing.end)
 
     @rule()
     def flush(self) -> None:
@@ -187,7 +187,7 @@ class CoreMachine(RuleBasedStateMachine):
     @invariant()
     def books_are_right(self) -> None:
         self.accepted &= self.live()
-        target, inflight, waiting = self.crank.engine.books.read()
+        target, inflight, waiting = self.crank.engine.open_work.read()
         assert math.isclose(target, sum(o.cost for o in self.accepted), abs_tol=1e-6)
         assert inflight == len(self.crank.batches_in_flight())
         flying = [o for b in self.crank.batches_in_flight() for o in b.operations]
@@ -197,7 +197,7 @@ class CoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def each_ends_once(self) -> None:
-        totals = self.crank.engine.books.totals
+        totals = self.crank.engine.open_work.totals
         ways = (totals.done, totals.failed, totals.abandoned, totals.returned)
         assert min(ways) >= 0
         assert sum(ways) == self.acceptances - len(self.accepted)
@@ -232,9 +232,9 @@ class CoreMachine(RuleBasedStateMachine):
         for _ in range(3):
             self.crank.end_all()
         self.crank.run(20)
-        returned = self.crank.engine.endings.given_back or []
+        returned = self.crank.engine.batch_end.given_back or []
         assert len(set(returned)) == len(returned)
-        assert self.crank.engine.books.read() == (0, 0, 0)
+        assert self.crank.engine.open_work.read() == (0, 0, 0)
         assert all(o._where is None for o in returned)
         assert self.live() == set()
         self.accepted.clear()

@@ -1,6 +1,5 @@
 """What happens after a batch was raised: it ends, is abandoned, rests, is handed over.
 
-Law B2: each accepted operation ends exactly once, as done, failed, abandoned or given back.
 Owned by the engine; nothing here is thread-safe.
 """
 
@@ -9,22 +8,23 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Iterable, Set
 
 from dispatcher import events
 from dispatcher._core.batches.end_rules import BatchVerdict, judge
-from dispatcher._core.batches.executors import NO_THREAD_DELAY, Runners
+from dispatcher._core.batches.executors import NO_THREAD_DELAY
 from dispatcher._core.batches.failure_callbacks import HandingOver
 from dispatcher._core.batches.failure_log import FailureLog
-from dispatcher._core.observers import Observed
+from dispatcher._core.environment import Environment
 from dispatcher._core.open_work import OpenWork
-from dispatcher._core.queues.batch import BatchState, OperationBatch
-from dispatcher._core.queues.buffer import Buffer
+from dispatcher._core.pausing import Pausing
+from dispatcher._core.queues.batch import OperationBatch
 from dispatcher._core.queues.lane import Lane, line_of
 from dispatcher._core.queues.lanes import Lanes
+from dispatcher._core.queues.stages import BatchState, Stage
 from dispatcher._not_started import NotStarted
 from dispatcher.errors import BatchAbandonedError
-from dispatcher.operation import Operation, cost_of, ticket_of
+from dispatcher.operation import Operation, ticket_of
 
 
 class _Rest:
@@ -44,45 +44,29 @@ class _Rest:
 
 
 class BatchEnd:
-    """See the module. `post` has a function called in the engine's next turn."""
+    """See the module."""
 
     def __init__(
         self,
-        books: OpenWork,
-        buffer: Buffer,
+        open_work: OpenWork,
         lanes: Lanes,
-        *,
-        pause: Callable[[float, float | None], None],
-        succeeded: Callable[[float], None],
-        runners: Runners,
-        emit: Callable[..., None],
-        post: Callable[..., None],
-        max_operation_time: float,
-        clock: Callable[[], float],
-        observed: Observed,
+        pausing: Pausing,
+        environment: Environment,
     ) -> None:
-        self._books = books
-        self._buffer = buffer
+        self._open_work = open_work
         self._lanes = lanes
-        self._pause = pause
-        self._succeeded = succeeded
-        self._runners = runners
-        self._emit = emit
-        self._post = post
-        self._max_operation_time = max_operation_time
-        self._clock = clock
-        self._observed = observed
+        self._pausing = pausing
+        self._runners = environment.runners
+        self._emit = environment.emit
+        self._post = environment.mailbox.post
+        self._clock = environment.clock
+        self._observed = environment.observed
+        self._max_operation_time = environment.settings.max_operation_time
         self._failure_log = FailureLog()
         self._resting: list[_Rest] = []
-        self._since: dict[int, float] = {}
-        """When operations that are retried were raised first, by their identity."""
         self._abandoned: dict[OperationBatch, list[Operation]] = {}
         self._handing_over = HandingOver(
-            lanes,
-            runners=runners,
-            post=post,
-            time_for=self._time_for,
-            failure_log=self._failure_log,
+            open_work, lanes, environment, time_for=self._time_for, failure_log=self._failure_log
         )
         self._next_deadline = math.inf
         self.given_back: list[Operation] | None = None
@@ -90,7 +74,7 @@ class BatchEnd:
 
     def runs(self, inside: object) -> bool:
         """Whether `inside`, as CURRENT gives it, is a callback that has not ended."""
-        return inside in self._handing_over or inside in self._books.inflight
+        return inside in self._handing_over or inside in self._open_work.inflight
 
     @property
     def abandoned(self) -> Set[OperationBatch]:
@@ -116,7 +100,7 @@ class BatchEnd:
         """Does what time brings."""
         while self._resting and self._resting[0].due <= now:
             rest = heapq.heappop(self._resting)
-            self._lanes.put_back(rest.lane, rest.operations)
+            self._put_back(rest.lane, rest.operations)
         if now >= self._next_deadline:
             self._check_deadlines(now)
         self._handing_over.tend(now)
@@ -132,26 +116,25 @@ class BatchEnd:
         if batch.state is BatchState.ABANDONED:
             self._settle_late(batch, began=not isinstance(error, NotStarted))
         elif isinstance(error, NotStarted):
-            self._books.totals.batches -= 1
+            self._open_work.totals.batches -= 1
             self.not_started(now, batch)
             return
         else:
-            self._books.ending(batch)
-            verdict = judge(batch, error, now, self._since)
+            self._open_work.ending(batch)
+            verdict = judge(batch, error, now, self._open_work.first_raised)
             if error is None:
-                self._books.totals.batches_done += 1
-                self._succeeded(batch.raised_at)
+                self._open_work.totals.batches_done += 1
+                self._pausing.succeeded(batch.raised_at)
             else:
                 self._report(now, batch, verdict)
             if verdict.throttled:
-                self._books.totals.throttled += 1
-                self._pause(now, verdict.pause)
-            back = self._conclude(now, batch, BatchState.ENDED, verdict)
-            self._books.totals.done += len(batch.operations) - len(back) - len(verdict.failed)
+                self._open_work.totals.throttled += 1
+                self._pausing.begin(now, verdict.pause)
+            back = self._conclude(now, batch, BatchState.ENDED, verdict, Stage.DONE)
             self._free_keys(batch, held_by=back)
             self._rest(now + verdict.delay, batch.lane, back)
         seconds = max(0.0, batch.returned_at - batch.raised_at)
-        self._books.took(seconds)
+        self._open_work.took(seconds)
         if self._observed.observers:
             self._observed.returned(batch, seconds)
         batch.forget()
@@ -161,23 +144,14 @@ class BatchEnd:
         """`batch` was not run after all: it rests, and counts as never raised."""
         if batch.spend is not None:
             batch.spend.cancel()
-        for operation in batch.operations:
-            operation._where = batch.sequence
-        self._books.ended(batch, BatchState.ENDED, 0, back=len(batch.operations))
-        self._buffer.come_back(len(batch.operations))
+        self._open_work.take_back(batch)
         self._rest(now + NO_THREAD_DELAY, batch.lane, batch.operations)
         batch.forget()
 
     def fail(self, now: float, lane: Lane, operations: list[Operation], error: Exception) -> None:
         """Operations that were taken out of `lane` have failed without being raised."""
-        self._books.gone(cost_of(operations), len(operations))
-        self._buffer.leave(len(operations))
-        lane.away += len(operations)
-        for operation in operations:
-            operation._where = None
-            self._since.pop(id(operation), None)
+        self._open_work.move(operations, Stage.WAITING, Stage.FAILED, lane)
         self._failure_log.refused(now, lane.terms.name, error, len(operations))
-        self._books.totals.failed += len(operations)
         self._handing_over.hand_over(now, lane, operations, error)
 
     def give_back(self, unplaced: Iterable[Operation] = ()) -> list[Operation]:
@@ -185,44 +159,33 @@ class BatchEnd:
         lane. From now on nothing waits again: what would is added to the same list."""
         if self.given_back is None:
             self.given_back = []
-        returned = list(unplaced)
-        for lane in self._lanes:
-            returned += self._lanes.withdraw(lane)
-        for rest in self._resting:
-            rest.lane.away -= len(rest.operations)
-            returned += rest.operations
-        for batch, held in self._abandoned.items():
-            batch.lane.away -= len(held)
-            returned += held
-            held.clear()
+        moves: list[tuple[Lane | None, list[Operation], Stage]]
+        moves = [(None, list(unplaced), Stage.WAITING)]
+        moves += [(lane, self._lanes.withdraw(lane), Stage.WAITING) for lane in self._lanes]
+        moves += [(rest.lane, rest.operations, Stage.RESTING) for rest in self._resting]
+        moves += [(batch.lane, held, Stage.RESTING) for batch, held in self._abandoned.items()]
+        self._abandoned = {batch: [] for batch in self._abandoned}
         self._resting.clear()
-        returned.sort(key=ticket_of)
-        self._return(returned)
+        self.given_back += sorted((one for _, given, _ in moves for one in given), key=ticket_of)
+        for lane, given, stage in moves:
+            self._open_work.move(given, stage, Stage.RETURNED, lane)
         return self.given_back
 
     # One batch.
 
     def _conclude(
-        self, now: float, batch: OperationBatch, state: BatchState, verdict: BatchVerdict
+        self,
+        now: float,
+        batch: OperationBatch,
+        state: BatchState,
+        verdict: BatchVerdict,
+        others: Stage,
     ) -> list[Operation]:
-        """Ends what has ended; what is to be raised again, in its order."""
+        """Ends what has ended, at `others` if it did not fail; what is to be raised again, in its
+        order."""
         again = set(map(id, verdict.again + verdict.requeued))
         back = [one for one in batch.operations if id(one) in again] if again else []
-        ended = len(batch.operations) - len(back)
-        for operation in back:
-            self._since.setdefault(id(operation), batch.raised_at)
-            operation._attempts += 1
-            operation._where = batch.sequence
-        self._books.ended(batch, state, batch.cost - cost_of(back), back=len(back))
-        self._books.totals.retried += len(back)
-        self._books.totals.failed += len(verdict.failed)
-        batch.lane.away -= ended - len(verdict.failed)
-        if back:
-            self._buffer.come_back(len(back))
-        if self._since and ended:
-            for operation in batch.operations:
-                if id(operation) not in again:
-                    self._since.pop(id(operation), None)
+        self._open_work.end(batch, state, back=back, failed=verdict.failed, others=others)
         if verdict.failed:
             assert verdict.error is not None
             self._handing_over.hand_over(now, batch.lane, verdict.failed, verdict.error)
@@ -238,24 +201,19 @@ class BatchEnd:
         if not operations:
             return
         if self.given_back is not None:
-            lane.away -= len(operations)
-            self._return(operations)
+            self._open_work.move(operations, Stage.RESTING, Stage.RETURNED, lane)
+            self.given_back += operations
         else:
             heapq.heappush(self._resting, _Rest(due, lane, operations))
 
-    def _return(self, operations: list[Operation]) -> None:
-        assert self.given_back is not None
-        self._books.gone(cost_of(operations), len(operations))
-        self._books.totals.returned += len(operations)
-        for operation in operations:
-            operation._where = None
-            self._since.pop(id(operation), None)
-        self.given_back += operations
+    def _put_back(self, lane: Lane, operations: list[Operation]) -> None:
+        self._open_work.move(operations, Stage.RESTING, Stage.WAITING, lane)
+        self._lanes.put_back(lane, operations)
 
     def _report(self, now: float, batch: OperationBatch, verdict: BatchVerdict) -> None:
         error = verdict.error
         failed, again = len(verdict.failed), len(verdict.again)
-        self._books.totals.batches_failed += 1
+        self._open_work.totals.batches_failed += 1
         name = batch.lane.terms.name
         text = (
             f"a batch of {name} failed: {verdict.said}; operations: "
@@ -277,24 +235,24 @@ class BatchEnd:
     # Batches that take too long.
 
     def _check_deadlines(self, now: float) -> None:
-        for batch in [one for one in self._books.inflight if one.deadline <= now]:
+        for batch in [one for one in self._open_work.inflight if one.deadline <= now]:
             self._abandon(now, batch)
-        deadlines = (one.deadline for one in self._books.inflight)
+        deadlines = (one.deadline for one in self._open_work.inflight)
         self._next_deadline = min(deadlines, default=math.inf)
 
     def _abandon(self, now: float, batch: OperationBatch) -> None:
-        self._books.ending(batch)
-        self._books.totals.batches_abandoned += 1
+        self._open_work.ending(batch)
+        self._open_work.totals.batches_abandoned += 1
         terms = batch.lane.terms
         error = BatchAbandonedError(self._time_for(batch.lane))
+        others = Stage.DONE if terms.retry_abandoned else Stage.ABANDONED
         if terms.retry_abandoned:
-            verdict = judge(batch, error, now, self._since)
+            verdict = judge(batch, error, now, self._open_work.first_raised)
         else:
             verdict = BatchVerdict(requeued=list(batch.requeued.values()), error=error)
-            self._books.totals.abandoned += len(batch.operations) - len(verdict.requeued)
         self._failure_log.batch_abandoned(now, terms.name, error, len(batch.operations))
         self._emit(events.BATCH_ABANDONED, len(batch.operations), str(error), error)
-        back = self._conclude(now, batch, BatchState.ABANDONED, verdict)
+        back = self._conclude(now, batch, BatchState.ABANDONED, verdict, others)
         # Those with a key wait for the callback to return; until then it holds the key.
         held = [operation for operation in back if line_of(operation) is not None]
         free = [operation for operation in back if line_of(operation) is None]
@@ -307,11 +265,11 @@ class BatchEnd:
 
     def _settle_late(self, batch: OperationBatch, *, began: bool) -> None:
         if began:
-            self._books.totals.late += 1
+            self._open_work.totals.late += 1
         held = self._abandoned.pop(batch)
         self._free_keys(batch, held_by=held)
         if held:
-            self._lanes.put_back(batch.lane, held)
+            self._put_back(batch.lane, held)
 
     def _time_for(self, lane: Lane) -> float:
         return lane.terms.max_operation_time or self._max_operation_time

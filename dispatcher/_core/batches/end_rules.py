@@ -1,8 +1,8 @@
-"""What becomes of a batch, judged by how its callback ended. Pure.
+"""What becomes of each operation of a batch, by how its callback ended. Pure.
 
 All of the user's code that has a say in it runs here: strategies, the attributes and the `repr` of
-an error. Whatever of it raises, `judge` says what becomes of the batch, so that the books
-are changed by a verdict alone.
+an error. Whatever of it raises, `judge` says what becomes of the batch, so that OpenWork
+is changed by a verdict alone.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dispatcher._core.queues.batch import OperationBatch
+from dispatcher._failure_rule import FailureRule, partial
 from dispatcher.operation import Operation, attempt_of
-from dispatcher.outcomes import PartialFailure, Reject, Retry, Throttled
-from limiters._support.validation import optional_seconds, seconds
+from dispatcher.outcomes import PartialFailure, Reject
 
 
 @dataclass
@@ -72,59 +72,25 @@ def _judge(
     now: float,
     since: Mapping[int, float],
 ) -> None:
+    """One delay for the whole batch, the longest, so that operations of one key stay together;
+    each operation is given up on its own count."""
     suspects = batch.operations
     if isinstance(error, PartialFailure):
-        suspects, error = _partial(batch, error)
+        failed, error = partial(batch.operations, error, "operations")
+        suspects = [one for one in batch.operations if id(one) in failed]
         verdict.error = error
-    suspects = [one for one in suspects if id(one) not in batch.requeued]
-    if isinstance(error, Reject):
-        verdict.failed = suspects
-        verdict.logged = error.is_logged
-    elif isinstance(error, (Retry, Throttled)):
-        if isinstance(error, Retry):
-            verdict.delay = seconds("Retry.after", error.after, zero=True)
-        else:
-            verdict.pause = optional_seconds("Throttled.retry_after", error.retry_after, zero=True)
-            verdict.throttled = True
-        policy = batch.lane.terms.policy
-        for operation in suspects:
-            repeat = policy.may_repeat(attempt_of(operation))
-            (verdict.again if repeat else verdict.failed).append(operation)
-    else:
-        verdict.expected = False
-        _by_policy(verdict, suspects, error, batch, now, since)
-
-
-def _partial(batch: OperationBatch, error: PartialFailure) -> tuple[list[Operation], BaseException]:
-    failed = set(map(id, error.failed))
-    strangers = failed - set(map(id, batch.operations))
-    if strangers:
-        wrong = ValueError(
-            f"PartialFailure named {len(strangers)} operations that are not of this batch; "
-            "the whole batch counts as failed"
-        )
-        wrong.__cause__ = error
-        return batch.operations, wrong
-    cause = error if error.cause is None else error.cause
-    return [one for one in batch.operations if id(one) in failed], cause
-
-
-def _by_policy(
-    verdict: BatchVerdict,
-    suspects: list[Operation],
-    error: BaseException,
-    batch: OperationBatch,
-    now: float,
-    since: Mapping[int, float],
-) -> None:
-    """One delay for the whole batch, by its most attempted operation, so that operations of
-    one key stay together; each is given up on its own count."""
-    policy = batch.lane.terms.policy
-    delays: dict[int, float | None] = {}
+    rule = FailureRule(error, batch.lane.terms.policy)
+    verdict.delay = rule.after
+    verdict.throttled, verdict.pause = rule.throttled, rule.pause
+    verdict.expected = rule.expected
+    verdict.logged = isinstance(error, Reject) and error.is_logged
     for operation in suspects:
-        attempt = attempt_of(operation)
-        if attempt not in delays:
-            elapsed = now - since.get(id(operation), batch.raised_at)
-            delays[attempt] = policy.delay(attempt, elapsed, error)
-        (verdict.failed if delays[attempt] is None else verdict.again).append(operation)
-    verdict.delay = max((d for d in delays.values() if d is not None), default=0.0)
+        if id(operation) in batch.requeued:
+            continue
+        elapsed = now - since.get(id(operation), batch.raised_at)
+        delay = rule.delay(attempt_of(operation), elapsed)
+        if delay is None:
+            verdict.failed.append(operation)
+        else:
+            verdict.again.append(operation)
+            verdict.delay = max(verdict.delay, delay)

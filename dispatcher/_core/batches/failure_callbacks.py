@@ -9,11 +9,14 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from dispatcher._core.batches.executors import NO_THREAD_DELAY, Job, Runners
+from dispatcher._core.batches.executors import NO_THREAD_DELAY, Job
 from dispatcher._core.batches.failure_log import FailureLog
+from dispatcher._core.environment import Environment
+from dispatcher._core.open_work import OpenWork
 from dispatcher._core.queues.batch import CURRENT
 from dispatcher._core.queues.lane import Lane
 from dispatcher._core.queues.lanes import Lanes
+from dispatcher._core.queues.stages import Stage
 from dispatcher.operation import Operation
 
 
@@ -30,21 +33,21 @@ class _HandOver:
 
 
 class HandingOver:
-    """See the module. `post` has a function called in the engine's next turn; `time_for` says
-    how long a callback of a lane may take."""
+    """See the module. `time_for` says how long a callback of a lane may take."""
 
     def __init__(
         self,
+        open_work: OpenWork,
         lanes: Lanes,
+        environment: Environment,
         *,
-        runners: Runners,
-        post: Callable[..., None],
         time_for: Callable[[Lane], float],
         failure_log: FailureLog,
     ) -> None:
+        self._open_work = open_work
         self._lanes = lanes
-        self._runners = runners
-        self._post = post
+        self._runners = environment.runners
+        self._post = environment.mailbox.post
         self._time_for = time_for
         self._failure_log = failure_log
         self._under_way: set[_HandOver] = set()
@@ -117,5 +120,5 @@ class HandingOver:
             self._over(handing.lane, handing.operations)
 
     def _over(self, lane: Lane, operations: list[Operation]) -> None:
-        lane.away -= len(operations)
+        self._open_work.move(operations, Stage.FAILED, Stage.HANDED_OVER, lane)
         self._lanes.forget_if_idle(lane)

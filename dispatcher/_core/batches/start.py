@@ -12,11 +12,10 @@ from functools import partial
 
 from dispatcher import events
 from dispatcher._core.batches.end import BatchEnd
-from dispatcher._core.batches.executors import Job, Runners
-from dispatcher._core.observers import Observed
+from dispatcher._core.batches.executors import Job
+from dispatcher._core.environment import Environment
 from dispatcher._core.open_work import OpenWork
 from dispatcher._core.queues.batch import CURRENT, OperationBatch
-from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.lanes import Lanes
 from dispatcher._core.queues.planner import Plan
 from limiters._budgets.window import Spend
@@ -24,28 +23,22 @@ from limiters.limiter import Grant
 
 
 class BatchStart:
-    """See the module. `emit` is None if nobody wants to be told of each batch."""
+    """See the module."""
 
     def __init__(
         self,
-        books: OpenWork,
-        buffer: Buffer,
+        open_work: OpenWork,
         lanes: Lanes,
-        endings: BatchEnd,
-        *,
-        runners: Runners,
-        observed: Observed,
-        emit: Callable[..., None] | None,
-        clock: Callable[[], float],
+        batch_end: BatchEnd,
+        environment: Environment,
     ) -> None:
-        self._books = books
-        self._buffer = buffer
+        self._open_work = open_work
         self._lanes = lanes
-        self._endings = endings
-        self._runners = runners
-        self._observed = observed
-        self._emit = emit
-        self._clock = clock
+        self._batch_end = batch_end
+        self._runners = environment.runners
+        self._observed = environment.observed
+        self._emit = environment.emit if environment.settings.emit_batch else None
+        self._clock = environment.clock
         self.last = -math.inf
         """When something was raised last."""
 
@@ -67,10 +60,10 @@ class BatchStart:
             for batch in unraised:
                 batch.lane.put_back(batch.operations)
             raise
-        if not self._books.waiting:
+        if not self._open_work.waiting:
             self._lanes.ready_cost = 0
         # Once for all: whoever waits for a place would otherwise wake and stand in our way.
-        self._buffer.leave(leaving)
+        self._open_work.leave_buffer(leaving)
 
     def _raise(self, now: float, batch: OperationBatch, grant: Grant | None) -> None:
         on_batch = batch.lane.terms.on_batch
@@ -83,26 +76,22 @@ class BatchStart:
         if self._observed.observers:
             self._observed.raised(batch, now)
         batch.raised_at = now
-        batch.buffer = self._buffer
-        for operation in operations:
-            operation._where = batch
-        batch.lane.away += len(operations)
-        self._endings.deadline_of(batch, now)
+        self._batch_end.deadline_of(batch, now)
         self._lanes.ready_cost -= batch.cost
-        self._books.raised(batch)
+        self._open_work.start(batch)
         if self._emit is not None:
             self._emit(events.BATCH, len(operations), "", list(operations))
         job = Job(
             on_batch.function,
             (list(operations),),
-            done=partial(self._endings.callback_ended, batch),
+            done=partial(self._batch_end.callback_ended, batch),
             starting=starting,
             context=(CURRENT, batch),
         )
         if self._runners.start(job, on_loop=on_batch.on_loop):
-            self._books.totals.batches += 1
+            self._open_work.totals.batches += 1
         else:
-            self._endings.not_started(now, batch)
+            self._batch_end.not_started(now, batch)
 
     def _starting(self, batch: OperationBatch, spend: Spend) -> bool:
         if batch.may_begin():

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import enum
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from dispatcher._core.queues.stages import BatchState
 from dispatcher.operation import Operation
 from limiters._budgets.window import Spend
 
 if TYPE_CHECKING:
     from dispatcher._core.queues.lane import Lane, Line
-
-
-class BatchState(enum.Enum):
-    """A batch ends once: from IN_FLIGHT through ENDING to ENDED, or to ABANDONED, and then its
-    callback only returns. While it is ENDING nothing of it can be enqueued by anybody."""
-
-    IN_FLIGHT = enum.auto()
-    ENDING = enum.auto()
-    ENDED = enum.auto()
-    ABANDONED = enum.auto()
 
 
 class OperationBatch:

@@ -101,7 +101,6 @@ class Lanes:
 
     def put_back(self, lane: Lane, operations: list[Operation]) -> None:
         """Operations that were raised wait again, at the front of their keys."""
-        lane.away -= len(operations)
         lane.put_back(operations)
         self.ready_cost += cost_of(operations)
         self.queue(lane)

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
+from dispatcher._failure_rule import FailureRule
 from dispatcher._handler import load
 from dispatcher._not_started import NotStarted
 from dispatcher._retry import RetryPolicy
 from dispatcher.operation import Operation
-from dispatcher.outcomes import PartialFailure, Reject, Retry, Throttled
+from dispatcher.outcomes import PartialFailure
 from dispatcher.spark._ledger.entry import Time
 from dispatcher.spark._ledger.sender import Sender
 from dispatcher.spark._options import SinkOptions
@@ -175,14 +176,10 @@ class Delivery:
             if not error.failed:
                 return
             error = self._narrow(unit, handed, error)
-        if isinstance(error, Throttled):
+        rule = FailureRule(error, self._policy)
+        if rule.throttled:
             self._sums.add(throttled=1)
-        policy, elapsed = self._policy, time.monotonic() - unit.begun_at
-        if isinstance(error, (Retry, Throttled)):
-            given_up = not policy.may_repeat(attempt)
-        else:
-            given_up = isinstance(error, Reject) or policy.delay(attempt, elapsed, error) is None
-        if not given_up:
+        if rule.delay(attempt, time.monotonic() - unit.begun_at) is not None:
             raise error
         if self.dead_letters is None:
             # Noted here, before the Batcher raises what comes after it.

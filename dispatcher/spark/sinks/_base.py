@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +17,11 @@ from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark.micro_batch import MicroBatch
 from dispatcher.spark.sinks._query import Stream, is_connect
 from dispatcher.spark.sinks._replay import check_sequences
-from limiters._redis.url import checked
-from limiters._support.callables import check_plain, notify
+from dispatcher.spark.sinks._run_options import RunOptions
+from limiters._support.callables import notify
 from limiters._support.validation import (
     UNSHOWN,
     ArgumentError,
-    Seconds,
-    flag,
-    key_part,
-    named,
-    optional_count,
     seconds,
 )
 
@@ -35,13 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _log = logging.getLogger(__name__)
-
-LEASE = 5.0
-SHORTEST_LEASE = 1.0
-LONGEST_LEASE = 86_400.0
-LONGEST_MEMORY = 100 * 366 * 86_400.0
-MOST_PARTITIONS = 100_000
-"""Tasks of one micro-batch: more are most likely a mistake, and Spark takes long to say so."""
 
 
 @dataclass(frozen=True)
@@ -57,64 +44,17 @@ class Prepared:
 class Sink:
     """The base of SubjectSink and EventTimeSink, which say what is sent in which order."""
 
-    def __init__(
-        self,
-        sending: SinkOptions,
-        *,
-        query: str | None,
-        checkpoint: str | None,
-        redis: str | None,
-        ledger: bool,
-        prefix: str,
-        lease_time: Seconds,
-        remember: Seconds,
-        partitions: int | None,
-        on_micro_batch: Callable[[MicroBatch], object] | None,
-    ) -> None:
-        if query is not None and not (isinstance(query, str) and query):
-            raise ArgumentError("query", query, "be a text that is not empty")
-        if on_micro_batch is not None:
-            check_plain("on_micro_batch", on_micro_batch)
-        if checkpoint is not None and not (isinstance(checkpoint, str) and checkpoint):
-            raise ArgumentError("checkpoint", checkpoint, "be a path")
+    def __init__(self, sending: SinkOptions, how: RunOptions) -> None:
         self._sending = sending
-        self._query = query
-        self._checkpoint = checkpoint
-        if redis is not None and not isinstance(redis, str):
-            raise ArgumentError(
-                "redis", redis, "be a URL that executors can be given, such as redis://host:6379/0"
-            )
-        self._url = redis or (sending.limiter.url if sending.limiter is not None else None)
-        self._ledger = flag("ledger", ledger)
-        if ledger and self._url is None:
-            raise ArgumentError(
-                "redis",
-                UNSHOWN,
-                "say where it is kept what was sent, such as redis://host:6379/0",
-                "or give a limiter with a url, or ledger=False to send everything again in a "
-                "replay",
-            )
-        if self._url is not None:
-            with named({"url_or_client": "redis"}):
-                checked(self._url)
-        self._prefix = key_part("prefix", prefix)
-        self._lease = seconds("lease_time", lease_time)
-        if self._lease < SHORTEST_LEASE:
-            raise ArgumentError("lease_time", lease_time, f"be at least {SHORTEST_LEASE:g}")
-        if self._lease > LONGEST_LEASE:
-            raise ArgumentError(
-                "lease_time",
-                lease_time,
-                f"be at most {LONGEST_LEASE:g} seconds",
-                "a successor of a killed task waits for that long",
-            )
-        self._remember = seconds("remember", remember)
-        if self._remember > LONGEST_MEMORY:
-            raise ArgumentError("remember", remember, "be at most 100 years")
-        self._partitions = optional_count("partitions", partitions)
-        if (self._partitions or 0) > MOST_PARTITIONS:
-            raise ArgumentError("partitions", partitions, f"be at most {MOST_PARTITIONS:,}")
-        self._on_micro_batch = on_micro_batch
+        self._query = how.query
+        self._checkpoint = how.checkpoint
+        self._url = how.url(None if sending.limiter is None else sending.limiter.url)
+        self._ledger = how.ledger
+        self._prefix = how.prefix
+        self._lease = seconds("lease_time", how.lease_time)
+        self._remember = seconds("remember", how.remember)
+        self._partitions = how.partitions
+        self._on_micro_batch = how.on_micro_batch
         self._begin()
 
     def _begin(self) -> None:
@@ -250,25 +190,25 @@ class Sink:
         begun = sums["batches"] or 1
         counts = {name: int(number) for name, number in sums.items()}
         return MicroBatch(
-            query,
-            stream.query_id,
-            stream.run_id,
-            batch_id,
-            counts["rows"],
-            counts["batches"],
-            counts["sent_rows"],
-            counts["replayed_rows"],
-            counts["late_rows"],
-            counts["rejected_rows"],
-            counts["held_rows"],
-            counts["retries"],
-            counts["throttled"],
-            sums["cost"],
-            sums["waited"] / begun,
-            sums["longest_wait"],
-            ended - began,
-            claimed - began,
-            used,
+            query=query,
+            query_id=stream.query_id,
+            run_id=stream.run_id,
+            batch_id=batch_id,
+            rows=counts["rows"],
+            batches=counts["batches"],
+            sent_rows=counts["sent_rows"],
+            replayed_rows=counts["replayed_rows"],
+            late_rows=counts["late_rows"],
+            rejected_rows=counts["rejected_rows"],
+            held_rows=counts["held_rows"],
+            retries=counts["retries"],
+            throttled=counts["throttled"],
+            cost=sums["cost"],
+            waited=sums["waited"] / begun,
+            longest_wait=sums["longest_wait"],
+            seconds=ended - began,
+            claiming=claimed - began,
+            used=used,
         )
 
     def _tell(self, micro_batch: MicroBatch) -> None:

@@ -12,7 +12,7 @@ from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._usable_columns import check_values
 from dispatcher.spark.micro_batch import MicroBatch
-from dispatcher.spark.sinks._base import LEASE, Prepared, Sink
+from dispatcher.spark.sinks._base import Prepared, Sink
 from dispatcher.spark.sinks._frames import (
     COST_COLUMN,
     HASH_COLUMN,
@@ -24,6 +24,7 @@ from dispatcher.spark.sinks._frames import (
     parallelism,
     time_kind,
 )
+from dispatcher.spark.sinks._run_options import LEASE, RunOptions
 from limiters import LimiterConfig
 from limiters._support.validation import Seconds, seconds
 
@@ -85,15 +86,17 @@ class EventTimeSink(Sink):
                 dead_letters=dead_letters,
                 patience=seconds("patience", patience),
             ),
-            query=query,
-            checkpoint=checkpoint,
-            redis=redis,
-            ledger=ledger,
-            prefix=prefix,
-            lease_time=lease_time,
-            remember=remember,
-            partitions=partitions,
-            on_micro_batch=on_micro_batch,
+            RunOptions(
+                query=query,
+                checkpoint=checkpoint,
+                redis=redis,
+                ledger=ledger,
+                prefix=prefix,
+                lease_time=lease_time,
+                remember=remember,
+                partitions=partitions,
+                on_micro_batch=on_micro_batch,
+            ),
         )
 
     def _signature(self) -> str:

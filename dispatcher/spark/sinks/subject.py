@@ -13,7 +13,7 @@ from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.gating import GateSource, check_rows, check_source
 from dispatcher.spark._usable_columns import check_values
 from dispatcher.spark.micro_batch import MicroBatch
-from dispatcher.spark.sinks._base import LEASE, Prepared, Sink
+from dispatcher.spark.sinks._base import Prepared, Sink
 from dispatcher.spark.sinks._frames import (
     COST_COLUMN,
     HASH_COLUMN,
@@ -28,6 +28,7 @@ from dispatcher.spark.sinks._frames import (
     time_kind,
     with_own_column,
 )
+from dispatcher.spark.sinks._run_options import LEASE, RunOptions
 from dispatcher.spark.stateful._holding import LATE_COLUMN
 from limiters import LimiterConfig
 from limiters._plain_numbers import plain
@@ -156,15 +157,17 @@ class SubjectSink(Sink):
         )
         super().__init__(
             sending,
-            query=query,
-            checkpoint=checkpoint,
-            redis=redis,
-            ledger=ledger,
-            prefix=prefix,
-            lease_time=lease_time,
-            remember=remember,
-            partitions=partitions,
-            on_micro_batch=on_micro_batch,
+            RunOptions(
+                query=query,
+                checkpoint=checkpoint,
+                redis=redis,
+                ledger=ledger,
+                prefix=prefix,
+                lease_time=lease_time,
+                remember=remember,
+                partitions=partitions,
+                on_micro_batch=on_micro_batch,
+            ),
         )
         self._subject = subject
         self._time = time

@@ -13,8 +13,9 @@ from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.progress import Counter, Showing
 from dispatcher.spark._usable_columns import check_values
 from dispatcher.spark.micro_batch import MicroBatch
-from dispatcher.spark.sinks._base import LEASE, Prepared, Sink
+from dispatcher.spark.sinks._base import Prepared, Sink
 from dispatcher.spark.sinks._frames import COST_COLUMN, cost_column
+from dispatcher.spark.sinks._run_options import LEASE, RunOptions
 from dispatcher.spark.sinks.subject import SubjectSink
 from limiters import LimiterConfig
 from limiters._support.validation import Seconds, optional_count, seconds
@@ -122,7 +123,7 @@ def dispatch(
     }
     sink: Sink
     if subject is None or time is None:
-        sink = UnorderedSink(SinkOptions(**how), **where)
+        sink = UnorderedSink(SinkOptions(**how), RunOptions(**where))
     else:
         sink = SubjectSink(subject=subject, time=time, identity=identity, **how, **where)
     url = redis or (limiter.url if limiter is not None else None)

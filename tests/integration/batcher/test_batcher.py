@@ -333,7 +333,7 @@ def test_an_interrupted_stop_can_be_repeated(monkeypatch: pytest.MonkeyPatch) ->
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(batcher, "_await", interrupted)
+        patch.setattr(batcher._engine_thread, "ask", interrupted)
         with pytest.raises(KeyboardInterrupt):
             batcher.stop()
     held.gate.set()

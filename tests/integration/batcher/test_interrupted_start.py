@@ -36,7 +36,7 @@ class Program:
 
     def check(self, where: str) -> None:
         """Everything can be ended, and has ended then."""
-        thread = self.batcher._thread
+        thread = self.batcher._engine_thread._thread
         self.batcher.stop(timeout=TIME)
         self.beside.stop(timeout=TIME)
         assert self.batcher.state is State.STOPPED, where

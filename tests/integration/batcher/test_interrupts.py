@@ -167,7 +167,7 @@ def test_b5_an_interrupt_while_stop_drains_says_what_was_not_sent() -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    batcher._await_end = interrupt  # type: ignore[method-assign]
+    batcher._engine_thread._await_end = interrupt  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt) as caught:
         batcher.stop(timeout=0.01)
     [note] = caught.value.__notes__

@@ -312,7 +312,8 @@ def test_a_limiter_that_breaks_stops_the_batcher_rather_than_hang_it(
 def test_b2_a_limiter_that_breaks_amid_a_plan_loses_no_operation() -> None:
     class Grant:
         def __init__(self, grant: Any) -> None:
-            self.amount, self.close, self._grant = grant.amount, grant.close, grant
+            self.amount, self.fits, self.close = grant.amount, grant.fits, grant.close
+            self._grant = grant
 
         def spend(self, cost: float) -> Any:
             if cost == 3:
@@ -336,7 +337,7 @@ def test_b2_a_limiter_that_breaks_amid_a_plan_loses_no_operation() -> None:
     until(lambda: sorted(seen.payloads) == [1, 2])
 
 
-@pytest.mark.parametrize("breaks", ["remove", "end", "stop"])
+@pytest.mark.parametrize("breaks", ["wake-up", "end", "stop"])
 def test_a_limiter_that_breaks_at_the_end_does_not_hang_stop(
     breaks: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -345,8 +346,8 @@ def test_a_limiter_that_breaks_at_the_end_does_not_hang_stop(
             if what == breaks:
                 raise RuntimeError("broken limiter")
 
-        def add_listener(self, fn: Any, *names: str) -> Any:
-            return SimpleNamespace(remove=lambda: self._break("remove"))
+        def add_wake_up(self, call: Any) -> Any:
+            return SimpleNamespace(end=lambda: self._break("wake-up"))
 
         def publish(self, source: Any) -> Any:
             return SimpleNamespace(end=lambda: self._break("end"))

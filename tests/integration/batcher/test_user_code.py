@@ -235,8 +235,8 @@ def test_b5_an_operation_whose_key_cannot_be_compared_is_given_back_by_a_late_st
     keys = ["shared", Key()]
     batcher.enqueue_many([Operation(watcher, 1, n, key=key) for n, key in enumerate(keys)])
     batcher._engine.give_back()
-    assert [one.payload for one in batcher._engine.endings.given_back or []] == [0, 1]
-    assert batcher._engine.books.read() == (0, 0, 0)
+    assert [one.payload for one in batcher._engine.batch_end.given_back or []] == [0, 1]
+    assert batcher._engine.open_work.read() == (0, 0, 0)
 
 
 @pytest.mark.parametrize(("term", "value"), [("watcher", None), ("batchable", False)])

@@ -55,7 +55,7 @@ def test_b9_throughput_is_not_bound_by_buffer_size_over_flush_interval() -> None
         crank.run(0)
         crank.end_all()
     assert crank.clock.now() == 0
-    assert crank.engine.books.totals.done == 500
+    assert crank.engine.open_work.totals.done == 500
 
 
 def test_a_flush_on_demand_raises_what_waits() -> None:
@@ -138,11 +138,11 @@ def test_b2_what_is_buffered_or_in_flight_cannot_be_enqueued_again() -> None:
     crank.turn()
     with pytest.raises(AlreadyEnqueuedError):
         crank.enqueue(operation)
-    assert crank.engine.books.read() == (7, 1, 0)
+    assert crank.engine.open_work.read() == (7, 1, 0)
     crank.end_all()
     crank.enqueue(operation)
     assert operation.attempt == 1
-    assert crank.engine.books.read() == (7, 0, 1)
+    assert crank.engine.open_work.read() == (7, 0, 1)
 
 
 def test_b2_its_own_callback_may_enqueue_it_again_which_takes_effect_at_the_end() -> None:
@@ -154,15 +154,15 @@ def test_b2_its_own_callback_may_enqueue_it_again_which_takes_effect_at_the_end(
         crank.enqueue(operation)
         with pytest.raises(AlreadyEnqueuedError):
             crank.enqueue(operation)
-    assert crank.engine.books.read() == (7, 1, 0)
+    assert crank.engine.open_work.read() == (7, 1, 0)
     crank.calls[0].end()
     crank.turn()
     assert [call.payloads for call in crank.calls] == [["a"]]
-    assert crank.engine.books.read() == (7, 1, 0)
+    assert crank.engine.open_work.read() == (7, 1, 0)
     with crank.calls[0].inside(), pytest.raises(TooManyAttemptsError, match="attempted 2 times"):
         crank.enqueue(operation)
     crank.end_all()
-    assert crank.engine.books.totals.done == 1
+    assert crank.engine.open_work.totals.done == 1
 
 
 def test_b3_a_refused_enqueue_leaves_no_trace() -> None:
@@ -172,35 +172,35 @@ def test_b3_a_refused_enqueue_leaves_no_trace() -> None:
         refused = Operation(watcher, 5, "b", batchable=True)
         with pytest.raises(BufferFullError):
             crank.enqueue(refused)
-        assert crank.engine.books.read() == (5, 0, 1)
+        assert crank.engine.open_work.read() == (5, 0, 1)
     crank.turn()
     crank.enqueue(refused)
-    assert crank.engine.books.read() == (10, 1, 1)
+    assert crank.engine.open_work.read() == (10, 1, 1)
 
 
 def test_b3_the_target_is_what_has_not_ended() -> None:
     crank, watcher = Crank(), Watcher(ignore, retry=wait_fixed(1))
     crank.enqueue(*batchable(watcher, "a", "b", cost=2.5), Operation(watcher, 10, "c"))
-    assert crank.engine.books.read()[0] == 15
+    assert crank.engine.open_work.read()[0] == 15
     crank.flush()
-    assert crank.engine.books.read()[0] == 15
+    assert crank.engine.open_work.read()[0] == 15
     first, second = crank.calls
     first.end(PartialFailure(first.operations[:1]))
     second.end()
     crank.turn()
-    assert crank.engine.books.read() == (2.5, 0, 1)
+    assert crank.engine.open_work.read() == (2.5, 0, 1)
     crank.run(1.5)
     crank.end_all()
-    assert crank.engine.books.read() == (0, 0, 0)
+    assert crank.engine.open_work.read() == (0, 0, 0)
 
 
 def test_b3_the_audit_finds_and_repairs_a_corrupted_target() -> None:
     crank = Crank(audit_interval=10)
-    crank.engine.books.target += 100
+    crank.engine.open_work.target += 100
     crank.run(10)
     assert crank.names() == ["audit-fail"]
     assert crank.events[0].message == "the target was 100 and is set to 0"
-    assert crank.engine.books.target == 0
+    assert crank.engine.open_work.target == 0
     crank.run(10)
     assert crank.names() == ["audit-fail", "audit-pass"]
 
@@ -230,7 +230,7 @@ def test_b5_stop_gives_back_what_is_not_in_flight_oldest_first() -> None:
     plain = batchable(watcher, "plain")
     crank.enqueue(*waiting, *plain)
     assert crank.stop() == [resting, *waiting, *plain]
-    assert crank.engine.books.read() == (1, 1, 0)
+    assert crank.engine.open_work.read() == (1, 1, 0)
     assert [one.attempt for one in (resting, *waiting)] == [1, 0, 0, 0]
     with pytest.raises(BatcherStoppedError):
         crank.enqueue(Operation(watcher, 1, "late"))
@@ -244,13 +244,13 @@ def test_b5_a_batch_that_fails_while_stopping_is_given_back_too() -> None:
     returned = crank.stop()
     assert returned == []
     crank.end_all(OSError())
-    assert crank.engine.endings.given_back == [operation]
-    assert crank.engine.books.read() == (0, 0, 0)
+    assert crank.engine.batch_end.given_back == [operation]
+    assert crank.engine.open_work.read() == (0, 0, 0)
 
 
 def test_b5_stop_interrupts_a_pause() -> None:
     crank = Crank()
-    crank.post(crank.engine.begin_pause, 1000.0)
+    crank.post(crank.engine.pausing.begin, 1000.0)
     operation = Operation(Watcher(ignore), 1, "a")
     crank.enqueue(operation)
     assert crank.stop() == [operation]
@@ -259,13 +259,13 @@ def test_b5_stop_interrupts_a_pause() -> None:
 
 def test_b8_resume_says_how_long_it_was_paused() -> None:
     crank = Crank()
-    crank.post(crank.engine.begin_pause, 0.5)
+    crank.post(crank.engine.pausing.begin, 0.5)
     crank.run(2)
-    crank.post(crank.engine.begin_pause, 5.0)
+    crank.post(crank.engine.pausing.begin, 5.0)
     crank.run(0.25)
-    crank.post(crank.engine.begin_pause, 7.0)
+    crank.post(crank.engine.pausing.begin, 7.0)
     crank.run(0.25)
-    crank.post(crank.engine.end_pause)
+    crank.post(crank.engine.pausing.end)
     told = [(event.name, event.value) for event in crank.events]
     assert told == [
         ("pause", 0.5),

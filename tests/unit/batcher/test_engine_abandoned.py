@@ -98,7 +98,7 @@ def test_b7_once_it_is_abandoned_a_batch_cannot_begin() -> None:
     crank.run(2)
     assert not call.job.may_start()
     crank.turn()
-    assert crank.engine.books.totals.late == 0
+    assert crank.engine.open_work.totals.late == 0
 
 
 class Suspending(ProvisionedResource):
@@ -106,14 +106,14 @@ class Suspending(ProvisionedResource):
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(10, clock=clock)
-        self.clock = clock
+        self.manual = clock
         self.suspended_for = 0.0
 
     def grant(
         self, up_to: float, at_least: float = 0.0, claimant: object = None
     ) -> ProvisionedGrant:
         length, self.suspended_for = self.suspended_for, 0.0
-        self.clock.advance(length)
+        self.manual.advance(length)
         return super().grant(up_to, at_least, claimant)
 
 
@@ -126,12 +126,12 @@ def test_b7_the_time_of_a_batch_is_reckoned_from_when_it_was_charged() -> None:
     crank.enqueue(Operation(Watcher(ignore, max_operation_time=60), 1, "x"))
     crank.turn()
     crank.turn()
-    assert crank.engine.books.totals.batches_abandoned == 0
+    assert crank.engine.open_work.totals.batches_abandoned == 0
     crank.runners.go_on()
     [call] = crank.calls
     call.end()
     crank.turn()
-    assert crank.engine.books.totals.done == 1
+    assert crank.engine.open_work.totals.done == 1
 
 
 def test_retry_abandoned_without_a_retry_says_what_is_missing() -> None:
@@ -149,5 +149,5 @@ def test_retry_abandoned_without_a_retry_says_what_is_missing() -> None:
     crank.enqueue(Operation(watcher, 1, None))
     crank.turn()
     crank.run(2)
-    assert crank.engine.books.totals.failed == 1
+    assert crank.engine.open_work.totals.failed == 1
     assert crank.calls[-1].job.function is watcher.on_failure

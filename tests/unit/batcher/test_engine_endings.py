@@ -32,7 +32,7 @@ def test_b6_without_retry_a_failed_batch_has_failed() -> None:
     [call] = crank.calls
     assert call.job.function is watcher.on_failure
     assert call.job.arguments == ([operation], error)
-    assert crank.engine.books.read() == (0, 0, 0)
+    assert crank.engine.open_work.read() == (0, 0, 0)
     assert operation.attempt == 1
 
 
@@ -51,8 +51,8 @@ def test_retry_waits_as_tenacity_says_and_ends_in_the_failure_callback() -> None
         crank.run(20)
     assert [at for at, _ in crank.raised[:4]] == pytest.approx([0, 1, 22, 44])
     assert crank.calls[0].job.function is watcher.on_failure
-    assert crank.engine.books.totals.failed == 1
-    assert crank.engine.books.totals.retried == 3
+    assert crank.engine.open_work.totals.failed == 1
+    assert crank.engine.open_work.totals.retried == 3
 
 
 def test_stop_after_delay_counts_from_the_first_attempt() -> None:
@@ -75,7 +75,7 @@ def test_max_attempts_bounds_every_kind_of_retry() -> None:
             crank.run(2)
             crank.end_all(outcome)
         assert len(crank.raised) == 3
-        assert crank.engine.books.totals.failed == 1
+        assert crank.engine.open_work.totals.failed == 1
 
 
 def test_b12_retry_reject_and_partial_failure() -> None:
@@ -95,7 +95,7 @@ def test_b12_retry_reject_and_partial_failure() -> None:
     call.end(PartialFailure(call.operations[:1], cause=Reject("malformed")))
     crank.turn()
     assert crank.calls == []
-    totals = crank.engine.books.totals
+    totals = crank.engine.open_work.totals
     assert (totals.done, totals.failed, totals.retried) == (2, 1, 5)
 
 
@@ -104,7 +104,7 @@ def test_b12_partial_failure_naming_strangers_fails_the_whole_batch() -> None:
     crank.enqueue(Operation(watcher, 1, "a"))
     crank.turn()
     crank.end_all(PartialFailure([Operation(watcher, 1, "stranger")]))
-    assert crank.engine.books.totals.failed == 1
+    assert crank.engine.open_work.totals.failed == 1
     assert "not of this batch" in crank.events[0].message
 
 
@@ -119,7 +119,7 @@ def test_b12_throttled_pauses_retries_and_is_counted() -> None:
     crank.run(0.2)
     assert [call.payloads for call in crank.calls] == [["a"]]
     assert crank.names()[-1] == "resume"
-    assert crank.engine.books.totals.throttled == 1
+    assert crank.engine.open_work.totals.throttled == 1
 
 
 # B7: batches that take too long.
@@ -132,14 +132,14 @@ def test_b7_an_abandoned_batch_frees_target_and_slot_once_and_its_late_result_on
     crank.turn()
     slow = crank.calls[0]
     crank.run(9.9)
-    assert crank.engine.books.read() == (6, 1, 1)
+    assert crank.engine.open_work.read() == (6, 1, 1)
     crank.run(0.2)
     assert crank.names() == ["batch-abandoned"]
-    assert crank.engine.books.read() == (1, 1, 0)
+    assert crank.engine.open_work.read() == (1, 1, 0)
     slow.end(OSError("much too late"))
     crank.turn()
-    assert crank.engine.books.read() == (1, 1, 0)
-    totals = crank.engine.books.totals
+    assert crank.engine.open_work.read() == (1, 1, 0)
+    totals = crank.engine.open_work.totals
     assert (totals.abandoned, totals.late, totals.failed) == (1, 1, 0)
 
 
@@ -170,7 +170,7 @@ def test_b7_an_abandoned_batch_is_retried_only_where_the_watcher_asks() -> None:
     keyed, _ = crank.calls
     crank.run(2.5)
     assert [o.payload for _, batch in crank.raised for o in batch] == ["keyed", "free", "free"]
-    assert crank.engine.books.totals.abandoned == 0
+    assert crank.engine.open_work.totals.abandoned == 0
     keyed.end(BatchAbandonedError(1))
     crank.turn()
     assert crank.raised[-1][1][0].payload == "keyed"
@@ -203,7 +203,7 @@ def test_b8_a_pause_raises_nothing_asks_for_nothing_and_audits_nothing() -> None
     crank.enqueue(*batchable(watcher, *range(100)))
     crank.run(0.35)
     crank.end_all()
-    crank.post(crank.engine.begin_pause, 10.0)
+    crank.post(crank.engine.pausing.begin, 10.0)
     before = len(crank.raised)
     crank.events.clear()
     crank.run(9.9)
@@ -219,7 +219,7 @@ def test_b8_a_paused_batcher_demands_nothing() -> None:
     crank = limited(100, emit_request=True)
     crank.enqueue(*batchable(Watcher(ignore), *range(500)))
     crank.run(0.15)
-    crank.post(crank.engine.begin_pause, 10.0)
+    crank.post(crank.engine.pausing.begin, 10.0)
     requests = [event.value for event in crank.events if event.name == "request"]
     assert requests[0] == 500
     assert requests[-1] == 0

@@ -82,7 +82,7 @@ def test_c4_a_dear_operation_goes_though_another_batcher_keeps_the_limiter_busy(
         busy.enqueue(Operation(Watcher(ignore), 1, None))
         busy.enqueue(Operation(Watcher(ignore), 1, None))
         for crank in (busy, dear):
-            if crank.rung or crank.engine._posts or crank.wake <= clock.now():
+            if crank.rung or crank.mailbox or crank.wake <= clock.now():
                 crank.turn()
             for call in list(crank.calls):
                 call.end()
@@ -128,7 +128,7 @@ def test_c9_queued_operations_that_fit_no_more_fail_with_too_expensive() -> None
     crank.calls[0].end()
     crank.run(2)
     assert crank.raised[-1][1][0].payload == "small"
-    assert crank.engine.books.read() == (5, 1, 0)
+    assert crank.engine.open_work.read() == (5, 1, 0)
 
 
 def test_c5_demand_is_what_the_free_slots_can_use() -> None:
@@ -192,7 +192,7 @@ def test_b4_a_batch_for_which_there_is_no_thread_comes_back_and_is_not_an_attemp
     operation = Operation(Watcher(ignore), 10, "a", key="k")
     crank.enqueue(operation)
     crank.turn()
-    assert crank.engine.books.read() == (10, 0, 1)
+    assert crank.engine.open_work.read() == (10, 0, 1)
     crank.runners.refusing = False
     crank.run(1.5)
     assert [call.payloads for call in crank.calls] == [["a"]]
@@ -230,12 +230,12 @@ def test_c2_a_batch_whose_capacity_lapsed_before_it_began_is_not_raised_but_wait
     crank.enqueue(Operation(watcher, 10, "a", key="k"), Operation(watcher, 10, "b", key="k"))
     crank.run(0.5)
     assert crank.raised == []
-    assert crank.engine.books.read() == (20, 0, 2)
+    assert crank.engine.open_work.read() == (20, 0, 2)
     limiter.tenure.until = 1e9
     crank.run(0.5, at_turn=ends(crank))
     assert [o.payload for _, batch in crank.raised for o in batch] == ["a", "b"]
     assert [o.attempt for _, batch in crank.raised for o in batch] == [1, 1]
-    assert crank.engine.books.totals.batches == 2
+    assert crank.engine.open_work.totals.batches == 2
 
 
 class Lapsing(ProvisionedResource):

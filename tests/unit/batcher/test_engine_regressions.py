@@ -59,9 +59,9 @@ def test_b6_a_strategy_that_raises_fails_its_batch_and_no_more(wrong: Exception)
     crank.enqueue(Operation(Watcher(ignore, retry=strategy), 1, "a"))
     crank.turn()
     crank.end_all(OSError())
-    assert crank.engine.books.totals.failed == 1
+    assert crank.engine.open_work.totals.failed == 1
     assert crank.events[0].metadata is wrong
-    crank.post(crank.engine.begin_pause)
+    crank.post(crank.engine.pausing.begin)
     assert crank.events[-1].value == 0.5
 
 
@@ -89,10 +89,10 @@ def test_b2_while_its_batch_is_being_judged_an_operation_cannot_enter_again() ->
 
     crank.enqueue(operation)
     crank.turn()
-    crank.engine.endings._emit = emit
+    crank.emit = emit  # type: ignore[assignment]
     crank.end_all(OSError())
     assert refused == [True]
-    assert crank.engine.books.read() == (1, 0, 1)
+    assert crank.engine.open_work.read() == (1, 0, 1)
 
 
 def test_b1_retried_with_priority_it_is_still_before_what_came_later_of_its_key() -> None:
@@ -139,8 +139,8 @@ def test_a_failed_operation_that_grew_too_dear_leaves_nothing_behind() -> None:
     crank.end_all(OSError())
     limiter.set_capacity(50)
     crank.run(5)
-    assert crank.engine.endings._since == {}
-    assert crank.engine.books.totals.failed == 1
+    assert crank.engine.open_work.first_raised == {}
+    assert crank.engine.open_work.totals.failed == 1
 
 
 def test_b4_the_system_may_give_threads_again() -> None:

@@ -40,7 +40,7 @@ def raised(crank: Crank) -> list[Operation]:
 
 def check_each(crank: Crank, operations: list[Operation], where: str) -> None:
     """Each was accepted, and is raised once, or was not, and may be enqueued again."""
-    target, _, waiting = crank.engine.books.read()
+    target, _, waiting = crank.engine.open_work.read()
     accepted = raised(crank)
     assert (target, waiting) == (COST * len(accepted), len(accepted)), where
     assert len(set(accepted)) == len(accepted), where
@@ -48,7 +48,7 @@ def check_each(crank: Crank, operations: list[Operation], where: str) -> None:
         if operation not in accepted:
             crank.enqueue(operation)
             assert raised(crank) == [operation], where
-    assert crank.engine.books.read() == (0, 0, 0), where
+    assert crank.engine.open_work.read() == (0, 0, 0), where
     # Every place has come back.
     watcher = Watcher(ignore)
     fill = [Operation(watcher, 0, n, batchable=True) for n in range(SIZE)]

@@ -34,7 +34,7 @@ class Both:
         end = self.clock.now() + seconds
         while (now := self.clock.now()) < end:
             wait = self.driven.turn()
-            if self.crank.wake <= now or self.crank.rung or self.crank.engine._posts:
+            if self.crank.wake <= now or self.crank.rung or self.crank.mailbox:
                 self.crank.turn()
                 ends(self.crank)()
                 continue
@@ -141,7 +141,7 @@ def test_c1_reserved_capacity_however_small_does_not_lower_the_use_of_what_is_sh
     used = (now.spent_shared - before.spent_shared) / seconds / shared
     assert used >= (0.98 if batch < 200 else 0.9), "a batch of 200 costs a tenth of the limit"
     assert verify(both.log(0.0), shared + reserved).holds
-    assert both.crank.engine.books.waiting, "a backlog"
+    assert both.crank.engine.open_work.waiting, "a backlog"
 
 
 def test_c3_no_error_of_a_sum_is_charged_to_a_lease_that_is_over() -> None:

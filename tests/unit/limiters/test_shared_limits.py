@@ -44,7 +44,7 @@ class Working:
         wait = self.driven.turn()
         now, held = self.driven.clock.now(), self.driven.limiter.capacity
         told, self.held = held != self.held, held  # as a Batcher is by the event
-        if told or self.crank.wake <= now or self.crank.rung or self.crank.engine._posts:
+        if told or self.crank.wake <= now or self.crank.rung or self.crank.mailbox:
             self.crank.turn()
             self.end()
         due = math.inf if wait is None else now + wait

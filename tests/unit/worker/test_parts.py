@@ -17,6 +17,7 @@ import pytest
 from dispatcher.timeline import Delete, Ending, Lease, LeaseLost, Timeline
 from dispatcher.timeline.outcomes import MessageOutcome
 from dispatcher.worker._costs import Costs
+from dispatcher.worker._environment import WorkerEnvironment
 from dispatcher.worker._messages import Holds
 from dispatcher.worker._process.children import LONGEST, SILENCE, STEADY, Child, RestartVerdict
 from dispatcher.worker._process.health_server import (
@@ -195,7 +196,18 @@ def test_leases_that_are_always_too_short_are_no_flood_in_the_log(
     timeline = Timeline("redis://127.0.0.1:1", "work")  # nobody asks it
     consumer = timeline.consumer("one")
     monkeypatch.setattr(consumer, "settle", lost)
-    settler = Settler(timeline, consumer, holds, totals, freed=lambda: None, failed=print)
+    settler = Settler(
+        WorkerEnvironment(
+            timeline=timeline,
+            consumer=consumer,
+            holds=holds,
+            totals=totals,
+            failed=print,
+            concurrency=1,
+            batch_size=1,
+            lease_time=30.0,
+        )
+    )
     for _ in range(1_000):
         settler._left += [(one, Delete()) for one in holds.admit(leases(3), 0.0)]
         settler._settle()
