@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (DispatcherError, ValueError) as error:
-        said = str(options.parser.by_its_option(error))
+        said = str(options.parser.by_its_option(error, options.used))
         sys.stderr.write(f"dispatcher: {without_passwords(said)}\n")
         return FAILED if isinstance(error, DispatcherError) else MISUSED
     return DONE

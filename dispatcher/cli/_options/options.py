@@ -12,7 +12,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dispatcher.cli._options.configuration import Commands, ConfigurationError, read
-from dispatcher.cli._options.fallback import Setting, boolean, used
+from dispatcher.cli._options.fallback import COMMAND_LINE, DEFAULT, Setting, Used, boolean, used
 from limiters._support.validation import ArgumentError, named
 from limiters.errors import DispatcherError, LeaseManagerError
 
@@ -81,8 +81,9 @@ class Parser(argparse.ArgumentParser):
             for name, parser in action.choices.items()
         }
 
-    def by_its_option(self, error: Exception) -> Exception:
+    def by_its_option(self, error: Exception, options: Sequence[Used] = ()) -> Exception:
         """`error`, of the option that gave the value, if it is about a parameter of that name.
+        `options` say which of them stand in a variable or in the file.
 
         >>> parser = Parser()
         >>> _ = parser.add_argument("--lease-time")
@@ -91,8 +92,12 @@ class Parser(argparse.ArgumentParser):
         """
         if not isinstance(error, ArgumentError):
             return error
-        option = f"--{error.parameter.replace('_', '-')}"
-        return error.of(option) if option in self._option_string_actions else error
+        name = error.parameter.removeprefix("--").replace("_", "-")
+        if f"--{name}" not in self._option_string_actions:
+            return error
+        source = next((it.source for it in options if it.name == name), COMMAND_LINE)
+        elsewhere = "" if source in (COMMAND_LINE, DEFAULT) else f" (from {source})"
+        return error.of(f"--{name}{elsewhere}")
 
     def commands(self) -> Commands:
         """What the configuration file may speak of."""
