@@ -48,7 +48,7 @@ from limiters.limiter import RateLimiter
 CUT_SHORT = 5.0
 """Seconds that a stop() that was interrupted waits, at most, for what was not sent."""
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.batcher")
 _made: weakref.WeakSet[Batcher] = weakref.WeakSet()
 
 

@@ -37,7 +37,7 @@ from limiters._support.wake_signal import WakeSignal
 from limiters.errors import LimiterStoppedError
 from limiters.limiter import RateLimiter
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.batcher")
 
 SHORTEST_WAIT = 0.001
 """The soonest to look again for budget."""

@@ -13,7 +13,7 @@ from limiters._support.validation import ArgumentError
 from limiters.events import CAPACITY, SHUTDOWN, Event
 from limiters.limiter import Publisher, RateLimiter
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.batcher")
 
 
 class _Use:

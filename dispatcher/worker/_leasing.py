@@ -21,7 +21,7 @@ from dispatcher.worker.totals import WorkerTotals
 from limiters._support.outages import OUTAGES
 from limiters.events import CAPACITY
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("dispatcher.worker")
 
 
 class Leasing:

@@ -30,7 +30,7 @@ from dispatcher.worker.totals import WorkerTotals
 from limiters._support.outages import OUTAGES
 from limiters._support.rate_limited_log import RateLimitedLog
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("dispatcher.worker")
 
 AGAIN = 0.2
 """Seconds until something is tried again for which Redis had no answer."""

@@ -28,7 +28,7 @@ from limiters.errors import LeaseManagerError
 from limiters.leases import COUNTERS, InstanceView, LimitView
 from limiters.leases.redis import RedisLeaseManager
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.metrics")
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from dispatcher.registration._model.emissions import Stored
 from dispatcher.registration.errors import EntityStoreError
 from limiters._support.validation import ArgumentError
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.registration")
 
 _FORMAT = 2
 
