@@ -62,7 +62,7 @@ def command_line() -> Parser:
     )
     parser.set_defaults(interrupted="interrupted\n")
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     demo = commands.add_parser(
         "demo",
         help="see it work: one limited datastore, first without us, then with us",
