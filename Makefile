@@ -9,7 +9,7 @@ export PYTHONUNBUFFERED = 1
 # The tests start hundreds of Pythons: each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test long fast unit loop storms twins lowest cluster soak check bench compare docs dashboards clean
+.PHONY: help install demo test long fast unit loop storms twins lowest cluster soak packages check hooks changelog dist publish bench compare docs dashboards clean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,7 +24,12 @@ help:
 	@echo "make lowest   the tests with the lowest versions that pyproject.toml allows (Python 3.11)"
 	@echo "make cluster  Spark's sinks on a standalone cluster, through kills, stops and fail-overs"
 	@echo "make soak     everything at once, end to end, in all kinds of trouble; MINUTES=10"
-	@echo "make check    formatter, linter, strict types, import floors"
+	@echo "make check    formatter, linter, spelling, strict types, import floors"
+	@echo "make hooks    what pre-commit runs before each commit, on all files"
+	@echo "make changelog  show what the next release adds to CHANGELOG.md"
+	@echo "make dist     build the wheel and the source archive, check both, install one and run the demo"
+	@echo "make publish  the same, then upload; refuses until all of docs/releasing.md is done"
+	@echo "make packages install what the tests need from Debian or Ubuntu: Redis, Java, Prometheus"
 	@echo "make bench    print every figure the documents mention"
 	@echo "make compare  benchmarks of two commits, in turns: BASE=commit WHAT=throughput,sharing ROUNDS=10"
 	@echo "make docs     build the documentation into docs/_build"
@@ -122,8 +127,39 @@ soak: java install
 check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+hooks: install
+	@$(BIN)/pre-commit run --all-files
+
+# VERSION=... only names the draft; docs/releasing.md says how a release is made.
+VERSION ?= next
+changelog: install
+	@$(BIN)/towncrier build --draft --version $(VERSION)
+
+# Debian's and Ubuntu's; python3 and make are already there, or this would not run.
+packages:
+	@.ci/packages
+
+$(VENV)-release/.installed: pyproject.toml
+	@test -x $(VENV)-release/bin/python || $(PYTHON) -m venv $(VENV)-release
+	@$(VENV)-release/bin/python -m pip --disable-pip-version-check --quiet install 'pip>=25.1'
+	@$(VENV)-release/bin/python -m pip --disable-pip-version-check --quiet install --group release
+	@touch $@
+
+# The wheel is built from the source archive, so that the archive is known to be complete.
+dist: $(VENV)-release/.installed
+	@rm -rf dist
+	@$(VENV)-release/bin/python -m build --outdir dist . >$(VENV)-release/build.log 2>&1 || \
+	    { cat $(VENV)-release/build.log; exit 1; }
+	@$(VENV)-release/bin/twine check --strict dist/*
+	@$(VENV)-release/bin/python -m tests.release dist
+
+publish: dist
+	@$(VENV)-release/bin/python -m tests.release --ready
+	@$(VENV)-release/bin/twine upload dist/*
 
 $(VENV)-rivals/.installed: pyproject.toml
 	@test -x $(VENV)-rivals/bin/python || $(PYTHON) -m venv $(VENV)-rivals
@@ -149,4 +185,4 @@ dashboards: install
 	@$(BIN)/python -m grafana
 
 clean:
-	rm -rf $(VENV) $(VENV)-* .loop docs/_build demo.html soak.html .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-* .loop dist docs/_build demo.html soak.html .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

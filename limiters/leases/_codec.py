@@ -35,7 +35,7 @@ from limiters.leases._messages import Entries, Reply, Request, Terms
 from limiters.leases._messages import Kind as ReplyKind
 
 _PREFIX = RECORD_PREFIX.encode()
-_WAITER = struct.Struct("<5dI")
+_WAITER = struct.Struct("<6dI")
 
 
 class FormatError(Sendable, ValueError):
@@ -173,12 +173,18 @@ def _record(
 def _queue(packed: bytes) -> Iterator[Waiter]:
     position = 0
     while position < len(packed):
-        later, turn, since, ask, silent, length = _WAITER.unpack_from(packed, position)
+        later, turn, since, ask, silent, fair, length = _WAITER.unpack_from(packed, position)
         position += _WAITER.size
         name = as_text(packed[position : position + length])
         position += length
         yield Waiter(
-            bool(_finite(later)), _finite(turn), _whole(since), name, _finite(ask), _whole(silent)
+            bool(_finite(later)),
+            _finite(turn),
+            _whole(since),
+            name,
+            _finite(ask),
+            _whole(silent),
+            _finite(fair),
         )
 
 

@@ -44,6 +44,10 @@ FEW_BATCHES = 2
 """Whoever needs more than its fair share, and has one of fewer batches than this in a period, lives
 on permits alone: a share of whole batches would leave up to half of it unused."""
 
+ROUNDED_UP = 2 / 3
+"""Added to what fair shares are worth in batches before that is rounded down to whole ones: so an
+instance that lives on permits gets at least three quarters of its share."""
+
 QUEUE_LENGTH = 32
 """How many of those who wait for a permit the header keeps."""
 
@@ -99,6 +103,7 @@ _CONSTANTS = (
     "MAX_TRIES",
     "WHOLE_BATCHES",
     "FEW_BATCHES",
+    "ROUNDED_UP",
     "QUEUE_LENGTH",
     "INSTANCES_PER_MS",
     "MAX_ROUNDS",

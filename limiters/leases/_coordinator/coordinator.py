@@ -166,7 +166,7 @@ class Coordinator:
         limit.last, limit.interval = limit.now, max(limit.interval, request.interval)
         if not self._refresh(limit, token):
             return Reply(Kind.CHALLENGE, nonce=limit.nonce)
-        permits.draw_nearer(limit, record)
+        permits.follow_fair_share(limit, record)
         permits.enqueue(limit, request.instance, record)
         reply = self._answer(limit, request, record, again=False, created=created)
         permits.spent_by_share(limit, record, request, elapsed)
@@ -244,9 +244,7 @@ class Coordinator:
             evicted = False
         if record is None:
             limit.next_id += 1
-            record = Record(
-                born=limit.next_id, seen=limit.now, turn=permits.first_turn(limit), evicted=evicted
-            )
+            record = Record(born=limit.next_id, seen=limit.now, turn=limit.now, evicted=evicted)
             record.gone = limit.now + limit.terms.span
             limit.records[request.instance] = record
             if uncertain and request.left > 0:

@@ -17,6 +17,7 @@ from limiters.leases._format import (
     FLOAT_ERROR,
     MIN_STAYED,
     QUEUE_LENGTH,
+    ROUNDED_UP,
     SILENT_MS,
     UNITS,
 )
@@ -27,6 +28,18 @@ from limiters.leases._messages import Request
 def fair_share(limit: Limit, record: Record) -> int:
     """What an instance may have of the limit, by shares and permits together."""
     return limit.fair.share(record.need, record.weight)
+
+
+def entitlement(limit: Limit, record: Record) -> float:
+    """What its fair share would be worth if it needed as much as it could get."""
+    level = limit.fair
+    units = record.weight * level.units // level.weight if level.weight else UNITS
+    return max(1, min(UNITS, units)) * limit.worth
+
+
+def _takes(limit: Limit, record: Record, cost: float) -> float:
+    """The time in which its fair share makes up for a cost."""
+    return cost * limit.terms.period / entitlement(limit, record)
 
 
 def lives_on_permits(limit: Limit, record: Record) -> bool:
@@ -41,18 +54,14 @@ def wants(limit: Limit, record: Record) -> int:
     return 0 if lives_on_permits(limit, record) else record.need
 
 
-def first_turn(limit: Limit) -> float:
-    """The turn of one that is new: that of whoever has waited for the longest time."""
-    return min([one.turn for one in limit.queue] + [float(limit.now)])
-
-
 def waiter(limit: Limit, name: str, record: Record) -> Waiter | None:
     """Its place in the queue; None if it does not wait, or has not been heard of for too long."""
     silent = record.seen + 2 * record.interval + SILENT_MS
     if record.ask <= 0 or silent < limit.now:
         return None
     later = not lives_on_permits(limit, record)
-    return Waiter(later, record.turn, record.ask_since, name, record.ask, silent)
+    fair = entitlement(limit, record)
+    return Waiter(later, record.turn, record.ask_since, name, record.ask, silent, fair)
 
 
 def enqueue(limit: Limit, name: str, record: Record) -> None:
@@ -71,41 +80,57 @@ def line(limit: Limit) -> list[Waiter]:
 
 
 def kept_aside(limit: Limit) -> int:
-    """How much of the pool is kept for permits: for all who live on them and whose turn it is.
-    Between their turns the others may have it all."""
-    asks = 0.0
-    for one in line(limit):
-        if not one.later and one.turn <= limit.now:
-            asks += one.ask
-    return math.ceil(min(asks / limit.worth, UNITS))
+    """How much of the pool is kept for permits: of the batches that are due of those who live on
+    them, in order, as many as their fair shares are worth; at least the first one. So they do not
+    starve those that hold shares. Between their turns the others may have it all."""
+    due = [one for one in line(limit) if not one.later and one.turn <= limit.now]
+    whole = limit.in_force
+    fair = 0.0
+    for one in due:
+        fair = min(whole, fair + one.fair)
+    aside = 0.0
+    for one in due:
+        ask = max(one.ask, FLOAT_ERROR * whole)
+        late = (limit.now - one.turn) * one.fair / (ask * limit.terms.period)
+        batches = 1 + math.floor(min(late, one.fair / ask))
+        fits = math.floor(min((fair - aside) / ask + ROUNDED_UP, (whole - aside) / ask))
+        aside += ask * min(batches, max(fits, 0 if aside else 1))
+    return math.ceil(min(aside / limit.worth, UNITS))
 
 
-def draw_nearer(limit: Limit, record: Record) -> None:
-    """A turn that is still to come comes sooner if the fair share is worth more than it was."""
-    worth = fair_share(limit, record) * limit.worth
-    if record.turn > limit.now and 0 < record.fair < worth:
-        record.turn = limit.now + (record.turn - limit.now) * (record.fair / worth)
-    record.fair = worth
+def follow_fair_share(limit: Limit, record: Record) -> None:
+    """What its fair share has still to make up for stays the same cost when that share changes. A
+    new instance, where capacity is short, saves for its first batch: otherwise it would pay to come
+    back under a new name for each one."""
+    fair = entitlement(limit, record)
+    if not record.fair:
+        if not record.ask:
+            return
+        if limit.fair.weight:
+            record.turn = max(record.turn, limit.now + _takes(limit, record, record.ask))
+    elif record.turn > limit.now:
+        record.turn = limit.now + (record.turn - limit.now) * (record.fair / fair)
+    record.fair = fair
 
 
 def spent_by_share(limit: Limit, record: Record, request: Request, elapsed: int) -> None:
     """What an instance spent on its share delays its next permit, too: both together are what it
     may have. Waiting costs no credit; only an instance that asks for nothing loses what is too old.
     """
-    worth = fair_share(limit, record) * limit.worth
-    if not limit.fair.weight or worth <= 0:
+    if not limit.fair.weight:
         record.turn = max(record.turn, limit.now)
         return
     if limit.now - elapsed < limit.short_since:
         # There was enough until now: an instance that has spent begins to save for its next batch,
         # so that those that have not spent go first.
         if request.spent > 0:
-            takes = max(record.ask, record.piece) * limit.terms.period / worth
+            takes = _takes(limit, record, max(record.ask, record.piece))
             record.turn = max(record.turn, limit.now + takes)
         return
     if not record.ask:
         record.turn = max(record.turn, limit.now - CREDIT_PERIODS * limit.terms.period)
-    record.turn += elapsed * min(1.0, max(0.0, request.spent - request.by_permit) / worth)
+    by_share = max(0.0, request.spent - request.by_permit)
+    record.turn += elapsed * min(1.0, by_share / entitlement(limit, record))
 
 
 def correct(limit: Limit, record: Record, request: Request) -> None:
@@ -144,8 +169,7 @@ def grant(limit: Limit, name: str, record: Record, request: Request) -> int:
         return _room_at(limit, record.ask - room, record.interval)
     turn = float(now)
     if limit.fair.weight:
-        worth = max(1e-9, fair_share(limit, record) * limit.worth)
-        takes = record.ask * terms.period / worth
+        takes = _takes(limit, record, record.ask)
         oldest = now - max(takes, CREDIT_PERIODS * terms.period)
         turn = min(max(oldest, record.turn), now) + takes
     record.turn = turn

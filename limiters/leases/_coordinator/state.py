@@ -60,7 +60,7 @@ class Record:
     turn: float = 0.0
     """When its next permit is due."""
     fair: float = 0.0
-    """What its fair share was worth when that was computed."""
+    """What its fair share was worth when its turn was last computed; 0 as long as it is new."""
     permit: Permit = field(default_factory=Permit)
     spent: float = 0.0
     reserved: float = 0.0
@@ -92,6 +92,8 @@ class Waiter:
     ask: float = field(compare=False)
     silent: int = field(compare=False)
     """When it loses its place, unless it asks again."""
+    fair: float = field(compare=False)
+    """What its fair share is worth."""
 
 
 @dataclass(slots=True)

@@ -239,8 +239,8 @@ local function admit(record, request, uncertain)
     limit.next_id = limit.next_id + 1
     limit.instances = limit.instances + 1
     record = {
-      born = limit.next_id, seen = limit.now, turn = first_turn(), evicted = evicted, units = 0,
-      ask = 0, ask_since = 0, until_ = 0, share = 0, permit = 0, permit_at = 0, permit_cost = 0,
+      born = limit.next_id, seen = limit.now, turn = limit.now, evicted = evicted, units = 0,
+      fair = 0, ask = 0, ask_since = 0, until_ = 0, share = 0, permit = 0, permit_at = 0, permit_cost = 0,
       permit_stayed = 0, permit_wave = 0, granted = 0, was_granted = was_granted,
       gone = limit.now + span_of(limit),
     }
@@ -356,7 +356,7 @@ local function refresh(record, token)
     if silents[i] >= now and not behind then
       local one = {
         later = later, turn = turns[i], since = sinces[i], ask = asks[i], silent = silents[i],
-        name = sub(all[names[i]], #RECORD_PREFIX + 1),
+        name = sub(all[names[i]], #RECORD_PREFIX + 1), fair = entitlement(weights[place]),
       }
       local at = #queue
       while at > 0 and queued_before(one, queue[at]) do
@@ -569,7 +569,7 @@ local function serve(request, server, now)
     people.label = nil
     return challenge()
   end
-  draw_nearer(record)
+  follow_fair_share(record)
   enqueue(request.instance, record)
   local reply = answer(request, record, false, created)
   spent_by_share(record, request, elapsed)

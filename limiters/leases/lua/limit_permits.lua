@@ -5,6 +5,21 @@ local function fair_share(record)
   return share_at(limit.fair_units, limit.fair_weight, record.need, record.weight)
 end
 
+-- What the fair share of an instance of this weight would be worth if it needed as much as it could
+-- get.
+local function entitlement(weight)
+  local units = UNITS
+  if limit.fair_weight ~= 0 then
+    units = floor(weight * limit.fair_units / limit.fair_weight)
+  end
+  return max(1, min(UNITS, units)) * worth_of_unit()
+end
+
+-- The time in which its fair share makes up for a cost.
+local function takes_for(record, cost)
+  return cost * limit.period / entitlement(record.weight)
+end
+
 -- Whether a share is of little use to an instance: less than it needs, and too few batches.
 local function too_small(fair, need, batch)
   return fair * worth_of_unit() < (fair < need and FEW_BATCHES or 1) * batch
@@ -18,15 +33,6 @@ end
 -- What it wants as a share, in units.
 local function wants(record)
   return lives_on_permits(record) and 0 or record.need
-end
-
--- The turn of one that is new: that of whoever has waited for the longest time.
-local function first_turn()
-  local turn = limit.now
-  for _, one in ipairs(limit.queue) do
-    turn = min(turn, one.turn)
-  end
-  return turn
 end
 
 -- The order of texts by their bytes: that of Lua depends on the server's locale.
@@ -72,6 +78,7 @@ local function waiter(name, record)
   return {
     later = not lives_on_permits(record),
     turn = record.turn, since = record.ask_since, name = name, ask = record.ask, silent = silent,
+    fair = entitlement(record.weight),
   }
 end
 
@@ -124,38 +131,55 @@ local function line()
   return due
 end
 
--- How much of the pool is kept for permits: for all who live on them and whose turn it is. Between
--- their turns the others may have it all.
+-- How much of the pool is kept for permits: of the batches that are due of those who live on them,
+-- in order, as many as their fair shares are worth; at least the first one. So they do not starve
+-- those that hold shares. Between their turns the others may have it all.
 local function kept_aside()
-  local asks = 0
+  local whole, fair, aside, due = in_force(), 0, 0, {}
   for _, one in ipairs(line()) do
     if not one.later and one.turn <= limit.now then
-      asks = asks + one.ask
+      due[#due + 1] = one
+      fair = min(whole, fair + one.fair)
     end
   end
-  return ceil(min(asks / worth_of_unit(), UNITS))
+  for _, one in ipairs(due) do
+    local ask = max(one.ask, FLOAT_ERROR * whole)
+    local late = (limit.now - one.turn) * one.fair / (ask * limit.period)
+    local batches = 1 + floor(min(late, one.fair / ask))
+    local fits = floor(min((fair - aside) / ask + ROUNDED_UP, (whole - aside) / ask))
+    aside = aside + ask * min(batches, max(fits, aside == 0 and 1 or 0))
+  end
+  return ceil(min(aside / worth_of_unit(), UNITS))
 end
 
--- A turn that is still to come comes sooner if the fair share is worth more than it was.
-local function draw_nearer(record)
-  local worth = fair_share(record) * worth_of_unit()
-  if record.turn > limit.now and record.fair > 0 and record.fair < worth then
-    record.turn = limit.now + (record.turn - limit.now) * (record.fair / worth)
+-- What its fair share has still to make up for stays the same cost when that share changes. A new
+-- instance, where capacity is short, saves for its first batch: otherwise it would pay to come back
+-- under a new name for each one.
+local function follow_fair_share(record)
+  local fair = entitlement(record.weight)
+  if record.fair == 0 then
+    if record.ask == 0 then
+      return
+    end
+    if limit.fair_weight ~= 0 then
+      record.turn = max(record.turn, limit.now + takes_for(record, record.ask))
+    end
+  elseif record.turn > limit.now then
+    record.turn = limit.now + (record.turn - limit.now) * (record.fair / fair)
   end
-  record.fair = worth
+  record.fair = fair
 end
 
 -- What an instance spent on its share delays its next permit, too: both together are what it may
 -- have. Waiting costs no credit; only an instance that asks for nothing loses what is too old.
 local function spent_by_share(record, request, elapsed)
-  local worth = fair_share(record) * worth_of_unit()
-  if limit.fair_weight == 0 or worth <= 0 then
+  if limit.fair_weight == 0 then
     record.turn = max(record.turn, limit.now)
     return
   end
   if limit.now - elapsed < limit.short_since then
     if request.spent > 0 then
-      local takes = max(record.ask, record.piece) * limit.period / worth
+      local takes = takes_for(record, max(record.ask, record.piece))
       record.turn = max(record.turn, limit.now + takes)
     end
     return
@@ -163,8 +187,8 @@ local function spent_by_share(record, request, elapsed)
   if record.ask == 0 then
     record.turn = max(record.turn, limit.now - CREDIT_PERIODS * limit.period)
   end
-  record.turn = record.turn
-    + elapsed * min(1, max(0, request.spent - request.by_permit) / worth)
+  local by_share = max(0, request.spent - request.by_permit)
+  record.turn = record.turn + elapsed * min(1, by_share / entitlement(record.weight))
 end
 
 -- The last permit is over; if the request reports how it was used, its entry is corrected: for the
@@ -235,8 +259,7 @@ local function grant_permit(name, record, request)
   end
   local turn = now
   if limit.fair_weight ~= 0 then
-    local share = max(1e-9, fair_share(record) * worth)
-    local takes = record.ask * limit.period / share
+    local takes = takes_for(record, record.ask)
     local oldest = now - max(takes, CREDIT_PERIODS * limit.period)
     turn = min(max(oldest, record.turn), now) + takes
   end

@@ -41,21 +41,21 @@ local records = {
 
 -- The queue: for each a table of what it asks for, packed one after the other.
 
-local WAITER = '<dddddI4'
+local WAITER = '<ddddddI4'
 
 local function read_queue(text)
   local queue, position = {}, 1
   while position <= #text do
     local one = {}
     local later, length
-    later, one.turn, one.since, one.ask, one.silent, length, position =
+    later, one.turn, one.since, one.ask, one.silent, one.fair, length, position =
       struct.unpack(WAITER, text, position)
     one.later = later ~= 0
     one.name = sub(text, position, position + length - 1)
     position = position + length
     queue[#queue + 1] = one
     assert(is_finite(later) and is_finite(one.turn) and is_whole(one.since) and is_finite(one.ask)
-      and is_whole(one.silent))
+      and is_whole(one.silent) and is_finite(one.fair))
   end
   assert(position == #text + 1)
   return queue
@@ -65,7 +65,7 @@ local function write_queue(queue)
   local parts = {}
   for i, one in ipairs(queue) do
     parts[i] = struct.pack(WAITER, one.later and 1 or 0, one.turn, one.since, one.ask, one.silent,
-      #one.name) .. one.name
+      one.fair, #one.name) .. one.name
   end
   return table.concat(parts)
 end

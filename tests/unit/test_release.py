@@ -1,0 +1,65 @@
+"""A release: one version, in one place, and nothing is published before all is done."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import release
+
+ROOT = Path(__file__).parents[2]
+DONE: dict[str, Any] = {
+    "changelog": "# Changelog\n\n## 1.2.0 (2026-05-01)\n",
+    "fragments": [],
+    "security": "> Contact: security@example.org",
+    "tags": ["v1.2.0"],
+    "changed": [],
+}
+
+
+def test_nothing_is_left_to_do_when_all_is_done() -> None:
+    assert release.left_to_do("1.2.0", **DONE) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"changelog": "# Changelog\n\n## 1.2.01 (2026-05-01)\n"}, "no section '## 1.2.0 (DATE)'"),
+        ({"fragments": ["12.fixed.md"]}, "12.fixed.md: run .venv/bin/towncrier build"),
+        ({"security": f"> {release.NO_CONTACT}"}, "name an address"),
+        ({"tags": ["v1.1.0"]}, "git tag --annotate v1.2.0"),
+        ({"changed": ["M README.md"]}, "not committed: M README.md"),
+    ],
+)
+def test_what_is_left_to_do_is_named(changed: dict[str, Any], said: str) -> None:
+    (found,) = release.left_to_do("1.2.0", **DONE | changed)
+    assert said in found
+
+
+def test_the_contact_has_one_place() -> None:
+    said = (ROOT / "SECURITY.md").read_text()
+    assert len(re.findall(r"^> Contact: \S", said, re.MULTILINE)) == 1
+
+
+def test_a_file_too_much_or_too_few_is_named() -> None:
+    tracked = ["dispatcher/a.py", "limiters/b.lua", "README.md"]
+    wheel = ["dispatcher/a.py", "x-1.dist-info/METADATA", "tests/test_a.py"]
+    assert release.wrong_contents(wheel, [*tracked, "PKG-INFO", ".env"], tracked) == [
+        "the wheel lacks limiters/b.lua",
+        "the wheel has tests/test_a.py",
+        "the archive has .env",
+    ]
+
+
+def test_no_module_states_the_version_again() -> None:
+    stated = re.compile(r"^(__version__|VERSION) *[:=]|[\"']" + re.escape(release.version()), re.M)
+    modules = [path for top in ("dispatcher", "limiters") for path in (ROOT / top).rglob("*.py")]
+    assert [path for path in modules if stated.search(path.read_text())] == []
+
+
+def test_the_readme_speaks_of_this_version() -> None:
+    minor = release.version().rpartition(".")[0]
+    assert set(re.findall(r"version (\d+\.\d+)\b", (ROOT / "README.md").read_text())) == {minor}
