@@ -42,7 +42,7 @@ from limiters._support.wake_signal import WakeSignal
 from limiters.events import Emitter
 from limiters.limiter import RateLimiter
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.batcher")
 
 
 class Batcher:

@@ -1,4 +1,60 @@
-"""What can go wrong with a Batcher; each error says what to do."""
+"""What can go wrong with a Batcher, and the tree of all errors of this project.
+
+Each class stands below its base, with the package to import it from. Bases beside that one are in
+parentheses::
+
+    DispatcherError                              dispatcher
+      BatchAbandonedError (TimeoutError)         dispatcher
+      EnqueueError                               dispatcher
+        AlreadyEnqueuedError                     dispatcher
+        BatcherStoppedError                      dispatcher
+        BufferFullError                          dispatcher
+        KeyComparisonError                       dispatcher
+        NoOperationError                         dispatcher
+        NoWatcherError                           dispatcher
+        TooExpensiveError (ExceedsCapacityError) dispatcher
+        TooManyAttemptsError                     dispatcher
+      ForkedError                                dispatcher
+      HandlerError                               dispatcher
+      HandlerReturnError (TypeError)             dispatcher.worker
+      ImproperOrderError                         dispatcher
+      LimiterError                               dispatcher
+        ExceedsCapacityError                     limiters
+        LeaseManagerError                        limiters
+        LimiterStoppedError                      limiters
+        RedisNotInstalledError (ImportError)     limiters.errors
+        ServerNotFoundError                      limiters.embedded
+        ServerStartError                         limiters.embedded
+        SharedCapacityNotProvisionedError        limiters
+      MeasurementError (ValueError)              dispatcher.builders
+      MetricsNotInstalledError (ImportError)     dispatcher.metrics
+      MetricsServerError                         dispatcher.metrics
+      NothingRunError (TypeError)                dispatcher
+      RegistrationError                          dispatcher.registration
+        AutoRegistrationConflictError            dispatcher.registration
+        EntityStoreError                         dispatcher.registration
+        RegistrationCycleError (ValueError)      dispatcher.registration
+      ReportError                                dispatcher.report
+      RowsFailedError                            dispatcher.spark.errors
+      SparkSinkError                             dispatcher.spark
+        BatchFailedError                         dispatcher.spark
+        ChangedSinkError                         dispatcher.spark
+        LedgerError                              dispatcher.spark
+        LimitAwayError                           dispatcher.spark
+        MovedCheckpointError                     dispatcher.spark
+        SupersededError                          dispatcher.spark
+        UnusableRowsError                        dispatcher.spark
+      StuckError                                 dispatcher.testing
+      TimelineError                              dispatcher.timeline
+        BucketCountError                         dispatcher.timeline
+        TimelineUnavailableError                 dispatcher.timeline
+      WorkerFailedError                          dispatcher.worker
+    ArgumentError (ValueError)                   dispatcher
+
+`except DispatcherError` catches all errors but ArgumentError, which is a ValueError: an argument
+that cannot be used is a mistake in a program, and no state of a system. Errors carry their facts
+as attributes, and their message says what to do. They can be pickled.
+"""
 
 from __future__ import annotations
 

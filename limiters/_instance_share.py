@@ -23,9 +23,6 @@ from limiters._support.float_error import covers
 from limiters.leases._format import DRIFT, TOLERANCE_MS, UNITS, WEIGHT_SCALE, WHOLE_BATCHES
 from limiters.leases._messages import Kind, Reply, Request, Terms, usable_lease
 
-WINDOW_DRIFT = 0.006
-"""The share by which clocks may differ, before windows are over."""
-
 MIN_REQUEST_INTERVAL = 0.05
 """Seconds between two requests, however urgent the second is; but not after a challenge."""
 
@@ -99,7 +96,7 @@ class InstanceShare:
         self.label = label
         self.units = 0
         self.tenure = Tenure(-math.inf)
-        self.ledger = WindowLedger(0.0, terms.period / 1000, drift=WINDOW_DRIFT)
+        self.ledger = WindowLedger(0.0, terms.period / 1000, shared=True)
         self.permit = PermitBudget()
         self.reply: Reply | None = None
         """The last answer."""

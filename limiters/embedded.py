@@ -22,7 +22,7 @@ from typing import Self
 from urllib.parse import quote
 
 from limiters._support.tethered import Tethered
-from limiters._support.validation import flag
+from limiters._support.validation import ArgumentError, flag
 from limiters.errors import (
     ImproperOrderError,
     LimiterError,
@@ -168,9 +168,11 @@ class EmbeddedRedis:
     def restart(self, *, empty: bool) -> None:
         """Kills it and starts it on the same port: `empty`, or with all it held."""
         if not empty and not self._appendonly:
-            raise ValueError(
-                "restart(empty=False) needs a server made with appendonly=True; "
-                "without it nothing is on disk to come back with"
+            raise ArgumentError(
+                "empty",
+                empty,
+                "be True for a server made without appendonly=True",
+                "nothing is on disk to come back with",
             )
         self.kill()
         if empty:

@@ -13,7 +13,7 @@ from limiters._support.callables import check_plain, keep_last_raise, notify
 from limiters._support.rate_limited_log import Damper, RateLimitedLog
 from limiters._support.validation import ArgumentError
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("limiters.events")
 
 ALLOCATED = "allocated"
 CAPACITY = "capacity"

@@ -41,7 +41,7 @@ from limiters.leases._messages import (
 )
 from limiters.leases.protocol import LeaseManager
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("limiters.shared")
 
 
 class SharedResource(Resource):

@@ -24,6 +24,8 @@ EXTRAS = ["--editable", ".[cli,redis,metrics]", "--group", "test", "--group", "d
 WITHOUT_SPARK = [
     "--ignore=tests/unit/spark",
     "--ignore=tests/unit/test_errors.py",
+    "--ignore=tests/unit/test_error_tree.py",
+    "--ignore=tests/unit/test_rights.py",
     "-k=not dispatcher.spark",
 ]
 """The package dispatcher.spark cannot be imported there."""

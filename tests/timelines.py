@@ -9,8 +9,9 @@ from typing import Any
 from redis import Redis
 
 from dispatcher.timeline import Timeline
-from dispatcher.timeline._server.server import Call, Server
+from dispatcher.timeline._server.server import Server
 from dispatcher.timeline._server.server_clock import ServerClock
+from limiters._redis.runner import Call
 from limiters._redis.script import Script, of_source
 
 START_MS = 1_800_000_000_000

@@ -28,7 +28,7 @@ from dispatcher.watcher import Watcher
 from limiters.errors import LimiterStoppedError
 from limiters.limiter import RateLimiter
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.batcher")
 
 
 class Engine:

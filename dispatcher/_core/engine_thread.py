@@ -29,7 +29,7 @@ from limiters.events import Emitter
 CUT_SHORT = 5.0
 """Seconds that a stop() that was interrupted waits, at most, for what was not sent."""
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.batcher")
 _made: weakref.WeakSet[EngineThread] = weakref.WeakSet()
 
 

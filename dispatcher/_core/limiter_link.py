@@ -12,7 +12,7 @@ from limiters._stats.tally import Source
 from limiters._support.validation import ArgumentError
 from limiters.limiter import RateLimiter
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.batcher")
 
 
 class _Use:
@@ -68,7 +68,7 @@ class _Use:
 
 _uses: dict[int, _Use] = {}
 """The limiters that Batchers of this process use, by identity. It needs no lock: each change, and
-a test with the change that follows it, is one step. See `interpreter.py`."""
+a test with the change that follows it, is one step. See `_interpreter.py`."""
 
 
 def _use_of(limiter: RateLimiter, user: LimiterLink) -> _Use:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from dispatcher._core.queues.batch import OperationBatch
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.batcher")
 
 
 class Observer(Protocol):

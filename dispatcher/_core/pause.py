@@ -25,7 +25,7 @@ class Pause:
             raise ArgumentError("pause_time", pause_time, requirement, advice)
         self._wait: Wait | None = pause_time if callable(pause_time) else None
         self._fixed = 0.0 if self._wait else seconds("pause_time", pause_time)
-        self._damped = RateLimitedLog(logging.getLogger(__name__))
+        self._damped = RateLimitedLog(logging.getLogger("dispatcher.batcher"))
         self._in_a_row = 0
         self._began = 0.0
         """When the first of the pauses in a row began."""

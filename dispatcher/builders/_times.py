@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
+from limiters._support.validation import ArgumentError
+
 Instant: TypeAlias = Any
 """A point in time: a number (int or float) or a datetime, whichever the user's times are. A
 union of the two would have every user's arithmetic refused by type checkers."""
@@ -34,22 +36,22 @@ class TimeKind(enum.Enum):
 
 
 def read(value: Any) -> tuple[Instant, TimeKind]:
-    """`value` as it is compared, and its kind. ValueError says what is wrong with it."""
+    """`value` as it is compared, and its kind. ArgumentError of a `time` if it is none."""
     if value.__class__ is float or value.__class__ is int:
         # NaN and the infinities fail here, and whole numbers that no float can meet.
         if -LARGEST <= value <= LARGEST:
             return value, TimeKind.NUMBER
-        raise ValueError(f"must be finite, not {value!r}")
+        raise ArgumentError("time", value, "be finite")
     if isinstance(value, datetime):
         return _read_datetime(value)
     if isinstance(value, bool):
-        raise ValueError(f"must be a number or a datetime, not {value!r}")
+        raise ArgumentError("time", value, "be a number or a datetime")
     if isinstance(value, float):
         return read(float(value))
     try:
         return read(operator.index(value))  # numpy's whole numbers
     except TypeError:
-        raise ValueError(f"must be a number or a datetime, not {value!r}") from None
+        raise ArgumentError("time", value, "be a number or a datetime") from None
 
 
 def read_all(values: Sequence[Any]) -> tuple[Sequence[Instant], TimeKind] | None:
@@ -145,10 +147,10 @@ def _as_delta(seconds: float) -> timedelta:
 
 
 def plain(value: datetime) -> datetime:
-    """A datetime of a subclass, such as pandas' Timestamp, as a datetime. ValueError if it is
-    finer than datetimes are."""
+    """A datetime of a subclass, such as pandas' Timestamp, as a datetime. ArgumentError of
+    a `time` if it is finer than datetimes are."""
     if getattr(value, "nanosecond", 0):
-        raise ValueError(f"must be a whole number of microseconds, not {value!r}; round it")
+        raise ArgumentError("time", value, "be a whole number of microseconds", "round it")
     day = (value.year, value.month, value.day)
     time = (value.hour, value.minute, value.second, value.microsecond)
     return datetime(*day, *time, value.tzinfo, fold=value.fold)
@@ -156,7 +158,7 @@ def plain(value: datetime) -> datetime:
 
 def _read_datetime(value: datetime) -> tuple[Instant, TimeKind]:
     if value != value:  # pandas' NaT is a datetime that is not even itself
-        raise ValueError(f"must be a time, not {value!r}")
+        raise ArgumentError("time", value, "be a time")
     if value.__class__ is not datetime:
         value = plain(value)
     if value.tzinfo is None or value.utcoffset() is None:
@@ -166,4 +168,4 @@ def _read_datetime(value: datetime) -> tuple[Instant, TimeKind]:
     try:
         return value.astimezone(UTC), TimeKind.AWARE
     except OverflowError:
-        raise ValueError(f"must lie within the years of UTC, not {value!r}") from None
+        raise ArgumentError("time", value, "lie within the years of UTC") from None

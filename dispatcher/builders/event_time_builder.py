@@ -15,7 +15,7 @@ from dispatcher.builders._windows.closing import RULES, AfterEnd, AfterTimeout, 
 from dispatcher.builders._windows.duplicates import Duplicates
 from dispatcher.builders._windows.windows import Window, Windows
 from dispatcher.builders.errors import MeasurementError
-from limiters._support.validation import Seconds, seconds
+from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, seconds
 
 M = TypeVar("M")
 _NUMBER = TimeKind.NUMBER
@@ -232,8 +232,8 @@ class EventTimeBuilder(Generic[M]):
     def _read_time(self, message: M, value: object) -> tuple[Any, TimeKind]:
         try:
             time, kind = read(value)
-        except ValueError as error:
-            raise MeasurementError(message, f"its event_time {error}") from None
+        except ArgumentError as error:
+            raise MeasurementError(message, f"its {error.of('event_time')}") from None
         if wrong := mixed(kind, self._kind):
             raise MeasurementError(message, f"its event_time {value!r} {wrong}")
         return time, kind
@@ -242,12 +242,13 @@ class EventTimeBuilder(Generic[M]):
         """`now`, which never goes back; `kind` is that of event times."""
         try:
             now, now_kind = read(value)
-        except ValueError as error:
-            raise ValueError(f"now {error}") from None
+        except ArgumentError as error:
+            raise error.of("now") from None
         if wrong := mixed(now_kind, self._now_kind):
-            raise ValueError(f"now is {value!r} and {wrong}")
+            raise ArgumentError("now", value, "be a time of one kind", f"it {wrong}")
         if self._strict and (wrong := mixed(now_kind, kind)):
-            raise ValueError(f"now is {value!r} and {wrong} (event times)")
+            requirement = "be a time of the same kind as event times"
+            raise ArgumentError("now", value, requirement, f"it {wrong}")
         if self._now is None or now > self._now:
             self._now, self._now_kind = now, now_kind
         return self._now
@@ -370,7 +371,8 @@ class EventTimeBuilder(Generic[M]):
             builder._begin(rule, key, event_time)
             builder._restore(state if form == saved.FORMAT else _as_now(state), decode)
         except (LookupError, TypeError, AttributeError) as error:
-            raise ValueError(f"data is not what dump() gave: {error!r}") from error
+            reason = f"it cannot be read: {error!r}"
+            raise ArgumentError("data", UNSHOWN, "be what dump() gave", reason) from error
         return builder
 
     def _restore(self, state: dict[str, Any], decode: Callable[[Any], M] | None) -> None:

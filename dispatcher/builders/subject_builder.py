@@ -15,7 +15,7 @@ from dispatcher.builders._packing import costs
 from dispatcher.builders._packing.cutting import ByCost, ByCount, Cutter, Positions
 from dispatcher.builders._times import Instant, TimeKind, TimeSpan, mixed, read, read_all
 from dispatcher.builders.errors import MeasurementError
-from limiters._support.validation import amount, count, seconds
+from limiters._support.validation import ArgumentError, amount, count, seconds
 
 M = TypeVar("M")
 
@@ -85,7 +85,7 @@ class SubjectBuilder(Generic[M]):
         self._limits: costs.Limits | None = None
         if max_batch_cost is not None:
             if cost is None:
-                raise ValueError(f"max_batch_cost is {max_batch_cost!r}, but no cost is given")
+                raise ArgumentError("max_batch_cost", max_batch_cost, "be None if no cost is given")
             self._max_cost = amount("max_batch_cost", max_batch_cost)
             self._limits = costs.Limits(self._most, self._max_cost)
         self._clear()
@@ -156,8 +156,8 @@ class SubjectBuilder(Generic[M]):
     ) -> tuple[Instant, TimeKind]:
         try:
             time, kind = read(value)
-        except ValueError as error:
-            raise MeasurementError(measurement, f"its event_time {error}") from None
+        except ArgumentError as error:
+            raise MeasurementError(measurement, f"its {error.of('event_time')}") from None
         if wrong := mixed(kind, known):
             raise MeasurementError(measurement, f"its event_time {value!r} {wrong}")
         return time, kind
@@ -188,8 +188,8 @@ class SubjectBuilder(Generic[M]):
     def _read_cost(self, measurement: M, value: object) -> float:
         try:
             cost = costs.checked(value)
-        except ValueError as error:
-            raise MeasurementError(measurement, f"its cost {error}") from None
+        except ArgumentError as error:
+            raise MeasurementError(measurement, f"its {error}") from None
         if self._max_cost is not None and cost > self._max_cost:
             raise MeasurementError(
                 measurement, f"it alone costs {cost!r}, and max_batch_cost is {self._max_cost!r}"

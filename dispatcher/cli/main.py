@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (DispatcherError, ValueError) as error:
-        said = str(options.parser.by_its_option(error))
+        said = str(options.parser.by_its_option(error, options.used))
         sys.stderr.write(f"dispatcher: {without_passwords(said)}\n")
         return FAILED if isinstance(error, DispatcherError) else MISUSED
     return DONE
@@ -62,7 +62,7 @@ def command_line() -> Parser:
     )
     parser.set_defaults(interrupted="interrupted\n")
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     demo = commands.add_parser(
         "demo",
         help="see it work: one limited datastore, first without us, then with us",

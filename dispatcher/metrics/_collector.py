@@ -22,7 +22,7 @@ from dispatcher.metrics.parts import Beginning, OfLimiter, Part
 from dispatcher.metrics.readings import Reading, Readings
 from limiters._stats.histogram import Histogram
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.metrics")
 
 
 class PartsCollector(Collector):

@@ -21,7 +21,7 @@ from dispatcher.metrics.readings import Reading
 from limiters._stats.histogram import Histogram
 from limiters._support.rate_limited_log import RateLimitedLog
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.metrics")
 
 EVERY = 1.0
 """Seconds between two copies."""

@@ -13,14 +13,13 @@ from dispatcher.registration._model.bounds import Bounds
 from dispatcher.registration._model.emissions import Emission, Stored, in_order
 from dispatcher.registration._model.release import Registration, Release
 from dispatcher.registration._model.reports import GATE_EVENTS, Amounts, Counts, Report
-from dispatcher.registration._model.written import entity_checked
 from dispatcher.registration._redis.room import RedisRoom
 from dispatcher.registration.early_log import EarlyMessageLog
 from dispatcher.registration.errors import AutoRegistrationConflictError
 from dispatcher.registration.stores.memory import LocalStore
 from dispatcher.registration.stores.redis import RedisEntityStore
 from limiters._support.clock import Clock, clock_of
-from limiters._support.validation import Seconds, count, seconds
+from limiters._support.validation import ArgumentError, Seconds, count, flag, seconds, text
 from limiters.events import Emitter, Event, Listener
 
 # As `Release(...)` does, without a call into Python: each message that passes makes one.
@@ -119,17 +118,15 @@ class RegistrationGate:
         auto_register: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        if not isinstance(auto_register, bool):
-            raise ValueError(f"auto_register must be True or False, not {auto_register!r}")
         if early_log is not None and not isinstance(early_log, EarlyMessageLog):
-            raise ValueError(f"early_log must be an EarlyMessageLog, not {early_log!r}")
+            raise ArgumentError("early_log", early_log, "be an EarlyMessageLog")
         bounds = Bounds(
             telemetry_limit=count("telemetry_limit", telemetry_limit),
             telemetry_per_entity=count("telemetry_per_entity", telemetry_per_entity),
             metadata_limit=count("metadata_limit", metadata_limit),
             pending_entities=count("pending_entities", pending_entities),
             max_age=seconds("max_age", max_age),
-            auto_register=auto_register,
+            auto_register=flag("auto_register", auto_register),
         )
         self._auto_register = auto_register
         self._now = clock_of(clock).now
@@ -139,15 +136,17 @@ class RegistrationGate:
         self._room: Room
         if isinstance(store, RedisEntityStore):
             if early_log is not None:
-                raise ValueError(
-                    "early_log must be None with a RedisEntityStore, which holds early messages "
-                    f"where all gates of its name find them, not {early_log!r}"
+                raise ArgumentError(
+                    "early_log",
+                    early_log,
+                    "be None with a RedisEntityStore, which holds early messages where all gates "
+                    "of its name find them",
                 )
             self._room = RedisRoom(store, bounds)
         elif all(callable(getattr(store, name, None)) for name in _OF_A_STORE):
             self._room = LocalRoom(store, bounds, early_log)
         else:
-            raise ValueError(f"store must be an entity store, not {store!r}")
+            raise ArgumentError("store", store, "be an entity store")
         self._known = self._room.known.__contains__
         self._sequence = 0
         self._damage = self._room.reports()
@@ -165,7 +164,7 @@ class RegistrationGate:
                 return [_release(Release, (entity, None, (message,)))]
         except TypeError:  # it has no hash, and is refused as any other that is no text
             pass
-        entity_checked("entity", entity)
+        text("entity", entity)
         with self._lock, self._telling():
             return self._handed_out(self._room.offer(entity, message, metadata, self._now()))
 
@@ -183,7 +182,7 @@ class RegistrationGate:
             bodies = zip(message for _, message in pairs)
             return list(map(_release, repeat(Release), zip(entities, repeat(None), bodies)))
         for entity in entities:
-            entity_checked("entity", entity)
+            text("entity", entity)
         with self._lock, self._telling():
             self._room.look_up(entities)
         return [release for one, message in pairs for release in self.offer(one, message)]
@@ -209,11 +208,11 @@ class RegistrationGate:
         taken = list(registrations)
         for one in taken:
             if not isinstance(one, Registration):
-                raise ValueError(f"registrations must be of Registration objects, not {one!r}")
+                raise ArgumentError("registrations", one, "be of Registration objects")
             entity, parent, _ = one
-            entity_checked("entity", entity)
+            text("entity", entity)
             if parent is not None:
-                entity_checked("parent", parent)
+                text("parent", parent)
             if self._auto_register:
                 raise AutoRegistrationConflictError(entity)
         with self._lock, self._telling():
@@ -223,7 +222,7 @@ class RegistrationGate:
         """Forgets an entity, what is held of it, and its registered descendants, since they have
         no parent any more. Returns who was removed, parents before children. Messages that come
         afterwards wait for a new registration."""
-        entity_checked("entity", entity)
+        text("entity", entity)
         with self._lock, self._telling():
             return self._room.deregister(entity)
 
@@ -253,7 +252,7 @@ class RegistrationGate:
         One above all numbers that the store has given is of a store that is gone, and counts as 0.
         EntityStoreError if the store cannot be read."""
         if isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < 0:
-            raise ValueError(f"sequence must be a whole number from 0 on, not {sequence!r}")
+            raise ArgumentError("sequence", sequence, "be a whole number from 0 on")
         with self._lock:
             highest = self._room.highest
             mark = sequence if sequence <= highest else 0

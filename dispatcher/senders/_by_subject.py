@@ -30,7 +30,7 @@ from dispatcher.senders._in_order import InOrder
 from dispatcher.senders._placing import Placed, place
 from dispatcher.watcher import Watcher
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.senders")
 _AGAIN = object()
 """Instead of a post: there is none, but something that may go."""
 

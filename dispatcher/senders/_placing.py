@@ -17,7 +17,7 @@ from dispatcher.watcher import Watcher
 from limiters._support.callables import awaited_result_of, keep_last_raise, result_of
 from limiters._support.rate_limited_log import RateLimitedLog
 
-_damped = RateLimitedLog(logging.getLogger(__name__))
+_damped = RateLimitedLog(logging.getLogger("dispatcher.senders"))
 
 PATIENCE = 0.05
 """How long to wait for a place before looking whether there is something else to do: seconds."""

@@ -20,7 +20,7 @@ from dispatcher.watcher import Watcher
 from limiters._support.validation import Seconds, count, flag, function, optional_seconds
 
 M = TypeVar("M")
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.senders")
 
 
 class EventTimeDriver(Generic[M]):

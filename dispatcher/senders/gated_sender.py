@@ -77,7 +77,7 @@ class GatedSender:
         """Held from the gate to the Batcher: what the gate sets free first is enqueued first. A
         failure callback that is told meanwhile may offer something itself."""
         self._ending = threading.Event()
-        self._damped = RateLimitedLog(logging.getLogger(__name__))
+        self._damped = RateLimitedLog(logging.getLogger("dispatcher.senders"))
         self._thread = threading.Thread(target=self._evict, name="dispatcher-gate", daemon=True)
         self.unsent: list[Operation] = []
         """What was released and not enqueued: the Batcher had stopped, or an interrupt came."""

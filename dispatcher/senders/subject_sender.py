@@ -14,7 +14,7 @@ from dispatcher.senders._by_subject import SentBySubject
 from dispatcher.watcher import Watcher
 from limiters._support.validation import ArgumentError, Seconds, count, optional_seconds
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.senders")
 
 
 class Sending(Protocol):

@@ -110,8 +110,10 @@ def _travels(name: str, value: Any) -> None:
     try:
         cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
     except Exception as error:
-        raise ValueError(
-            f"{name} cannot be sent to the executors ({error}): it holds on to something like a "
-            "connection or a lock. Make that where it is used, or name the function: "
-            "'module:function'"
+        raise ArgumentError(
+            name,
+            UNSHOWN,
+            f"be something that can be sent to the executors ({error})",
+            "it holds on to something like a connection or a lock: make that where it is used, or "
+            "name the function, 'module:function'",
         ) from error

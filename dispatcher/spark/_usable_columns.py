@@ -57,7 +57,7 @@ TIMES_TO_SEND = Use(
 
 
 def usable(parameter: str, name: object, schema: types.StructType, use: Use) -> types.StructField:
-    """The column called `name`. ValueError if there is none, or it cannot serve as that."""
+    """The column called `name`. ArgumentError if there is none, or it cannot serve as that."""
     if not isinstance(name, str) or not name:
         raise ArgumentError(parameter, name, "be the name of a column")
     for field in schema:
@@ -65,17 +65,23 @@ def usable(parameter: str, name: object, schema: types.StructType, use: Use) -> 
             break
     else:
         there = ", ".join(schema.fieldNames())
-        raise ValueError(f"{parameter}={name!r} is not a column of the DataFrame; it has {there}")
+        raise ArgumentError(parameter, name, "be a column of the DataFrame", f"it has {there}")
     kind = field.dataType.simpleString()
     if is_collated(field.dataType):
-        raise ValueError(
-            f"{parameter}={name!r} is a {kind}, in which texts that differ are the same. Say which "
-            f"one is meant: df.withColumn({name!r}, expr('lower({name}) collate utf8_binary'))"
+        raise ArgumentError(
+            parameter,
+            name,
+            "be a column of texts that are compared as they are",
+            f"it is a {kind}, in which texts that differ are the same. Say which one is meant: "
+            f"df.withColumn({name!r}, expr('lower({name}) collate utf8_binary'))",
         )
     if not isinstance(field.dataType, use.types):
-        raise ValueError(
-            f"{parameter}={name!r} is a {kind}: it must be {use.told}. Cast it before: "
-            f"df.withColumn({name!r}, expr({use.cast.format(name)!r}))"
+        raise ArgumentError(
+            parameter,
+            name,
+            f"be a column that is {use.told}",
+            f"it is a {kind}. Cast it before: "
+            f"df.withColumn({name!r}, expr({use.cast.format(name)!r}))",
         )
     return field
 
@@ -86,12 +92,14 @@ def is_collated(kind: types.DataType) -> bool:
 
 
 def check_values(schema: types.StructType) -> None:
-    """Refuses columns whose values pyarrow has no type for. ValueError names the column."""
+    """Refuses columns whose values pyarrow has no type for."""
     for field in schema:
         if _holds(field.dataType, types.YearMonthIntervalType):
-            raise ValueError(
-                f"column {field.name!r} is a {field.dataType.simpleString()}, which cannot be "
-                "given to Python: cast it before, to a string or to a number of months"
+            raise ArgumentError(
+                f"column {field.name!r}",
+                field.dataType.simpleString(),
+                "be of a type that Python can be given",
+                "cast it before, to a string or to a number of months",
             )
 
 

@@ -161,7 +161,7 @@ def checked_target(target: object) -> None:
         return
     try:
         check(target)
-    except ValueError:
+    except ArgumentError:
         raise ArgumentError(
             "dead_letters",
             target,

@@ -26,7 +26,7 @@ from limiters._support.callables import check_plain
 from limiters._support.validation import Seconds, count
 from limiters.errors import ImproperOrderError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("dispatcher.timeline")
 
 _END = struct.Struct("<d")
 

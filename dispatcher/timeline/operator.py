@@ -66,7 +66,7 @@ class Operator:
         """The messages with these ids. Snapshot, NotFound or Invalid for each."""
         given = [names] if isinstance(names, str) else list(names)
         if is_pair(tuple(given)) or any(map(is_pair, given)):
-            raise ValueError(f"ids must be ids alone, without versions, not {names!r}")
+            raise ArgumentError("ids", names, "be ids alone, without versions")
         return peeking.read(self._topic, given)
 
     def list(
@@ -122,7 +122,7 @@ class Operator:
         given = [seen] if isinstance(seen, Snapshot) else list(seen)
         for snapshot in given:
             if not isinstance(snapshot, Snapshot):
-                raise ValueError(f"seen must be Snapshots, not {snapshot!r}; get(ids) returns them")
+                raise ArgumentError("seen", snapshot, "be Snapshots", "get(ids) returns them")
         for place, snapshot in enumerate(given):
             by_group.setdefault(snapshot.group, []).append((place, snapshot))
         outcomes: dict[int, MessageOutcome] = {}

@@ -102,7 +102,7 @@ class Producer:
             try:
                 relative, due = when(message.at, message.delay)
                 body = bodies.encoded(message.body)
-            except ValueError as error:
+            except ArgumentError as error:
                 items.outcomes[place] = Invalid(_name(message), str(error))
                 continue
             name = ids.as_bytes(message.id or "")
@@ -168,7 +168,7 @@ class Producer:
                 message.id = names.pop()
             try:
                 yield message, ids.bucket_of(message.id, buckets)
-            except ValueError as error:
+            except ArgumentError as error:
                 yield message, Invalid(_name(message), str(error))
 
     def _arguments(self, bucket: int, text: bytes) -> Sequence[bytes]:
@@ -205,7 +205,7 @@ class Producer:
                 written = ids.as_bytes(name)
                 head = _OWNED.pack(_checked(version), relative, due, len(written))
                 items.add(place, bucket, head + written)
-            except ValueError as error:
+            except ArgumentError as error:
                 items.outcomes[place] = Invalid(names[place], str(error))
         remember_ms = self._topic.settings.remember_ms
         failed: list[tuple[int, TimelineError]] = []
@@ -292,10 +292,9 @@ def references_in(messages: object) -> list[tuple[Any, Any]]:
         return [_reference(messages)]
     given = list(messages)  # type: ignore[call-overload]
     if is_pair(tuple(given)):
-        raise ValueError(
-            f"{given!r} is a list of an id and a number; one message at a version is "
-            f"{tuple(given)!r}, or [{tuple(given)!r}]"
-        )
+        one = tuple(given)
+        advice = f"one message at a version is {one!r}, or [{one!r}]"
+        raise ArgumentError("messages", given, "be no list of an id and a number", advice)
     return [_reference(message) for message in given]
 
 
@@ -322,7 +321,7 @@ def _checked(version: object) -> int:
     if version is None:
         return 0
     if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version < 2**32:
-        raise ValueError(f"version must be a whole number, 0 for any, not {version!r}")
+        raise ArgumentError("version", version, "be a whole number, 0 for any")
     return version
 
 

@@ -12,7 +12,7 @@ class CallLog:
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
-        self._damped = RateLimitedLog(logging.getLogger(__name__))
+        self._damped = RateLimitedLog(logging.getLogger("dispatcher.worker.failures"))
 
     def failed(
         self, handler: str, error: BaseException | None, *, messages: int, again: int, dead: int

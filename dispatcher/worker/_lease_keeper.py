@@ -15,7 +15,7 @@ from dispatcher.timeline import (
 from dispatcher.worker._environment import WorkerEnvironment
 from limiters._support.outages import OUTAGES
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("dispatcher.worker")
 
 LONGEST_SLEEP = 1.0
 """For as long at most it does not see what was leased meanwhile."""

@@ -20,7 +20,7 @@ from dispatcher.worker._settling import Settler
 from limiters._support.outages import OUTAGES
 from limiters.limiter import Ending
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("dispatcher.worker")
 
 
 class Leasing:

@@ -10,9 +10,10 @@ from dispatcher._retry import RetryPolicy
 from dispatcher.outcomes import PartialFailure, Reject, Throttled
 from dispatcher.timeline import Lease
 from dispatcher.timeline._encoding.times import LONGEST
+from limiters.errors import DispatcherError
 
 
-class HandlerReturnError(TypeError):
+class HandlerReturnError(DispatcherError, TypeError):
     """A handler returned something that says nothing about its messages."""
 
 

@@ -28,7 +28,7 @@ from dispatcher.worker._messages import Held
 from limiters._support.outages import OUTAGES
 from limiters._support.rate_limited_log import RateLimitedLog
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("dispatcher.worker")
 
 AGAIN = 0.2
 """Seconds until something is tried again for which Redis had no answer."""

@@ -33,7 +33,7 @@ from limiters._support.validation import ArgumentError, Seconds, count, optional
 from limiters.limiter import RateLimiter
 from limiters.shared import SharedResource
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("dispatcher.worker")
 
 MAX_ATTEMPTS = 10
 RETRY: Wait = wait_exponential_jitter(initial=1, max=300, jitter=1)

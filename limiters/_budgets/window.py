@@ -19,6 +19,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
 from limiters._budgets.inherited import InheritedSpending
+from limiters._guard import guard_of
 from limiters._support.float_error import ALL_BUT_ERROR, FLOAT_ERROR
 
 BURST = 0.1
@@ -28,11 +29,6 @@ UNEVEN_BURST, UNEVEN_PERIODS = 0.3, 3
 """The same, at least, for a few periods after capacity changed hands: others spent at other times,
 and room comes back in the same uneven way. If others spent more than this at one time, so much may
 go at once: an operation that costs the whole limit leaves room for all of it at once."""
-
-GUARD = 0.006
-"""Seconds an entry counts beyond its period. A start is noted just before the callback is
-entered; the guard covers a thread that is switched out between the two (Python's own switch
-interval is 5 ms). benchmarks/capacity.py shows the worst window with it."""
 
 SLICES = 1000
 """Entries that began in the same slice of a period are one entry, so that the ledger's size
@@ -96,10 +92,10 @@ class WindowLedger:
     1.006
     """
 
-    def __init__(self, capacity: float, period: float, *, drift: float = 0.0) -> None:
-        """`drift` is the share by which other clocks, by which windows are judged, may differ."""
+    def __init__(self, capacity: float, period: float, *, shared: bool = False) -> None:
+        """`shared`: with other processes, whose clocks judge its windows too."""
         self.capacity = capacity
-        self._drift = drift
+        self._shared = shared
         self._uneven_until = -math.inf
         self._uneven = UNEVEN_BURST
         self._measure_in(period)
@@ -115,7 +111,7 @@ class WindowLedger:
 
     def _measure_in(self, period: float) -> None:
         self.period = period
-        self._life = period + max(GUARD, self._drift * period)
+        self._life = period + guard_of(period, shared=self._shared)
         self._slice = period / SLICES
 
     def burst(self, now: float) -> float:

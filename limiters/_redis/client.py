@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult
 
@@ -14,8 +12,6 @@ from limiters.errors import RedisNotInstalledError
 
 if TYPE_CHECKING:
     from redis import Redis, RedisCluster
-
-    from limiters._redis.script import Script
 
 
 class RedisConnection:
@@ -64,24 +60,6 @@ class RedisConnection:
             for other in [one for one in tuple(self._made) if one != process]:
                 self._made.pop(other, None)
         return client
-
-    def run(
-        self,
-        script: Script,
-        keys: Sequence[str],
-        arguments: Sequence[Any],
-        *,
-        binary: bool = False,
-    ) -> Any:
-        """The answer of `script`; bytes that are no text need `binary`, if a client that was handed
-        in decodes what it reads. Raises what the client raises."""
-        words = (len(keys), *keys, *arguments)
-        options = {"NEVER_DECODE": True} if binary else {}
-        client = self.client()
-        with contextlib.suppress(_redis().exceptions.NoScriptError):
-            return client.execute_command("EVALSHA", script.sha, *words, **options)
-        # The server keeps the script from now on.
-        return client.execute_command("EVAL", script.source, *words, **options)
 
     def close(self) -> None:
         """Closes a client of its own."""

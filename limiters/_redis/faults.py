@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from limiters.errors import LeaseManagerError
-
-COMMANDS = (
-    "+evalsha +eval +del +exists +hdel +hget +hgetall +hmget +hset +info +persist +pexpire +set "
-    "+time +type"
-)
-"""What a user of Redis must be allowed to do. docs/shared.md says the same."""
-
-CLUSTER_COMMANDS = "+cluster|slots +command"
-"""And in a cluster, for a client to find its way."""
+from limiters._redis.acl import Needs
 
 KNOWN = (
     # What the error has in its name or text, and what that means. The first that fits counts.
@@ -24,8 +15,7 @@ KNOWN = (
     ),
     (
         ("NOPERM", "NoPermission", "no permissions", "can't run this command", "can't access"),
-        "does not allow this user what is needed; allow it: "
-        "ACL SETUSER <name> ~{prefix}:* {commands}",
+        "does not allow this user what is needed; allow it: ACL SETUSER <name> {rules}",
     ),
     (
         ("WRONGPASS", "invalid password", "invalid username", "AuthenticationError"),
@@ -87,31 +77,34 @@ KNOWN = (
 )
 
 
-def explained(error: Exception, where: str, key: str) -> LeaseManagerError:
-    """What `error`, of the Redis `where`, means; `key` is that of the limit.
+def in_words(error: Exception, where: str, key: str | bytes, needs: Needs, prefix: str) -> str:
+    """What `error` means, of the Redis `where`, in a call with `key`; `needs` is what the user
+    must be allowed on keys that begin with `prefix`.
 
-    >>> explained(Exception("OOM command not allowed"), "redis://db:6379", "d:limits:{x}:limit")
-    LeaseManagerError('Redis at redis://db:6379 has no memory left; raise its maxmemory, ...')
+    >>> in_words(Exception("OOM not allowed"), "redis://db", "shop:x", Needs("+get"), "shop")
+    'Redis at redis://db has no memory left; raise its maxmemory, or free some'
     """
-    return LeaseManagerError(in_words(error, where, key, COMMANDS))
-
-
-def in_words(error: Exception, where: str, key: str, commands: str) -> str:
-    """The same as a text; `commands` are what a user must be allowed to do."""
     said = " from ".join(_chain(error))
-    if "+cluster://" in where:
-        commands = f"{commands} {CLUSTER_COMMANDS}"
     words = next(
         (meaning for signs, meaning in KNOWN if any(sign in said for sign in signs)),
         "cannot be used: {said}",
     ).format(
         said=said,
-        key=key,
+        key=key.decode() if isinstance(key, bytes) else key,
         version=str(error).rpartition(" ")[2],
-        prefix=key.partition(":{")[0].rpartition(":")[0],  # before "limits", or the version
-        commands=commands,
+        rules=needs.rules(prefix, cluster="+cluster://" in where),
     )
     return f"Redis at {where} {words}"
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether it is worth asking again: the server is away or starts, and does not refuse."""
+    import redis
+
+    if isinstance(error, (redis.AuthenticationError, redis.exceptions.NoPermissionError)):
+        return False
+    passing = (redis.ConnectionError, redis.TimeoutError, redis.exceptions.ReadOnlyError, OSError)
+    return isinstance(error, passing) or "LOADING" in str(error)
 
 
 def _chain(error: BaseException | None) -> Iterator[str]:

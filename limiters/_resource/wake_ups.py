@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from limiters._support.rate_limited_log import RateLimitedLog
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("limiters.shared")
 
 
 class WakeUp:

@@ -15,7 +15,7 @@ from limiters.events import Emitter
 from limiters.leases._format import FLOAT_ERROR
 from limiters.leases._messages import Reply, Terms, partitions_of
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("limiters.shared")
 
 _numbers = itertools.count()  # an id() comes again, and outages are remembered
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from limiters.leases._totals import COUNTERS
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("limiters.shared")
 
 Source = Callable[[], Mapping[str, float]]
 """Says how often each of totals.COUNTERS has happened so far, at least those that it knows."""

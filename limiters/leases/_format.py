@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from limiters._guard import GUARD_MS
+
 FORMAT = 2
 """Written into every header, request and reply. Other formats are refused, never guessed."""
 
@@ -18,10 +20,6 @@ UNITS = 2**32
 
 SLICES = 100
 """Spending is recorded in slices of a period, rounded up to the end of the slice."""
-
-GUARD_MS = 6
-"""How much longer than a period an entry counts, for each second of the period, and at least:
-for a thread that is switched out between the start of a callback and its time stamp."""
 
 FLOAT_ERROR = 1e-8
 """The share of the capacity that comparisons forgive for rounding."""
@@ -83,7 +81,11 @@ MAX_PARTITIONS = 10_000
 NEVER = -(10**15)
 """A time before all others."""
 
-DEFAULT_SPAN = 6006
+DEFAULT_LEASE_MS = 5000
+
+DEFAULT_PERIOD_MS = 1000
+
+DEFAULT_SPAN = DEFAULT_LEASE_MS + DEFAULT_PERIOD_MS + GUARD_MS
 """How long a server without certainty waits at least: the span of the default lease and period."""
 
 CHUNK = 200

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from limiters.leases._format import GUARD_MS, SLICES
+from limiters._guard import GUARD_MS
+from limiters.leases._format import SLICES
 
 
 def slice_end(at: int, period: int) -> int:

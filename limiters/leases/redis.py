@@ -8,8 +8,10 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from limiters._plain_numbers import plain
+from limiters._redis.acl import Needs
 from limiters._redis.client import RedisConnection
-from limiters._redis.faults import explained
+from limiters._redis.faults import in_words
+from limiters._redis.runner import Key, ScriptRunner
 from limiters._redis.script import Script
 from limiters._support.validation import (
     ArgumentError,
@@ -60,6 +62,11 @@ if TYPE_CHECKING:
 
 MAX_TIMEOUT = 1.0
 
+NEEDS = Needs(
+    "+evalsha +eval +del +exists +hdel +hget +hgetall +hmget +hset +info +persist +pexpire +set "
+    "+time +type"
+)
+
 
 class RedisLeaseManager:
     """Keeps the leases of the limit called `name` in Redis 6.2 or newer, Valkey, Sentinel or
@@ -97,6 +104,7 @@ class RedisLeaseManager:
         if given is not None and given > MAX_LEASE:
             raise ArgumentError("timeout", timeout, f"be at most {plain(MAX_LEASE)} seconds")
         self._connection = RedisConnection(url_or_client, default if given is None else given)
+        self._runner = ScriptRunner(self._connection, self._explained)
         registered = "+cluster://" not in self._connection.where
         self._keys = keys_of(self._prefix, name, registered=registered)
         self._old_keys = old_keys_of(self._prefix, name) + self._keys[4:]
@@ -187,13 +195,9 @@ class RedisLeaseManager:
         self._connection.close()
 
     def _run(self, script: Script, *arguments: Any, keys: tuple[str, ...] | None = None) -> Any:
-        words = [as_bytes(self._name), *arguments]
-        try:
-            return self._connection.run(script, keys or self._keys, words, binary=True)
-        except Exception as error:  # not all that a client raises is a RedisError
-            raise self._explained(error) from error
+        return self._runner.run(script, keys or self._keys, [as_bytes(self._name), *arguments])
 
-    def _explained(self, error: Exception) -> LeaseManagerError:
+    def _explained(self, error: Exception, key: Key) -> LeaseManagerError:
         said = str(error).split()
         if "OLDFORMAT" in said:
             return LeaseManagerError(
@@ -216,7 +220,7 @@ class RedisLeaseManager:
                 f"Redis at {self.where} has something else under {keys}; delete that, or use "
                 "another prefix"
             )
-        return explained(error, self.where, self._keys[0])
+        return LeaseManagerError(in_words(error, self.where, self._keys[0], NEEDS, self._prefix))
 
     def _of_another_format(self, stored: int) -> LeaseManagerError:
         if stored == FORMAT:

@@ -85,8 +85,8 @@ def test_a_job_that_is_called_again_by_another_subject_sends_nothing_again(
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ({"subject": "n"}, "subject and time go together"),
-        ({"job": "x"}, "job needs subject and time"),
+        ({"subject": "n"}, "time must go with subject"),
+        ({"job": "x"}, "job must go with subject and time"),
         ({"total": 0}, "total"),
         ({"subject": "n", "time": "n", "job": "x"}, "redis must say where"),
     ],
@@ -188,18 +188,24 @@ def test_the_format_sends_a_failed_batch_again(spark: SparkSession, log: Path) -
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "the option 'handler' must name a function"),
+        ({}, "handler must name a function"),
         ({"handler": "x"}, "handler must be a callable or 'module:function'"),
-        ({"handler": COUNT, "maxBatchsize": "5", "limt": "x"}, "there is no option 'limt'"),
-        ({"handler": COUNT, "concurrency": "many"}, "'concurrency' must be a whole number"),
+        (
+            {"handler": COUNT, "maxBatchsize": "5", "limt": "x"},
+            "option must be one of .*, not 'limt'",
+        ),
+        (
+            {"handler": COUNT, "concurrency": "many"},
+            "concurrency must be a whole number, not 'many'",
+        ),
         ({"handler": COUNT, "maxBatchSize": "0"}, "maxBatchSize must be at least 1, not 0"),
         ({"handler": COUNT, "reservedCapacity": "-1"}, "reservedCapacity must be zero or more"),
-        ({"handler": COUNT, "maxAttempts": "3"}, "'maxAttempts' needs 'retryWait'"),
+        ({"handler": COUNT, "maxAttempts": "3"}, "maxAttempts must go with 'retryWait'"),
         ({"handler": COUNT, "retryWait": "-1"}, "retryWait must be zero or more seconds"),
-        ({"handler": COUNT, "costColumn": "m"}, "costColumn='m' is not a column"),
+        ({"handler": COUNT, "costColumn": "m"}, "costColumn must be a column, not 'm'"),
         (
             {"handler": COUNT, "sharedCapacity": "5"},
-            "'sharedCapacity' says nothing without 'limit'",
+            "sharedCapacity must go with 'limit'",
         ),
     ],
 )

@@ -65,7 +65,7 @@ def test_what_is_not_of_event_time_batches_is_refused(
 ) -> None:
     sink = EventTimeSink("tests.spark.handlers:only_rows", redis=shared_redis.url, query="q")
 
-    with pytest.raises(ValueError, match="no column 'end'"):
+    with pytest.raises(ValueError, match="df must have a column 'end'"):
         sink(spark.range(3).selectExpr("id as subject", "id as start"), 0)
 
 

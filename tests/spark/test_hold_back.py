@@ -113,8 +113,8 @@ def test_a_subject_of_which_nothing_comes_is_forgotten(stream: Stream) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"subject": "no"}, "subject='no' is not a column of the DataFrame; it has s, t, n"),
-        ({"time": "s"}, "time='s' is a string: it must be a timestamp or a number"),
+        ({"subject": "no"}, "subject must be a column of the DataFrame, not 'no'; it has s, t, n"),
+        ({"time": "s"}, "time must be a column that is a timestamp or a number.*; it is a string"),
         ({"delay": -1}, "delay must be zero or more seconds, not -1"),
         ({"forget_after": 0}, "forget_after must be more than zero seconds, not 0"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,3 +80,21 @@ def test_what_users_do_not_import_is_marked() -> None:
 def test_every_folder_is_a_package() -> None:
     """Without this file a folder is left out of what is built, or of what is type-checked."""
     assert {path.parent for path in MODULES if not (path.parent / "__init__.py").exists()} == set()
+
+
+def test_comments_name_files_that_are_there() -> None:
+    files = {
+        path.name
+        for top in ("dispatcher", "limiters", "benchmarks", "docs", "tests")
+        for path in (ROOT / top).rglob("*")
+        if path.suffix in (".py", ".lua", ".md")
+    }
+    files.add("dispatcher.py")  # a user's, that must not take the place of the package
+    scripts = (path for top in ("dispatcher", "limiters") for path in (ROOT / top).rglob("*.lua"))
+    gone = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in (*MODULES, *scripts)
+        for name in re.findall(r"[\w-]+\.(?:py|lua|md)\b", path.read_text("utf-8"))
+        if name not in files
+    }
+    assert gone == set()

@@ -27,6 +27,7 @@ from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "logs.md").read_text()
+AREAS = {"dispatcher._core": "dispatcher.batcher", "dispatcher.cli": "dispatcher.exporter"}
 LOGS = {"_log", "logger", "_damped", "self._damped"}
 CALLS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 TERMS = Terms(capacity=100, factor=10, period=1_000, lease=2_000)
@@ -141,14 +142,23 @@ def _last_name(function: ast.expr) -> str:
     return getattr(function, "attr", getattr(function, "id", ""))
 
 
-def test_each_module_logs_under_its_own_name() -> None:
+def test_each_module_logs_under_a_public_name_of_its_area() -> None:
+    table = DOCUMENT.partition("## What there is")[0]
+    documented = set(re.findall(r"^\| `([a-z.]+)` \|", table, re.MULTILINE))
+    used: set[str] = set()
     for path, module in modules():
+        area = ".".join(path.relative_to(ROOT).with_suffix("").parts[:2])
+        area = AREAS.get(area, area)
         for node in ast.walk(module):
             if isinstance(node, ast.Call) and _last_name(node.func) == "getLogger":
                 # The root is for the command line alone, which sets it up.
                 if not node.args and not node.keywords and "cli" in path.parts:
                     continue
-                assert ast.unparse(node) == "logging.getLogger(__name__)", path
+                [name] = [ast.literal_eval(one) for one in node.args]
+                assert name in documented, path
+                assert path.is_relative_to(ROOT / "limiters") or f"{name}.".startswith(f"{area}.")
+                used.add(name)
+    assert used == documented
 
 
 def test_each_line_has_exactly_the_facts_that_the_table_promises() -> None:
@@ -187,7 +197,7 @@ def test_a_failed_batch_tells_its_numbers(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.INFO), Batcher() as batcher:
         batcher.enqueue_many([Operation(watcher, 1, n, batchable=True) for n in range(3)])
     [facts] = told_of("batch-failed", caplog)
-    assert facts["name"] == "dispatcher._core.batches.failure_log"
+    assert facts["name"] == "dispatcher.batcher.failures"
     assert (facts["operations"], facts["again"], facts["failed"]) == (3, 0, 3)
     assert (facts["error"], facts["left_out"]) == ("Reject", 0)
 

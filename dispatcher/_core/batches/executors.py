@@ -266,7 +266,7 @@ class Runners:
         self._threads = Threads(name)
         self._loop = Loop(name)
         self._most_threads = self.MOST_THREADS
-        self._damped = RateLimitedLog(logging.getLogger(__name__), most=1)
+        self._damped = RateLimitedLog(logging.getLogger("dispatcher.batcher"), most=1)
         self.threads_used = 0
 
     @property

@@ -11,7 +11,7 @@ class FailureLog:
     """One per engine."""
 
     def __init__(self) -> None:
-        self._damped = RateLimitedLog(logging.getLogger(__name__))
+        self._damped = RateLimitedLog(logging.getLogger("dispatcher.batcher.failures"))
 
     def batch_failed(
         self,

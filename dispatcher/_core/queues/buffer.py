@@ -12,7 +12,7 @@ held, and a handler that calls stop() would wait for a thread that waits for the
 place each side relies on CPython's interpreter lock: a single call into C is one step, and
 CPython switches threads and runs signal handlers only after a call, at a jump back or on entering
 a function, so a test and the assignment that follows it are one step as well. See
-`interpreter.py`. What several threads change is copied by `list`, which is one step. (`tuple` is
+`_interpreter.py`. What several threads change is copied by `list`, which is one step. (`tuple` is
 not: it allocates after it has made its iterator, so that the garbage collector may run finalizers
 in between, and with them other threads.)
 

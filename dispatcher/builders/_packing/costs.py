@@ -18,6 +18,8 @@ import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from limiters._support.validation import ArgumentError
+
 _UNIT = 2**1074
 _TOO_LARGE = 2**100
 """Where the core draws the line as well."""
@@ -112,14 +114,14 @@ def together(costs: Iterable[float]) -> float:
 
 
 def checked(cost: object) -> float:
-    """`cost`, if it is one. ValueError says what is wrong with it."""
+    """`cost`, if it is one; else ArgumentError."""
     if isinstance(cost, bool) or not isinstance(cost, (int, float)):
         try:
             cost = operator.index(cost)  # type: ignore[arg-type]  # numpy's whole numbers
         except TypeError:
-            raise ValueError(f"must be a number, not {cost!r}") from None
+            raise ArgumentError("cost", cost, "be a number") from None
     if not 0 <= cost < _TOO_LARGE:
-        raise ValueError(f"must be zero or more and finite, not {cost!r}")
+        raise ArgumentError("cost", cost, "be zero or more and finite")
     return cost
 
 

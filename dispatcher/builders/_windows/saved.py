@@ -14,6 +14,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from dispatcher.builders._times import plain
+from limiters._support.validation import UNSHOWN, ArgumentError
 
 FORMAT = "dispatcher.builders/2"
 FORMATS = ("dispatcher.builders/1", FORMAT)
@@ -30,14 +31,15 @@ def pack(state: object) -> bytes:
 
 
 def unpack(data: bytes) -> tuple[str, Any]:
-    """The format, and what was packed. ValueError if `data` was not."""
+    """The format, and what was packed. ArgumentError if `data` was not."""
     try:
         read = json.loads(data)
         if not isinstance(read, dict) or read.get("format") not in FORMATS:
             raise ValueError(f"it is not of the format {FORMAT!r}")
         return read["format"], decode(read["state"])
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
-        raise ValueError(f"data is not what dump() gave: {error}") from error
+        reason = f"it cannot be read: {error}"
+        raise ArgumentError("data", UNSHOWN, "be what dump() gave", reason) from error
 
 
 def encode(value: Any) -> Any:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PORT = 9890
 LOOPBACK = "127.0.0.1"
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.exporter")
 
 
 def add_command(commands: Any) -> None:

@@ -12,7 +12,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dispatcher.cli._options.configuration import Commands, ConfigurationError, read
-from dispatcher.cli._options.fallback import Setting, boolean, used
+from dispatcher.cli._options.fallback import COMMAND_LINE, DEFAULT, Setting, Used, boolean, used
 from limiters._support.validation import ArgumentError, named
 from limiters.errors import DispatcherError, LeaseManagerError
 
@@ -47,14 +47,25 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Ends with exit code 2. Whoever names no command at all is shown what there is."""
-        if self.below() and message.startswith("the following arguments are required"):
-            self.print_help(sys.stderr)
-            self.exit(2, f"\n{self.prog}: error: {message}\n")
-        if message.endswith("expected one argument"):
-            called = message.removeprefix("argument ").split(":")[0].split("/")[-1]
-            message += f"; what begins with a dash is written with =, {called}=-..."
+        """Ends with exit code 2."""
         super().error(without_passwords(message))
+
+    def without_command(self) -> NoReturn:
+        """The same for a command line that names no command: it shows which there are."""
+        self.print_help(sys.stderr)
+        named = next(
+            it.metavar for it in self._actions if isinstance(it, argparse._SubParsersAction)
+        )
+        self.exit(2, f"\n{self.prog}: error: the following arguments are required: {named}\n")
+
+    def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
+        try:
+            return super()._match_argument(action, arg_strings_pattern)
+        except argparse.ArgumentError as error:
+            if action.nargs is None and action.option_strings:
+                option = action.option_strings[-1]
+                error.message += f"; what begins with a dash is written with =, {option}=-..."
+            raise
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """A command says itself what it does not know, and gathers values that stand between
@@ -81,8 +92,9 @@ class Parser(argparse.ArgumentParser):
             for name, parser in action.choices.items()
         }
 
-    def by_its_option(self, error: Exception) -> Exception:
+    def by_its_option(self, error: Exception, options: Sequence[Used] = ()) -> Exception:
         """`error`, of the option that gave the value, if it is about a parameter of that name.
+        `options` say which of them stand in a variable or in the file.
 
         >>> parser = Parser()
         >>> _ = parser.add_argument("--lease-time")
@@ -91,8 +103,12 @@ class Parser(argparse.ArgumentParser):
         """
         if not isinstance(error, ArgumentError):
             return error
-        option = f"--{error.parameter.replace('_', '-')}"
-        return error.of(option) if option in self._option_string_actions else error
+        name = error.parameter.removeprefix("--").replace("_", "-")
+        if f"--{name}" not in self._option_string_actions:
+            return error
+        source = next((it.source for it in options if it.name == name), COMMAND_LINE)
+        elsewhere = "" if source in (COMMAND_LINE, DEFAULT) else f" (from {source})"
+        return error.of(f"--{name}{elsewhere}")
 
     def commands(self) -> Commands:
         """What the configuration file may speak of."""
@@ -104,6 +120,8 @@ def settle(root: Parser, options: argparse.Namespace) -> None:
     """Gives each option that the command line left open its value: from a variable, from the
     file, or its default. `options.used` says which came from where."""
     parser: Parser = options.parser
+    if parser.below():
+        parser.without_command()
     command = parser.prog.split()[1:]
     path = getattr(options, "config", None) or os.environ.get(CONFIG)
     options.used = []

@@ -20,6 +20,7 @@ from dispatcher.metrics.readings import Reading, Readings
 from dispatcher.timeline import Timeline
 from dispatcher.timeline._encoding.layout import Layout
 from dispatcher.timeline.errors import BucketCountError, TimelineError
+from limiters._redis.acl import Needs
 from limiters._redis.client import RedisConnection
 from limiters._redis.faults import in_words
 from limiters._support.outages import OUTAGES
@@ -27,16 +28,16 @@ from limiters.errors import LeaseManagerError
 from limiters.leases import COUNTERS, InstanceView, LimitView
 from limiters.leases.redis import RedisLeaseManager
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.metrics")
 
 T = TypeVar("T")
 
 PATIENCE = 2.0
 """How many seconds a step towards Redis may take; after the first that fails none follows."""
 
-COMMANDS = (
+NEEDS = Needs(
     "+evalsha +eval +exists +get +hgetall +hmget +hsetnx +info +scan +time +zcard "
-    "+zcount +zrange +zremrangebyscore +hello +auth +ping"
+    "+zcount +zrange +zremrangebyscore"
 )
 """All that its user in Redis must be allowed; none of them changes what others see."""
 
@@ -204,7 +205,7 @@ class ClusterCollector(Collector):
         if self._up is not False:
             said = str(error)
             if not isinstance(error, (LeaseManagerError, TimelineError)):
-                said = in_words(error, self.where, f"{self._prefix}:*", COMMANDS)
+                said = in_words(error, self.where, f"{self._prefix}:*", NEEDS, self._prefix)
             _log.log(
                 OUTAGES.began(self.where, self._asked),
                 "Redis cannot be read: %s",

@@ -22,7 +22,7 @@ from dispatcher.metrics.readings import Exemplar
 from dispatcher.operation import Operation, ticket_of
 from limiters._stats.histogram import Histogram
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.metrics")
 
 MOST_NOTES = 64
 """When there are more, the engine sorts them itself: some fifty microseconds."""

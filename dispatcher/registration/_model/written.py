@@ -12,23 +12,13 @@ from datetime import datetime
 from typing import Any
 
 from dispatcher.registration._model.release import Registration
-from limiters._support.validation import text
+from limiters._support.validation import UNSHOWN, ArgumentError
 
 DEEPEST = 100
 """How many lists, tuples and dicts may be inside each other. Python reads and writes them by
 recursion: how deep it can go depends on who calls, and what is written must be readable by all."""
 
 _as_text = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
-
-
-def entity_checked(name: str, value: object) -> str:
-    """`value` if it can be the name of an entity: a text that can be written in UTF-8."""
-    entity = text(name, value)
-    try:
-        entity.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{name} must be a text that UTF-8 can write, not {value!r}") from None
-    return entity
 
 
 def record_of(parent: str | None, data: object) -> str:
@@ -59,15 +49,16 @@ def message_of(text: str | bytes) -> Any:
 
 
 def encode(name: str, value: Any, room: int = DEEPEST) -> Any:
-    """`value` as JSON has it, with `room` for so many levels. ValueError if that would not give
-    it back as it was."""
+    """`value` as JSON has it, with `room` for so many levels. ArgumentError if that would not
+    give it back as it was."""
     kind = type(value)
     if value is None or kind in (bool, str, int):
         return value
     if kind is float:
         return value if math.isfinite(value) else {"float": repr(value)}
     if room == 0 and kind in (list, tuple, dict):
-        raise ValueError(f"{name} must be at most {DEEPEST} lists, tuples and dicts deep")
+        requirement = f"be at most {DEEPEST} lists, tuples and dicts deep"
+        raise ArgumentError(name, UNSHOWN, requirement)
     left = room - 1
     if kind is list:
         return [encode(name, one, left) for one in value]
@@ -80,9 +71,12 @@ def encode(name: str, value: Any, room: int = DEEPEST) -> Any:
         return {"bytes": value.hex()}
     if kind is datetime:
         return {"datetime": [value.isoformat(), value.fold]}
-    raise ValueError(
-        f"{name} must be made of None, bool, int, float, str, bytes, datetime, list, tuple and "
-        f"dict to be kept outside of this process, not of {value!r}, a {kind.__qualname__}"
+    raise ArgumentError(
+        name,
+        value,
+        "be made of None, bool, int, float, str, bytes, datetime, list, tuple and dict to be kept "
+        "outside of this process",
+        f"that is a {kind.__qualname__}",
     )
 
 

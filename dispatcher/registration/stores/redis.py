@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dispatcher.registration.errors import EntityStoreError
+from limiters._redis.acl import Needs
 from limiters._redis.client import RedisConnection
 from limiters._redis.faults import in_words
+from limiters._redis.runner import Key, ScriptRunner
 from limiters._redis.script import Script, from_files
 from limiters._support.validation import Seconds, key_part, seconds, text
 
@@ -27,11 +28,10 @@ KEYS = (
     *("totals", "replies", "heard"),
 )
 
-COMMANDS = (
+NEEDS = Needs(
     "+evalsha +eval +del +hdel +hget +hincrby +hmget +hset +time +zadd +zcard +zrange "
     "+zrangebylex +zrangebyscore +zrem +zrevrange +zscore"
 )
-"""What a user of Redis must be allowed to do."""
 
 
 def _script(*names: str) -> Script:
@@ -81,9 +81,11 @@ class RedisEntityStore:
     ) -> None:
         self._name = text("name", name)
         self.refresh = seconds("refresh", refresh)
-        tag = f"{key_part('prefix', prefix)}:{FORMAT}:{{{quote(name, safe='')}}}:gate"
+        self._prefix = key_part("prefix", prefix)
+        tag = f"{prefix}:{FORMAT}:{{{quote(name, safe='')}}}:gate"
         self.keys = tuple(f"{tag}:{key}" for key in KEYS)
         self._connection = RedisConnection(url_or_client, seconds("timeout", timeout))
+        self._runner = ScriptRunner(self._connection, self._explained)
 
     @property
     def name(self) -> str:
@@ -100,7 +102,7 @@ class RedisEntityStore:
 
     def delete(self) -> None:
         """Forgets the gate: all entities, and all that is held."""
-        self._asked(lambda: self._connection.client().delete(*self.keys))
+        self._runner.ask(lambda client: client.delete(*self.keys), self.keys[0])
 
     def close(self) -> None:
         """Lets go of its connections. Those handed in stay open."""
@@ -108,15 +110,11 @@ class RedisEntityStore:
 
     def run(self, script: Script, arguments: list[str | bytes]) -> list[Any]:
         """Runs a script of the gate's. EntityStoreError if there is no answer."""
-        answer: list[Any] = self._asked(lambda: self._connection.run(script, self.keys, arguments))
+        answer: list[Any] = self._runner.run(script, self.keys, arguments)
         return answer
 
-    def _asked(self, ask: Callable[[], Any]) -> Any:
-        try:
-            return ask()
-        except Exception as error:  # not all that a client raises is a RedisError
-            told = in_words(error, self._connection.where, self.keys[0], COMMANDS)
-            raise EntityStoreError(told) from error
+    def _explained(self, error: Exception, key: Key) -> EntityStoreError:
+        return EntityStoreError(in_words(error, self.where, key, NEEDS, self._prefix))
 
 
 def new_gate() -> str:

@@ -14,8 +14,9 @@ from zlib import crc32
 
 from dispatcher.registration._model.emissions import Stored
 from dispatcher.registration.errors import EntityStoreError
+from limiters._support.validation import ArgumentError
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.registration")
 
 _FORMAT = 2
 
@@ -65,7 +66,7 @@ class SqliteEntityStore:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-            raise ValueError(f"path must be the path of a file, not {path!r}")
+            raise ArgumentError("path", path, "be the path of a file")
         self._path = Path(path)
         self._connection: sqlite3.Connection | None = None
         self._process = -1

@@ -7,6 +7,7 @@ import os
 import socket
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -17,22 +18,21 @@ from dispatcher.spark.errors import (
     MovedCheckpointError,
     SupersededError,
 )
+from limiters._redis.acl import Needs
 from limiters._redis.client import RedisConnection
 from limiters._redis.faults import in_words
+from limiters._redis.runner import Key, ScriptRunner
 from limiters._redis.script import Script, from_files
 from limiters._redis.url import checked, without_secrets
 
-COMMANDS = (
+NEEDS = Needs(
     "+evalsha +eval +get +hget +hincrbyfloat +hmget +hset +pexpire +set "
     "+time +zadd +zrangebyscore +zremrangebyscore +zscore"
 )
-"""What a user of Redis must be allowed to do."""
 
 FORMAT = "v1"
 TIMEOUT = 1.0
 """How many seconds each step of a call may take."""
-AGAIN = 0.25
-"""After how many seconds a call is sent again that had no answer."""
 KEPT_MS = 90 * 86_400_000
 """For how long a query and its checkpoint are remembered of which nothing more is heard."""
 INTRODUCE_AGAIN = 86_400.0
@@ -113,25 +113,19 @@ class Redis:
 
     def __init__(self, place: Place, patience: float) -> None:
         self._place = place
-        self._patience = patience
-        self.connection = RedisConnection(place.url, TIMEOUT)
+        connection = RedisConnection(place.url, TIMEOUT)
+        self._runner = ScriptRunner(connection, self._explained, patience=patience)
 
     def ask(self, script: Script, keys: list[str], *arguments: Any) -> list[Any]:
         """What `script` says; sent again until there is an answer. LedgerError, in words, if
         there is none for as long as we have patience."""
-        said = self.persistently(lambda: self.connection.run(script, keys, arguments))
+        said = self._runner.run(script, keys, arguments)
         return [one.decode() if isinstance(one, bytes) else one for one in said]
 
-    def persistently(self, call: Any) -> Any:
-        """What `call` returns, once it does not fail."""
-        deadline = time.monotonic() + self._patience
-        while True:
-            try:
-                return call()
-            except Exception as error:  # not all that a client raises is a RedisError
-                if time.monotonic() + AGAIN >= deadline or not _may_pass(error):
-                    raise self._explained(error) from error
-            time.sleep(AGAIN)
+    def look_up(self, key: str, fields: Sequence[bytes]) -> list[bytes | None]:
+        """The values of `fields` of the hash `key`, in the same way."""
+        read: list[bytes | None] = self._runner.ask(lambda client: client.hmget(key, fields), key)
+        return read
 
     def introduce(self, place: Place) -> None:
         """Notes that there is such a query, and that the checkpoint is its own.
@@ -139,40 +133,27 @@ class Redis:
         self.ask(INTRODUCE, [known_queries(place.prefix)], place.query, KEPT_MS)
         if not place.checkpoint:
             return
-        client = self.connection.client()
         key = f"{place.prefix}:spark:{FORMAT}:checkpoint:{place.checkpoint}"
         # Both at once would need Redis 7.
-        self.persistently(lambda: client.set(key, place.query, nx=True, px=KEPT_MS))
-        owner = self.persistently(lambda: client.get(key))
+        self._runner.ask(lambda it: it.set(key, place.query, nx=True, px=KEPT_MS), key)
+        owner = self._runner.ask(lambda it: it.get(key), key)
         if owner is not None and owner.decode() != place.query:
             raise MovedCheckpointError(
                 f"the checkpoint of query {place.query!r} belongs to the sink of query "
                 f"{owner.decode()!r}: what was sent from it would be sent again. Give the sink "
                 "that query name, or this query a checkpoint of its own"
             )
-        self.persistently(lambda: client.pexpire(key, KEPT_MS))
+        self._runner.ask(lambda it: it.pexpire(key, KEPT_MS), key)
 
     def close(self) -> None:
         """Closes its connections."""
-        self.connection.close()
+        self._runner.connection.close()
 
-    def _explained(self, error: Exception) -> LedgerError:
-        key = f"{self._place.prefix}:spark:v1:{{{self._place.query}}}"
-        said = in_words(error, self._place.where, key.replace(":spark:", ":"), COMMANDS)
+    def _explained(self, error: Exception, key: Key) -> LedgerError:
+        said = in_words(error, self._place.where, key, NEEDS, self._place.prefix)
         return LedgerError(
             f"what query {self._place.query!r} has sent cannot be looked up or written down: {said}"
         )
-
-
-def _may_pass(error: Exception) -> bool:
-    """Whether it is worth asking again: the server is away or starts, and does not refuse."""
-    import redis
-
-    refusals = (redis.AuthenticationError, redis.exceptions.NoPermissionError)
-    if isinstance(error, refusals):
-        return False
-    passing = (redis.ConnectionError, redis.TimeoutError, redis.exceptions.ReadOnlyError, OSError)
-    return isinstance(error, passing) or "LOADING" in str(error)
 
 
 @dataclass

@@ -194,19 +194,11 @@ def look_up(redis: Redis, claim: SendClaim, sequences: Sequence[bytes]) -> dict[
     for start in range(0, len(sequences), MOST_TOGETHER):
         some = sequences[start : start + MOST_TOGETHER]
         for turns_ago in (1, 0):  # what is newer replaces what is older
-            written = _read(redis, claim.sequences(turns_ago), some)
+            written = redis.look_up(claim.sequences(turns_ago), some)
             for sequence, text in zip(some, written, strict=True):
                 if text is not None or turns_ago:
                     found[sequence] = LedgerEntry.read(text)
     return found
-
-
-def _read(redis: Redis, key: str, sequences: Sequence[bytes]) -> list[bytes | None]:
-    client = redis.connection.client()
-    read: list[bytes | None] = redis.persistently(
-        lambda: client.execute_command("HMGET", key, *sequences)
-    )
-    return read
 
 
 def _settle(posts: Iterable[Acknowledgement], error: SparkSinkError | None) -> None:

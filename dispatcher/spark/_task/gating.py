@@ -65,7 +65,9 @@ def check_source(source: object, *, order: str) -> None:
             "be a RedisEntityStore, or a function that makes a RegistrationGate with one",
         )
     if order != "subject":
-        raise ValueError("gate needs order='subject': each batch of one subject passes or waits")
+        raise ArgumentError(
+            "gate", UNSHOWN, "go with order='subject'", "each batch of one subject passes or waits"
+        )
 
 
 def check_rows(df: DataFrame) -> None:
@@ -86,9 +88,11 @@ def check_rows(df: DataFrame) -> None:
     )
     for field in df.schema:
         if not isinstance(field.dataType, kept):
-            raise ValueError(
-                f"column {field.name!r} is a {field.dataType.simpleString()}, which a gate cannot "
-                "keep; cast it before, to a string"
+            raise ArgumentError(
+                f"column {field.name!r}",
+                field.dataType.simpleString(),
+                "be of a type that a gate can keep",
+                "cast it before, to a string",
             )
 
 

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from dispatcher.spark._ledger.claims import TIMEOUT, Place
 from dispatcher.spark._task.sums import Sums
+from limiters._redis.acl import Needs
 from limiters._redis.client import RedisConnection
 
 EVERY = 0.5
@@ -18,6 +19,8 @@ EVERY = 0.5
 SELDOM = 10.0
 """How often it is shown where there is no terminal."""
 KEPT_MS = 86_400_000
+
+NEEDS = Needs("+del +get +incrbyfloat +pexpire")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from limiters._support.validation import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("dispatcher.spark")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions, types
 
 from dispatcher.spark._usable_columns import NAMES_TO_SEND, TIMES_TO_SEND, is_collated, usable
+from limiters._support.validation import UNSHOWN, ArgumentError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -33,19 +34,19 @@ def column(name: str) -> Column:
 
 
 def identifying(df: DataFrame, given: Sequence[str] | None, *always: str) -> list[str]:
-    """The columns that tell rows apart: those `given` and `always`, or all. ValueError if one is
-    not there."""
+    """The columns that tell rows apart: those `given` and `always`, or all. ArgumentError if one
+    is not there."""
     if given is None:
         return list(df.columns)
     for name in given:
         if name not in df.columns:
             there = ", ".join(df.columns)
-            raise ValueError(f"identity names {name!r}, which is not a column; there are {there}")
+            raise ArgumentError("identity", name, "name columns of df", f"there are {there}")
     return [*always, *given]
 
 
 def time_kind(df: DataFrame, name: str) -> str:
-    """What kind of time the column `name` is. ValueError if it is none."""
+    """What kind of time the column `name` is. ArgumentError if it is none."""
     field = usable("time", name, df.schema, TIMES_TO_SEND)
     return _KINDS_OF_TIME.get(type(field.dataType), "number")
 
@@ -62,14 +63,16 @@ def cost_column(df: DataFrame, cost: Any) -> DataFrame:
 
 
 def with_own_column(df: DataFrame, name: str, value: Column) -> DataFrame:
-    """`df` with a column that no handler is to see. ValueError if the user has one of that name:
-    he would lose it."""
+    """`df` with a column that no handler is to see. ArgumentError if the user has one of that
+    name: it would be lost."""
     # To Spark, names are alike that differ in case only.
     for taken in df.columns:
         if taken.lower() == name:
-            raise ValueError(
-                f"the DataFrame has a column {taken!r}, which this sink adds itself for a while: "
-                f"give yours another name, df.withColumnRenamed({taken!r}, ...)"
+            raise ArgumentError(
+                "df",
+                UNSHOWN,
+                f"have no column {taken!r}, which this sink adds itself for a while",
+                f"give yours another name, df.withColumnRenamed({taken!r}, ...)",
             )
     return df.withColumn(name, value)
 

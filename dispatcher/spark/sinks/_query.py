@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from limiters._support.validation import ArgumentError
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -53,7 +55,9 @@ class Stream:
             (row,) = df.sparkSession.read.text(f"{path.rstrip('/')}/metadata").collect()
             return cls(str(json.loads(row[0])["id"]))
         except Exception as error:
-            raise ValueError(
-                f"checkpoint={path!r} holds no metadata of a query ({error}); give the same path "
-                "as the option checkpointLocation"
+            raise ArgumentError(
+                "checkpoint",
+                path,
+                "hold the metadata of a query",
+                f"give the same path as the option checkpointLocation ({error})",
             ) from error

@@ -24,7 +24,7 @@ from dispatcher.spark._task.sums import NAMES
 from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark._usable_columns import check_values
 from limiters import LimiterConfig
-from limiters._support.validation import named, seconds
+from limiters._support.validation import UNSHOWN, ArgumentError, named, seconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,6 +53,7 @@ SENDING = {
 }
 OWN = ("handler", "cost", "costColumn", "retryWait", "path", "checkpointLocation", "queryName")
 """And those that Spark hands through."""
+ONLY_SENDS = "the format 'dispatcher' only sends"
 OPTION_OF = {parameter: option for option, (parameter, _) in (LIMIT | SENDING).items()}
 
 
@@ -107,38 +108,39 @@ class DispatcherDataSource(datasource.DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """See DataSource."""
         if overwrite:
-            raise ValueError("the format 'dispatcher' only sends: use mode('append')")
+            raise ArgumentError("mode", UNSHOWN, "be 'append'", ONLY_SENDS)
         return BatchWriter(job_of(self.options, schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         """See DataSource."""
         if overwrite:
-            raise ValueError("the format 'dispatcher' only sends: use outputMode('append')")
+            raise ArgumentError("outputMode", UNSHOWN, "be 'append'", ONLY_SENDS)
         return StreamWriter(job_of(self.options, schema))
 
 
 def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
-    """What tasks do, by `options`. ValueError if they are wrong."""
+    """What tasks do, by `options`. ArgumentError if they are wrong."""
     given = {name.lower(): value for name, value in options.items()}
     known = {name.lower(): name for name in (*LIMIT, *SENDING, *OWN)}
     unknown = sorted(set(given) - set(known))
     if unknown:
-        raise ValueError(
-            f"there is no option {unknown[0]!r}; there are {', '.join(known.values())}"
-        )
+        known_ones = ", ".join(known.values())
+        raise ArgumentError("option", unknown[0], f"be one of {known_ones}")
     if "handler" not in given:
-        raise ValueError("the option 'handler' must name a function: 'module:function'")
+        raise ArgumentError("handler", UNSHOWN, "name a function: 'module:function'")
     check(given["handler"])
     check_values(schema)
     column = given.get("costcolumn")
     if column is not None and column not in schema.names:
-        raise ValueError(f"costColumn={column!r} is not a column; there are {schema.names}")
+        raise ArgumentError("costColumn", column, "be a column", f"there are {schema.names}")
     limit = _read(given, LIMIT)
     if limit and not ("name" in limit or "reserved_capacity" in limit):
         said = next(option for option in LIMIT if option.lower() in given)
-        raise ValueError(
-            f"the option {said!r} says nothing without 'limit', the name of what is shared, or "
-            "'reservedCapacity': rows would be sent without any limit"
+        raise ArgumentError(
+            said,
+            UNSHOWN,
+            "go with 'limit', the name of what is shared, or 'reservedCapacity'",
+            "rows would be sent without any limit",
         )
     cost = column or _number("cost", given.get("cost", "1"), float)
     with named(OPTION_OF):  # a user knows the options, not our parameters
@@ -168,9 +170,11 @@ def _retry(given: Mapping[str, str]) -> Any:
         wait = seconds("retryWait", _number("retryWait", given["retrywait"], float), zero=True)
         return wait_fixed(wait)
     if "maxattempts" in given:
-        raise ValueError(
-            "the option 'maxAttempts' needs 'retryWait', the seconds before a failed batch is sent "
-            "again: without it none is"
+        raise ArgumentError(
+            "maxAttempts",
+            UNSHOWN,
+            "go with 'retryWait', the seconds before a failed batch is sent again",
+            "without it none is",
         )
     return None
 
@@ -180,4 +184,4 @@ def _number(option: str, text: str, kind: Any) -> Any:
         return kind(text)
     except ValueError:
         what = "a whole number" if kind is int else "a number"
-        raise ValueError(f"the option {option!r} must be {what}, not {text!r}") from None
+        raise ArgumentError(option, text, f"be {what}") from None

@@ -26,7 +26,7 @@ from dispatcher.spark.sinks._frames import (
 )
 from dispatcher.spark.sinks._run_options import LEASE, RunOptions
 from limiters import LimiterConfig
-from limiters._support.validation import Seconds, seconds
+from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -105,9 +105,11 @@ class EventTimeSink(Sink):
     def _prepare(self, df: DataFrame) -> Prepared:
         missing = {SUBJECT, START, END, MESSAGES} - set(df.columns)
         if missing:
-            raise ValueError(
-                f"the DataFrame has no column {sorted(missing)[0]!r}: an EventTimeSink sends what "
-                "event_time_batches(df, ...) gives"
+            raise ArgumentError(
+                "df",
+                UNSHOWN,
+                f"have a column {sorted(missing)[0]!r}",
+                "an EventTimeSink sends what event_time_batches(df, ...) gives",
             )
         check_names(df, "subject", SUBJECT)
         kind = time_kind(df, START)

@@ -32,7 +32,7 @@ from dispatcher.spark.sinks._run_options import LEASE, RunOptions
 from dispatcher.spark.stateful._holding import LATE_COLUMN
 from limiters import LimiterConfig
 from limiters._plain_numbers import plain
-from limiters._support.validation import ArgumentError, Seconds, seconds
+from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -129,13 +129,17 @@ class SubjectSink(Sink):
         if order not in ("subject", "global"):
             raise ArgumentError("order", order, "be 'subject' or 'global'")
         if lane is not None and order != "global":
-            raise ValueError("lane needs order='global': with 'subject' each has its own order")
+            raise ArgumentError(
+                "lane", lane, "go with order='global'", "with 'subject' each has its own order"
+            )
         if late not in ("send", "reject", "hold"):
             raise ArgumentError("late", late, "be 'send', 'reject' or 'hold'")
         if late == "reject" and dead_letters is None:
-            raise ValueError("late='reject' needs dead_letters, to which late rows are given")
+            requirement = "be given with late='reject': late rows go there"
+            raise ArgumentError("dead_letters", UNSHOWN, requirement)
         if late == "reject" and not ledger:
-            raise ValueError("late='reject' needs the ledger, which knows what was sent before")
+            requirement = "be True with late='reject': it knows what was sent before"
+            raise ArgumentError("ledger", ledger, requirement)
         if identity is not None and not _are_names(identity):
             raise ArgumentError("identity", identity, "be a list of names of columns")
         check_source(gate, order=order)
@@ -239,9 +243,11 @@ class SubjectSink(Sink):
 
     def _check_held_back(self, df: DataFrame) -> None:
         if self._late == "hold" and LATE_COLUMN not in df.columns:
-            raise ValueError(
-                "late='hold' is for a stream whose rows were held back: "
-                "hold_back(df, subject=..., time=..., delay=...).writeStream"
+            raise ArgumentError(
+                "late",
+                self._late,
+                "be 'send' or 'reject' for a stream whose rows were not held back",
+                "hold_back(df, subject=..., time=..., delay=...).writeStream has such rows",
             )
 
 

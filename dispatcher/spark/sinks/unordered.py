@@ -18,7 +18,7 @@ from dispatcher.spark.sinks._frames import COST_COLUMN, cost_column
 from dispatcher.spark.sinks._run_options import LEASE, RunOptions
 from dispatcher.spark.sinks.subject import SubjectSink
 from limiters import LimiterConfig
-from limiters._support.validation import Seconds, optional_count, seconds
+from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, optional_count, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,13 +88,16 @@ def dispatch(
       tasks can tell. `total` says how many there are, so that it shows how long it will take.
     """
     if (subject is None) != (time is None):
-        raise ValueError("subject and time go together: say both, or none to send in no order")
-    if job is not None and subject is None:
-        raise ValueError(
-            "job needs subject and time: of rows in no order nobody can say which were sent"
+        missing = "subject" if subject is None else "time"
+        other = "time" if subject is None else "subject"
+        raise ArgumentError(
+            missing, UNSHOWN, f"go with {other}", "say both, or none to send in no order"
         )
+    if job is not None and subject is None:
+        advice = "of rows in no order nobody can say which were sent"
+        raise ArgumentError("job", job, "go with subject and time", advice)
     if df.isStreaming:
-        raise ValueError("dispatch is for a DataFrame that ends; a stream takes a SubjectSink")
+        raise ArgumentError("df", UNSHOWN, "be one that ends", "a stream takes a SubjectSink")
     optional_count("total", total)
     how: dict[str, Any] = {
         "handler": handler,

@@ -92,10 +92,11 @@ def checked(df: DataFrame, invalid: object) -> None:
 
 
 def arrow_schema(schema: types.StructType) -> pa.Schema:
-    """How the rows of a DataFrame are held. ValueError names a column that cannot be."""
+    """How the rows of a DataFrame are held. ArgumentError names a column that cannot be."""
     names = schema.fieldNames()
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"df has several columns named {twice[0]!r}; rename all but one")
+        requirement = f"have one column named {twice[0]!r}, not several"
+        raise ArgumentError("df", UNSHOWN, requirement, "rename all but one")
     return pa.schema([(field.name, _arrow(field.name, field.dataType)) for field in schema])
 
 
@@ -144,7 +145,9 @@ def _arrow(name: str, kind: types.DataType) -> pa.DataType:
     try:
         return _PLAIN[type(kind)]
     except KeyError:
-        raise ValueError(
-            f"the column {name!r} of df holds {kind.simpleString()}, which cannot be kept in the "
-            "state: cast it to a string, or drop it before this step"
+        raise ArgumentError(
+            f"column {name!r}",
+            kind.simpleString(),
+            "be of a type that can be kept in the state",
+            "cast it to a string, or drop it before this step",
         ) from None

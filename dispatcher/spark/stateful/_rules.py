@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dispatcher.builders import EventTimeBuilder
 from dispatcher.spark.stateful._columns import MICROSECONDS, TimeColumn
-from limiters._support.validation import Seconds, seconds
+from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, seconds
 
 Message = tuple[Any, Any, int]
 """What the builder is given: a key, a time, and which row it is."""
@@ -56,9 +56,8 @@ def rule_of(
     ticks = MICROSECONDS if arrival is None else arrival.unit
     if rule is None:
         if window is None or timeout is None:
-            raise ValueError(
-                f"window and timeout must both be given, not {window!r} and {timeout!r}"
-            )
+            missing, other = ("window", "timeout") if window is None else ("timeout", "window")
+            raise ArgumentError(missing, None, f"be given, and so must {other}, or rule")
         spans = (_width(time, "window", window), _span("timeout", timeout, ticks))
         return Rule(
             spans,
@@ -66,7 +65,8 @@ def rule_of(
             duplicate_memory=_memory(window, timeout, duplicate_memory, ticks),
         )
     if window is not None or timeout is not None or duplicate_memory is not None:
-        raise ValueError("rule stands in place of window, timeout and duplicate_memory")
+        requirement = "stand in place of window, timeout and duplicate_memory"
+        raise ArgumentError("rule", UNSHOWN, requirement, "leave these out, or it")
     _check_one_clock(time, arrival)
     return Rule(
         (
@@ -95,8 +95,11 @@ def _check_one_clock(time: TimeColumn, arrival: TimeColumn | None) -> None:
     told = pa.timestamp("us", "UTC") if arrival is None else arrival.type
     if time.is_clock != pa.types.is_timestamp(told) or (time.is_clock and time.type != told):
         by = "the processing time, a timestamp" if arrival is None else f"arrival, a {told}"
-        raise ValueError(
-            f"rule=ByEventTime compares time, a {time.type}, with {by}: make both of one type"
+        raise ArgumentError(
+            "time",
+            time.name,
+            f"be a column of the same type as {by}",
+            f"rule=ByEventTime compares them, and it is a {time.type}",
         )
 
 

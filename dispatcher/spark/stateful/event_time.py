@@ -19,7 +19,7 @@ from dispatcher.spark.stateful._columns import (
     time_column,
 )
 from dispatcher.spark.stateful._rules import ByEventTime, rule_of
-from limiters._support.validation import Seconds, seconds
+from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, seconds
 
 _TIMEOUTS = {
     "processing": "ProcessingTimeTimeout",
@@ -117,10 +117,9 @@ def _slack_ms(arrival: TimeColumn | None, slack: Seconds | None) -> int | None:
     if slack is None:
         return None
     if arrival is None or not arrival.is_clock:
-        raise ValueError(
-            "arrival_slack needs an arrival column of timestamps; "
-            + ("there is none" if arrival is None else f"{arrival.name!r} holds {arrival.type}")
-        )
+        there = "there is none" if arrival is None else f"{arrival.name!r} holds {arrival.type}"
+        requirement = "go with an arrival column of timestamps"
+        raise ArgumentError("arrival_slack", UNSHOWN, requirement, there)
     return round(seconds("arrival_slack", slack, zero=True) * 1000)
 
 

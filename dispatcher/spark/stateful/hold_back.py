@@ -15,7 +15,7 @@ from dispatcher.spark.stateful._columns import (
     time_column,
 )
 from dispatcher.spark.stateful._holding import COUNTS, LATE_COLUMN, SubjectHolding, released
-from limiters._support.validation import Seconds, optional_seconds, seconds
+from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, optional_seconds, seconds
 
 
 def hold_back(
@@ -51,7 +51,8 @@ def hold_back(
     subject_name = name_column("subject", subject, schema)
     times = time_column("time", time, schema)
     if LATE_COLUMN in schema.fieldNames():
-        raise ValueError(f"df has a column {LATE_COLUMN!r}, which this step adds: drop it first")
+        requirement = f"have no column {LATE_COLUMN!r}, which this step adds"
+        raise ArgumentError("df", UNSHOWN, requirement, "drop it first")
     held = arrow_schema(schema)
     forget = optional_seconds("forget_after", forget_after)
     step = SubjectHolding(

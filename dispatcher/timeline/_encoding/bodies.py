@@ -48,7 +48,8 @@ def encoded(body: Any) -> bytes:
                 "body", UNSHOWN, f"be bytes, a str, or what JSON can say, not a {kind}: {error}"
             ) from None
         if _too_deep(stored):
-            raise ValueError(f"body must be at most {DEEPEST} lists and objects deep")
+            requirement = f"be at most {DEEPEST} lists and objects deep"
+            raise ArgumentError("body", UNSHOWN, requirement)
     if len(stored) > MOST_BYTES + 1:
         raise ArgumentError(
             "body",

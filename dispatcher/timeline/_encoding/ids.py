@@ -29,7 +29,7 @@ def generated(bucket: int, now_ms: int, count: int) -> list[str]:
 
 
 def bucket_of(identity: str, buckets: int) -> int:
-    """Where a message is. ValueError if there can be no such message.
+    """Where a message is. ArgumentError if there can be no such message.
 
     >>> bucket_of(generated(17, 1_790_000_000_000, 1)[0], 64)
     17
@@ -44,10 +44,8 @@ def bucket_of(identity: str, buckets: int) -> int:
                 "id", UNSHOWN, f"not begin with {MARK!r}, as generated ones do: {identity!r}"
             )
         if bucket >= buckets:
-            raise ValueError(
-                f"id {identity!r} is of bucket {bucket}, but the topic has only {buckets}: "
-                "it is of another topic"
-            )
+            advice = f"it is of bucket {bucket}, and the topic has only {buckets}"
+            raise ArgumentError("id", identity, "be of this topic", advice)
         return bucket
     written = as_bytes(identity)
     if len(written) > LONGEST:

@@ -17,7 +17,7 @@ from dispatcher.timeline._leasing.settling import (
     Ending,
     ReleaseLease,
 )
-from dispatcher.timeline._server.server import HOLD, Call
+from dispatcher.timeline._server.server import HOLD
 from dispatcher.timeline._server.topic import Answer, Items, Topic, answers_of, body_of
 from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.message import Lease
@@ -33,6 +33,7 @@ from dispatcher.timeline.outcomes import (
     Released,
     TimeInPast,
 )
+from limiters._redis.runner import Call
 from limiters._support.validation import ArgumentError
 
 _LEASE = struct.Struct("<ddIIHI")

@@ -23,7 +23,7 @@ from dispatcher.timeline.errors import TimelineError, TimelineUnavailableError
 from dispatcher.timeline.message import Lease, Leases
 from limiters._support.rate_limited_log import RateLimitedLog
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("dispatcher.timeline")
 
 LOOK_AGAIN = 1.0
 """Seconds after which it looks at all buckets again, however well it was told."""

@@ -23,7 +23,7 @@ from limiters._support.rate_limited_log import RateLimitedLog
 if TYPE_CHECKING:
     from dispatcher.timeline.consumer import Consumer
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("dispatcher.timeline")
 
 
 class Subscription:

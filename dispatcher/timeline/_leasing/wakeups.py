@@ -12,7 +12,7 @@ from dispatcher.timeline._encoding import ids
 from dispatcher.timeline._leasing.wake_signal import Heard
 from dispatcher.timeline._server.topic import Topic
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("dispatcher.timeline")
 
 _AGAIN = 0.5
 

@@ -14,6 +14,7 @@ from dispatcher.timeline._server.topic import AT_ONCE, Topic
 from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.message import Snapshot
 from dispatcher.timeline.outcomes import Invalid, MessageOutcome, NotFound, Status
+from limiters._support.validation import ArgumentError
 
 LISTED_AT_ONCE = 1_000
 """How many ids one script lists."""
@@ -52,7 +53,7 @@ def read(topic: Topic, names: Sequence[str]) -> list[MessageOutcome]:
     for name in dict.fromkeys(names):
         try:
             by_bucket.setdefault(ids.bucket_of(name, topic.buckets), []).append(name)
-        except ValueError as error:
+        except ArgumentError as error:
             found[name] = Invalid(name, str(error))
     left = list(by_bucket.items())
     while left:

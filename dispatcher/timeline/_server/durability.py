@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dispatcher.timeline._server.server import Call, Server
+from dispatcher.timeline._server.server import Server
 from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.outcomes import Durability
+from limiters._redis.runner import Call
 from limiters._redis.script import Script
 
 LOOK_AGAIN = 10.0

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("dispatcher.timeline")
 
 NOTABLE = 1.0
 """Seconds from which on a drift is worth a warning."""

@@ -74,7 +74,7 @@ class Topic:
         self._asked = asked
         self._settings: StoredSettings | None = None
         self._seen = -math.inf
-        self._damped = RateLimitedLog(logging.getLogger(__name__))
+        self._damped = RateLimitedLog(logging.getLogger("dispatcher.timeline"))
         self.watch_lateness: tuple[Callable[[list[float]], object], ...] = ()
         """Who is told how late messages were, in seconds, whenever some are leased."""
 

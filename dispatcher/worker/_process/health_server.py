@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from limiters.errors import DispatcherError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("dispatcher.worker")
 
 LOOPBACK = "127.0.0.1"
 ANYBODY = ("", "0.0.0.0", "::")

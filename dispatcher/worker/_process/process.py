@@ -19,7 +19,7 @@ from limiters._support.latch import Latch
 from limiters._support.outages import OUTAGES
 from limiters.errors import DispatcherError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("dispatcher.worker")
 
 STEP = 0.5
 """How often a worker that runs is looked at, at least."""

@@ -15,7 +15,7 @@ from dispatcher.worker._process.health_server import Pages, asked, verdict
 from dispatcher.worker._process.process import Signals
 from dispatcher.worker._process.systemd import LINE, READY, STOPPING, WATCHDOG, Notifier
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("dispatcher.worker")
 
 CHILD = "DISPATCHER_WORKER_CHILD"
 """The variable that tells a process which of them it is."""

@@ -329,7 +329,7 @@ def test_b6_a_log_handler_that_raises_stops_nothing(batcher: Batcher) -> None:
         raise OSError("refused")
 
     watcher = Watcher(fail)
-    log, broken = logging.getLogger("dispatcher._core.batches.failure_log"), Broken()
+    log, broken = logging.getLogger("dispatcher.batcher.failures"), Broken()
     log.addFilter(broken)
     try:
         batcher.enqueue(Operation(watcher, 1, None))

@@ -50,6 +50,10 @@ def test_a_bad_variable_is_named(run: Run, url: str, monkeypatch: pytest.MonkeyP
     said = run("limit", "set", "orders", "--shared-capacity", "5")
     assert said.code == 2
     assert "DISPATCHER_FACTOR is 'some': not a number" in said.err
+    monkeypatch.setenv("DISPATCHER_FACTOR", "-2")
+    said = run("limit", "set", "orders", "--shared-capacity", "5")
+    assert said.code == 2
+    assert "--factor (from DISPATCHER_FACTOR) must be more than zero, not -2" in said.err
     assert run("limit", "set", "orders", "--shared-capacity", "5", "--factor", "1").code == 0
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import socket
 import subprocess
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from redis import Redis
 
 from dispatcher.metrics import _names as names
-from dispatcher.metrics._cluster.cluster import COMMANDS, ClusterCollector
+from dispatcher.metrics._cluster.cluster import NEEDS, ClusterCollector
 from dispatcher.timeline import Message, Timeline
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
@@ -140,11 +138,7 @@ def test_promtool_finds_nothing(shared_redis: EmbeddedRedis) -> None:
 def test_it_needs_no_more_of_redis_than_the_document_says(
     shared_redis: EmbeddedRedis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    document = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
-    block = re.search(r"ACL SETUSER exporter on >secret ([^`]*)", document)
-    assert block is not None
-    allowed = block[1].split()
-    assert sorted(allowed) == sorted(["~dispatcher:*", *COMMANDS.split()])
+    allowed = NEEDS.rules("dispatcher").split()
     with closing(RedisLeaseManager(shared_redis.url, name="orders")) as manager:
         make(manager)
         manager.sync(Request("one", 1, TERMS, need=500))

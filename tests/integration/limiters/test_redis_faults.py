@@ -12,13 +12,13 @@ import pytest
 from redis import Redis
 
 from limiters import LeaseManagerError, RedisLeaseManager
-from limiters._redis.faults import CLUSTER_COMMANDS, COMMANDS
 from limiters._redis.script import of_source
 from limiters.embedded import EmbeddedRedis
 from limiters.leases import redis as module
 from limiters.leases._format import UNITS
 from limiters.leases._messages import Kind, Request, Terms
 from limiters.leases._scripts import SYNC, keys_of
+from limiters.leases.redis import NEEDS
 from tests.servers.cluster import ClusterRedis
 from tests.servers.ports import own_port
 from tests.servers.sentinel import SentinelRedis
@@ -87,7 +87,7 @@ def test_user_may_not_do_what_is_needed(
     command = f"ACL SETUSER ann on >secret {rules}"
     admin: Any = connect(own_redis.url)
     admin.execute_command(*command.split())
-    advice = "allow it: ACL SETUSER <name> ~dispatcher:* " + COMMANDS
+    advice = "allow it: ACL SETUSER <name> " + NEEDS.rules("dispatcher")
     with refused(f"redis://ann:secret@127.0.0.1:{own_redis.port}", re.escape(advice)):
         pass
 
@@ -95,7 +95,7 @@ def test_user_may_not_do_what_is_needed(
 def test_user_who_may_do_what_the_advice_says_can_do_everything(
     own_redis: EmbeddedRedis, connect: Callable[[str], Redis]
 ) -> None:
-    command = f"ACL SETUSER ann on >secret ~dispatcher:* {COMMANDS}"
+    command = f"ACL SETUSER ann on >secret {NEEDS.rules('dispatcher')}"
     admin: Any = connect(own_redis.url)
     admin.execute_command(*command.split())
     manager = RedisLeaseManager(f"redis://ann:secret@127.0.0.1:{own_redis.port}", name="limit")
@@ -120,10 +120,10 @@ def test_user_who_may_do_what_the_advice_says_can_do_everything(
 def test_user_of_a_cluster_who_may_do_what_the_advice_says() -> None:
     with ClusterRedis() as cluster:
         url = cluster.nodes[0].url.replace("redis://", "redis+cluster://ann:secret@")[:-2]
-        allow(cluster, COMMANDS)
-        with refused(url, re.escape(f"{COMMANDS} {CLUSTER_COMMANDS}")):
+        allow(cluster, NEEDS.rules("dispatcher"))
+        with refused(url, re.escape(NEEDS.rules("dispatcher", cluster=True))):
             pass
-        allow(cluster, f"{COMMANDS} {CLUSTER_COMMANDS}")
+        allow(cluster, NEEDS.rules("dispatcher", cluster=True))
         manager = RedisLeaseManager(url, name="limit")
         assert manager.set_terms(capacity=1_000, factor=100, period=1, lease_time=20)
         assert manager.sync(Request("a", 1, TERMS)).kind is Kind.CHALLENGE
@@ -131,11 +131,11 @@ def test_user_of_a_cluster_who_may_do_what_the_advice_says() -> None:
         manager.close()
 
 
-def allow(cluster: ClusterRedis, commands: str) -> None:
+def allow(cluster: ClusterRedis, rules: str) -> None:
     for node in cluster.nodes:
         with Redis.from_url(node.url) as client:
             admin: Any = client
-            admin.execute_command(*f"ACL SETUSER ann on >secret ~dispatcher:* {commands}".split())
+            admin.execute_command(*f"ACL SETUSER ann on >secret {rules}".split())
 
 
 def test_older_than_6_2(shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ import pytest
 from redis import Redis
 
 from limiters import ImproperOrderError, LeaseManagerError, RedisLeaseManager
-from limiters._redis.faults import COMMANDS
 from limiters._redis.script import of_source
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._format import (
@@ -31,7 +30,7 @@ from limiters.leases._format import (
 from limiters.leases._format import FieldKind as FieldKind
 from limiters.leases._messages import Kind, Request, Terms
 from limiters.leases._scripts import TWIN, keys_of, old_keys_of, registry_key, source_of
-from limiters.leases.redis import mark_as_new
+from limiters.leases.redis import NEEDS, mark_as_new
 
 TERMS = Terms(capacity=100.0, factor=10.0, period=1000, lease=2000)
 KEYS = keys_of("dispatcher", "orders")
@@ -200,7 +199,7 @@ def test_server_without_memory_refuses_all_of_a_call(own_redis: EmbeddedRedis) -
 
 def test_user_with_the_documented_rights_may_do_everything(own_redis: EmbeddedRedis) -> None:
     with Redis.from_url(own_redis.url) as client:
-        rights = ("on", ">secret", "~dispatcher:*", *COMMANDS.split())
+        rights = ("on", ">secret", *NEEDS.rules("dispatcher").split())
         client.execute_command("ACL", "SETUSER", "user", *rights)
         url = own_redis.url.replace("redis://", "redis://user:secret@")
         with closing(RedisLeaseManager(url, name="orders", timeout=10)) as manager:

@@ -128,7 +128,7 @@ def test_t5_what_could_be_a_pair_or_two_ids_is_refused(
     producer = timeline.producer("us")
     producer.create([Message("x", id="a", delay=5)])
     pair: Any = ["a", 1]
-    says = r"\['a', 1\] is a list of an id and a number; .* \('a', 1\)"
+    says = r"be no list of an id and a number, not \['a', 1\]; .* \('a', 1\)"
     for call in (producer.delete, producer.get, lambda it: producer.move(it, delay=1)):
         with pytest.raises(ValueError, match=says):
             call(pair)

@@ -183,7 +183,7 @@ def test_t8_bad_ones_do_not_disturb_the_others(shared_redis: EmbeddedRedis, hand
         (Message("x", at=START_MS // 1000, id="b"), "at must be in milliseconds, but 1800000000"),
         (Message({1, 2}, id="c"), "body must be bytes, a str, or what JSON can say, not a set"),
         (Message("x", id="~zzthatisofanother!"), "id must not begin with '~'"),
-        (Message("x", id="~zz" + "0" * 17), "but the topic has only 16"),
+        (Message("x", id="~zz" + "0" * 17), "and the topic has only 16"),
         (Message("x", delay=-1, id="e"), "delay must be zero or more"),
         (Message("x", id=7), "id must be a text"),  # type: ignore[arg-type]
     ]

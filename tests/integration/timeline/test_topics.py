@@ -23,9 +23,8 @@ from dispatcher.timeline import (
     Timeline,
     TimelineUnavailableError,
 )
-from dispatcher.timeline._server.server import COMMANDS, LEASE
+from dispatcher.timeline._server.server import LEASE, NEEDS
 from limiters import RedisLeaseManager, SharedResource
-from limiters._redis.faults import CLUSTER_COMMANDS
 from limiters.embedded import EmbeddedRedis
 from tests.servers.cluster import ClusterRedis
 from tests.servers.proxy import Proxy
@@ -399,13 +398,10 @@ def test_a_user_who_may_do_what_the_documents_say(
     shared_redis: EmbeddedRedis, cluster_redis: ClusterRedis, cluster: bool
 ) -> None:
     nodes = cluster_redis.nodes if cluster else [shared_redis]
-    commands = COMMANDS.replace("{prefix}", "dispatcher")
-    rules = [*commands.split(), *(CLUSTER_COMMANDS.split() if cluster else ())]
+    rules = NEEDS.rules("dispatcher", cluster=cluster).split()
     for node in nodes:
         with Redis.from_url(node.url) as client:
-            client.execute_command(
-                "ACL", "SETUSER", "worker", "reset", "on", ">pw", "~dispatcher:*", *rules
-            )
+            client.execute_command("ACL", "SETUSER", "worker", "reset", "on", ">pw", *rules)
     places = ",".join(f"127.0.0.1:{node.port}" for node in nodes)
     scheme = "redis+cluster" if cluster else "redis"
     everything(Timeline(f"{scheme}://worker:pw@{places}", "topic", buckets=8))

@@ -47,7 +47,7 @@ def test_what_raises_comes_again_and_is_dead_after_the_last_attempt(
     assert worker.totals.retried == 2
     until(lambda: worker.batcher.totals.failed == 3)  # so that metrics see failures
     said = [record.name for record in caplog.records if "failed: 1" in record.message]
-    assert set(said) == {"dispatcher.worker._handler_log"}
+    assert set(said) == {"dispatcher.worker.failures"}
     assert "of Watcher(" not in caplog.text, "the worker's own Batcher does not say it again"
 
 

@@ -32,12 +32,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"subject": ""}, "subject must be the name of a column"),
     ({"time": 5}, "time must be the name of a column"),
     ({"order": "some"}, "order must be 'subject' or 'global'"),
-    ({"lane": "x"}, "lane needs order='global'"),
+    ({"lane": "x"}, "lane must go with order='global'"),
     ({"gate": 5}, "gate must be a RedisEntityStore"),
-    ({"gate": RedisEntityStore("redis://x", name="x"), "order": "global"}, "gate needs order"),
+    (
+        {"gate": RedisEntityStore("redis://x", name="x"), "order": "global"},
+        "gate must go with order",
+    ),
     ({"late": "never"}, "late must be"),
-    ({"late": "reject"}, "late='reject' needs dead_letters"),
-    ({"late": "reject", "dead_letters": only_rows, "ledger": False}, "needs the ledger"),
+    ({"late": "reject"}, "dead_letters must be given with late='reject'"),
+    (
+        {"late": "reject", "dead_letters": only_rows, "ledger": False},
+        "ledger must be True with late='reject'",
+    ),
     ({"rows": "pandas"}, "rows must be one of row, dict, tuple, arrow"),
     ({"rows": ["dict"]}, r"rows must be one of .*, not \['dict'\]"),
     ({"max_batch_size": 0}, "max_batch_size"),
@@ -98,7 +104,9 @@ def test_what_is_no_handler_is_refused_when_it_is_made(
 def test_a_handler_that_cannot_travel_is_refused_when_it_is_made(sink: Made) -> None:
     lock = threading.Lock()
 
-    with pytest.raises(ValueError, match="handler cannot be sent to the executors"):
+    with pytest.raises(
+        ValueError, match="handler must be something that can be sent to the executors"
+    ):
         sink(lambda rows: lock.acquire())
 
 
@@ -112,16 +120,16 @@ def test_a_handler_that_executors_cannot_import_fails_before_anything_is_sent(
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ("1 as n, at, 'a' as subjects", "subject='subject' is not a column"),
-        ("map('a', 1) as subject, at", "subject='subject' is a map"),
-        ("1.5D as subject, at", "subject='subject' is a double"),
+        ("1 as n, at, 'a' as subjects", "subject must be a column of the DataFrame, not 'subject'"),
+        ("map('a', 1) as subject, at", "subject must be a column that .*; it is a map"),
+        ("1.5D as subject, at", "subject must be a column that .*; it is a double"),
         pytest.param(
             "subject collate utf8_lcase as subject, at",
             "in which texts that differ are the same",
             marks=pytest.mark.spark4,
         ),
-        ("subject, cast(at as string) as at", "time='at' is a string"),
-        ("subject, n", "time='at' is not a column"),
+        ("subject, cast(at as string) as at", "time must be a column that .*; it is a string"),
+        ("subject, n", "time must be a column of the DataFrame, not 'at'"),
     ],
 )
 def test_columns_that_cannot_serve_are_named_before_anything_is_sent(
@@ -146,7 +154,7 @@ def test_a_column_of_the_users_own_is_not_overwritten(
 ) -> None:
     rows = frame(spark, ROWS).selectExpr("*", f"'mine' as {name}")
 
-    with pytest.raises(ValueError, match=f"has a column '{name}'.*withColumnRenamed"):
+    with pytest.raises(ValueError, match=f"have no column '{name}'.*withColumnRenamed"):
         sink(**told)(rows, 0)
 
 

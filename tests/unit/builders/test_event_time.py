@@ -303,11 +303,11 @@ def test_e7_what_a_message_makes_due_comes_out_with_it() -> None:
 
 def test_e7_now_must_be_of_the_kind_of_event_times() -> None:
     builder = by_end(50, 20, 0)
-    with pytest.raises(ValueError, match="now is 5"):
+    with pytest.raises(ValueError, match=r"now must be .* kind.*, not 5; it cannot be compared"):
         builder.add(("a", datetime(2024, 1, 1)), 5)
     assert len(builder) == 0
     builder.add(("a", datetime(2024, 1, 1)), datetime(2024, 1, 1))
-    with pytest.raises(ValueError, match="now is 5"):
+    with pytest.raises(ValueError, match=r"now must be .* kind.*, not 5; it cannot be compared"):
         builder.advance(5)
 
 

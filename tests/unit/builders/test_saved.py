@@ -92,7 +92,7 @@ def text(state: str) -> bytes:
     ids=lambda data: data[:60],
 )
 def test_e8_what_is_no_saved_state_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match=r"data is not what dump\(\) gave"):
+    with pytest.raises(ValueError, match=r"data must be what dump\(\) gave"):
         EventTimeBuilder.load(data, key="k", event_time="t")
 
 

@@ -374,7 +374,7 @@ def test_a_measurement_that_cannot_be_shown_is_named_by_its_type() -> None:
         ({"subject": 5}, "subject must be a callable"),
         ({"lane": b"x"}, "lane must be a callable"),
         ({"together_within": -1}, "together_within must be zero or more seconds, not -1"),
-        ({"max_batch_cost": 5}, "max_batch_cost is 5, but no cost is given"),
+        ({"max_batch_cost": 5}, "max_batch_cost must be None if no cost is given, not 5"),
         ({"cost": "c", "max_batch_cost": 0}, "max_batch_cost must be more than zero, not 0"),
     ],
 )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiters.leases._format import SLICES
+from limiters import MemoryLeaseManager, RedisLeaseManager, SharedResource
+from limiters._guard import guard_of
+from limiters.leases._format import DEFAULT_LEASE_MS, DEFAULT_PERIOD_MS, DEFAULT_SPAN, SLICES
 from limiters.leases._ledger import Ledger, counts_for, slice_end
+from limiters.leases._messages import Terms
 
 Entries = list[tuple[int, float]]
 entries = st.lists(st.tuples(st.integers(0, 2_000), st.floats(0.001, 1_000)), max_size=40)
@@ -103,3 +107,20 @@ def test_stamps_are_rounded_up_to_slices_that_are_the_same_for_all(at: int, peri
 @pytest.mark.parametrize(("period", "counts"), [(1, 7), (1_000, 1_006), (60_000, 60_360)])
 def test_an_entry_counts_for_a_period_and_a_guard(period: int, counts: int) -> None:
     assert counts_for(period) == counts
+
+
+@pytest.mark.parametrize("period", [10, 999, 1_000, 1_001, 60_000])
+def test_c1_an_instance_and_the_coordinator_count_spending_for_the_same_time(period: int) -> None:
+    own = period + 1_000 * guard_of(period / 1_000, shared=True)
+    assert 0 <= counts_for(period) - own < 1 + 1e-6
+
+
+def test_the_default_span_is_that_of_the_default_terms() -> None:
+    terms = Terms(1.0, 1.0, DEFAULT_PERIOD_MS, DEFAULT_LEASE_MS)
+    assert terms.span == DEFAULT_SPAN
+    for manager in (MemoryLeaseManager, RedisLeaseManager):
+        default = inspect.signature(manager).parameters["lease_time"].default
+        assert default * 1_000 == DEFAULT_LEASE_MS
+    assert inspect.signature(SharedResource).parameters["period"].default * 1_000 == (
+        DEFAULT_PERIOD_MS
+    )

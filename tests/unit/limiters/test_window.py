@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiters._budgets.window import BURST, GUARD, Spend, Tenure, WindowLedger
+from limiters._budgets.window import BURST, Spend, Tenure, WindowLedger
+from limiters._guard import GUARD
 
 
 def charge(ledger: WindowLedger, cost: float, now: float) -> Spend:
@@ -211,7 +212,7 @@ def test_c2_what_is_given_away_whole_leaves_nothing_behind() -> None:
 
 
 def test_c1_an_instance_whose_clock_is_judged_by_others_counts_a_little_longer() -> None:
-    ledger = WindowLedger(100, 60.0, drift=0.006)
+    ledger = WindowLedger(100, 60.0, shared=True)
     charge(ledger, 60, 0.0).started(0.0)
     assert ledger.spent(60.35) == 60
     assert ledger.spent(60.37) == 0

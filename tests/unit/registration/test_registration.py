@@ -407,7 +407,7 @@ def test_a_name_that_is_no_text_is_refused(name: Any) -> None:
 
 def test_data_that_cannot_be_kept_is_refused() -> None:
     one = gate()
-    with pytest.raises(ValueError, match=r"data must be made of .* not of \{1\}, a set"):
+    with pytest.raises(ValueError, match=r"data must be made of .* not \{1\}; that is a set"):
         one.register("a", data={1})
     assert one.offer("a", 1) == []
 

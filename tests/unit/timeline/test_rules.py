@@ -67,7 +67,7 @@ def test_what_is_no_id(name: Any) -> None:
 
 def test_an_id_of_another_topic_is_noticed() -> None:
     (name,) = ids.generated(40, 0, 1)
-    with pytest.raises(ValueError, match="of bucket 40, but the topic has only 16"):
+    with pytest.raises(ValueError, match="of bucket 40, and the topic has only 16"):
         ids.bucket_of(name, 16)
 
 

@@ -33,7 +33,7 @@ def add_commands(commands: Any) -> None:
         description="The limit that all instances with the same name share, kept in Redis.",
         epilog="example:\n  dispatcher limit show orders --redis redis://db:6379/0",
     )
-    actions = limit.add_subparsers(title="actions", metavar="ACTION", required=True)
+    actions = limit.add_subparsers(title="actions", metavar="ACTION")
     _add_show(actions)
     limit_set.add_command(actions)
     _add_delete(actions)

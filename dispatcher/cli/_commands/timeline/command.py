@@ -15,7 +15,7 @@ def add_command(commands: Any) -> None:
         description="A topic of messages that are due at a time, kept in Redis.",
         epilog="example:\n  dispatcher timeline stats mails --redis redis://db:6379/0",
     )
-    actions = timeline.add_subparsers(title="actions", metavar="ACTION", required=True)
+    actions = timeline.add_subparsers(title="actions", metavar="ACTION")
     stats.add_command(actions)
     peek.add_commands(actions)
     histogram.add_command(actions)

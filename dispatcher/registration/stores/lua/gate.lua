@@ -1,5 +1,5 @@
 -- How a gate that many processes share is stored, and what all its scripts have in common. It is
--- the twin of local.py; held.lua is that of waiting.py. Its keys share one hash tag:
+-- the twin of _local/room.py; held.lua is that of _local/waiting.py. Its keys share one hash tag:
 --   entities       hash: registered entity -> its record
 --   children       sorted set, by text: "<length of parent>:<parent><child>", of registered ones
 --   emitted        sorted set: registered entity -> the sequence number of its last emission

@@ -7,7 +7,7 @@
 --             time_kind (in which kind of time sequences are remembered), acknowledged (of how many
 --             sequences rows of that batch were acknowledged)
 --   sequences hash, one for each checkpoint, generation and turn: a sequence -> what was
---             acknowledged of it, see ledger.py
+--             acknowledged of it, see entry.py
 --   totals    hash: name -> sum over all micro-batches that ended
 -- A task may send until its entry in `senders` runs out. It runs out by itself, or it is
 -- renewed; so whoever has claimed a higher epoch waits until there is no other.
