@@ -232,14 +232,16 @@ def test_c2_nobody_releases_what_others_hold(kept: Kept) -> None:
 
 
 def test_c4_who_needs_more_at_once_than_its_share_gets_a_permit(kept: Kept) -> None:
+    known = kept.ask("b", 1, need=1.0, ask=1.0, piece=1.0)  # else it saves for its first batch
+    kept.ask("b", 2, born=known.born, released=known.units)
     first = kept.all_of()
     asks = {"need": 1_000.0, "ask": 800.0, "gathers": True, "valid": 300, "piece": 800.0}
-    waits = kept.ask("b", 1, **asks)
+    waits = kept.ask("b", 3, born=known.born, **asks)
     assert (waits.permit, waits.units) == (0, 0)
     told = kept.ask("a", 2, born=first.born, need=1_000.0, units=UNITS, left=40_000)
     assert told.keep <= 0.2 * UNITS + 2
     kept.ask("a", 3, born=first.born, need=1_000.0, units=told.keep, released=UNITS - told.keep)
-    permitted = kept.ask("b", 2, born=waits.born, **asks)
+    permitted = kept.ask("b", 4, born=known.born, **asks)
     assert permitted.permit
     assert permitted.permit_cost == 800.0
 
