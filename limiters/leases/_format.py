@@ -45,8 +45,8 @@ FEW_BATCHES = 2
 on permits alone: a share of whole batches would leave up to half of it unused."""
 
 ROUNDED_UP = 2 / 3
-"""Added to what fair shares are worth in batches before that is rounded down to whole ones: so an
-instance that lives on permits gets at least three quarters of its share."""
+"""Added to what fair shares are worth in batches before that is rounded down to whole ones. Less
+would leave large batches too little of their fair share, more the shares of others."""
 
 QUEUE_LENGTH = 32
 """How many of those who wait for a permit the header keeps."""
