@@ -134,7 +134,7 @@ class Pausing:
         pass
 
 
-def test_c5_what_it_owed_beside_a_heavy_one_does_not_keep_an_instance_waiting_later() -> None:
+def test_c5_a_debt_made_next_to_a_heavy_instance_does_not_delay_a_light_one_later() -> None:
     cluster = cluster_with()
     cluster.add("light", Pausing(400, 7, 8.2), weight=0.001)
     cluster.run(0.2)
