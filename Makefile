@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make demo     see it work: one limited datastore, first without us, then with us"
-	@echo "make test     run all tests; PROCESSES=4 at a time"
+	@echo "make test     run all tests; PROCESSES=6 at a time"
 	@echo "make long     what make test runs a sample of: larger clusters, soak, ends of the demo, a slow handler"
 	@echo "make fast     unit and simulation tests: no Java, no Redis, under 45 s on two cores"
 	@echo "make unit     the unit tests on each interpreter found, or on one: PYTHON=python3.12"
@@ -73,8 +73,8 @@ $(VENV)/spark.jsa: $(VENV)/.installed | java
 	@echo "writing the classes of Spark to an archive, once ..."
 	@$(BIN)/python -m tests.servers.java >$@.log 2>&1 || echo "no archive: see $@.log"
 
-# Most tests of processes and servers wait: four at a time keep two cores busy.
-PROCESSES ?= 4
+# Most tests of processes and servers wait: six at a time keep two cores busy.
+PROCESSES ?= 6
 test: java install $(VENV)/spark.jsa
 	@$(BIN)/python -m pytest --numprocesses $(PROCESSES) -m 'not long'
 

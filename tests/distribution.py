@@ -1,8 +1,8 @@
 """Which test runs when, and on which of several processes.
 
 What takes longest begins first, so that no process is alone with it in the end. What shares
-something that takes long to start stays together: all tests of the shared Spark, and those of a
-module; but tests of whole clusters take so long that each goes to a process that is free.
+something that takes long to start stays together: the tests of a folder that share one Spark, and
+those of a module; but tests of whole clusters take so long that each goes to a free process.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def together(place: str) -> str:
     """What runs one after the other in one process, by node id.
 
     >>> together("tests/spark/test_a.py::test_b"), together("tests/unit/test_a.py::test_b[x::y]")
-    ('tests/spark/', 'tests/unit/test_a.py')
+    ('tests/spark', 'tests/unit/test_a.py')
     >>> together("tests/simulation/test_storms.py::test_a[1]")
     'tests/simulation/test_storms.py::test_a[1]'
     """
@@ -46,7 +46,10 @@ def together(place: str) -> str:
     if place.startswith(ALONE) and module not in TOGETHER:
         # The programs of a document, or of a folder, that start Spark: one at a time.
         return f"{module}: Spark" if "spark" in place.lower() else place
-    return "tests/spark/" if place.startswith("tests/spark/") else module
+    if not place.startswith("tests/spark/"):
+        return module
+    # Two chains: one would still run when all else has ended.
+    return module.rpartition("/")[0]
 
 
 def asked_for(item: pytest.Item) -> float:
