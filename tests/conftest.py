@@ -22,6 +22,10 @@ from tests.waiting import LONG
 
 # A shell has what it runs in the background ignore Ctrl-C, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# `nohup` has it ignore that its terminal closes, and what the tests start would inherit that, but
+# not a handler. xdist's processes end with the one that has started them.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN or "PYTEST_XDIST_WORKER" in os.environ:
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", java.OPTIONS)
 # The tests start hundreds of Pythons: each would compile all modules again.
