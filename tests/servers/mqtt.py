@@ -6,6 +6,7 @@ from __future__ import annotations
 import socketserver
 import struct
 import threading
+from contextlib import suppress
 from typing import Any, BinaryIO, Self, cast
 
 CONNECT, PUBLISH, SUBSCRIBE, PING, DISCONNECT = 1, 3, 8, 12, 14
@@ -75,7 +76,8 @@ class PlainBroker:
             self._retained[topic] = rest
         for subscriber, filters in self._subscribers.items():
             if any(_matches(one, topic) for one in filters):
-                _send(subscriber, topic, rest, retained=False)
+                with suppress(OSError):  # it has gone, which must not end the one that publishes
+                    _send(subscriber, topic, rest, retained=False)
 
     def _subscribe(self, out: BinaryIO, body: bytes) -> None:
         number, rest = body[:2], body[2:]
