@@ -60,6 +60,9 @@ MAX_ROUNDS = 64
 CREDIT_PERIODS = 2
 """For so many periods at most, an instance that did not use its turns is compensated."""
 
+LEAST_PACE = 0.75
+"""The clock of turns goes at least so fast, so that nobody waits for long if others are late."""
+
 MIN_STAYED = 1e-6
 """When less than this share of the pool has stayed since a permit, it is no longer corrected."""
 
@@ -108,6 +111,7 @@ _CONSTANTS = (
     "INSTANCES_PER_MS",
     "MAX_ROUNDS",
     "CREDIT_PERIODS",
+    "LEAST_PACE",
     "MIN_STAYED",
     "SILENT_MS",
     "REGISTRY_SPANS",
@@ -196,7 +200,7 @@ HEADER = _fields(
     "format now skew since proven not_before last interval doubted:b deleted:b "
     "capacity:f factor:f period lease version served:b ramp_from:f ramp_at ramp_rate:f "
     "pool stayed:f wave next_id instances kept_until due "
-    "shares_at fair_units fair_weight level_units level_weight needs spare:f short_since"
+    "shares_at fair_units fair_weight level_units level_weight needs spare:f short_since behind:f"
 )
 """What is stored of the limit itself, in one string; beside it are texts and lists."""
 

@@ -51,6 +51,18 @@ def test_c4_batches_of_half_a_fair_share_and_more_get_it(pieces: tuple[float, ..
     assert jain(cluster, 10, 70) >= 0.97
 
 
+@pytest.mark.parametrize("pieces", [(847, 935, 292, 227), (812, 288, 989, 472)])
+def test_c4_large_batches_that_differ_get_near_their_fair_shares(
+    pieces: tuple[float, ...],
+) -> None:
+    cluster = cluster_with(*pieces)
+    cluster.run(70)
+    assert holds(cluster)
+    assert jain(cluster, 10, 70) >= 0.93
+    for number in range(len(pieces)):
+        assert cluster.spent(f"i{number}", 10, 70) >= 0.45 * 1000 * 60 / len(pieces)
+
+
 class Once:
     """One batch; then its instance leaves, and comes back under another name."""
 

@@ -61,7 +61,7 @@ def _start(limit: Limit, now: int, token: str) -> None:
     limit.kept_until = limit.shares_at = NEVER
     limit.due = now
     limit.fair = limit.level = Level()
-    limit.needs, limit.spare, limit.short_since = 0, 0.0, NEVER
+    limit.needs, limit.spare, limit.short_since, limit.behind = 0, 0.0, NEVER, 0.0
 
 
 def _adopt(limit: Limit, terms: Terms) -> None:

@@ -163,11 +163,13 @@ class Coordinator:
         elapsed = limit.now - record.seen
         self._hear(limit, record, request, uncertain)
         limit.deleted = False
+        passed = limit.now - limit.last
         limit.last, limit.interval = limit.now, max(limit.interval, request.interval)
         if not self._refresh(limit, token):
             return Reply(Kind.CHALLENGE, nonce=limit.nonce)
         permits.follow_fair_share(limit, record)
         permits.enqueue(limit, request.instance, record)
+        permits.keep_pace(limit, passed)
         reply = self._answer(limit, request, record, again=False, created=created)
         permits.spent_by_share(limit, record, request, elapsed)
         self._write_ahead(limit)
@@ -244,7 +246,9 @@ class Coordinator:
             evicted = False
         if record is None:
             limit.next_id += 1
-            record = Record(born=limit.next_id, seen=limit.now, turn=limit.now, evicted=evicted)
+            record = Record(
+                born=limit.next_id, seen=limit.now, turn=limit.turns_at, evicted=evicted
+            )
             record.gone = limit.now + limit.terms.span
             limit.records[request.instance] = record
             if uncertain and request.left > 0:
@@ -320,7 +324,7 @@ class Coordinator:
         limit.queue = heapq.nsmallest(
             QUEUE_LENGTH,
             [one for one in places if one is not None],
-            key=lambda one: (one.turn > limit.now, one),
+            key=lambda one: (one.turn > limit.turns_at, one),
         )
         asks = [(permits.wants(limit, one), one.weight) for one in records]
         limit.level = level_of(asks, UNITS - permits.kept_aside(limit))

@@ -15,6 +15,7 @@ from limiters.leases._format import (
     CREDIT_PERIODS,
     FEW_BATCHES,
     FLOAT_ERROR,
+    LEAST_PACE,
     MIN_STAYED,
     QUEUE_LENGTH,
     ROUNDED_UP,
@@ -69,21 +70,38 @@ def enqueue(limit: Limit, name: str, record: Record) -> None:
     limit.queue = [one for one in limit.queue if one.instance != name]
     place = waiter(limit, name, record)
     if place is not None:
-        insort(limit.queue, place, key=lambda one: (one.turn > limit.now, one))
+        insort(limit.queue, place, key=lambda one: (one.turn > limit.turns_at, one))
         del limit.queue[QUEUE_LENGTH:]
 
 
 def line(limit: Limit) -> list[Waiter]:
     """Those whose turn it is, in order; if nobody's turn has come, the next one all the same."""
     waiting = sorted(one for one in limit.queue if one.silent >= limit.now)
-    return [one for one in waiting if one.turn <= limit.now] or waiting[:1]
+    return [one for one in waiting if one.turn <= limit.turns_at] or waiting[:1]
+
+
+def on_permits(limit: Limit) -> list[Waiter]:
+    """Those who wait and live on permits, in order."""
+    return sorted(one for one in limit.queue if not one.later and one.silent >= limit.now)
+
+
+def keep_pace(limit: Limit, elapsed: int) -> None:
+    """The clock of turns goes slower while one who lives on permits is too late."""
+    turns = [one.turn for one in limit.queue if not one.later and one.silent >= limit.now]
+    too_late = limit.turns_at - CREDIT_PERIODS * limit.terms.period - min(turns, default=math.inf)
+    limit.behind += max(0.0, min(too_late, elapsed * (1 - LEAST_PACE)))
 
 
 def kept_aside(limit: Limit) -> int:
     """How much of the pool is kept for permits: of the batches that are due of those who live on
     them, in order, as many as their fair shares are worth; at least the first one. So they do not
-    starve those that hold shares. Between their turns the others may have it all."""
-    due = [one for one in line(limit) if not one.later and one.turn <= limit.now]
+    starve those that hold shares. Between their turns the others may have it all; but if the first
+    is late, so many are that those count as well who are due as soon."""
+    waiting = on_permits(limit)
+    if not waiting or waiting[0].turn > limit.turns_at:
+        return 0
+    soon = 2 * limit.turns_at - waiting[0].turn
+    due = [one for one in waiting if one.turn <= soon]
     whole = limit.in_force
     fair = 0.0
     for one in due:
@@ -91,7 +109,7 @@ def kept_aside(limit: Limit) -> int:
     aside = 0.0
     for one in due:
         ask = max(one.ask, FLOAT_ERROR * whole)
-        late = (limit.now - one.turn) * one.fair / (ask * limit.terms.period)
+        late = max(0.0, limit.turns_at - one.turn) * one.fair / (ask * limit.terms.period)
         batches = 1 + math.floor(min(late, one.fair / ask))
         fits = math.floor(min((fair - aside) / ask + ROUNDED_UP, (whole - aside) / ask))
         aside += ask * min(batches, max(fits, 0 if aside else 1))
@@ -107,9 +125,9 @@ def follow_fair_share(limit: Limit, record: Record) -> None:
         if not record.ask:
             return
         if limit.fair.weight:
-            record.turn = max(record.turn, limit.now + _takes(limit, record, record.ask))
-    elif record.turn > limit.now:
-        record.turn = limit.now + (record.turn - limit.now) * (record.fair / fair)
+            record.turn = max(record.turn, limit.turns_at + _takes(limit, record, record.ask))
+    elif record.turn > limit.turns_at:
+        record.turn = limit.turns_at + (record.turn - limit.turns_at) * (record.fair / fair)
     record.fair = fair
 
 
@@ -118,17 +136,17 @@ def spent_by_share(limit: Limit, record: Record, request: Request, elapsed: int)
     may have. Waiting costs no credit; only an instance that asks for nothing loses what is too old.
     """
     if not limit.fair.weight:
-        record.turn = max(record.turn, limit.now)
+        record.turn = max(record.turn, limit.turns_at)
         return
     if limit.now - elapsed < limit.short_since:
         # There was enough until now: an instance that has spent begins to save for its next batch,
         # so that those that have not spent go first.
         if request.spent > 0:
             takes = _takes(limit, record, max(record.ask, record.piece))
-            record.turn = max(record.turn, limit.now + takes)
+            record.turn = max(record.turn, limit.turns_at + takes)
         return
     if not record.ask:
-        record.turn = max(record.turn, limit.now - CREDIT_PERIODS * limit.terms.period)
+        record.turn = max(record.turn, limit.turns_at - CREDIT_PERIODS * limit.terms.period)
     by_share = max(0.0, request.spent - request.by_permit)
     record.turn += elapsed * min(1.0, by_share / entitlement(limit, record))
 
@@ -155,31 +173,31 @@ def handed_over(limit: Limit, part: float) -> None:
 
 def grant(limit: Limit, name: str, record: Record, request: Request) -> int:
     """A permit, if it is this one's turn and there is room. When to ask again; -1 for never."""
-    terms, now = limit.terms, limit.now
+    terms, now = limit.terms, limit.turns_at
     due = line(limit)
     names = [one.instance for one in due]
     if name not in names:
         if record.turn <= now:  # others have waited longer: it is enough to ask with the next sync
             return -1
         return min(4 * record.interval, math.ceil(record.turn - now) + 1)
-    room = limit.pool * limit.worth - limit.ledger.total(now - terms.counts)
+    room = limit.pool * limit.worth - limit.ledger.total(limit.now - terms.counts)
     for one in due[: names.index(name)]:
         room -= one.ask
     if room < record.ask - FLOAT_ERROR * limit.in_force:
         return _room_at(limit, record.ask - room, record.interval)
-    turn = float(now)
+    turn = now
     if limit.fair.weight:
         takes = _takes(limit, record, record.ask)
         oldest = now - max(takes, CREDIT_PERIODS * terms.period)
         turn = min(max(oldest, record.turn), now) + takes
     record.turn = turn
-    at = slice_end(now + request.valid, terms.period)
+    at = slice_end(limit.now + request.valid, terms.period)
     limit.ledger.add(at, record.ask)
     limit.next_id += 1
     record.permit = Permit(limit.next_id, at, record.ask, limit.stayed, limit.wave)
     # It keeps its place until its next request says what it asks for now: otherwise others would be
     # granted in between what it needs for its next operation.
-    record.ask_since = now
+    record.ask_since = limit.now
     enqueue(limit, name, record)
     return -1
 

@@ -143,6 +143,8 @@ class Limit:
     spare: float = 0.0
     """How much more than it wants an instance may hold, as a share of that, as nobody is short."""
     needs: int = 0
+    behind: float = 0.0
+    """How far the clock of turns is behind `now`."""
     queue: list[Waiter] = field(default_factory=list)
     records: dict[str, Record] = field(default_factory=dict)
 
@@ -150,6 +152,13 @@ class Limit:
     def in_force(self) -> float:
         """The capacity in force."""
         return self.ramp.in_force(self.terms.capacity, self.now)
+
+    @property
+    def turns_at(self) -> float:
+        """The time by the clock of turns. It goes slower while whoever lives on permits and has
+        waited longest is two periods late: where batches do not fit together, all of them are late,
+        and none may lose its place for it."""
+        return self.now - self.behind
 
     @property
     def worth(self) -> float:

@@ -25,7 +25,7 @@ local function start(now, token)
   limit.kept_until, limit.shares_at = NEVER, NEVER
   limit.due = now
   limit.fair_units, limit.fair_weight, limit.level_units, limit.level_weight = 0, 0, 0, 0
-  limit.needs, limit.spare, limit.short_since = 0, 0, NEVER
+  limit.needs, limit.spare, limit.short_since, limit.behind = 0, 0, NEVER, 0
 end
 
 -- Forgets who holds what: instances that hold something claim it, with the new nonce.

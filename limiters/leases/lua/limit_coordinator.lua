@@ -239,7 +239,7 @@ local function admit(record, request, uncertain)
     limit.next_id = limit.next_id + 1
     limit.instances = limit.instances + 1
     record = {
-      born = limit.next_id, seen = limit.now, turn = limit.now, evicted = evicted, units = 0,
+      born = limit.next_id, seen = limit.now, turn = turns_at(), evicted = evicted, units = 0,
       fair = 0, ask = 0, ask_since = 0, until_ = 0, share = 0, permit = 0, permit_at = 0, permit_cost = 0,
       permit_stayed = 0, permit_wave = 0, granted = 0, was_granted = was_granted,
       gone = limit.now + span_of(limit),
@@ -352,8 +352,8 @@ local function refresh(record, token)
     local place = places[i]
     local later = not too_small(fairs[place], needs[place], batches[place])
     -- Most of those who wait come behind the last one of a full queue by their turn alone.
-    local behind = last and last.turn <= now and turns[i] > now
-    if silents[i] >= now and not behind then
+    local comes_later = last and last.turn <= turns_at() and turns[i] > turns_at()
+    if silents[i] >= now and not comes_later then
       local one = {
         later = later, turn = turns[i], since = sinces[i], ask = asks[i], silent = silents[i],
         name = sub(all[names[i]], #RECORD_PREFIX + 1), fair = entitlement(weights[place]),
@@ -564,6 +564,7 @@ local function serve(request, server, now)
   local elapsed = limit.now - record.seen
   hear(record, request)
   limit.deleted = false
+  local passed = limit.now - limit.last
   limit.last, limit.interval = limit.now, max(limit.interval, request.interval)
   if not refresh(record, token) then
     people.label = nil
@@ -571,6 +572,7 @@ local function serve(request, server, now)
   end
   follow_fair_share(record)
   enqueue(request.instance, record)
+  keep_pace(passed)
   local reply = answer(request, record, false, created)
   spent_by_share(record, request, elapsed)
   write_ahead()

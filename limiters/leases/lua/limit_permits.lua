@@ -1,5 +1,11 @@
 -- Permits, and the queue of those who wait for one: _coordinator/permits.py in Lua.
 
+-- The time by the clock of turns. It goes slower while whoever lives on permits and has waited
+-- longest is two periods late.
+local function turns_at()
+  return limit.now - limit.behind
+end
+
 -- What an instance may have of the limit, by shares and permits together.
 local function fair_share(record)
   return share_at(limit.fair_units, limit.fair_weight, record.need, record.weight)
@@ -62,7 +68,7 @@ end
 
 -- The order of the queue: those whose turn has come first.
 local function queued_before(one, other)
-  local one_waits, other_waits = one.turn > limit.now, other.turn > limit.now
+  local one_waits, other_waits = one.turn > turns_at(), other.turn > turns_at()
   if one_waits ~= other_waits then
     return other_waits
   end
@@ -113,7 +119,7 @@ local function line()
   local due, first = {}, nil
   for _, one in ipairs(limit.queue) do
     if one.silent >= limit.now then
-      if one.turn <= limit.now then
+      if one.turn <= turns_at() then
         local i = #due
         while i > 0 and before(one, due[i]) do
           due[i + 1] = due[i]
@@ -131,20 +137,54 @@ local function line()
   return due
 end
 
+-- Those who wait and live on permits, in order.
+local function on_permits()
+  local waiting = {}
+  for _, one in ipairs(limit.queue) do
+    if not one.later and one.silent >= limit.now then
+      local i = #waiting
+      while i > 0 and before(one, waiting[i]) do
+        waiting[i + 1] = waiting[i]
+        i = i - 1
+      end
+      waiting[i + 1] = one
+    end
+  end
+  return waiting
+end
+
+-- The clock of turns goes slower while one who lives on permits is too late.
+local function keep_pace(elapsed)
+  local first = math.huge
+  for _, one in ipairs(limit.queue) do
+    if not one.later and one.silent >= limit.now then
+      first = min(first, one.turn)
+    end
+  end
+  local too_late = turns_at() - CREDIT_PERIODS * limit.period - first
+  limit.behind = limit.behind + max(0, min(too_late, elapsed * (1 - LEAST_PACE)))
+end
+
 -- How much of the pool is kept for permits: of the batches that are due of those who live on them,
 -- in order, as many as their fair shares are worth; at least the first one. So they do not starve
--- those that hold shares. Between their turns the others may have it all.
+-- those that hold shares. Between their turns the others may have it all; but if the first is late,
+-- so many are that those count as well who are due as soon.
 local function kept_aside()
+  local waiting, at = on_permits(), turns_at()
+  if not waiting[1] or waiting[1].turn > at then
+    return 0
+  end
+  local soon = 2 * at - waiting[1].turn
   local whole, fair, aside, due = in_force(), 0, 0, {}
-  for _, one in ipairs(line()) do
-    if not one.later and one.turn <= limit.now then
+  for _, one in ipairs(waiting) do
+    if one.turn <= soon then
       due[#due + 1] = one
       fair = min(whole, fair + one.fair)
     end
   end
   for _, one in ipairs(due) do
     local ask = max(one.ask, FLOAT_ERROR * whole)
-    local late = (limit.now - one.turn) * one.fair / (ask * limit.period)
+    local late = max(0, at - one.turn) * one.fair / (ask * limit.period)
     local batches = 1 + floor(min(late, one.fair / ask))
     local fits = floor(min((fair - aside) / ask + ROUNDED_UP, (whole - aside) / ask))
     aside = aside + ask * min(batches, max(fits, aside == 0 and 1 or 0))
@@ -162,10 +202,10 @@ local function follow_fair_share(record)
       return
     end
     if limit.fair_weight ~= 0 then
-      record.turn = max(record.turn, limit.now + takes_for(record, record.ask))
+      record.turn = max(record.turn, turns_at() + takes_for(record, record.ask))
     end
-  elseif record.turn > limit.now then
-    record.turn = limit.now + (record.turn - limit.now) * (record.fair / fair)
+  elseif record.turn > turns_at() then
+    record.turn = turns_at() + (record.turn - turns_at()) * (record.fair / fair)
   end
   record.fair = fair
 end
@@ -174,18 +214,18 @@ end
 -- have. Waiting costs no credit; only an instance that asks for nothing loses what is too old.
 local function spent_by_share(record, request, elapsed)
   if limit.fair_weight == 0 then
-    record.turn = max(record.turn, limit.now)
+    record.turn = max(record.turn, turns_at())
     return
   end
   if limit.now - elapsed < limit.short_since then
     if request.spent > 0 then
       local takes = takes_for(record, max(record.ask, record.piece))
-      record.turn = max(record.turn, limit.now + takes)
+      record.turn = max(record.turn, turns_at() + takes)
     end
     return
   end
   if record.ask == 0 then
-    record.turn = max(record.turn, limit.now - CREDIT_PERIODS * limit.period)
+    record.turn = max(record.turn, turns_at() - CREDIT_PERIODS * limit.period)
   end
   local by_share = max(0, request.spent - request.by_permit)
   record.turn = record.turn + elapsed * min(1, by_share / entitlement(record.weight))
@@ -235,7 +275,7 @@ end
 
 -- A permit, if it is this one's turn and there is room. When to ask again; -1 for never.
 local function grant_permit(name, record, request)
-  local now, due = limit.now, line()
+  local now, due = turns_at(), line()
   local place
   for i, one in ipairs(due) do
     if one.name == name then
@@ -250,7 +290,7 @@ local function grant_permit(name, record, request)
     return min(4 * record.interval, ceil(record.turn - now) + 1)
   end
   local worth = worth_of_unit()
-  local room = limit.pool * worth - ledger_total(ledger_of(), now - counts_of(limit))
+  local room = limit.pool * worth - ledger_total(ledger_of(), limit.now - counts_of(limit))
   for i = 1, place - 1 do
     room = room - due[i].ask
   end
@@ -264,14 +304,14 @@ local function grant_permit(name, record, request)
     turn = min(max(oldest, record.turn), now) + takes
   end
   record.turn = turn
-  local at = slice_end(now + request.valid, limit.period)
+  local at = slice_end(limit.now + request.valid, limit.period)
   ledger_add(ledger_of(), at, record.ask)
   limit.next_id = limit.next_id + 1
   record.permit, record.permit_at, record.permit_cost = limit.next_id, at, record.ask
   record.permit_stayed, record.permit_wave = limit.stayed, limit.wave
   -- It keeps its place until its next request says what it asks for now: otherwise others would be
   -- granted in between what it needs for its next operation.
-  record.ask_since = now
+  record.ask_since = limit.now
   enqueue(name, record)
   return -1
 end
