@@ -259,15 +259,15 @@ class Delivery:
         if unit.records is not None:  # the others were taken under the key of all
             facts += (tuple(unit.records),)
         return Context(
-            of.query,
-            of.batch,
-            unit.subject,
-            _instant(unit.first, of.time_kind),
-            _instant(unit.last, of.time_kind),
-            key_of(of.query, of.checkpoint, of.batch, *facts),
-            attempt,
-            unit.late,
-            reason,
+            query=of.query,
+            batch_id=of.batch,
+            subject=unit.subject,
+            first=_instant(unit.first, of.time_kind),
+            last=_instant(unit.last, of.time_kind),
+            key=key_of(of.query, of.checkpoint, of.batch, *facts),
+            attempt=attempt,
+            late=unit.late,
+            reason=reason,
         )
 
     def told(self, unit: Unit) -> str:

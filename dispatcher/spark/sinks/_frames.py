@@ -28,12 +28,6 @@ _KINDS_OF_TIME: dict[type[types.DataType], str] = {
 }
 
 
-def column_name(parameter: str, name: object) -> None:
-    """Refuses what names no column."""
-    if not (isinstance(name, str) and name):
-        raise ArgumentError(parameter, name, "be the name of a column")
-
-
 def column_names(parameter: str, names: object) -> None:
     """Refuses what is no list of names."""
     if not (isinstance(names, (list, tuple)) and all(isinstance(one, str) for one in names)):

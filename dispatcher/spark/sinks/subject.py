@@ -11,7 +11,7 @@ from dispatcher.spark._options import SizeOptions, cost_of_row, travels
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.gating import GateSource, check_rows, check_source
-from dispatcher.spark._usable_columns import check_values
+from dispatcher.spark._usable_columns import check_values, column_name
 from dispatcher.spark.sinks._base import Prepared, Sink
 from dispatcher.spark.sinks._frames import (
     COST_COLUMN,
@@ -19,7 +19,6 @@ from dispatcher.spark.sinks._frames import (
     LANE_COLUMN,
     check_names,
     column,
-    column_name,
     column_names,
     cost_column,
     hash_column,

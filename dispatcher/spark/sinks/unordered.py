@@ -11,10 +11,10 @@ from dispatcher.spark._options import DeliveryOptions, SizeOptions, cost_of_row
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.progress import Counter, Showing
-from dispatcher.spark._usable_columns import check_values
+from dispatcher.spark._usable_columns import check_values, column_name
 from dispatcher.spark.micro_batch import MicroBatch
 from dispatcher.spark.sinks._base import Prepared, Sink
-from dispatcher.spark.sinks._frames import COST_COLUMN, column_name, column_names, cost_column
+from dispatcher.spark.sinks._frames import COST_COLUMN, column_names, cost_column
 from dispatcher.spark.sinks._run_options import RunOptions
 from dispatcher.spark.sinks.subject import SubjectSink
 from limiters._support.options import CheckedOptions, about, values_of

@@ -8,16 +8,31 @@ from typing import Any
 
 import pytest
 
-from dispatcher.spark import EventTimeSink, LimiterConfig, SubjectSink, dispatch
+from dispatcher.spark import (
+    EventTimeSink,
+    LimiterConfig,
+    SubjectSink,
+    dispatch,
+    event_time_batches,
+    hold_back,
+)
 from dispatcher.spark._options import DeliveryOptions, SizeOptions
 from dispatcher.spark.sinks.unordered import BackFillOptions, UnorderedSink, sink_of
+from dispatcher.spark.stateful._options import EventTimeOptions, HoldBackOptions
 from limiters._support.options import options_of
 
 HANDLER = "tests.spark.handlers:only_rows"
-CLASSES: list[Any] = [SubjectSink, EventTimeSink, UnorderedSink, BackFillOptions]
+SHOWN: dict[Any, Any] = {
+    SubjectSink: SubjectSink,
+    EventTimeSink: EventTimeSink,
+    dispatch: BackFillOptions,
+    event_time_batches: EventTimeOptions,
+    hold_back: HoldBackOptions,
+}
+"""What users see, and where its options are declared."""
 
 
-@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("cls", [UnorderedSink, *SHOWN.values()])
 def test_every_option_says_what_it_is_for_and_is_checked(cls: Any) -> None:
     options = options_of(cls).values()
 
@@ -25,13 +40,12 @@ def test_every_option_says_what_it_is_for_and_is_checked(cls: Any) -> None:
     assert [one.name for one in options if one.check is None] == []
 
 
-@pytest.mark.parametrize("shown", [SubjectSink, EventTimeSink, dispatch])
+@pytest.mark.parametrize("shown", SHOWN)
 def test_every_option_is_in_the_signature_and_in_the_docstring(shown: Any) -> None:
-    names = options_of(BackFillOptions if shown is dispatch else shown)
-    parameters = list(inspect.signature(shown).parameters)
+    names = options_of(SHOWN[shown])
+    first = set() if inspect.isclass(shown) else {"df"}
 
-    assert set(names) | {"df"} == set(parameters) | {"df"}
-    assert parameters[shown is dispatch] == "handler"
+    assert {*names} | first == {*inspect.signature(shown).parameters}
     for name in names:
         assert f"\n* `{name}`" in (shown.__doc__ or "")
 
