@@ -199,7 +199,7 @@ class Sink(StreamOptions, DeliveryOptions):
         limiter = self.limiter
         used = None
         if limiter is not None and limiter.shared_capacity and ended > claimed:
-            periods = (ended - claimed) / limiter.period
+            periods = (ended - claimed) / in_seconds(limiter.period)
             used = sums["cost"] / (limiter.shared_capacity * periods)
         begun = sums["batches"] or 1
         counts = {name: int(number) for name, number in sums.items()}

@@ -106,10 +106,8 @@ class JobOptions(CheckedOptions):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class BackFillOptions(
-    RunOptions, DeliveryOptions, SizeOptions, JobOptions
-):  # of the last one first
-    """All that `dispatch` takes."""
+class BackFillOptions(RunOptions, DeliveryOptions, SizeOptions, JobOptions):
+    """All that `dispatch` takes; fields of the last base come first."""
 
 
 @lists(BackFillOptions)
