@@ -60,12 +60,19 @@ class EventTimeOptions(StepOptions):
     window: Seconds | None = field(
         default=None,
         metadata=about(
-            "as for EventTimeBuilder, in seconds or a timedelta; where a column holds numbers, in "
-            "their unit",
+            "how far the times of a batch may lie apart: seconds or a timedelta, or, where `time` "
+            "holds numbers, in their unit",
             _span,
         ),
     )
-    timeout: Seconds | None = field(default=None, metadata=about("the same", _span))
+    timeout: Seconds | None = field(
+        default=None,
+        metadata=about(
+            "how long a batch stays open: seconds or a timedelta, or, where `arrival` holds "
+            "numbers, in their unit",
+            _span,
+        ),
+    )
     rule: ByEventTime | None = field(
         default=None,
         metadata=about("a ByEventTime(...) in place of `window` and `timeout`", _rule),
