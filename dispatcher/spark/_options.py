@@ -177,7 +177,11 @@ def for_tasks(options: DeliveryOptions) -> DeliveryOptions:
     told = values_of(DeliveryOptions, options)
     if cost_of_row(options) is None:
         told["cost"] = 0
-    return DeliveryOptions(**told)
+    made = object.__new__(
+        DeliveryOptions
+    )  # checked when the sink was made, not in each micro-batch
+    vars(made).update(told)
+    return made
 
 
 def cost_of_row(options: DeliveryOptions) -> Any:
