@@ -27,7 +27,7 @@ from dispatcher.spark.sinks.event_time import EventTimeSink
 from dispatcher.spark.sinks.subject import SubjectSink
 from dispatcher.spark.sinks.unordered import dispatch
 from dispatcher.spark.stateful._holding import LATE_COLUMN
-from dispatcher.spark.stateful._rules import ByEventTime
+from dispatcher.spark.stateful._options import ByEventTime
 from dispatcher.spark.stateful.event_time import event_time_batches
 from dispatcher.spark.stateful.hold_back import hold_back
 from dispatcher.spark.stateful.saved_state import flush_held_rows, flush_open_batches

@@ -1,22 +1,28 @@
-"""How batches are sent: what every sink is told. Plain values, that travel to the executors."""
+"""How a task sends: what all sinks, `dispatch` and the format "dispatcher" have in common.
+
+A field here is a keyword of each of them, and a line of its documentation; if it can be written as
+a text it is an option of the format, too.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from dispatcher._handler import Target, check, load
 from dispatcher._retry import RetryPolicy
 from dispatcher.spark._rows.formats import FORMATS
-from dispatcher.spark.dead_letters import checked_target
+from dispatcher.spark.dead_letters import DeadLetterTable, DeadLetterTimeline, checked_target
 from limiters import LimiterConfig
 from limiters._support.callables import check_plain
+from limiters._support.options import CheckedOptions, about, values_of
 from limiters._support.validation import (
     UNSHOWN,
     ArgumentError,
+    Seconds,
     amount,
     count,
-    optional_count,
+    one_of,
     seconds,
 )
 
@@ -24,86 +30,7 @@ MOST_AT_ONCE = 1_000
 """How many batches a task may have in flight."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SinkOptions:
-    """See SubjectSink for what each of them means."""
-
-    handler: Target
-    rows: str = "row"
-    cost: Any = 1
-    max_batch_size: int = 500
-    max_batch_cost: float | None = None
-    limiter: LimiterConfig | None = None
-    concurrency: int = 16
-    max_operation_time: float = 60.0
-    retry: Any = None
-    max_attempts: int | None = None
-    dead_letters: Any = None
-    gate: Any = None
-    patience: float = 60.0
-
-    def __post_init__(self) -> None:
-        check(self.handler)
-        if callable(self.handler):
-            load(self.handler)  # it refuses a function that takes other arguments
-        checked_target(self.dead_letters)
-        if not isinstance(self.rows, str) or self.rows not in FORMATS:
-            raise ArgumentError("rows", self.rows, f"be one of {', '.join(FORMATS)}")
-        count("max_batch_size", self.max_batch_size)
-        if count("concurrency", self.concurrency) > MOST_AT_ONCE:
-            raise ArgumentError(
-                "concurrency",
-                self.concurrency,
-                f"be at most {MOST_AT_ONCE:,}",
-                "it is how many batches each task has in flight, and as many threads",
-            )
-        seconds("max_operation_time", self.max_operation_time)
-        seconds("patience", self.patience)
-        RetryPolicy.of(self.retry, optional_count("max_attempts", self.max_attempts))
-        if self.max_attempts is not None and self.retry is None:
-            raise ArgumentError(
-                "max_attempts",
-                UNSHOWN,
-                "go with retry, such as retry=tenacity.wait_exponential(max=10)",
-                "without it a batch that fails is not tried again",
-            )
-        if self.max_batch_cost is not None:
-            amount("max_batch_cost", self.max_batch_cost)
-        if isinstance(self.cost, (int, float)):
-            amount("cost", self.cost, zero=True)
-        elif not _says_a_cost(self.cost):
-            raise ArgumentError(
-                "cost", self.cost, "be a number, an SQL expression, a Column or a function of a row"
-            )
-        if self.limiter is not None and not isinstance(self.limiter, LimiterConfig):
-            raise ArgumentError("limiter", self.limiter, "be a LimiterConfig")
-        _travels("handler", self.handler)
-        _travels("dead_letters", self.dead_letters)
-        _travels("retry", self.retry)
-        _travels("gate", self.gate)
-        if callable(self.cost):
-            check_plain("cost", self.cost)
-            _travels("cost", self.cost)
-
-    def for_tasks(self) -> SinkOptions:
-        """The same without what only a driver can have: a Column, of which rows have the value."""
-        return self if self.cost_of_row is not None else replace(self, cost=0)
-
-    @property
-    def cost_of_row(self) -> Any:
-        """What is asked on the executors: a function, or a number."""
-        if callable(self.cost):
-            return self.cost
-        return float(self.cost) if isinstance(self.cost, (int, float)) else None
-
-
-def _says_a_cost(value: Any) -> bool:
-    if isinstance(value, str):
-        return bool(value)
-    return callable(value) or hasattr(value, "cast")  # a Column, of Spark or of Connect
-
-
-def _travels(name: str, value: Any) -> None:
+def travels(name: str, value: object) -> None:
     """Refuses what cannot be sent to executors: while the query starts, not in its middle."""
     from pyspark import cloudpickle
 
@@ -117,3 +44,159 @@ def _travels(name: str, value: Any) -> None:
             "it holds on to something like a connection or a lock: make that where it is used, or "
             "name the function, 'module:function'",
         ) from error
+
+
+def _handler(name: str, value: Any) -> None:
+    check(value)
+    if callable(value):
+        load(value)  # it refuses a function that takes other arguments
+    travels(name, value)
+
+
+def _dead_letters(name: str, value: Any) -> None:
+    checked_target(value)
+    travels(name, value)
+
+
+def _cost(name: str, value: Any) -> None:
+    if isinstance(value, (int, float)):
+        amount(name, value, zero=True)
+    elif callable(value):
+        check_plain(name, value)
+        travels(name, value)
+    elif not (value if isinstance(value, str) else hasattr(value, "cast")):  # Connect's Column, too
+        raise ArgumentError(
+            name, value, "be a number, an SQL expression, a Column or a function of a row"
+        )
+
+
+def _limiter(name: str, value: object) -> None:
+    if not isinstance(value, LimiterConfig):
+        raise ArgumentError(name, value, "be a LimiterConfig")
+
+
+def _retry(name: str, value: object) -> None:
+    RetryPolicy.of(value, None)
+    travels(name, value)
+
+
+def _concurrency(name: str, value: object) -> None:
+    if count(name, value) > MOST_AT_ONCE:
+        raise ArgumentError(
+            name,
+            value,
+            f"be at most {MOST_AT_ONCE:,}",
+            "it is how many batches each task has in flight, and as many threads",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class DeliveryOptions(CheckedOptions):
+    """How batches are sent. Plain values, that travel to the executors."""
+
+    handler: Target = field(
+        kw_only=False,
+        metadata=about(
+            'a callable or "module:function", `def` or `async def`, that is given the rows of a '
+            "batch, and a Context if it takes a second argument. Raising means that the batch "
+            "failed; it may raise Retry, Reject, PartialFailure and Throttled",
+            _handler,
+        ),
+    )
+    cost: Any = field(
+        default=1,
+        metadata=about(
+            "of a row: a number, an SQL expression, a Column, or a function of the row", _cost
+        ),
+    )
+    rows: str = field(
+        default="row",
+        metadata=about(
+            'how rows are given to the handler: "row", "dict", "tuple", or "arrow" for one '
+            "RecordBatch",
+            one_of(*FORMATS),
+        ),
+    )
+    limiter: LimiterConfig | None = field(
+        default=None,
+        metadata=about("the limit. None: as fast as the handler takes the rows", _limiter),
+    )
+    concurrency: int = field(
+        default=16,
+        metadata=about("how many batches each task has in flight; one of a subject", _concurrency),
+    )
+    retry: Any = field(
+        default=None,
+        metadata=about(
+            "when a failed batch is sent again: a tenacity wait strategy, or a pair of a wait and "
+            "a stop strategy. None: it is not",
+            _retry,
+        ),
+    )
+    max_attempts: int | None = field(
+        default=None, metadata=about("how often a batch is sent at most", count)
+    )
+    max_operation_time: Seconds = field(
+        default=60.0,
+        metadata=about(
+            "how long the handler may take for a batch before the micro-batch fails",
+            seconds,
+            unit="s",
+        ),
+    )
+    dead_letters: Target | DeadLetterTable | DeadLetterTimeline | None = field(
+        default=None,
+        metadata=about(
+            'where rows go that cannot be sent: a callable or "module:function" that takes rows '
+            "as dicts and a Context, from several threads at once, a DeadLetterTable or a "
+            "DeadLetterTimeline. None: then the query fails",
+            _dead_letters,
+        ),
+    )
+    patience: Seconds = field(
+        default=60.0,
+        metadata=about(
+            "how long Redis may be away before the micro-batch fails", seconds, unit="s"
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_attempts is not None and self.retry is None:
+            raise ArgumentError(
+                "max_attempts",
+                UNSHOWN,
+                "go with retry, such as retry=tenacity.wait_exponential(max=10)",
+                "without it a batch that fails is not tried again",
+            )
+
+
+def for_tasks(options: DeliveryOptions) -> DeliveryOptions:
+    """These alone, of a sink that has others, and without what only a driver can have: a Column,
+    of which rows have the value."""
+    told = values_of(DeliveryOptions, options)
+    if cost_of_row(options) is None:
+        told["cost"] = 0
+    made = object.__new__(
+        DeliveryOptions
+    )  # checked when the sink was made, not in each micro-batch
+    vars(made).update(told)
+    return made
+
+
+def cost_of_row(options: DeliveryOptions) -> Any:
+    """What is asked on the executors: a function, or a number."""
+    cost = options.cost
+    if callable(cost):
+        return cost
+    return float(cost) if isinstance(cost, (int, float)) else None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SizeOptions(CheckedOptions):
+    """How large a batch may be, where rows are not built into batches before."""
+
+    max_batch_size: int = field(default=500, metadata=about("rows in a batch at most", count))
+    max_batch_cost: float | None = field(
+        default=None, metadata=about("what a batch costs at most", amount)
+    )

@@ -56,10 +56,15 @@ TIMES_TO_SEND = Use(
 """Times that say in which order a sink sends."""
 
 
+def column_name(parameter: str, name: object) -> None:
+    """Refuses what names no column."""
+    if not (isinstance(name, str) and name):
+        raise ArgumentError(parameter, name, "be the name of a column")
+
+
 def usable(parameter: str, name: object, schema: types.StructType, use: Use) -> types.StructField:
     """The column called `name`. ArgumentError if there is none, or it cannot serve as that."""
-    if not isinstance(name, str) or not name:
-        raise ArgumentError(parameter, name, "be the name of a column")
+    column_name(parameter, name)
     for field in schema:
         if field.name == name:
             break

@@ -28,7 +28,7 @@ Costs = Callable[[RowGroup, Rows], "float | np.ndarray[Any, Any]"]
 """What any row of a group costs, or each of them."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Unit:
     """One batch to be sent, and what is to be remembered once it was."""
 
@@ -119,18 +119,18 @@ def units_of(
             _check(proof, entry)
         if end > acknowledged:
             yield Unit(
-                name,
-                group.sequence,
-                _chosen(rows, together, piece.places, cut),
-                Source(group.sources, piece.places),
-                end - start,
-                piece.first,
-                piece.last,
-                piece.cost,
-                piece.late,
-                piece.refused,
-                start,
-                LedgerEntry(batch, end, before, until, proof.digest()),
+                sequence=name,
+                subject=group.sequence,
+                rows=_chosen(rows, together, piece.places, cut),
+                source=Source(group.sources, piece.places),
+                size=end - start,
+                first=piece.first,
+                last=piece.last,
+                cost=piece.cost,
+                late=piece.late,
+                refused=piece.refused,
+                start=start,
+                entry=LedgerEntry(batch, end, before, until, proof.digest()),
             )
         start = end
     if start < acknowledged:

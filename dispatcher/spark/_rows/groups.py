@@ -103,7 +103,7 @@ def groups_of(
         yield [last]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Read:
     """A record batch, its columns read."""
 
@@ -149,19 +149,18 @@ class _Read:
         if columns.added:
             batch = batch.select([n for n in batch.schema.names if n not in columns.added])
         read = rows.read(batch)
-        unreadable = beyond | read.unreadable
         return cls(
-            rows,
-            batch,
-            read.rows,
-            unreadable,
-            runs,
-            times,
-            ends,
-            timeless,
-            costs,
-            hashes,
-            subjects,
+            format=rows,
+            batch=batch,
+            rows=read.rows,
+            unreadable=beyond | read.unreadable,
+            runs=runs,
+            times=times,
+            ends=ends,
+            timeless=timeless,
+            costs=costs,
+            hashes=hashes,
+            subjects=subjects,
         )
 
     def add(self, group: RowGroup, start: int, end: int) -> None:

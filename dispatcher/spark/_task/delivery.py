@@ -18,7 +18,7 @@ from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure
 from dispatcher.spark._ledger.entry import Time
 from dispatcher.spark._ledger.sender import Sender
-from dispatcher.spark._options import SinkOptions
+from dispatcher.spark._options import DeliveryOptions
 from dispatcher.spark._rows.cutting import Unit
 from dispatcher.spark._rows.formats import Format, Rows
 from dispatcher.spark._task.sums import Sums
@@ -56,7 +56,9 @@ class Delivery:
     how many of a sequence's rows were, so that none may be left out in between.
     """
 
-    def __init__(self, sending: SinkOptions, of: MicroBatchId, rows: Format, sums: Sums) -> None:
+    def __init__(
+        self, sending: DeliveryOptions, of: MicroBatchId, rows: Format, sums: Sums
+    ) -> None:
         self._handler = load(sending.handler)  # before anything is sent, and without any row
         self.dead_letters = dead_letters_of(sending.dead_letters)
         self._policy = RetryPolicy.of(sending.retry, sending.max_attempts)
@@ -69,7 +71,7 @@ class Delivery:
         self.begun_at = time.monotonic()
         """When a batch began last, or the task."""
 
-    def watcher(self, sending: SinkOptions) -> Watcher:
+    def watcher(self, sending: DeliveryOptions) -> Watcher:
         """Whose callbacks these are."""
         return Watcher(
             self._send_async if self._handler.is_async else self._send,
@@ -257,15 +259,15 @@ class Delivery:
         if unit.records is not None:  # the others were taken under the key of all
             facts += (tuple(unit.records),)
         return Context(
-            of.query,
-            of.batch,
-            unit.subject,
-            _instant(unit.first, of.time_kind),
-            _instant(unit.last, of.time_kind),
-            key_of(of.query, of.checkpoint, of.batch, *facts),
-            attempt,
-            unit.late,
-            reason,
+            query=of.query,
+            batch_id=of.batch,
+            subject=unit.subject,
+            first=_instant(unit.first, of.time_kind),
+            last=_instant(unit.last, of.time_kind),
+            key=key_of(of.query, of.checkpoint, of.batch, *facts),
+            attempt=attempt,
+            late=unit.late,
+            reason=reason,
         )
 
     def told(self, unit: Unit) -> str:

@@ -47,10 +47,8 @@ class Gating:
         self._gate.close()
 
 
-def check_source(source: object, *, order: str) -> None:
+def check_source(source: object) -> None:
     """Refuses what is no gate that tasks can share."""
-    if source is None:
-        return
     if isinstance(source, RegistrationGate):
         raise ArgumentError(
             "gate",
@@ -63,10 +61,6 @@ def check_source(source: object, *, order: str) -> None:
             "gate",
             source,
             "be a RedisEntityStore, or a function that makes a RegistrationGate with one",
-        )
-    if order != "subject":
-        raise ArgumentError(
-            "gate", UNSHOWN, "go with order='subject'", "each batch of one subject passes or waits"
         )
 
 

@@ -21,18 +21,19 @@ from dispatcher.operation import Operation
 from dispatcher.spark._ledger.claims import SendClaim
 from dispatcher.spark._ledger.entry import LedgerEntry
 from dispatcher.spark._ledger.sender import Sender
-from dispatcher.spark._options import SinkOptions
+from dispatcher.spark._options import DeliveryOptions, cost_of_row
 from dispatcher.spark._rows.cutting import Cut, OtherRowsError, Unit, name_of, units_of
 from dispatcher.spark._rows.formats import FORMATS, Format, OfMessages, Rows
 from dispatcher.spark._rows.groups import Columns, RowGroup, groups_of
 from dispatcher.spark._task.delivery import Delivery, MicroBatchId
-from dispatcher.spark._task.gating import Gating
+from dispatcher.spark._task.gating import GateSource, Gating
 from dispatcher.spark._task.limit import TaskLimit
 from dispatcher.spark._task.progress import Counter, Telling
 from dispatcher.spark._task.sums import Sums
 from dispatcher.spark.errors import BatchFailedError, ChangedSinkError, UnusableRowsError
 from dispatcher.state import State
 from dispatcher.watcher import Watcher
+from limiters._support.validation import in_seconds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +50,7 @@ LOOK = 0.1
 class TaskJob:
     """All that a task has to know. Plain values."""
 
-    sending: SinkOptions
+    sending: DeliveryOptions
     columns: Columns
     cut: Cut
     time_kind: str
@@ -60,6 +61,7 @@ class TaskJob:
     """None: nothing is remembered, and a replay sends everything again."""
     counter: Counter | None = None
     """Where it is told how far it is, if somebody wants to know."""
+    gate: GateSource | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Sends a task's rows; gives one row, with the sums."""
@@ -88,7 +90,7 @@ class Task:
         self._format: Format = FORMATS[sending.rows]()
         if job.columns.messages is not None:
             self._format = OfMessages(job.columns.messages, self._format)
-        self._gating = None if sending.gate is None else Gating(sending.gate, self._format)
+        self._gating = None if job.gate is None else Gating(job.gate, self._format)
         self.sums = Sums()
         checkpoint = job.claim.place.checkpoint if job.claim is not None else ""
         # Rows in no order are not the same ones in a replay: no key may be either.
@@ -100,16 +102,17 @@ class Task:
     def run(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Sends all rows of `batches`, and returns when all are acknowledged."""
         job, sending = self._job, self._job.sending
+        patience = in_seconds(sending.patience)
         with contextlib.ExitStack() as stack:
             if self._gating is not None:
                 stack.callback(self._gating.close)
             if job.counter is not None:
                 stack.enter_context(Telling(job.counter, self.sums))
             if job.claim is not None:
-                sender = Sender(job.claim, str(_partition()), sending.patience)
+                sender = Sender(job.claim, str(_partition()), patience)
                 self._delivery.sender = stack.enter_context(sender)
             if sending.limiter is not None:
-                self._limit = TaskLimit(sending.limiter, sending.patience)
+                self._limit = TaskLimit(sending.limiter, patience)
             batcher = Batcher(
                 rate_limiter=self._limit.limiter if self._limit is not None else None,
                 max_buffer_size=WAITING * sending.concurrency,
@@ -150,7 +153,7 @@ class Task:
         self._delivery.check()
         if self.sums.done < self.sums.numbers["rows"]:
             # An event comes a little later than what it tells of.
-            self._delivery.abandoned(BatchAbandonedError(sending.max_operation_time))
+            self._delivery.abandoned(BatchAbandonedError(in_seconds(sending.max_operation_time)))
             self._delivery.check()
 
     def _check_waiting(self) -> None:
@@ -196,7 +199,7 @@ class Task:
         if group.costs:
             costs = np.concatenate(group.costs)
         else:
-            price = self._job.sending.cost_of_row
+            price = cost_of_row(self._job.sending)
             readable = [one for one in range(group.size) if one not in group.unreadable]
             if group.unreadable:
                 rows = self._format.chosen(rows, readable)

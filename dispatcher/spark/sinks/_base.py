@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.spark._ledger.claims import Place, QueryRun, Redis, SendClaim, finish
-from dispatcher.spark._options import SinkOptions
+from dispatcher.spark._options import DeliveryOptions, for_tasks
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
+from dispatcher.spark._task.gating import GateSource
 from dispatcher.spark._task.progress import Counter
 from dispatcher.spark._task.sums import SCHEMA, together
 from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark.micro_batch import MicroBatch
 from dispatcher.spark.sinks._query import Stream, is_connect
 from dispatcher.spark.sinks._replay import check_sequences
-from dispatcher.spark.sinks._run_options import RunOptions
+from dispatcher.spark.sinks._run_options import StreamOptions
+from limiters._redis.url import checked
 from limiters._support.callables import notify
-from limiters._support.validation import (
-    UNSHOWN,
-    ArgumentError,
-    seconds,
-)
+from limiters._support.validation import UNSHOWN, ArgumentError, in_seconds, named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,42 +37,57 @@ class Prepared:
     columns: Columns
     cut: Cut
     time_kind: str
+    gate: GateSource | None = None
 
 
-class Sink:
+@dataclass
+class RunningSink:
+    """What a sink keeps from one micro-batch to the next. It stays in its process."""
+
+    redis: Redis | None = None
+    run: QueryRun = field(default_factory=QueryRun)
+    in_checkpoint: Stream | None = None
+    last: MicroBatch | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Sink(StreamOptions, DeliveryOptions):
     """The base of SubjectSink and EventTimeSink, which say what is sent in which order."""
 
-    def __init__(self, sending: SinkOptions, how: RunOptions) -> None:
-        self._sending = sending
-        self._query = how.query
-        self._checkpoint = how.checkpoint
-        self._url = how.url(None if sending.limiter is None else sending.limiter.url)
-        self._ledger = how.ledger
-        self._prefix = how.prefix
-        self._lease = seconds("lease_time", how.lease_time)
-        self._remember = seconds("remember", how.remember)
-        self._partitions = how.partitions
-        self._on_micro_batch = how.on_micro_batch
-        self._begin()
+    _running: RunningSink = field(init=False, default_factory=RunningSink)
 
-    def _begin(self) -> None:
-        self._redis: Redis | None = None
-        self._run = QueryRun()
-        self._in_checkpoint: Stream | None = None
-        self.last: MicroBatch | None = None
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ledger and self._url is None:
+            raise ArgumentError(
+                "redis",
+                UNSHOWN,
+                "say where it is kept what was sent, such as redis://host:6379/0",
+                "or give a limiter with a url, or ledger=False to send everything again in a "
+                "replay",
+            )
+        if self._url is not None:
+            with named({"url_or_client": "redis"}):
+                checked(self._url)
+
+    @property
+    def last(self) -> MicroBatch | None:
         """The last micro-batch that has ended. With Connect the sink lives in another process."""
+        return self._running.last
+
+    @property
+    def _url(self) -> str | None:
+        return self.redis or (None if self.limiter is None else self.limiter.url)
 
     def __getstate__(self) -> dict[str, Any]:
-        running = ("_redis", "_run", "_in_checkpoint", "last")
-        return {name: value for name, value in vars(self).items() if name not in running}
+        return {name: value for name, value in vars(self).items() if name != "_running"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._begin()
+        vars(self).update(state, _running=RunningSink())
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
         """Sends a micro-batch, and returns when all of it is acknowledged."""
-        if self._ledger and is_connect(df) and self._checkpoint is None:
+        if self.ledger and is_connect(df) and self.checkpoint is None:
             raise ArgumentError(
                 "checkpoint",
                 UNSHOWN,
@@ -91,39 +104,40 @@ class Sink:
         query = self._query_name(stream)
         prepared = self._prepare(df)
         kind = prepared.time_kind
-        claim = self._claim(query, stream, batch_id, kind) if self._ledger else None
+        claim = self._claim(query, stream, batch_id, kind) if self.ledger else None
         if claim is not None:
             check_sequences(
-                prepared.frame, prepared.columns.sequence, claim, self._sending.patience
+                prepared.frame, prepared.columns.sequence, claim, in_seconds(self.patience)
             )
         claimed = time.monotonic()
         job = TaskJob(
-            self._sending.for_tasks(),
-            prepared.columns,
-            prepared.cut,
-            kind,
-            query,
-            batch_id,
-            claim,
-            counter,
+            sending=for_tasks(self),
+            columns=prepared.columns,
+            cut=prepared.cut,
+            time_kind=kind,
+            query=query,
+            batch=batch_id,
+            claim=claim,
+            counter=counter,
+            gate=prepared.gate,
         )
         parts = prepared.frame.mapInArrow(job.run, SCHEMA).collect()
         sums = together(part.asDict() for part in parts)
         ended = time.monotonic()
-        if claim is not None and self._redis is not None:
+        if claim is not None and self._running.redis is not None:
             told = {**sums, "micro_batches": 1, "seconds": ended - began}
             del told["longest_wait"]
-            finish(self._redis, claim, told)
+            finish(self._running.redis, claim, told)
         summary = self._summary(query, stream, batch_id, sums, began, claimed, ended)
         self._tell(summary)
         return summary
 
     def _stream_of(self, df: DataFrame) -> Stream:
-        if self._checkpoint is None or not is_connect(df):
+        if self.checkpoint is None or not is_connect(df):
             return Stream.of(df)
-        if self._in_checkpoint is None:
-            self._in_checkpoint = Stream.in_checkpoint(df, self._checkpoint)
-        return self._in_checkpoint
+        if self._running.in_checkpoint is None:
+            self._running.in_checkpoint = Stream.in_checkpoint(df, self.checkpoint)
+        return self._running.in_checkpoint
 
     def _prepare(self, df: DataFrame) -> Prepared:
         """`df` in the order in which it is sent. ValueError if it lacks something."""
@@ -134,10 +148,10 @@ class Sink:
         raise NotImplementedError
 
     def _query_name(self, stream: Stream) -> str:
-        if self._query is not None:
-            return self._query
+        if self.query is not None:
+            return self.query
         if not stream.query_id:
-            if not self._ledger:
+            if not self.ledger:
                 return ""
             raise ArgumentError(
                 "query",
@@ -145,7 +159,7 @@ class Sink:
                 "be given here, a name that no other sink has: outside a stream there is none, "
                 "and Spark Connect does not tell it",
             )
-        if stream.name is None and self._ledger:
+        if stream.name is None and self.ledger:
             raise ArgumentError(
                 "query",
                 UNSHOWN,
@@ -157,19 +171,19 @@ class Sink:
 
     def _claim(self, query: str, stream: Stream, batch_id: int, time_kind: str) -> SendClaim:
         assert self._url is not None
-        place = Place(self._url, self._prefix, query, stream.query_id)
-        if self._redis is None:
-            self._redis = Redis(place, self._sending.patience)
-        if stream.run_id and stream.run_id != self._run.token:
-            self._run = QueryRun(stream.run_id)
-        return self._run.claim(
-            self._redis,
+        place = Place(self._url, self.prefix, query, stream.query_id)
+        if self._running.redis is None:
+            self._running.redis = Redis(place, in_seconds(self.patience))
+        if stream.run_id and stream.run_id != self._running.run.token:
+            self._running.run = QueryRun(stream.run_id)
+        return self._running.run.claim(
+            self._running.redis,
             place,
             batch_id,
             signature=self._signature(),
             time_kind=time_kind,
-            lease=self._lease,
-            remember=self._remember,
+            lease=in_seconds(self.lease_time),
+            remember=in_seconds(self.remember),
         )
 
     def _summary(
@@ -182,10 +196,10 @@ class Sink:
         claimed: float,
         ended: float,
     ) -> MicroBatch:
-        limiter = self._sending.limiter
+        limiter = self.limiter
         used = None
         if limiter is not None and limiter.shared_capacity and ended > claimed:
-            periods = (ended - claimed) / limiter.period
+            periods = (ended - claimed) / in_seconds(limiter.period)
             used = sums["cost"] / (limiter.shared_capacity * periods)
         begun = sums["batches"] or 1
         counts = {name: int(number) for name, number in sums.items()}
@@ -212,11 +226,11 @@ class Sink:
         )
 
     def _tell(self, micro_batch: MicroBatch) -> None:
-        self.last = micro_batch
+        self._running.last = micro_batch
         _log.info("%s", micro_batch, extra={"happening": "micro-batch", **micro_batch.as_dict()})
-        if self._on_micro_batch is not None:
+        if self.on_micro_batch is not None:
             try:
-                notify(self._on_micro_batch, micro_batch)
+                notify(self.on_micro_batch, micro_batch)
             except Exception:
                 facts = {"happening": "on-micro-batch-raised"}
                 _log.exception(

@@ -28,6 +28,12 @@ _KINDS_OF_TIME: dict[type[types.DataType], str] = {
 }
 
 
+def column_names(parameter: str, names: object) -> None:
+    """Refuses what is no list of names."""
+    if not (isinstance(names, (list, tuple)) and all(isinstance(one, str) for one in names)):
+        raise ArgumentError(parameter, names, "be a list of names of columns")
+
+
 def column(name: str) -> Column:
     """The column called `name`, whatever is in that name."""
     return functions.col("`" + name.replace("`", "``") + "`")

@@ -1,25 +1,27 @@
-"""How micro-batches are told apart, remembered and split up: what every sink is told about it."""
+"""How micro-batches are told apart, remembered and split up.
+
+A field here is a keyword of both sinks, and one of RunOptions of `dispatch` as well.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 
 from dispatcher.spark.micro_batch import MicroBatch
-from limiters._redis.url import checked
 from limiters._support.callables import check_plain
+from limiters._support.options import CheckedOptions, about
 from limiters._support.validation import (
-    UNSHOWN,
     ArgumentError,
     Seconds,
+    count,
     flag,
     key_part,
-    named,
-    optional_count,
     seconds,
+    text,
 )
 
-LEASE = 5.0
 SHORTEST_LEASE = 1.0
 LONGEST_LEASE = 86_400.0
 LONGEST_MEMORY = 100 * 366 * 86_400.0
@@ -27,64 +29,103 @@ MOST_PARTITIONS = 100_000
 """Tasks of one micro-batch: more are most likely a mistake, and Spark takes long to say so."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """See SubjectSink for what each of them means."""
+def _redis(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise ArgumentError(
+            name, value, "be a URL that executors can be given, such as redis://host:6379/0"
+        )
 
-    query: str | None
-    checkpoint: str | None
-    redis: str | None
-    ledger: bool
-    prefix: str
-    lease_time: Seconds
-    remember: Seconds
-    partitions: int | None
-    on_micro_batch: Callable[[MicroBatch], object] | None
 
-    def __post_init__(self) -> None:
-        if self.query is not None and not (isinstance(self.query, str) and self.query):
-            raise ArgumentError("query", self.query, "be a text that is not empty")
-        if self.on_micro_batch is not None:
-            check_plain("on_micro_batch", self.on_micro_batch)
-        if self.checkpoint is not None and not (
-            isinstance(self.checkpoint, str) and self.checkpoint
-        ):
-            raise ArgumentError("checkpoint", self.checkpoint, "be a path")
-        if self.redis is not None and not isinstance(self.redis, str):
-            raise ArgumentError(
-                "redis",
-                self.redis,
-                "be a URL that executors can be given, such as redis://host:6379/0",
-            )
-        flag("ledger", self.ledger)
-        key_part("prefix", self.prefix)
-        lease = seconds("lease_time", self.lease_time)
-        if lease < SHORTEST_LEASE:
-            raise ArgumentError("lease_time", self.lease_time, f"be at least {SHORTEST_LEASE:g}")
-        if lease > LONGEST_LEASE:
-            raise ArgumentError(
-                "lease_time",
-                self.lease_time,
-                f"be at most {LONGEST_LEASE:g} seconds",
-                "a successor of a killed task waits for that long",
-            )
-        if seconds("remember", self.remember) > LONGEST_MEMORY:
-            raise ArgumentError("remember", self.remember, "be at most 100 years")
-        if (optional_count("partitions", self.partitions) or 0) > MOST_PARTITIONS:
-            raise ArgumentError("partitions", self.partitions, f"be at most {MOST_PARTITIONS:,}")
+def _remember(name: str, value: object) -> None:
+    if seconds(name, value) > LONGEST_MEMORY:
+        raise ArgumentError(name, value, "be at most 100 years")
 
-    def url(self, of_limit: str | None) -> str | None:
-        """Where it is kept what was sent: `redis`, or where the limit is; checked."""
-        url = self.redis or of_limit
-        if self.ledger and url is None:
-            raise ArgumentError(
-                "redis",
-                UNSHOWN,
-                "say where it is kept what was sent, such as redis://host:6379/0",
-                "or give a limiter with a url, or ledger=False to send everything again in a "
-                "replay",
-            )
-        if url is not None:
-            with named({"url_or_client": "redis"}):
-                checked(url)
-        return url
+
+def _partitions(name: str, value: object) -> None:
+    if count(name, value) > MOST_PARTITIONS:
+        raise ArgumentError(name, value, f"be at most {MOST_PARTITIONS:,}")
+
+
+def _checkpoint(name: str, value: object) -> None:
+    if not (isinstance(value, str) and value):
+        raise ArgumentError(name, value, "be a path")
+
+
+def _lease_time(name: str, value: object) -> None:
+    lease = seconds(name, value)
+    if lease < SHORTEST_LEASE:
+        raise ArgumentError(name, value, f"be at least {SHORTEST_LEASE:g}")
+    if lease > LONGEST_LEASE:
+        raise ArgumentError(
+            name,
+            value,
+            f"be at most {LONGEST_LEASE:g} seconds",
+            "a successor of a killed task waits for that long",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RunOptions(CheckedOptions):
+    """Where it is kept what was sent, and in how many parts it is sent."""
+
+    redis: str | None = field(
+        default=None,
+        metadata=about(
+            "the URL of the Redis that keeps what was sent; by default that of the limit", _redis
+        ),
+    )
+    prefix: str = field(default="dispatcher", metadata=about("with which its keys begin", key_part))
+    remember: Seconds = field(
+        default=timedelta(days=7),
+        metadata=about(
+            "how long a subject's last time is remembered at least", _remember, unit="s"
+        ),
+    )
+    partitions: int | None = field(
+        default=None,
+        metadata=about(
+            "in how many tasks rows are sent; by default as many as there are cores", _partitions
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class StreamOptions(RunOptions):
+    """How the micro-batches of a query are told from those of others."""
+
+    query: str | None = field(
+        default=None,
+        metadata=about(
+            "the name under which it is remembered what was sent; by default the query's name or "
+            "id. No two sinks may have the same",
+            text,
+        ),
+    )
+    checkpoint: str | None = field(
+        default=None,
+        metadata=about(
+            "the stream's checkpointLocation. Only Spark Connect needs it, which does not tell a "
+            "sink whose micro-batch it is",
+            _checkpoint,
+        ),
+    )
+    ledger: bool = field(
+        default=True,
+        metadata=about(
+            "whether it is remembered what was sent. False: a replay sends everything again, and "
+            "nothing stops a task that is left behind",
+            flag,
+        ),
+    )
+    lease_time: Seconds = field(
+        default=5.0,
+        metadata=about(
+            "how long a successor waits at most for tasks that were killed",
+            _lease_time,
+            unit="s",
+        ),
+    )
+    on_micro_batch: Callable[[MicroBatch], object] | None = field(
+        default=None,
+        metadata=about("called on the driver with a MicroBatch, when one has ended", check_plain),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,44 +18,66 @@ except ImportError:
 from tenacity import wait_fixed
 
 from dispatcher._handler import check
-from dispatcher.spark._options import SinkOptions
+from dispatcher.spark._options import DeliveryOptions, SizeOptions, for_tasks
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.sums import NAMES
 from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark._usable_columns import check_values
 from limiters import LimiterConfig
+from limiters._support.options import DeclaredOption, line, options_of
 from limiters._support.validation import UNSHOWN, ArgumentError, named, seconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-LIMIT = {
-    "redis": ("url", str),
-    "limit": ("name", str),
-    "sharedCapacity": ("shared_capacity", float),
-    "reservedCapacity": ("reserved_capacity", float),
-    "factor": ("factor", float),
-    "period": ("period", float),
-    "leaseTime": ("lease_time", float),
-    "maxInterval": ("max_interval", float),
-    "weight": ("weight", float),
-    "prefix": ("prefix", str),
-}
-SENDING = {
-    "rows": ("rows", str),
-    "maxBatchSize": ("max_batch_size", int),
-    "maxBatchCost": ("max_batch_cost", float),
-    "concurrency": ("concurrency", int),
-    "maxAttempts": ("max_attempts", int),
-    "maxOperationTime": ("max_operation_time", float),
-    "deadLetters": ("dead_letters", str),
-}
-OWN = ("handler", "cost", "costColumn", "retryWait", "path", "checkpointLocation", "queryName")
-"""And those that Spark hands through."""
 ONLY_SENDS = "the format 'dispatcher' only sends"
-OPTION_OF = {parameter: option for option, (parameter, _) in (LIMIT | SENDING).items()}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class FormatOptions(DeliveryOptions, SizeOptions):
+    """What the options of the format say of how rows are sent."""
+
+
+def _named(cls: type, **others: str) -> dict[str, DeclaredOption]:
+    """The options of `cls` that can be written as a text, under their names in Spark."""
+    return {
+        others.get(name) or _in_camel_case(name): option
+        for name, option in options_of(cls).items()
+        if option.kind is not None
+    }
+
+
+def _in_camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+LIMIT = _named(LimiterConfig, url="redis", name="limit")
+SENDING = _named(FormatOptions)
+OWN = {
+    "cost": "of a row: a number",
+    "costColumn": "the name of the column that says what a row costs, which the handler is given "
+    "too",
+    "retryWait": "how many seconds after it failed a batch is sent again; without it none is",
+}
+OF_SPARK = ("path", "checkpointLocation", "queryName")
+"""Those that Spark hands through."""
+_TRUTH = {"true": True, "false": False}
+_CALLED = {int: "a whole number", float: "a number", bool: "true or false"}
+OPTION_OF = {option.name: name for name, option in (LIMIT | SENDING).items()}
+
+
+def _listed() -> list[str]:
+    """What the docstring says of each option."""
+    sending = [line(name, one.help, one.unit) for name, one in SENDING.items()]
+    own = [line(name, text) for name, text in OWN.items()]
+    limit = [
+        line(name, one.help or f"`{one.name}` of LimiterConfig", one.unit)
+        for name, one in LIMIT.items()
+    ]
+    return sending + own + limit
 
 
 @dataclass
@@ -90,14 +113,10 @@ class DispatcherDataSource(datasource.DataSource):
         spark.dataSource.register(DispatcherDataSource)
         df.writeStream.format("dispatcher").option("handler", "shop.handlers:send")...
 
-    Options: handler ("module:function"), cost (a number) or costColumn (the name of a column,
-    which the handler is given too), rows, maxBatchSize, maxBatchCost, concurrency, retryWait
-    (seconds before a failed batch is sent again; without it none is), maxAttempts,
-    maxOperationTime, deadLetters ("module:function"); redis, limit, sharedCapacity,
-    reservedCapacity, factor, period, leaseTime, maxInterval, weight, prefix.
-
     A replayed micro-batch sends all its rows again. For order, and for replays that do not,
     there is the SubjectSink.
+
+    Its options, of which functions are named as "module:function":
     """
 
     @classmethod
@@ -118,10 +137,16 @@ class DispatcherDataSource(datasource.DataSource):
         return StreamWriter(job_of(self.options, schema))
 
 
+if DispatcherDataSource.__doc__:  # there is none with python -OO
+    DispatcherDataSource.__doc__ = "\n".join(
+        [inspect.cleandoc(DispatcherDataSource.__doc__), "", *_listed()]
+    )
+
+
 def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
     """What tasks do, by `options`. ArgumentError if they are wrong."""
     given = {name.lower(): value for name, value in options.items()}
-    known = {name.lower(): name for name in (*LIMIT, *SENDING, *OWN)}
+    known = {name.lower(): name for name in (*LIMIT, *SENDING, *OWN, *OF_SPARK)}
     unknown = sorted(set(given) - set(known))
     if unknown:
         known_ones = ", ".join(known.values())
@@ -133,7 +158,7 @@ def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
     column = given.get("costcolumn")
     if column is not None and column not in schema.names:
         raise ArgumentError("costColumn", column, "be a column", f"there are {schema.names}")
-    limit = _read(given, LIMIT)
+    limit = _chosen(given, LIMIT)
     if limit and not ("name" in limit or "reserved_capacity" in limit):
         said = next(option for option in LIMIT if option.lower() in given)
         raise ArgumentError(
@@ -142,32 +167,37 @@ def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
             "go with 'limit', the name of what is shared, or 'reservedCapacity'",
             "rows would be sent without any limit",
         )
-    cost = column or _number("cost", given.get("cost", "1"), float)
+    cost = column or _read("cost", given.get("cost", "1"), float)
     with named(OPTION_OF):  # a user knows the options, not our parameters
-        sending = SinkOptions(
-            handler=given["handler"],
+        told = FormatOptions(
             cost=cost,
             limiter=LimiterConfig(**limit) if limit else None,
             retry=_retry(given),
-            **_read(given, SENDING),
+            **_chosen(given, SENDING),
         )
-    cut = Cut(sending.max_batch_size, sending.max_batch_cost, same_subject=False, in_order=False)
-    columns = Columns(None, None, cost=column)
-    return TaskJob(sending, columns, cut, "number", "", 0, None)
+    return TaskJob(
+        sending=for_tasks(told),
+        columns=Columns(None, None, cost=column),
+        cut=Cut(told.max_batch_size, told.max_batch_cost, same_subject=False, in_order=False),
+        time_kind="number",
+        query="",
+        batch=0,
+        claim=None,
+    )
 
 
-def _read(given: Mapping[str, str], named: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
+def _chosen(given: Mapping[str, str], known: Mapping[str, DeclaredOption]) -> dict[str, Any]:
     return {
-        parameter: _number(option, given[option.lower()], kind)
-        for option, (parameter, kind) in named.items()
-        if option.lower() in given
+        option.name: _read(name, given[name.lower()], option.kind)
+        for name, option in known.items()
+        if name.lower() in given
     }
 
 
 def _retry(given: Mapping[str, str]) -> Any:
     """The wait strategy that the option `retryWait` stands for."""
     if "retrywait" in given:
-        wait = seconds("retryWait", _number("retryWait", given["retrywait"], float), zero=True)
+        wait = seconds("retryWait", _read("retryWait", given["retrywait"], float), zero=True)
         return wait_fixed(wait)
     if "maxattempts" in given:
         raise ArgumentError(
@@ -179,9 +209,8 @@ def _retry(given: Mapping[str, str]) -> Any:
     return None
 
 
-def _number(option: str, text: str, kind: Any) -> Any:
+def _read(option: str, text: str, kind: Any) -> Any:
     try:
-        return kind(text)
-    except ValueError:
-        what = "a whole number" if kind is int else "a number"
-        raise ArgumentError(option, text, f"be {what}") from None
+        return _TRUTH[text.lower()] if kind is bool else kind(text)
+    except (KeyError, ValueError):
+        raise ArgumentError(option, text, f"be {_CALLED[kind]}") from None

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from dispatcher._handler import Target
-from dispatcher.spark._options import SinkOptions
+from dispatcher.spark._options import cost_of_row
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._usable_columns import check_values
-from dispatcher.spark.micro_batch import MicroBatch
 from dispatcher.spark.sinks._base import Prepared, Sink
 from dispatcher.spark.sinks._frames import (
     COST_COLUMN,
@@ -24,9 +21,8 @@ from dispatcher.spark.sinks._frames import (
     parallelism,
     time_kind,
 )
-from dispatcher.spark.sinks._run_options import LEASE, RunOptions
-from limiters import LimiterConfig
-from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, seconds
+from limiters._support.options import documented
+from limiters._support.validation import UNSHOWN, ArgumentError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,6 +30,8 @@ if TYPE_CHECKING:
 SUBJECT, START, END, MESSAGES = "subject", "start", "end", "messages"
 
 
+@documented
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class EventTimeSink(Sink):
     """Sends the batches of `event_time_batches`, each as it was built, in order of their start
     for each subject, at the pace of a limit that all executors share:
@@ -41,63 +39,13 @@ class EventTimeSink(Sink):
         batches = event_time_batches(df, subject="device", key="metric", ...)
         batches.writeStream.foreachBatch(EventTimeSink("shop.handlers:send", ...)).start()
 
-    * `handler`: is given the messages of one batch, in order of event time, and a Context if it
-      takes a second argument. `context.late`: a batch that starts later was sent already.
-    * `cost`: of a message: a number, or a function of it; or, of a batch, an SQL expression or
-      a Column.
+    The handler is given the messages of one batch, in order of event time. If `context.late`, a
+    batch that starts later was sent already. What a function for `cost` is given is a message; an
+    SQL expression or a Column says what a batch costs.
 
     All else is as with SubjectSink, what it remembers and does in a replay included; only that
-    `rows` in what it counts are batches.
+    `rows` in what it counts are batches. All options but the handler are keywords:
     """
-
-    def __init__(
-        self,
-        handler: Target,
-        *,
-        cost: Any = 1,
-        rows: str = "row",
-        limiter: LimiterConfig | None = None,
-        concurrency: int = 16,
-        retry: Any = None,
-        max_attempts: int | None = None,
-        max_operation_time: Seconds = 60.0,
-        dead_letters: Any = None,
-        query: str | None = None,
-        checkpoint: str | None = None,
-        redis: str | None = None,
-        ledger: bool = True,
-        prefix: str = "dispatcher",
-        remember: Seconds = timedelta(days=7),
-        lease_time: Seconds = LEASE,
-        partitions: int | None = None,
-        patience: Seconds = 60.0,
-        on_micro_batch: Callable[[MicroBatch], object] | None = None,
-    ) -> None:
-        super().__init__(
-            SinkOptions(
-                handler=handler,
-                rows=rows,
-                cost=cost,
-                limiter=limiter,
-                concurrency=concurrency,
-                max_operation_time=seconds("max_operation_time", max_operation_time),
-                retry=retry,
-                max_attempts=max_attempts,
-                dead_letters=dead_letters,
-                patience=seconds("patience", patience),
-            ),
-            RunOptions(
-                query=query,
-                checkpoint=checkpoint,
-                redis=redis,
-                ledger=ledger,
-                prefix=prefix,
-                lease_time=lease_time,
-                remember=remember,
-                partitions=partitions,
-                on_micro_batch=on_micro_batch,
-            ),
-        )
 
     def _signature(self) -> str:
         return "event-time batches"
@@ -115,15 +63,15 @@ class EventTimeSink(Sink):
         kind = time_kind(df, START)
         check_values(df.schema)
         identity, added = df.columns, list[str]()
-        if self._ledger:
+        if self.ledger:
             added.append(HASH_COLUMN)
             df = hash_column(df, identity)
-        priced = self._sending.cost_of_row is None
+        priced = cost_of_row(self) is None
         if priced:
             added.append(COST_COLUMN)
-            df = cost_column(df, self._sending.cost)
+            df = cost_column(df, self.cost)
         subject = column(SUBJECT)
-        parts = self._partitions or parallelism(df)
+        parts = self.partitions or parallelism(df)
         return Prepared(
             in_order(df, [subject, column(START)], parts, subject, identity),
             Columns(
@@ -131,7 +79,7 @@ class EventTimeSink(Sink):
                 START,
                 END,
                 cost=COST_COLUMN if priced else None,
-                hash=HASH_COLUMN if self._ledger else None,
+                hash=HASH_COLUMN if self.ledger else None,
                 messages=MESSAGES,
                 added=tuple(added),
             ),

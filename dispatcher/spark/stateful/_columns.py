@@ -79,16 +79,14 @@ class TimeColumn:
         return whole.cast(self.type)
 
 
-def checked(df: DataFrame, invalid: object) -> None:
-    """What all stateful steps ask."""
+def check_streaming(df: DataFrame) -> None:
+    """Refuses what has no state."""
     if not df.isStreaming:
         raise ArgumentError(
             "df",
             UNSHOWN,
             "be a streaming DataFrame, of spark.readStream: only a stream has a state",
         )
-    if invalid not in ("error", "drop"):
-        raise ArgumentError("invalid", invalid, "be 'error' or 'drop'")
 
 
 def arrow_schema(schema: types.StructType) -> pa.Schema:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dispatcher.builders import EventTimeBuilder
 from dispatcher.spark.stateful._columns import MICROSECONDS, TimeColumn
+from dispatcher.spark.stateful._options import EventTimeOptions
 from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, seconds
 
 Message = tuple[Any, Any, int]
@@ -17,15 +18,6 @@ Message = tuple[Any, Any, int]
 _LONGEST = 2**63 - 1
 """In microseconds: more than Spark's timestamps span. Its timeouts overflow not far beyond."""
 FIELDS: dict[str, Any] = {"key": itemgetter(0), "event_time": itemgetter(1)}
-
-
-@dataclass(frozen=True)
-class ByEventTime:
-    """The other closing rule: see `EventTimeBuilder.by_event_time`."""
-
-    event_jitter: Seconds
-    delivery_jitter: Seconds
-    message_leap_limit: Seconds
 
 
 @dataclass(frozen=True)
@@ -45,26 +37,17 @@ class Rule:
         return EventTimeBuilder(window, timeout, duplicate_memory=self.duplicate_memory, **FIELDS)
 
 
-def rule_of(
-    time: TimeColumn,
-    arrival: TimeColumn | None,
-    window: Seconds | None,
-    timeout: Seconds | None,
-    rule: ByEventTime | None,
-    duplicate_memory: Seconds | None,
-) -> Rule:
+def rule_of(time: TimeColumn, arrival: TimeColumn | None, options: EventTimeOptions) -> Rule:
+    window, timeout, rule = options.window, options.timeout, options.rule
     ticks = MICROSECONDS if arrival is None else arrival.unit
     if rule is None:
         if window is None or timeout is None:
             missing, other = ("window", "timeout") if window is None else ("timeout", "window")
             raise ArgumentError(missing, None, f"be given, and so must {other}, or rule")
         spans = (_width(time, "window", window), _span("timeout", timeout, ticks))
-        return Rule(
-            spans,
-            by_event_time=False,
-            duplicate_memory=_memory(window, timeout, duplicate_memory, ticks),
-        )
-    if window is not None or timeout is not None or duplicate_memory is not None:
+        memory = _memory(window, timeout, options.duplicate_memory, ticks)
+        return Rule(spans, by_event_time=False, duplicate_memory=memory)
+    if window is not None or timeout is not None or options.duplicate_memory is not None:
         requirement = "stand in place of window, timeout and duplicate_memory"
         raise ArgumentError("rule", UNSHOWN, requirement, "leave these out, or it")
     _check_one_clock(time, arrival)

@@ -10,16 +10,17 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 from dispatcher.spark.stateful._by_subject import Opening, Parting, counted, stateful
 from dispatcher.spark.stateful._closing import COUNTS, Batches, SubjectClosing
 from dispatcher.spark.stateful._columns import (
-    Invalid,
     TimeColumn,
     arrow_schema,
-    checked,
+    check_streaming,
     name_column,
     nullable,
     time_column,
 )
-from dispatcher.spark.stateful._rules import ByEventTime, rule_of
-from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, seconds
+from dispatcher.spark.stateful._options import EventTimeOptions
+from dispatcher.spark.stateful._rules import rule_of
+from limiters._support.signatures import lists, takes
+from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, in_seconds
 
 _TIMEOUTS = {
     "processing": "ProcessingTimeTimeout",
@@ -28,42 +29,11 @@ _TIMEOUTS = {
 }
 
 
-def event_time_batches(
-    df: DataFrame,
-    *,
-    subject: str,
-    key: str,
-    time: str,
-    window: Seconds | None = None,
-    timeout: Seconds | None = None,
-    rule: ByEventTime | None = None,
-    arrival: str | None = None,
-    arrival_slack: Seconds | None = None,
-    duplicate_memory: Seconds | None = None,
-    invalid: Invalid = "error",
-    timers: bool = True,
-    name: str = "event_time_batches",
-) -> DataFrame:
+@lists(EventTimeOptions)
+@takes(EventTimeOptions)
+def event_time_batches(df: DataFrame, options: EventTimeOptions) -> DataFrame:
     """Gathers the rows of each subject into batches: an `EventTimeBuilder` for each, whose open
     batches live in Spark's state.
-
-    * `subject`, `key`, `time`: columns. For `time` a timestamp, or numbers that can be ordered.
-    * `window`, `timeout`: as for EventTimeBuilder: seconds or a timedelta; where a column holds
-      numbers, in their unit. Or `rule=ByEventTime(...)` in place of both.
-    * `arrival`: the column of arrivals. Without one, the rows of a micro-batch arrive together,
-      when it begins, and are taken in order of (time, key).
-    * `arrival_slack`: how far the arrivals of one subject may be behind those of another. With
-      it, batches close when the latest arrival of any subject, less this, has passed their time;
-      without, only when the subject's own next row comes.
-    * `duplicate_memory`: how long after its batch closed a row is still recognized when it is
-      delivered again: in seconds, or in the unit of `arrival` where that holds numbers. By
-      default the sum of `window` and `timeout` as you give them; set it where `time` is counted
-      in another unit than that, such as milliseconds.
-    * `invalid`: what a null or NaN in one of these columns does: "error", or "drop".
-    * `timers`: without `arrival`, whether batches close when no row comes. A query with timers
-      never ends by `availableNow`.
-    * `name`: of the counts in each progress report's observed metrics: `batches`, `messages`,
-      `duplicates`, `dropped`, `invalid`.
 
     The rows that come out are the closed batches: `subject`, `start`, `end`, `messages` (an
     array of the rows of df, in order of time) and `id`, which is the same in every replay.
@@ -72,45 +42,45 @@ def event_time_batches(
     >>> batches = event_time_batches(
     ...     readings, subject="device", key="metric", time="at", window=50, timeout=100
     ... )  # doctest: +SKIP
+
+    All options are keywords:
     """
-    checked(df, invalid)
-    schema = df.schema
-    subject_name = name_column("subject", subject, schema)
-    key_name = name_column("key", key, schema)
-    times = time_column("time", time, schema)
+    check_streaming(df)
+    schema, arrival = df.schema, options.arrival
+    subject = name_column("subject", options.subject, schema)
+    key = name_column("key", options.key, schema)
+    times = time_column("time", options.time, schema)
     arrivals = None if arrival is None else time_column("arrival", arrival, schema)
-    needed = [subject_name, key_name, times.name, *([arrivals.name] if arrivals else [])]
+    needed = [subject, key, times.name, *([arrivals.name] if arrivals else [])]
     held = arrow_schema(schema)
-    slack_ms = _slack_ms(arrivals, arrival_slack)
-    timer = _timer(arrivals, arrival_slack, timers)
+    slack_ms = _slack_ms(arrivals, options.arrival_slack)
+    timer = _timer(options)
     step = SubjectClosing(
         schema=held,
-        subject=subject_name,
-        key=key_name,
+        subject=subject,
+        key=key,
         time=times,
         arrival=arrivals,
-        rule=rule_of(times, arrivals, window, timeout, rule, duplicate_memory),
+        rule=rule_of(times, arrivals, options),
         timer=timer,
     )
     parting = Parting(
         held,
-        subject_name,
+        subject,
         needed,
-        refuses=invalid == "error",
+        refuses=options.invalid == "error",
         clock=arrival if timer == "watermark" else None,
     )
     closed = stateful(df, parting, step, COUNTS, _TIMEOUTS[timer], slack_ms)
-    return counted(closed, name, COUNTS).mapInArrow(
-        Opening(held, Batches(subject_name, times)), batches_schema(schema, subject_name, times)
+    return counted(closed, options.name, COUNTS).mapInArrow(
+        Opening(held, Batches(subject, times)), batches_schema(schema, subject, times)
     )
 
 
-def _timer(
-    arrival: TimeColumn | None, arrival_slack: Seconds | None, timers: bool
-) -> Literal["processing", "watermark"] | None:
-    if arrival is None:
-        return "processing" if timers else None
-    return None if arrival_slack is None else "watermark"
+def _timer(options: EventTimeOptions) -> Literal["processing", "watermark"] | None:
+    if options.arrival is None:
+        return "processing" if options.timers else None
+    return None if options.arrival_slack is None else "watermark"
 
 
 def _slack_ms(arrival: TimeColumn | None, slack: Seconds | None) -> int | None:
@@ -120,7 +90,7 @@ def _slack_ms(arrival: TimeColumn | None, slack: Seconds | None) -> int | None:
         there = "there is none" if arrival is None else f"{arrival.name!r} holds {arrival.type}"
         requirement = "go with an arrival column of timestamps"
         raise ArgumentError("arrival_slack", UNSHOWN, requirement, there)
-    return round(seconds("arrival_slack", slack, zero=True) * 1000)
+    return round(in_seconds(slack) * 1000)
 
 
 def batches_schema(schema: StructType, subject: str, time: TimeColumn) -> StructType:

@@ -17,7 +17,7 @@ from tenacity import wait_fixed
 from dispatcher.outcomes import PartialFailure, Reject
 from dispatcher.spark import BatchFailedError, ChangedSinkError, LimitAwayError, UnusableRowsError
 from dispatcher.spark._ledger.claims import SendClaim
-from dispatcher.spark._options import SinkOptions
+from dispatcher.spark._options import DeliveryOptions
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.sums import NAMES
@@ -52,7 +52,7 @@ def run(
     most: int = 10,
     **told: Any,
 ) -> dict[str, float]:
-    sending = SinkOptions(handler=handler, **{"cost": 1.0, "rows": "dict", **told})
+    sending = DeliveryOptions(handler=handler, **{"cost": 1.0, "rows": "dict", **told})
     (sums,) = TaskJob(sending, COLUMNS, Cut(most), "number", "orders", 1, claim).run([batch])
     return {name: sums.column(name)[0].as_py() for name in NAMES}
 
@@ -373,7 +373,7 @@ def test_rows_whose_time_is_infinite_become_dead_letters_and_make_no_other_late(
     def bury(rows: list[Any], context: Context) -> None:
         dead.extend((row["time"], context.reason) for row in rows)
 
-    sending = SinkOptions(handler=take, rows="dict", dead_letters=bury)
+    sending = DeliveryOptions(handler=take, rows="dict", dead_letters=bury)
     for batch, times in ((1, [-math.inf, 1.0, 2.0, math.inf]), (2, [3.0])):
         rows = table(list(range(len(times)))).set_column(1, "time", pa.array(times))
         claim = claimed(shared_redis.url, batch=batch)

@@ -17,7 +17,7 @@ from dispatcher.registration import RedisEntityStore, RegistrationGate
 from dispatcher.spark import BatchFailedError
 from dispatcher.spark._ledger import claims
 from dispatcher.spark._ledger.claims import Place, QueryRun, SendClaim
-from dispatcher.spark._options import SinkOptions
+from dispatcher.spark._options import DeliveryOptions
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.formats import AsDict
 from dispatcher.spark._rows.groups import Columns
@@ -73,10 +73,11 @@ def run(
     claim: SendClaim | None,
     shape: tuple[Columns, Cut] = IN_ORDER,
     subjects: str = "ab",
+    gate: RedisEntityStore | None = None,
     **told: Any,
 ) -> dict[str, float]:
-    sending = SinkOptions(handler=handler, cost=1.0, rows="dict", **told)
-    job = TaskJob(sending, *shape, "number", "orders", 1, claim)
+    sending = DeliveryOptions(handler=handler, cost=1.0, rows="dict", **told)
+    job = TaskJob(sending, *shape, "number", "orders", 1, claim, gate=gate)
     (sums,) = job.run([rows(subject) for subject in subjects])
     return {name: sums.column(name)[0].as_py() for name in NAMES}
 
@@ -211,14 +212,15 @@ def test_k3_what_waits_in_a_gate_comes_after_what_is_refused_of_its_subject(
     url, dead = shared_redis.url, list[int]()
     timeless = rows(time=pa.array([None, None, None, 1, 2, 3]))
     with RegistrationGate(RedisEntityStore(url, name="devices")) as gate:
-        sending = SinkOptions(
+        sending = DeliveryOptions(
             handler=no,
             rows="dict",
             dead_letters=lambda batch: dead.extend(row["n"] for row in batch),
-            gate=RedisEntityStore(url, name="devices"),
         )
+        store = RedisEntityStore(url, name="devices")
         for _ in range(2):
-            job = TaskJob(sending, *IN_ORDER, "number", "orders", 1, claimed(url))
+            claim = claimed(url)
+            job = TaskJob(sending, *IN_ORDER, "number", "orders", 1, claim, gate=store)
             (sums,) = job.run([timeless])
         (release,) = gate.register("a")
 
@@ -270,7 +272,7 @@ def test_what_is_not_sent_costs_nothing_however_often_it_is_buried() -> None:
             raise OSError("the place is away")
 
     nobodys = rows(None)
-    sending = SinkOptions(
+    sending = DeliveryOptions(
         handler=lambda batch: None, cost=5.0, rows="dict", dead_letters=bury, retry=wait_fixed(0.01)
     )
     (sums,) = TaskJob(sending, *IN_ORDER, "number", "orders", 1, None).run([nobodys])
@@ -282,13 +284,13 @@ def test_what_is_not_sent_costs_nothing_however_often_it_is_buried() -> None:
 def test_costs_may_be_decimals() -> None:
     priced = rows(price=pa.array([Decimal("1.5")] * 6, pa.decimal128(5, 2)))
     columns = Columns("subject", "time", cost="price")
-    sending = SinkOptions(handler=lambda batch: None, cost="price", rows="dict")
+    sending = DeliveryOptions(handler=lambda batch: None, cost="price", rows="dict")
     (sums,) = TaskJob(sending, columns, Cut(2), "number", "orders", 1, None).run([priced])
     assert sums.column("cost")[0].as_py() == 9.0
 
 
 def test_k3_what_fails_a_task_keeps_none_of_the_batches_that_it_stops() -> None:
-    sending = SinkOptions(handler=hangs, cost=1.0, rows="dict")
+    sending = DeliveryOptions(handler=hangs, cost=1.0, rows="dict")
     of = MicroBatchId("orders", 1, "checkpoint", "number")
     delivery = Delivery(sending, of, AsDict(), Sums())
     delivery.abandoned("it hangs")

@@ -16,6 +16,7 @@ from pyspark.sql.types import BinaryType, StructType
 from dispatcher.spark.stateful._by_subject import INVALID, ROWS, Opening
 from dispatcher.spark.stateful._closing import Batches, SubjectClosing
 from dispatcher.spark.stateful._columns import TimeColumn
+from dispatcher.spark.stateful._options import EventTimeOptions
 from dispatcher.spark.stateful._parcels import Parcels
 from dispatcher.spark.stateful._rules import rule_of
 from tests.spark import plainly
@@ -35,13 +36,14 @@ class Subject:
         self.kind = kind
         self.schema = pa.schema([("s", pa.string()), ("k", pa.string()), ("t", kind)])
         self.time = TimeColumn("t", kind)
+        options = EventTimeOptions(subject="s", key="k", time="t", window=window, timeout=timeout)
         self.step = SubjectClosing(
             schema=self.schema,
             subject="s",
             key="k",
             time=self.time,
             arrival=None,
-            rule=rule_of(self.time, None, window, timeout, None, None),
+            rule=rule_of(self.time, None, options),
             timer="processing",
         )
         self.state: bytes | None = None

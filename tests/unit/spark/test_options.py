@@ -1,0 +1,96 @@
+"""Options of the Spark side: each is declared once, and all else follows."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from typing import Any
+
+import pytest
+
+from dispatcher.spark import (
+    EventTimeSink,
+    LimiterConfig,
+    SubjectSink,
+    dispatch,
+    event_time_batches,
+    hold_back,
+)
+from dispatcher.spark._options import DeliveryOptions, SizeOptions
+from dispatcher.spark.sinks.unordered import BackFillOptions, UnorderedSink, sink_of
+from dispatcher.spark.stateful._options import EventTimeOptions, HoldBackOptions
+from limiters._support.options import options_of
+
+HANDLER = "tests.spark.handlers:only_rows"
+SHOWN: dict[Any, Any] = {
+    SubjectSink: SubjectSink,
+    EventTimeSink: EventTimeSink,
+    dispatch: BackFillOptions,
+    event_time_batches: EventTimeOptions,
+    hold_back: HoldBackOptions,
+}
+"""What users see, and where its options are declared."""
+
+
+@pytest.mark.parametrize("cls", [UnorderedSink, *SHOWN.values()])
+def test_every_option_says_what_it_is_for_and_is_checked(cls: Any) -> None:
+    options = options_of(cls).values()
+
+    assert [one.name for one in options if not one.help or one.help.endswith(".")] == []
+    assert [one.name for one in options if one.check is None] == []
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+def test_every_option_is_in_the_signature_and_in_the_docstring(shown: Any) -> None:
+    names = options_of(SHOWN[shown])
+    first = set() if inspect.isclass(shown) else {"df"}
+
+    assert {*names} | first == {*inspect.signature(shown).parameters}
+    for name in names:
+        assert f"\n* `{name}`" in (shown.__doc__ or "")
+
+
+def test_dispatch_refuses_what_it_does_not_know_under_its_own_name() -> None:
+    wrong: Any = {"subjct": "meter"}
+
+    with pytest.raises(TypeError, match=r"^dispatch\(\) got an unexpected .*'subjct'"):
+        dispatch(None, HANDLER, **wrong)  # type: ignore[arg-type]
+
+
+def test_options_of_a_back_fill_are_those_of_the_sink_that_it_makes() -> None:
+    told: dict[str, Any] = {"concurrency": 3, "patience": 7}
+    sink = sink_of(BackFillOptions(HANDLER, subject="meter", time="at", **told))
+
+    assert isinstance(sink, SubjectSink)
+    assert (sink.subject, sink.time, sink.query) == ("meter", "at", "dispatch")
+    assert (sink.concurrency, sink.patience, sink.ledger) == (3, 7, False)
+    assert isinstance(sink_of(BackFillOptions(HANDLER)), UnorderedSink)
+
+
+def test_a_sink_travels_with_its_options_and_shows_no_secrets() -> None:
+    url = "redis://:secret@db:6379/0"
+    limiter = LimiterConfig(url=url, name="orders", shared_capacity=20_000, factor=100)
+    sink = EventTimeSink(HANDLER, limiter=limiter, redis=url, query="orders", lease_time=2)
+
+    received: EventTimeSink = pickle.loads(pickle.dumps(sink))
+
+    assert (received.limiter, received.query, received.lease_time) == (limiter, "orders", 2)
+    assert received.last is None
+    assert "secret" not in repr(sink)
+
+
+@pytest.mark.spark4
+def test_what_can_be_written_as_a_text_is_an_option_of_the_format() -> None:
+    from dispatcher.spark.sinks.data_source import LIMIT, SENDING, DispatcherDataSource
+
+    assert {"handler", "maxBatchSize", "deadLetters", "patience"} <= set(SENDING)
+    assert {"redis", "limit", "sharedCapacity", "leaseTime"} <= set(LIMIT)
+    written = {
+        one.name
+        for family in (DeliveryOptions, SizeOptions)
+        for one in options_of(family).values()
+        if one.kind is not None
+    }
+    assert {option.name for option in SENDING.values()} == written
+    for name in SENDING | LIMIT:
+        assert f"\n* `{name}`" in (DispatcherDataSource.__doc__ or "")
