@@ -1,5 +1,7 @@
 """Operations go in, batches come out: as fast as a shared limit allows, and never faster."""
 
+from typing import TYPE_CHECKING
+
 from dispatcher.batcher import Batcher
 from dispatcher.errors import (
     AlreadyEnqueuedError,
@@ -24,6 +26,9 @@ from dispatcher.outcomes import Outcome, PartialFailure, Reject, Retry, Throttle
 from dispatcher.state import State
 from dispatcher.watcher import Watcher
 from limiters import ArgumentError, LimiterError, ProvisionedResource, RateLimiter
+
+if TYPE_CHECKING:
+    __version__: str
 
 __all__ = [
     "AlreadyEnqueuedError",
@@ -57,3 +62,11 @@ __all__ = [
     "TooManyAttemptsError",
     "Watcher",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from limiters._version import version
+
+        return version(__name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,6 +22,8 @@ from limiters.shared import SharedResource
 if TYPE_CHECKING:
     from limiters.leases.redis import RedisLeaseManager
 
+    __version__: str
+
 __all__ = [
     "ArgumentError",
     "DispatcherError",
@@ -50,4 +52,8 @@ def __getattr__(name: str) -> object:
         from limiters.leases.redis import RedisLeaseManager
 
         return RedisLeaseManager
+    if name == "__version__":
+        from limiters._version import version
+
+        return version(__name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

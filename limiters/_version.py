@@ -1,0 +1,18 @@
+"""The version of this package, which stands in one place: the metadata of what is installed."""
+
+from __future__ import annotations
+
+
+def version(module: str) -> str:
+    """What `module.__version__` is. AttributeError, so that `getattr` with a default works, where
+    only the files are on the path and nothing is installed, as in an archive that Spark ships."""
+    # Here, not above: importing it takes nearly half as long as importing all of `limiters`.
+    from importlib import metadata
+
+    try:
+        return metadata.version("batch-dispatcher")
+    except metadata.PackageNotFoundError:
+        raise AttributeError(
+            f"module {module!r} has no attribute '__version__': batch-dispatcher is not installed, "
+            "only its files are on the path"
+        ) from None
