@@ -133,7 +133,11 @@ def _has_left(record: Record, limit: Limit, now: int) -> bool:
 
 @runtime_checkable
 class LeaseManager(Protocol):
-    """Keeps the leases of one limit. Implementations are thread-safe."""
+    """Keeps the leases of one limit. Implementations are thread-safe.
+
+    What is said here of each member holds for all of them; a class that derives from this one says
+    only what it does besides.
+    """
 
     @property
     def name(self) -> str:

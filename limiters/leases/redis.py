@@ -55,7 +55,7 @@ from limiters.leases._scripts import (
     old_keys_of,
     registry_key,
 )
-from limiters.leases.protocol import LimitView, view_of
+from limiters.leases.protocol import LeaseManager, LimitView, view_of
 
 if TYPE_CHECKING:
     from redis import Redis, RedisCluster
@@ -68,7 +68,7 @@ NEEDS = Needs(
 )
 
 
-class RedisLeaseManager:
+class RedisLeaseManager(LeaseManager):
     """Keeps the leases of the limit called `name` in Redis 6.2 or newer, Valkey, Sentinel or
     Cluster: one script call for each instance and sync.
 
@@ -111,12 +111,10 @@ class RedisLeaseManager:
 
     @property
     def name(self) -> str:
-        """The datastore whose limit is shared: same name, same limit."""
         return self._name
 
     @property
     def lease_time(self) -> float:
-        """For how many seconds an instance holds what it was granted, unless it renews."""
         return self._lease_time
 
     @property
@@ -128,7 +126,6 @@ class RedisLeaseManager:
         return f"RedisLeaseManager({self._name!r}, at {self.where!r})"
 
     def sync(self, request: Request) -> Reply:
-        """Serves one request. Safe to be sent again. LeaseManagerError if there is no answer."""
         answer = self._run(SYNC, *arguments_of(request))
         try:
             reply = reply_of(answer)
@@ -152,9 +149,6 @@ class RedisLeaseManager:
         lease_time: float | None = None,
         ramp: float | None = None,
     ) -> bool:
-        """Changes the terms for all instances; what is None stays. A raised capacity rises by at
-        most `ramp` a second. False if there is no such limit, and not all terms are given.
-        ArgumentError for what no limit can have, also together with what stays."""
         change = change_of(capacity, factor, period, lease_time, ramp)
         terms = (change.capacity, change.factor, change.period, change.lease, change.ramp)
         answer = self._run(SET, _token(), struct.pack("<5d", *(one or 0 for one in terms)))
@@ -164,11 +158,9 @@ class RedisLeaseManager:
         return bool(answer)
 
     def evict(self, instance: str) -> bool:
-        """Takes everything from `instance` and grants it nothing more; whether it is known."""
         return bool(self._run(EVICT, as_bytes(text("instance", instance))))
 
     def delete(self) -> bool:
-        """Forgets the limit; whether there was one."""
         return bool(self._run(DELETE, _token()))
 
     def delete_old_format(self) -> bool:
@@ -178,7 +170,6 @@ class RedisLeaseManager:
         return bool(self._run(DELETE_OLD, keys=self._old_keys))
 
     def look(self) -> LimitView | None:
-        """What is known of the limit, if there is one."""
         clock, fields, people = self._run(LOOK)
         labels = pairs(people)
         try:
@@ -191,7 +182,6 @@ class RedisLeaseManager:
         return view_of(limit, totals or (), int(float(raw(clock))), DEFAULT_SPAN)
 
     def close(self) -> None:
-        """Lets go of its connections. Those handed in stay open."""
         self._connection.close()
 
     def _run(self, script: Script, *arguments: Any, keys: tuple[str, ...] | None = None) -> Any:
