@@ -109,6 +109,11 @@ def optional_seconds(name: str, value: object, *, zero: bool = False) -> float |
     return None if value is None else seconds(name, value, zero=zero)
 
 
+def in_seconds(duration: Seconds) -> float:
+    """A `duration` that was checked, as a number of seconds."""
+    return duration.total_seconds() if isinstance(duration, timedelta) else duration
+
+
 def amount(name: str, value: object, *, zero: bool = False, most: float = MAX_AMOUNT) -> float:
     """`value` as an amount of cost or capacity: positive and finite, or also zero."""
     number = _number(name, value, "a number")

@@ -1,0 +1,70 @@
+"""Signatures and docstrings that are derived from the options which a dataclass declares."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from limiters import ArgumentError
+from limiters._support.options import ConvertedOptions, about
+from limiters._support.signatures import lists, takes
+from limiters._support.validation import Seconds, count, seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class CourierOptions(ConvertedOptions):
+    name: str = field(kw_only=False)
+    most: int = field(default=16, metadata=about("parcels at a time", count))
+    patience: Seconds = field(default=1.0, metadata=about("until it goes on", seconds, unit="s"))
+
+
+@lists(CourierOptions)
+class Courier:
+    """Brings parcels."""
+
+    @takes(CourierOptions)
+    def __init__(self, options: CourierOptions) -> None:
+        """Begins."""
+        self.options = options
+
+
+def test_a_method_takes_what_the_options_declare() -> None:
+    courier = Courier("Ada", patience=timedelta(minutes=1))
+
+    assert courier.options == CourierOptions("Ada", most=16, patience=60.0)
+    assert str(inspect.signature(Courier)) == (
+        "(name: 'str', *, most: 'int' = 16, patience: 'Seconds' = 1.0) -> 'None'"
+    )
+    assert Courier.__init__.__doc__ == "Begins."
+
+
+def test_checks_name_the_argument() -> None:
+    with pytest.raises(ArgumentError, match="most must be at least 1, not 0"):
+        Courier("Ada", most=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "said"),
+    [
+        (["Ada"], {"mots": 1}, "Courier.__init__() got an unexpected keyword argument 'mots'"),
+        ([], {}, "Courier.__init__() missing 1 required positional argument: 'name'"),
+        (["Ada", 3], {}, "Courier.__init__() takes 2 positional arguments but 3 were given"),
+    ],
+)
+def test_wrong_arguments_are_those_of_the_method(
+    arguments: list[Any], named: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(TypeError) as caught:
+        Courier(*arguments, **named)
+
+    assert said in str(caught.value)
+
+
+def test_the_docstring_lists_the_options_with_their_units() -> None:
+    assert Courier.__doc__ == (
+        "Brings parcels.\n\n* `most`: parcels at a time.\n* `patience` (s): until it goes on."
+    )
