@@ -16,11 +16,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, replace
+from typing import Any
 
 from limiters._budgets.permit import PermitBudget
 from limiters._budgets.window import BURST, UNEVEN_BURST, Tenure, WindowLedger
 from limiters._support.float_error import covers
-from limiters.leases._format import DRIFT, TOLERANCE_MS, UNITS, WEIGHT_SCALE, WHOLE_BATCHES
+from limiters.leases._format import DRIFT, TOLERANCE_MS, UNITS, WHOLE_BATCHES
 from limiters.leases._messages import Kind, Reply, Request, Terms, usable_lease
 
 MIN_REQUEST_INTERVAL = 0.05
@@ -76,24 +77,16 @@ class InstanceShare:
     """See the module. Not thread-safe."""
 
     def __init__(
-        self,
-        instance: str,
-        terms: Terms,
-        *,
-        interval: float = 0.5,
-        weight: int = WEIGHT_SCALE,
-        reserved: float = 0.0,
-        label: str = "",
+        self, instance: str, terms: Terms, *, interval: float = 0.5, **profile: Any
     ) -> None:
         self.instance = instance
         self.terms = terms
         """Its own, until a reply brings those in force."""
+        self.profile = Request(instance, 0, terms, **profile)
+        """What it says of itself in every request, such as its weight."""
         self._configured = terms
         self.interval = interval
         self._longest_interval = interval
-        self.weight = weight
-        self.reserved = reserved
-        self.label = label
         self.units = 0
         self.tenure = Tenure(-math.inf)
         self.ledger = WindowLedger(0.0, terms.period / 1000, shared=True)
@@ -348,8 +341,8 @@ class InstanceShare:
         elif self._asks_since is None:
             self._asks_since = now
         self._seq += 1
-        return Request(
-            instance=self.instance,
+        return replace(
+            self.profile,
             seq=self._seq,
             terms=self.terms,
             born=self.reply.born if self.reply is not None else 0,
@@ -370,11 +363,8 @@ class InstanceShare:
             waited=0 if since is None or not ask else math.floor((now - since) * 1000),
             valid=self._valid,
             piece=ask if gathers else self._piece,
-            weight=self.weight,
             interval=math.ceil(self.interval * 1000),
             spent=spent + by_permit,
-            reserved=self.reserved,
-            label=self.label,
             leaving=leaving,
             permit=number,
             permit_spent=used,

@@ -14,7 +14,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from types import FunctionType
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from limiters._support.options import listed
 
@@ -28,27 +29,49 @@ Class = TypeVar("Class", bound=type)
 def takes(
     options: Callable[Taken, Options],
 ) -> Callable[[Callable[[Owner, Options], Result]], Callable[Concatenate[Owner, Taken], Result]]:
-    """A method of one argument, an `options`, as one of the arguments that makes an `options`.
+    """A method of one argument, an `options`, as one of the arguments that make an `options`.
 
-    What is wrong with the arguments is said as if the method had them itself.
+    `options` is a dataclass.
     """
 
     def taking(
         method: Callable[[Owner, Options], Result],
     ) -> Callable[Concatenate[Owner, Taken], Result]:
+        kind: Any = options
+        fill = _renamed(kind.__init__, method.__qualname__)
+
         @wraps(method)
         def derived(owner: Owner, /, *given: Taken.args, **named: Taken.kwargs) -> Result:
-            return method(owner, options(*given, **named))
+            made: Options = object.__new__(kind)
+            fill(made, *given, **named)
+            return method(owner, made)
 
-        made, own = inspect.signature(options), inspect.signature(method)
+        own = inspect.signature(method)
         owner, _ = own.parameters.values()
-        signature = own.replace(parameters=[owner, *made.parameters.values()])
+        taken = sorted(inspect.signature(options).parameters.values(), key=_place)
+        signature = own.replace(parameters=[owner, *taken])
         derived.__signature__ = signature  # type: ignore[attr-defined]
-        # By this a TypeError names what was called.
-        options.__init__.__qualname__ = method.__qualname__
         return derived
 
     return taking
+
+
+def _place(parameter: inspect.Parameter) -> tuple[int, bool]:
+    """Those that are required go first."""
+    return parameter.kind, parameter.default is not inspect.Parameter.empty
+
+
+def _renamed(function: FunctionType, qualified: str) -> FunctionType:
+    """A copy of `function` that a TypeError about its arguments names like the method called."""
+    copy = FunctionType(
+        function.__code__,
+        function.__globals__,
+        argdefs=function.__defaults__,
+        closure=function.__closure__,
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    copy.__qualname__ = qualified
+    return copy
 
 
 def lists(options: type) -> Callable[[Class], Class]:

@@ -8,12 +8,14 @@ import threading
 import uuid
 import weakref
 
-from limiters._support.clock import Clock, clock_of
-from limiters._support.validation import Seconds, text
+from limiters._support.clock import clock_of
+from limiters._support.signatures import lists, takes
+from limiters._support.validation import in_seconds, text
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
 from limiters.leases._format import NEVER
-from limiters.leases._messages import Reply, Request, change_of, lease_seconds
+from limiters.leases._messages import Reply, Request
+from limiters.leases._options import MemoryLeaseOptions, TermsChange
 from limiters.leases.protocol import LeaseManager, LimitView, view_of
 
 SERVER = "memory"
@@ -21,6 +23,7 @@ SERVER = "memory"
 _all: weakref.WeakSet[MemoryLeaseManager] = weakref.WeakSet()
 
 
+@lists(MemoryLeaseOptions)
 class MemoryLeaseManager(LeaseManager):
     """Keeps the leases in memory: for several limiters of one process, and for tests.
 
@@ -33,16 +36,11 @@ class MemoryLeaseManager(LeaseManager):
     MemoryLeaseManager('memory')
     """
 
-    def __init__(
-        self,
-        name: str = "memory",
-        *,
-        lease_time: Seconds = 5.0,
-        clock: Clock | None = None,
-    ) -> None:
-        self._name = text("name", name)
-        self._lease_time = lease_seconds(lease_time)
-        self._clock = clock_of(clock)
+    @takes(MemoryLeaseOptions)
+    def __init__(self, options: MemoryLeaseOptions) -> None:
+        self._name = options.name
+        self._lease_time = in_seconds(options.lease_time)
+        self._clock = clock_of(options.clock)
         self._begin()
         _all.add(self)
 
@@ -66,26 +64,11 @@ class MemoryLeaseManager(LeaseManager):
         with self._lock:
             return self._coordinator.sync(request, SERVER, self._now())
 
-    def set_terms(
-        self,
-        *,
-        capacity: float | None = None,
-        factor: float | None = None,
-        period: float | None = None,
-        lease_time: float | None = None,
-        ramp: float | None = None,
-    ) -> bool:
-        change = change_of(capacity, factor, period, lease_time, ramp)
+    @takes(TermsChange)
+    def set_terms(self, change: TermsChange) -> bool:
         with self._lock:
             return self._coordinator.set_terms(
-                SERVER,
-                self._now(),
-                uuid.uuid4().hex,
-                capacity=change.capacity,
-                factor=change.factor,
-                period=change.period,
-                lease=change.lease,
-                ramp=change.ramp,
+                SERVER, self._now(), uuid.uuid4().hex, **change.in_milliseconds()
             )
 
     def evict(self, instance: str) -> bool:

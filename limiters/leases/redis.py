@@ -7,19 +7,13 @@ import uuid
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from limiters._plain_numbers import plain
 from limiters._redis.acl import Needs
 from limiters._redis.client import RedisConnection
 from limiters._redis.faults import in_words
 from limiters._redis.runner import Key, ScriptRunner
 from limiters._redis.script import Script
-from limiters._support.validation import (
-    ArgumentError,
-    Seconds,
-    key_part,
-    optional_seconds,
-    text,
-)
+from limiters._support.signatures import lists, takes
+from limiters._support.validation import in_seconds, text
 from limiters.errors import ImproperOrderError, LeaseManagerError
 from limiters.leases._codec import (
     FormatError,
@@ -32,16 +26,8 @@ from limiters.leases._codec import (
     reply_of,
 )
 from limiters.leases._format import DEFAULT_SPAN, FORMAT
-from limiters.leases._messages import (
-    MAX_LEASE,
-    Kind,
-    Reply,
-    Request,
-    Terms,
-    change_of,
-    check_partitions,
-    lease_seconds,
-)
+from limiters.leases._messages import Kind, Reply, Request, Terms, check_partitions
+from limiters.leases._options import RedisLeaseOptions, TermsChange
 from limiters.leases._scripts import (
     DELETE,
     DELETE_OLD,
@@ -58,7 +44,7 @@ from limiters.leases._scripts import (
 from limiters.leases.protocol import LeaseManager, LimitView, view_of
 
 if TYPE_CHECKING:
-    from redis import Redis, RedisCluster
+    from redis import Redis
 
 MAX_TIMEOUT = 1.0
 
@@ -68,6 +54,7 @@ NEEDS = Needs(
 )
 
 
+@lists(RedisLeaseOptions)
 class RedisLeaseManager(LeaseManager):
     """Keeps the leases of the limit called `name` in Redis 6.2 or newer, Valkey, Sentinel or
     Cluster: one script call for each instance and sync.
@@ -87,23 +74,15 @@ class RedisLeaseManager(LeaseManager):
     RedisLeaseManager('orders', at 'redis://localhost:6379/0')
     """
 
-    def __init__(
-        self,
-        url_or_client: str | Redis | RedisCluster,
-        *,
-        name: str,
-        lease_time: Seconds = 5.0,
-        prefix: str = "dispatcher",
-        timeout: Seconds | None = None,
-    ) -> None:
-        self._name = text("name", name)
-        self._lease_time = lease_seconds(lease_time)
-        self._prefix = key_part("prefix", prefix)
-        default = min(MAX_TIMEOUT, self._lease_time / 4)
-        given = optional_seconds("timeout", timeout)
-        if given is not None and given > MAX_LEASE:
-            raise ArgumentError("timeout", timeout, f"be at most {plain(MAX_LEASE)} seconds")
-        self._connection = RedisConnection(url_or_client, default if given is None else given)
+    @takes(RedisLeaseOptions)
+    def __init__(self, options: RedisLeaseOptions) -> None:
+        self._name = name = options.name
+        self._lease_time = in_seconds(options.lease_time)
+        self._prefix = options.prefix
+        timeout = options.timeout
+        if timeout is None:
+            timeout = min(MAX_TIMEOUT, self._lease_time / 4)
+        self._connection = RedisConnection(options.url_or_client, in_seconds(timeout))
         self._runner = ScriptRunner(self._connection, self._explained)
         registered = "+cluster://" not in self._connection.where
         self._keys = keys_of(self._prefix, name, registered=registered)
@@ -140,17 +119,9 @@ class RedisLeaseManager(LeaseManager):
             raise self._of_another_format(reply.format)
         return reply
 
-    def set_terms(
-        self,
-        *,
-        capacity: float | None = None,
-        factor: float | None = None,
-        period: float | None = None,
-        lease_time: float | None = None,
-        ramp: float | None = None,
-    ) -> bool:
-        change = change_of(capacity, factor, period, lease_time, ramp)
-        terms = (change.capacity, change.factor, change.period, change.lease, change.ramp)
+    @takes(TermsChange)
+    def set_terms(self, change: TermsChange) -> bool:
+        terms = change.in_milliseconds().values()
         answer = self._run(SET, _token(), struct.pack("<5d", *(one or 0 for one in terms)))
         if isinstance(answer, list):
             goal, factor = (float(raw(one)) for one in answer)

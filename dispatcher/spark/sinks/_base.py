@@ -22,6 +22,7 @@ from limiters._support.callables import notify
 from limiters._support.validation import (
     UNSHOWN,
     ArgumentError,
+    in_seconds,
     seconds,
 )
 
@@ -185,7 +186,7 @@ class Sink:
         limiter = self._sending.limiter
         used = None
         if limiter is not None and limiter.shared_capacity and ended > claimed:
-            periods = (ended - claimed) / limiter.period
+            periods = (ended - claimed) / in_seconds(limiter.period)
             used = sums["cost"] / (limiter.shared_capacity * periods)
         begun = sums["batches"] or 1
         counts = {name: int(number) for name, number in sums.items()}

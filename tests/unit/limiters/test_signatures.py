@@ -64,6 +64,19 @@ def test_wrong_arguments_are_those_of_the_method(
     assert said in str(caught.value)
 
 
+def test_options_that_two_take_name_each_by_itself() -> None:
+    class Other:
+        @takes(CourierOptions)
+        def send(self, options: CourierOptions) -> str:
+            return options.name
+
+    assert Other().send("Ada") == "Ada"
+    with pytest.raises(TypeError, match=r"Other\.send\(\) got an unexpected"):
+        Other().send("Ada", mots=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^Courier\.__init__\(\) got an unexpected"):
+        Courier("Ada", mots=1)  # type: ignore[call-arg]
+
+
 def test_the_docstring_lists_the_options_with_their_units() -> None:
     assert Courier.__doc__ == (
         "Brings parcels.\n\n* `most`: parcels at a time.\n* `patience` (s): until it goes on."
