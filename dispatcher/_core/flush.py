@@ -14,6 +14,7 @@ from dispatcher._core.open_work import OpenWork
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.lanes import LaneQueue, Lanes
 from dispatcher._core.queues.planner import Allowance, Plan, Slots, Unlimited, plan
+from limiters._support.validation import in_seconds
 from limiters.limiter import RateLimiter
 
 SHORTEST_WAIT = 0.001
@@ -35,7 +36,7 @@ class Flusher:
         demand: Demand,
         batch_start: BatchStart,
     ) -> None:
-        self._settings = environment.settings
+        options = environment.options
         self._runners = environment.runners
         self._emit = environment.emit
         self._open_work = open_work
@@ -45,7 +46,9 @@ class Flusher:
         self._ceiling = ceiling
         self._demand = demand
         self._batch_start = batch_start
-        self._grid = FlushGrid(self._settings.flush_interval)
+        self._grid = FlushGrid(in_seconds(options.flush_interval))
+        self._emit_flush = options.emit_flush
+        self._most = options.max_concurrent_batches
         self._due: float = -1
         """Operations with a ticket up to this one are sent without waiting for a full batch."""
         self._wanted: float | None = None
@@ -68,7 +71,7 @@ class Flusher:
             self._due = newest
         if not (self._lanes.ready or asked):
             return
-        announced = self._settings.emit_flush and (tick or asked or full)
+        announced = self._emit_flush and (tick or asked or full)
         if announced:
             self._emit(events.FLUSH_START)
         raised = self._raise_planned(now, gathering)
@@ -88,8 +91,7 @@ class Flusher:
         return min(ready, self._grid.next), company
 
     def _raise_planned(self, now: float, gathering: float) -> int:
-        most = self._settings.max_concurrent_batches
-        free = math.inf if most is None else most - len(self._open_work.inflight)
+        free = math.inf if self._most is None else self._most - len(self._open_work.inflight)
         slots = Slots(free, self._runners.threads_left)
         raised = 0
         for queue in self._lanes.in_order():
