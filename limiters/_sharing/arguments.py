@@ -50,8 +50,6 @@ def _check_alone(options: SharedResourceOptions) -> None:
 
 
 def _check_manager(manager: LeaseManager, shared: float, interval: float) -> None:
-    if isinstance(manager, type) or not isinstance(manager, LeaseManager):
-        raise ArgumentError("lease_manager", manager, "be a LeaseManager")
     if not shared:
         # The first one that comes makes the limit, and those that follow would share nothing.
         raise ArgumentError(

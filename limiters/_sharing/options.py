@@ -8,7 +8,7 @@ from functools import partial
 
 from limiters._support.clock import Clock
 from limiters._support.options import ConvertedOptions, about
-from limiters._support.validation import Seconds, amount, seconds
+from limiters._support.validation import ArgumentError, Seconds, amount, seconds
 from limiters.leases._messages import period_seconds, ramp_of, shared_amount, weight_units
 from limiters.leases.protocol import LeaseManager
 
@@ -24,6 +24,13 @@ def _weight(_: str, value: float) -> float:
 
 def _ramp(_: str, value: tuple[float, Seconds]) -> tuple[float, Seconds]:
     ramp_of(value)
+    return value
+
+
+def _lease_manager(name: str, value: object) -> LeaseManager:
+    # A class has all the methods of its instances, and so would pass for one.
+    if isinstance(value, type) or not isinstance(value, LeaseManager):
+        raise ArgumentError(name, value, "be a LeaseManager")
     return value
 
 
@@ -80,7 +87,8 @@ class SharedResourceOptions(ShareOptions):
     """Those, and what only a program can have."""
 
     lease_manager: LeaseManager | None = field(
-        default=None, metadata=about("who keeps the leases, RedisLeaseManager as a rule")
+        default=None,
+        metadata=about("who keeps the leases, RedisLeaseManager as a rule", _lease_manager),
     )
     clock: Clock | None = field(
         default=None, metadata=about("what tells the time, a ManualClock in tests")
