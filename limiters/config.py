@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 from limiters._redis.url import checked, without_secrets
 from limiters._sharing.options import ShareOptions
-from limiters._support.options import ConvertedOptions, about, documented
+from limiters._support.options import ConvertedOptions, about, documented, values_of
 from limiters._support.validation import UNSHOWN, ArgumentError, named
 from limiters.leases._options import StoredLeaseOptions
 from limiters.shared import SharedResource
@@ -61,12 +61,9 @@ class LimiterConfig(StoredLeaseOptions, ShareOptions, _Shared):  # of the last o
         if self.url is not None:
             from limiters.leases.redis import RedisLeaseManager
 
-            kept = self._given(StoredLeaseOptions)
-            manager = RedisLeaseManager(self.url, name=self.name, **kept)
-        return SharedResource(lease_manager=manager, **self._given(ShareOptions))
-
-    def _given(self, options: type) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(options)}
+            stored = values_of(StoredLeaseOptions, self)
+            manager = RedisLeaseManager(self.url, name=self.name, **stored)
+        return SharedResource(lease_manager=manager, **values_of(ShareOptions, self))
 
     def __repr__(self) -> str:
         return f"LimiterConfig({', '.join(self._told())})"

@@ -93,10 +93,17 @@ def _checked(options: CheckedOptions) -> Iterator[tuple[str, object]]:
 
 
 def options_of(cls: type) -> dict[str, DeclaredOption]:
-    """The options of `cls` by their names, required ones first."""
+    """The options of `cls` by their names: positional ones first, then required ones."""
     hints = get_type_hints(cls)
-    declared = [_option(field, hints[field.name]) for field in fields(cls) if field.init]
-    return {one.name: one for one in sorted(declared, key=lambda one: not one.required)}
+    return {field.name: _option(field, hints[field.name]) for field in _given(cls)}
+
+
+def values_of(cls: type, source: object) -> dict[str, Any]:
+    """The options of `cls` that `source` has, too, with its values."""
+    shared = {field.name for field in fields(source)}  # type: ignore[arg-type]
+    return {
+        field.name: getattr(source, field.name) for field in _given(cls) if field.name in shared
+    }
 
 
 def documented(cls: Class) -> Class:
@@ -109,9 +116,22 @@ def documented(cls: Class) -> Class:
 def listed(cls: type) -> list[str]:
     """A line of Markdown for each option of `cls`: what a docstring says of it. Unlike
     `options_of` it does not look at types, which may not be there at run time."""
-    declared = [field for field in fields(cls) if field.init and _ABOUT in field.metadata]
-    declared.sort(key=lambda field: not _is_required(field))
-    return [_line(field) for field in declared]
+    declared = [
+        (field.name, field.metadata[_ABOUT]) for field in _given(cls) if _ABOUT in field.metadata
+    ]
+    return [line(name, text, unit) for name, (text, _, unit) in declared]
+
+
+def line(name: str, text: str, unit: str = "") -> str:
+    """A line of Markdown for one option."""
+    told = f"* `{name}`{f' ({unit})' if unit else ''}: {text}."
+    return textwrap.fill(told, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _given(cls: type) -> list[Field[Any]]:
+    """The fields that whoever makes one gives."""
+    given = (field for field in fields(cls) if field.init)
+    return sorted(given, key=lambda field: (field.kw_only, not _is_required(field)))
 
 
 def _option(field: Field[Any], hint: Any) -> DeclaredOption:
@@ -129,9 +149,3 @@ def _kind(hint: Any) -> type | None:
     """What a text is read as, among the types that `hint` allows: whole numbers are floats too."""
     allowed = set(get_args(hint) or [hint]) - {type(None), timedelta}
     return next((kind for kind in _TEXT_KINDS if kind in allowed), None)
-
-
-def _line(field: Field[Any]) -> str:
-    text, _, unit = field.metadata[_ABOUT]
-    told = f"* `{field.name}`{f' ({unit})' if unit else ''}: {text}."
-    return textwrap.fill(told, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)

@@ -6,7 +6,7 @@
 
     Courier(concurrency=4)  # as type checkers, `help` and the reference know it
 
-`lists` adds what the options are for to the docstring of the class that takes them.
+`lists` adds what the options are for to the docstring of the class or function that takes them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Taken = ParamSpec("Taken")
 Options = TypeVar("Options")
 Owner = TypeVar("Owner")
 Result = TypeVar("Result")
-Class = TypeVar("Class", bound=type)
+Taker = TypeVar("Taker")
 
 
 def takes(
@@ -74,10 +74,10 @@ def _renamed(function: FunctionType, qualified: str) -> FunctionType:
     return copy
 
 
-def lists(options: type) -> Callable[[Class], Class]:
-    """A class that takes `options`, with a list of them at the end of its docstring."""
+def lists(options: type) -> Callable[[Taker], Taker]:
+    """A class or function that takes `options`, with a list of them at the end of its docstring."""
 
-    def listing(owner: Class) -> Class:
+    def listing(owner: Taker) -> Taker:
         if owner.__doc__:  # there is none with python -OO
             owner.__doc__ = "\n".join([inspect.cleandoc(owner.__doc__), "", *listed(options)])
         return owner

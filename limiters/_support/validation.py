@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import numbers
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
@@ -163,6 +163,23 @@ def text(name: str, value: object) -> str:
         advice = "it has half of a pair of surrogates, or a byte that was no text"
         raise ArgumentError(name, value, "be a text that UTF-8 can write", advice) from None
     return value
+
+
+def one_of(*texts: str) -> Callable[[str, object], str]:
+    """The check whether a value is one of `texts`.
+
+    >>> one_of("send", "reject", "hold")("late", "never")
+    Traceback (most recent call last):
+    limiters._support.validation.ArgumentError: late must be 'send', 'reject' or 'hold', not 'never'
+    """
+    *others, last = map(repr, texts)
+
+    def check(name: str, value: object) -> str:
+        if not isinstance(value, str) or value not in texts:
+            raise ArgumentError(name, value, f"be {', '.join(others)} or {last}")
+        return value
+
+    return check
 
 
 def key_part(name: str, value: object) -> str:

@@ -42,6 +42,21 @@ def test_a_method_takes_what_the_options_declare() -> None:
     assert Courier.__init__.__doc__ == "Begins."
 
 
+def test_a_function_takes_them_and_lists_them_as_well() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class BringingOptions(CourierOptions):
+        pass
+
+    @lists(BringingOptions)
+    @takes(BringingOptions)
+    def bring(parcel: str, options: BringingOptions) -> str:
+        """Brings it."""
+        return f"{options.name} brings {parcel}"
+
+    assert bring("a book", "Ada", most=1) == "Ada brings a book"
+    assert (bring.__doc__ or "").startswith("Brings it.\n\n* `most`: parcels at a time.\n")
+
+
 def test_checks_name_the_argument() -> None:
     with pytest.raises(ArgumentError, match="most must be at least 1, not 0"):
         Courier("Ada", most=0)
