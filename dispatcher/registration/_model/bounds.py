@@ -18,15 +18,16 @@ class Bounds(ConvertedOptions):
     telemetry_limit: int = field(
         default=100_000,
         metadata=about(
-            "how many telemetry messages are held in all; when all places are taken, whoever "
-            "holds the most gives way",
+            "how many telemetry messages are held in all; then whoever holds the most loses its "
+            "oldest: the sender itself, if nobody holds more",
             count,
         ),
     )
     telemetry_per_entity: int = field(
         default=100,
         metadata=about(
-            "how many telemetry messages are held of one entity; newer ones displace older ones",
+            "how many telemetry messages are held of one entity; then the newest displaces the "
+            "oldest",
             count,
         ),
     )
@@ -34,17 +35,18 @@ class Bounds(ConvertedOptions):
         default=100_000,
         metadata=about(
             "how many metadata messages are held in all; none is displaced by another, nor by "
-            "telemetry; when all places are taken, the entity that holds the most goes",
+            "telemetry, but the entity that holds the most goes, with all it has; of equal ones "
+            "the oldest",
             count,
         ),
     )
     pending_entities: int = field(
-        default=10_000, metadata=about("how many entities may wait; the oldest goes", count)
+        default=10_000, metadata=about("how many entities may wait; then the oldest goes", count)
     )
     max_age: Seconds = field(
         default=600.0,
         metadata=about(
-            "how long an entity may wait, from its first message or registration on",
+            "how long an entity may wait, from its first message or registration on; then it goes",
             seconds,
             unit="s",
         ),
