@@ -11,9 +11,10 @@ from dispatcher._core.demand import Demand
 from dispatcher._core.environment import Environment
 from dispatcher._core.flush_grid import FlushGrid
 from dispatcher._core.open_work import OpenWork
+from dispatcher._core.queues.budget import Allowance, Unlimited
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.lanes import LaneQueue, Lanes
-from dispatcher._core.queues.planner import Allowance, Plan, Slots, Unlimited, plan
+from dispatcher._core.queues.planner import Plan, Slots, plan
 from limiters._support.validation import in_seconds
 from limiters.limiter import RateLimiter
 
@@ -110,10 +111,8 @@ class Flusher:
         # What it waited for is asked for in full: the sum of all costs may be off by a little.
         ready = max(self._lanes.ready_cost, gathering)
         grant = limiter.grant(ready, gathering, self._demand)
-        limit = math.inf if grant.fits(ready) else limiter.capacity
         try:
-            budget = Allowance(grant.amount, limiter.burst, limit)
-            planned = plan(queue, budget, slots, self._due)
+            planned = plan(queue, Allowance.of(grant, limiter, ready), slots, self._due)
             self._batch_start.carry_out(now, planned, grant)
         finally:
             grant.close()
