@@ -9,12 +9,9 @@ from functools import partial
 from limiters._support.clock import Clock
 from limiters._support.options import ConvertedOptions, about
 from limiters._support.validation import ArgumentError, Seconds, amount, seconds
-from limiters.leases._messages import period_seconds, ramp_of, shared_amount, weight_units
+from limiters.leases._messages import ramp_of, shared_amount, weight_units
+from limiters.leases._options import checked_period
 from limiters.leases.protocol import LeaseManager
-
-
-def _period(_: str, value: object) -> float:
-    return period_seconds(value)
 
 
 def _weight(_: str, value: float) -> float:
@@ -66,7 +63,7 @@ class ShareOptions(ConvertedOptions):
         ),
     )
     period: Seconds = field(
-        default=1.0, metadata=about("in which a capacity may be spent", _period, unit="s")
+        default=1.0, metadata=about("in which a capacity may be spent", checked_period, unit="s")
     )
     weight: float = field(
         default=1.0,

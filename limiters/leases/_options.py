@@ -33,7 +33,8 @@ def _lease(_: str, value: object) -> float:
     return lease_seconds(value)
 
 
-def _period(_: str, value: object) -> float:
+def checked_period(_: str, value: object) -> float:
+    """`value` as the period of a limit."""
     return period_seconds(value)
 
 
@@ -111,7 +112,7 @@ class TermsChange(ConvertedOptions):
         default=None, metadata=about("what one partition is worth", amount)
     )
     period: float | None = field(
-        default=None, metadata=about("in which the capacity may be spent", _period, unit="s")
+        default=None, metadata=about("in which the capacity may be spent", checked_period, unit="s")
     )
     lease_time: float | None = field(
         default=None,
