@@ -2,32 +2,34 @@
 
 from typing import TYPE_CHECKING
 
-from dispatcher.batcher import Batcher
-from dispatcher.errors import (
-    AlreadyEnqueuedError,
-    BatchAbandonedError,
-    BatcherStoppedError,
-    BufferFullError,
-    DispatcherError,
-    EnqueueError,
-    ForkedError,
-    HandlerError,
-    ImproperOrderError,
-    KeyComparisonError,
-    NoOperationError,
-    NothingRunError,
-    NoWatcherError,
-    TooExpensiveError,
-    TooManyAttemptsError,
-)
-from dispatcher.events import Event, Listener
-from dispatcher.operation import Operation
-from dispatcher.outcomes import Outcome, PartialFailure, Reject, Retry, Throttled
-from dispatcher.state import State
-from dispatcher.watcher import Watcher
-from limiters import ArgumentError, LimiterError, ProvisionedResource, RateLimiter
+from limiters._support.lazy_names import lazily
 
 if TYPE_CHECKING:
+    from dispatcher.batcher import Batcher
+    from dispatcher.errors import (
+        AlreadyEnqueuedError,
+        BatchAbandonedError,
+        BatcherStoppedError,
+        BufferFullError,
+        DispatcherError,
+        EnqueueError,
+        ForkedError,
+        HandlerError,
+        ImproperOrderError,
+        KeyComparisonError,
+        NoOperationError,
+        NothingRunError,
+        NoWatcherError,
+        TooExpensiveError,
+        TooManyAttemptsError,
+    )
+    from dispatcher.events import Event, Listener
+    from dispatcher.operation import Operation
+    from dispatcher.outcomes import Outcome, PartialFailure, Reject, Retry, Throttled
+    from dispatcher.state import State
+    from dispatcher.watcher import Watcher
+    from limiters import ArgumentError, LimiterError, ProvisionedResource, RateLimiter
+
     __version__: str
 
 __all__ = [
@@ -63,10 +65,33 @@ __all__ = [
     "Watcher",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name == "__version__":
-        from limiters._version import version
-
-        return version(__name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "dispatcher.batcher": ["Batcher"],
+        "dispatcher.errors": [
+            "AlreadyEnqueuedError",
+            "BatchAbandonedError",
+            "BatcherStoppedError",
+            "BufferFullError",
+            "DispatcherError",
+            "EnqueueError",
+            "ForkedError",
+            "HandlerError",
+            "ImproperOrderError",
+            "KeyComparisonError",
+            "NoOperationError",
+            "NothingRunError",
+            "NoWatcherError",
+            "TooExpensiveError",
+            "TooManyAttemptsError",
+        ],
+        "dispatcher.events": ["Event", "Listener"],
+        "dispatcher.operation": ["Operation"],
+        "dispatcher.outcomes": ["Outcome", "PartialFailure", "Reject", "Retry", "Throttled"],
+        "dispatcher.state": ["State"],
+        "dispatcher.watcher": ["Watcher"],
+        "limiters": ["ArgumentError", "LimiterError", "ProvisionedResource", "RateLimiter"],
+        "limiters._version": ["__version__"],
+    },
+)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 
-def version(module: str) -> str:
-    """What `module.__version__` is. AttributeError, so that `getattr` with a default works, where
-    only the files are on the path and nothing is installed, as in an archive that Spark ships."""
+def __getattr__(name: str) -> str:
+    """`__version__`. AttributeError, so that `getattr` with a default works, where only the files
+    are on the path and nothing is installed, as in an archive that Spark ships."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # Here, not above: importing it takes nearly half as long as importing all of `limiters`.
     from importlib import metadata
 
@@ -13,6 +15,6 @@ def version(module: str) -> str:
         return metadata.version("batch-dispatcher")
     except metadata.PackageNotFoundError:
         raise AttributeError(
-            f"module {module!r} has no attribute '__version__': batch-dispatcher is not installed, "
-            "only its files are on the path"
+            "there is no __version__: batch-dispatcher is not installed, only its files are on the "
+            "path"
         ) from None
