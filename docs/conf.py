@@ -13,7 +13,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "docs.module_directive",
-    "docs.options_directive",
+    "docs.parameters_directive",
 ]
 html_theme = "furo"
 html_title = "Batch dispatcher"

@@ -1,4 +1,4 @@
-"""Tables of options in the docs are generated from what declares them."""
+"""Tables of parameters in the docs are generated from what declares them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from docs.options_directive import table
+from docs.parameters_directive import table
 from limiters._support.options import CheckedOptions, about
 
 DOCS = Path(__file__).parents[2] / "docs"
 NAMED = sorted(
     named
     for page in DOCS.glob("*.md")
-    for named in re.findall(r"^```\{options\} (\S+)$", page.read_text("utf-8"), re.MULTILINE)
+    for named in re.findall(r"^```\{parameters\} (\S+)$", page.read_text("utf-8"), re.MULTILINE)
 )
 
 

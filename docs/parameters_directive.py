@@ -1,4 +1,4 @@
-"""The directive `options`: a generated table of the options that a dataclass declares, in a page of
+"""The directive `parameters`: a generated table of the options that a class takes, in a page of
 the docs."""
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _default(option: DeclaredOption) -> str:
     return f"`{option.default!r}`"
 
 
-class OptionsDirective(SphinxDirective):
+class ParametersDirective(SphinxDirective):
     """Its argument is the dataclass with its module."""
 
     required_arguments = 1
@@ -53,5 +53,5 @@ class OptionsDirective(SphinxDirective):
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Sphinx calls this."""
-    app.add_directive("options", OptionsDirective)
+    app.add_directive("parameters", ParametersDirective)
     return {"parallel_read_safe": True}
