@@ -19,25 +19,17 @@ from dispatcher._core.limiter_link import LimiterLink
 from dispatcher._core.mailbox import Mailbox
 from dispatcher._core.observers import Observed, Observer
 from dispatcher._core.open_work import BatcherTotals
-from dispatcher._core.pause import Pause
+from dispatcher._core.options import BatcherOptions
 from dispatcher._core.queues.batch import CURRENT
 from dispatcher._core.queues.buffer import Buffer
-from dispatcher._core.settings import Settings
-from dispatcher._retry import Wait
 from dispatcher.errors import EnqueueError
 from dispatcher.events import Event, Listener
 from dispatcher.operation import Operation
 from dispatcher.state import State
 from dispatcher.watcher import Watcher
-from limiters._support.clock import Clock, clock_of
-from limiters._support.validation import (
-    Seconds,
-    count,
-    flag,
-    optional_count,
-    optional_seconds,
-    seconds,
-)
+from limiters._support.clock import clock_of
+from limiters._support.signatures import lists, takes
+from limiters._support.validation import Seconds, flag, optional_seconds, seconds
 from limiters._support.wake_signal import WakeSignal
 from limiters.events import Emitter
 from limiters.limiter import RateLimiter
@@ -45,6 +37,7 @@ from limiters.limiter import RateLimiter
 _log = logging.getLogger("dispatcher.batcher")
 
 
+@lists(BatcherOptions)
 class Batcher:
     """Raises operations to their watchers in batches, never faster than `rate_limiter` allows.
 
@@ -52,19 +45,6 @@ class Batcher:
     threads and watchers share it. It starts a `rate_limiter` that was not started; the last
     Batcher that uses such a limiter stops it. A limiter that is stopped earlier stops its
     Batchers, with an `error` event.
-
-    * `max_buffer_size`: how many operations may wait. When they do, `enqueue` blocks, or
-      raises BufferFullError with `error_on_full_buffer`.
-    * `flush_interval`: how long an operation waits at most for others to share its batch.
-      A full batch and a full buffer do not wait.
-    * `capacity_interval`: how often the limiter is told what is needed.
-    * `audit_interval`: how often the books are checked.
-    * `max_operation_time`: how long a callback may take before its batch is abandoned.
-    * `pause_time`: how long `pause()` lasts: seconds, or a tenacity wait strategy.
-    * `max_concurrent_batches`: how many batches may be in flight. None: any number of
-      coroutines, and 2,000 plain functions.
-    * `emit_batch`, `emit_flush`, `emit_request`: raise these frequent events as well.
-    * `clock`: what tells the time; a ManualClock of `limiters.testing`, for tests.
 
     Thread-safe. Leaving its `with` block drains it; leaving it by an exception, cancellation
     included, stops it at once, and `returned` holds what was not sent.
@@ -85,53 +65,33 @@ class Batcher:
     _runners_type: type[Runners] = Runners
     _thread_type: type[EngineThread] = EngineThread
 
-    def __init__(
-        self,
-        *,
-        rate_limiter: RateLimiter | None = None,
-        max_buffer_size: int = 10_000,
-        flush_interval: Seconds = 0.1,
-        capacity_interval: Seconds = 0.1,
-        audit_interval: Seconds = 10.0,
-        max_operation_time: Seconds = 60.0,
-        pause_time: Seconds | Wait = 0.5,
-        error_on_full_buffer: bool = False,
-        max_concurrent_batches: int | None = None,
-        emit_batch: bool = False,
-        emit_flush: bool = False,
-        emit_request: bool = False,
-        clock: Clock | None = None,
-    ) -> None:
-        limiting = LimiterLink(rate_limiter)
-        settings = Settings(
-            flush_interval=seconds("flush_interval", flush_interval),
-            capacity_interval=seconds("capacity_interval", capacity_interval),
-            audit_interval=seconds("audit_interval", audit_interval),
-            max_operation_time=seconds("max_operation_time", max_operation_time),
-            max_concurrent_batches=optional_count("max_concurrent_batches", max_concurrent_batches),
-            emit_batch=flag("emit_batch", emit_batch),
-            emit_flush=flag("emit_flush", emit_flush),
-            emit_request=flag("emit_request", emit_request),
-        )
-        fail_on_full = flag("error_on_full_buffer", error_on_full_buffer)
+    @takes(BatcherOptions)
+    def __init__(self, options: BatcherOptions) -> None:
         wake_signal = WakeSignal()
-        buffer = self._buffer_type(count("max_buffer_size", max_buffer_size), wake_signal.ring)
-        wall = clock_of(clock)
+        clock = clock_of(options.clock)
         emitter = self._emitter_type(type(self).__name__, events.BATCHER_EVENTS)
         environment = Environment(
-            settings=settings,
+            options=options,
             mailbox=Mailbox(wake_signal.ring),
             runners=self._runners_type("dispatcher"),
             emit=emitter.emit,
-            clock=wall.now,
+            clock=clock.now,
             observed=Observed(),
         )
-        self._buffer = buffer
-        self._engine = Engine(buffer, Pause(pause_time), rate_limiter, environment)
+        self._buffer = self._buffer_type(options.max_buffer_size, wake_signal.ring)
+        self._engine = Engine(self._buffer, environment)
         self._engine_thread = self._thread_type(
-            self._engine, limiting=limiting, wake_signal=wake_signal, emitter=emitter, clock=wall
+            self._engine,
+            limiting=LimiterLink(options.rate_limiter),
+            wake_signal=wake_signal,
+            emitter=emitter,
+            clock=clock,
         )
-        self._admission = Admission(buffer, self._engine_thread, error_on_full_buffer=fail_on_full)
+        self._admission = Admission(
+            self._buffer,
+            self._engine_thread,
+            error_on_full_buffer=options.error_on_full_buffer,
+        )
 
     # Ways in.
 

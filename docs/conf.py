@@ -8,7 +8,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 project = "Batch dispatcher"
 author = "the maintainers"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "docs.module_directive"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "docs.module_directive",
+    "docs.parameters_directive",
+]
 html_theme = "furo"
 html_title = "Batch dispatcher"
 html_show_copyright = False

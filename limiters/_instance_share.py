@@ -14,13 +14,16 @@ The rules that keep every window within the limit, on this side:
 from __future__ import annotations
 
 import math
-from collections import deque
 from dataclasses import dataclass, replace
+from typing import Any
 
 from limiters._budgets.permit import PermitBudget
+from limiters._budgets.recent import RecentSpending
+from limiters._budgets.release import last_release, releasable
 from limiters._budgets.window import BURST, UNEVEN_BURST, Tenure, WindowLedger
 from limiters._support.float_error import covers
-from limiters.leases._format import DRIFT, TOLERANCE_MS, UNITS, WEIGHT_SCALE, WHOLE_BATCHES
+from limiters.leases._confirmed_clock import ConfirmedClock, Exchange
+from limiters.leases._format import DRIFT, UNITS, WHOLE_BATCHES
 from limiters.leases._messages import Kind, Reply, Request, Terms, usable_lease
 
 MIN_REQUEST_INTERVAL = 0.05
@@ -43,9 +46,6 @@ next sync."""
 MAX_AT_ONCE = 4
 """How many requests in a row may be sent back and follow each other without a pause."""
 
-MAX_EXCHANGES = 40
-"""How many exchanges with the server are remembered, to confirm its clock."""
-
 
 @dataclass(frozen=True, slots=True)
 class News:
@@ -61,39 +61,20 @@ class News:
     """The terms in force, with which this instance's do not agree."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Exchange:
-    """One exchange with a server: it confirms how far that server's clock may be by now."""
-
-    server: str
-    told: int
-    """The coordinator's time in the reply."""
-    sent: float
-    took: float
-
-
 class InstanceShare:
     """See the module. Not thread-safe."""
 
     def __init__(
-        self,
-        instance: str,
-        terms: Terms,
-        *,
-        interval: float = 0.5,
-        weight: int = WEIGHT_SCALE,
-        reserved: float = 0.0,
-        label: str = "",
+        self, instance: str, terms: Terms, *, interval: float = 0.5, **profile: Any
     ) -> None:
         self.instance = instance
         self.terms = terms
         """Its own, until a reply brings those in force."""
+        self.profile = Request(instance, 0, terms, **profile)
+        """What it says of itself in every request, such as its weight."""
         self._configured = terms
         self.interval = interval
         self._longest_interval = interval
-        self.weight = weight
-        self.reserved = reserved
-        self.label = label
         self.units = 0
         self.tenure = Tenure(-math.inf)
         self.ledger = WindowLedger(0.0, terms.period / 1000, shared=True)
@@ -119,8 +100,7 @@ class InstanceShare:
         """Seconds for which something had to, since the last request."""
         self._shortage = 0.0
         """That, as a share of the time between the last two requests."""
-        self._began: deque[tuple[float, float]] = deque()
-        """(when, what had begun in all): for what was spent in the last period."""
+        self._recent = RecentSpending(self.ledger)
         self._piece = 0.0
         self._counted = (0, 0.0)
         self._asked_need = 0.0
@@ -140,7 +120,7 @@ class InstanceShare:
         self._tries = 0
         self._composed = -math.inf
         self._answered = -math.inf
-        self._exchanges: deque[_Exchange] = deque(maxlen=MAX_EXCHANGES)
+        self._clock = ConfirmedClock()
 
     @property
     def until(self) -> float:
@@ -158,7 +138,7 @@ class InstanceShare:
         """What it holds at this time, in cost; the ledger follows."""
         worth = self._worth(self.units) if now < self.until else 0.0
         self.ledger.set_capacity(worth)
-        self._sample(now)
+        self._recent.sample(now)
         return worth
 
     def _worth(self, units: int) -> float:
@@ -177,26 +157,9 @@ class InstanceShare:
         """What has begun, on its share and by permits."""
         return self.ledger.total() + self.permit.total
 
-    def _sample(self, now: float) -> None:
-        total, period = self.ledger.total(), self.ledger.period
-        samples = self._began
-        if not samples or now - samples[-1][0] >= period / 20:
-            samples.append((now, total))
-            while len(samples) > 1 and samples[1][0] <= now - period:
-                samples.popleft()
-
     def spent(self, now: float) -> float:
         """What it spent on its share in the last period: not what it inherited."""
-        self._sample(now)
-        at, before = self._began[0]
-        total = self.ledger.total()
-        longer = now - at - self.ledger.period
-        if longer <= 0 or len(self._began) == 1:
-            return total - before if longer <= 0 else 0.0
-        # The oldest sample lies before the period: a part of what came after it does, too.
-        then, after = self._began[1]
-        part = min(1.0, longer / (then - at))
-        return max(0.0, total - before - (after - before) * part)
+        return self._recent.spent(now)
 
     # What it wants.
 
@@ -290,7 +253,8 @@ class InstanceShare:
             self.units = 0
         self.left = True
         self._waiting = self._missed = self._gathering = self._shortage = 0.0
-        self._begin(self._request(self._last_release(now), now, True, totals), now)
+        released = last_release(self.ledger, self.units, self._worth(self.units), now)
+        self._begin(self._request(released, now, True, totals), now)
         return self._copy(now)
 
     def _begin(self, request: Request, now: float) -> None:
@@ -303,18 +267,8 @@ class InstanceShare:
         assert self.pending is not None
         self._last_call = now
         self._missed = 0.0
-        return replace(self.pending, confirmed=self._confirmed(now), tries=self._tries)
-
-    def _confirmed(self, now: float) -> int:
-        """How far the server's clock may be, by every exchange with it within the last span."""
-        span = self.terms.span / 1000
-        known = [
-            one for one in self._exchanges if one.server == self._server and now - one.sent <= span
-        ]
-        if not known:
-            return -1
-        at = min(one.told + (now - one.sent) * 1000 * (1 + 2 * DRIFT) for one in known)
-        return math.floor(at + max(TOLERANCE_MS, min(one.took for one in known) * 500))
+        confirmed = self._clock.at(self._server, now, self.terms.span / 1000)
+        return replace(self.pending, confirmed=confirmed, tries=self._tries)
 
     def _look_back(self, now: float) -> None:
         self.short(self._short_since is not None, now)
@@ -348,8 +302,8 @@ class InstanceShare:
         elif self._asks_since is None:
             self._asks_since = now
         self._seq += 1
-        return Request(
-            instance=self.instance,
+        return replace(
+            self.profile,
             seq=self._seq,
             terms=self.terms,
             born=self.reply.born if self.reply is not None else 0,
@@ -370,11 +324,8 @@ class InstanceShare:
             waited=0 if since is None or not ask else math.floor((now - since) * 1000),
             valid=self._valid,
             piece=ask if gathers else self._piece,
-            weight=self.weight,
             interval=math.ceil(self.interval * 1000),
             spent=spent + by_permit,
-            reserved=self.reserved,
-            label=self.label,
             leaving=leaving,
             permit=number,
             permit_spent=used,
@@ -401,31 +352,13 @@ class InstanceShare:
         """What it may not keep."""
         if self.reply is None or now >= self.until:
             return 0
-        return self._releasable(max(0, self.units - self.reply.keep), now)
-
-    def _releasable(self, units: int, now: float) -> int:
-        """As much of `units` as can go while the rest covers what may start at any moment."""
-        spent = self.ledger.spent(now)  # first: what has begun is pledged no longer
-        pledged = self.ledger.pledged
-        if not units or not pledged:
-            return units
-        worth = self._worth(self.units)
-        free = worth - (spent - self.ledger.starting)
-        if free <= pledged:
-            return 0
-        return min(units, math.floor(self.units * (1 - pledged / free)))
-
-    def _last_release(self, now: float) -> int:
-        """All but what may start at any moment costs. What was spent goes along in full, not in
-        proportion: it fits into what is released, at the worth that was told last."""
-        spent = self.ledger.spent(now)  # first: what has begun is pledged no longer
-        pledged = self.ledger.pledged
-        if not self.units or not pledged:
-            return self.units
-        worth = self._worth(self.units)
-        if not covers(worth - (spent - self.ledger.starting), pledged):  # it was worth more before
-            return 0
-        return max(0, self.units - math.ceil(pledged / worth * self.units))
+        return releasable(
+            self.ledger,
+            max(0, self.units - self.reply.keep),
+            self.units,
+            self._worth(self.units),
+            now,
+        )
 
     def _part_with(
         self, released: int, now: float
@@ -510,7 +443,7 @@ class InstanceShare:
         if reply.server != self._server:
             self.ledger.inherited.forget_stamps()
         self._server, self._answered, self._ended = reply.server, self._composed, False
-        self._exchanges.append(_Exchange(reply.server, reply.now, sent_at, now - sent_at))
+        self._clock.exchanges.append(Exchange(reply.server, reply.now, sent_at, now - sent_at))
 
     def _follow(self, terms: Terms, certain: bool, now: float) -> None:
         if terms.period != self.terms.period:

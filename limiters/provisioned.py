@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from limiters import events
 from limiters._budgets.window import Spend, WindowLedger
 from limiters._plain_numbers import plain
@@ -11,9 +13,27 @@ from limiters._stats.standing import Standing
 from limiters._stats.tally import Publication, Source, Tally
 from limiters._support.clock import Clock
 from limiters._support.float_error import covers
-from limiters._support.validation import Seconds, amount, seconds
+from limiters._support.options import ConvertedOptions, about
+from limiters._support.signatures import lists, takes
+from limiters._support.validation import Seconds, amount, in_seconds, seconds
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProvisionedOptions(ConvertedOptions):
+    """Those of a ProvisionedResource."""
+
+    max_capacity: float = field(
+        kw_only=False, metadata=about("what may be spent in one period", amount)
+    )
+    period: Seconds = field(
+        default=1.0, metadata=about("in which it may be spent", seconds, unit="s")
+    )
+    clock: Clock | None = field(
+        default=None, metadata=about("what tells the time, a ManualClock in tests")
+    )
+
+
+@lists(ProvisionedOptions)
 class ProvisionedResource(Resource):
     """Never more than `max_capacity` in any `period`, by whatever Batchers share it.
 
@@ -26,12 +46,11 @@ class ProvisionedResource(Resource):
     20000
     """
 
-    def __init__(
-        self, max_capacity: float, *, period: Seconds = 1.0, clock: Clock | None = None
-    ) -> None:
-        self._max_capacity = amount("max_capacity", max_capacity)
-        self._period = seconds("period", period)
-        super().__init__(clock)
+    @takes(ProvisionedOptions)
+    def __init__(self, options: ProvisionedOptions) -> None:
+        self._max_capacity = options.max_capacity
+        self._period = in_seconds(options.period)
+        super().__init__(options.clock)
 
     def _begin(self) -> None:
         super()._begin()

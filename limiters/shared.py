@@ -7,6 +7,7 @@ import os
 import socket
 import time
 import uuid
+from dataclasses import replace
 from functools import partial
 
 from limiters import events
@@ -19,14 +20,15 @@ from limiters._resource.turns import GRACE
 from limiters._sharing.arguments import terms_of
 from limiters._sharing.asking import Asking
 from limiters._sharing.grant import SharedGrant
+from limiters._sharing.options import SharedResourceOptions
 from limiters._sharing.provisioning import Provisioning
 from limiters._sharing.share_events import Announcements
 from limiters._stats.histogram import SECONDS, Histogram
 from limiters._stats.standing import Standing
 from limiters._stats.tally import Publication, Source, Tally
-from limiters._support.clock import Clock
 from limiters._support.float_error import covers
-from limiters._support.validation import Seconds, amount, seconds
+from limiters._support.signatures import lists, takes
+from limiters._support.validation import Seconds, amount, in_seconds, seconds
 from limiters.errors import ImproperOrderError, LeaseManagerError, SharedCapacityNotProvisionedError
 from limiters.leases._format import UNITS
 from limiters.leases._messages import (
@@ -44,17 +46,9 @@ from limiters.leases.protocol import LeaseManager
 _log = logging.getLogger("limiters.shared")
 
 
+@lists(SharedResourceOptions)
 class SharedResource(Resource):
     """A capacity of its own, and a share of one that all instances of a limit have together.
-
-    * `shared_capacity`: what all may spend together in one `period`, and `factor`: what one of
-      its partitions is worth. Those that are stored count: who joins with others follows them.
-    * `reserved_capacity`: what this instance may spend beside it, at any time.
-    * `lease_manager`: who keeps the leases, RedisLeaseManager as a rule.
-    * `max_interval`: how often it asks while it has something to do. It asks at once when there
-      is something to do again, and not at all while there is not.
-    * `weight`: how much of the shared capacity it gets, compared with others who want more.
-    * `ramp`: (x, y): a capacity raised by this instance rises by at most x over y seconds.
 
     Thread-safe. In a forked child it begins anew, as another instance that is not started.
 
@@ -69,36 +63,15 @@ class SharedResource(Resource):
 
     EVENTS = events.SHARED_EVENTS
 
-    def __init__(
-        self,
-        *,
-        shared_capacity: float = 0,
-        reserved_capacity: float = 0,
-        factor: float = 1,
-        lease_manager: LeaseManager | None = None,
-        max_interval: Seconds = 0.5,
-        period: Seconds = 1.0,
-        weight: float = 1.0,
-        ramp: tuple[float, Seconds] | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        shared = shared_amount("shared_capacity", shared_capacity, zero=True)
-        self._reserved = amount("reserved_capacity", reserved_capacity, zero=True)
-        factor = amount("factor", factor)
-        self._interval = seconds("max_interval", max_interval)
-        self._terms = terms_of(
-            lease_manager,
-            shared=shared,
-            factor=factor,
-            reserved=self._reserved,
-            period=period,
-            interval=self._interval,
-        )
-        self._manager = lease_manager
-        self._name = lease_manager.name if lease_manager else ""
-        self._weight = weight_units(weight)
-        self._ramp = ramp_of(ramp)
-        super().__init__(clock)
+    @takes(SharedResourceOptions)
+    def __init__(self, options: SharedResourceOptions) -> None:
+        self._options = options
+        self._manager = options.lease_manager
+        self._name = self._manager.name if self._manager else ""
+        self._reserved = options.reserved_capacity
+        self._interval = in_seconds(options.max_interval)
+        self._terms = terms_of(options)
+        super().__init__(options.clock)
 
     def _begin(self) -> None:
         super()._begin()
@@ -126,7 +99,7 @@ class SharedResource(Resource):
             uuid.uuid4().hex[:16],
             terms,
             interval=self._interval,
-            weight=self._weight,
+            weight=weight_units(self._options.weight),
             reserved=self._reserved,
             label=f"{socket.gethostname()}:{os.getpid()}",
         )
@@ -341,7 +314,7 @@ class SharedResource(Resource):
                 "there is no shared capacity to change: this SharedResource has no lease_manager"
             )
         own = self._terms
-        if not self._manager.set_terms(capacity=capacity, ramp=self._ramp):
+        if not self._manager.set_terms(capacity=capacity, ramp=ramp_of(self._options.ramp)):
             self._manager.set_terms(
                 capacity=capacity,
                 factor=own.factor,
@@ -356,7 +329,8 @@ class SharedResource(Resource):
         """Changes what this instance may spend beside what is shared."""
         capacity = amount("capacity", capacity, zero=True)
         with self._lock:
-            self._reserved = self._share.reserved = capacity
+            self._reserved = capacity
+            self._share.profile = replace(self._share.profile, reserved=capacity)
             self._purse.reserved.set_capacity(capacity)
             self._want(self._clock.now())
             self._wake()

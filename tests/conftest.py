@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, settings
 from dispatcher.metrics._cluster.cluster import ClusterCollector
 from dispatcher.registration import RedisEntityStore
 from dispatcher.timeline import Timeline
-from limiters import RedisLeaseManager, embedded
+from limiters import embedded
+from limiters.leases._options import RedisLeaseOptions
 from tests import examples, kinds, timeouts
 from tests.distribution import asked_for, begins, scheduler
 from tests.servers import java
@@ -54,7 +55,7 @@ def _ports() -> Iterator[None]:
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client gives a Redis up after a second, and that may be how long a process of a test has to
     wait for a busy machine. A test that is about giving up says after how long."""
-    for client in (ClusterCollector, RedisEntityStore, RedisLeaseManager, Timeline):
+    for client in (ClusterCollector, RedisEntityStore, RedisLeaseOptions, Timeline):
         defaults = client.__init__.__kwdefaults__
         assert defaults is not None
         assert "timeout" in defaults

@@ -13,10 +13,9 @@ from dispatcher._core.engine import Engine
 from dispatcher._core.environment import Environment
 from dispatcher._core.mailbox import Mailbox
 from dispatcher._core.observers import Observed
-from dispatcher._core.pause import Pause
+from dispatcher._core.options import BatcherOptions
 from dispatcher._core.queues.batch import OperationBatch
 from dispatcher._core.queues.buffer import Buffer
-from dispatcher._core.settings import Settings
 from dispatcher.batcher import Batcher
 from limiters import ProvisionedResource, RateLimiter
 from limiters._support.wake_signal import WakeSignal
@@ -120,8 +119,7 @@ class Crank:
         limiter: RateLimiter | None = None,
         clock: ManualClock | None = None,
         buffer_size: int = 10_000,
-        pause_time: object = 0.5,
-        **settings: Any,
+        **options: Any,
     ) -> None:
         self.clock = clock or ManualClock()
         self.buffer = Buffer(buffer_size, self._ring)
@@ -132,14 +130,14 @@ class Crank:
         self.runners = HandRunners(self)
         self.mailbox = Mailbox(WakeSignal().ring)
         environment = Environment(
-            settings=Settings(**settings),
+            options=BatcherOptions(rate_limiter=limiter, **options),
             mailbox=self.mailbox,
             runners=self.runners,
             emit=lambda *event: self.emit(*event),
             clock=self.clock.now,
             observed=Observed(),
         )
-        self.engine = Engine(self.buffer, Pause(pause_time), limiter, environment)
+        self.engine = Engine(self.buffer, environment)
         self.entrance = Entrance(self.buffer)
         self.wake = 0.0
         self.turn()

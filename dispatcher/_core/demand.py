@@ -8,6 +8,7 @@ from dispatcher import events
 from dispatcher._core.environment import Environment
 from dispatcher._core.open_work import OpenWork
 from dispatcher._core.queues.lanes import Lanes
+from limiters._support.validation import in_seconds
 from limiters.limiter import RateLimiter
 
 
@@ -26,10 +27,10 @@ class Demand:
         self._limiter = limiter
         self._lanes = lanes
         self._open_work = open_work
-        settings = environment.settings
-        self._interval = settings.capacity_interval
-        self._most = settings.max_concurrent_batches
-        self._emit = environment.emit if settings.emit_request else None
+        options = environment.options
+        self._interval = in_seconds(options.capacity_interval)
+        self._most = options.max_concurrent_batches
+        self._emit = environment.emit if options.emit_request else None
         self._asked: float = 0
         self._next = -math.inf
 

@@ -25,6 +25,7 @@ from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.lanes import Lanes
 from dispatcher._core.waiters import DrainWaiter, Waiters
 from dispatcher.watcher import Watcher
+from limiters._support.validation import in_seconds
 from limiters.errors import LimiterStoppedError
 from limiters.limiter import RateLimiter
 
@@ -34,14 +35,11 @@ _log = logging.getLogger("dispatcher.batcher")
 class Engine:
     """See the module. One per Batcher."""
 
-    def __init__(
-        self,
-        buffer: Buffer,
-        pause: Pause,
-        limiter: RateLimiter | None,
-        environment: Environment,
-    ) -> None:
-        self.settings = environment.settings
+    def __init__(self, buffer: Buffer, environment: Environment) -> None:
+        options = environment.options
+        pause, limiter = Pause(options.pause_time), options.rate_limiter
+        self.audit_interval = in_seconds(options.audit_interval)
+        self._max_operation_time = in_seconds(options.max_operation_time)
         self.buffer = buffer
         self.limiter = limiter
         self.runners = environment.runners
@@ -85,7 +83,7 @@ class Engine:
         if not self._begun:
             self._begun = True
             self._flusher.begin(now)
-            self._next_audit = now + self.settings.audit_interval
+            self._next_audit = now + self.audit_interval
         posts = self._mailbox.take()
         waited = self.open_work.waiting > 0
         self._inbox.absorb()
@@ -212,8 +210,8 @@ class Engine:
     def _audit(self, now: float) -> None:
         if now < self._next_audit:
             return
-        self._next_audit = now + self.settings.audit_interval
-        recent = now - self._batch_start.last < self.settings.max_operation_time
+        self._next_audit = now + self.audit_interval
+        recent = now - self._batch_start.last < self._max_operation_time
         finding = self.open_work.audit(busy=bool(self.open_work.waiting) or recent)
         if finding.message:
             facts = {"happening": "audit-failed"}
@@ -224,7 +222,7 @@ class Engine:
         """When sending out is given up, unless something is raised until then."""
         if self._sending_out is None:
             return math.inf
-        return max(self._sending_out, self._batch_start.last) + self.settings.max_operation_time
+        return max(self._sending_out, self._batch_start.last) + self._max_operation_time
 
     def _tell(self, now: float) -> None:
         self._waiters.tell_idlers()

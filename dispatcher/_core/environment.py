@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dispatcher._core.mailbox import Mailbox
 from dispatcher._core.observers import Observed
-from dispatcher._core.settings import Settings
+from dispatcher._core.options import BatcherOptions
 
 if TYPE_CHECKING:
     from dispatcher._core.batches.executors import Runners
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Environment:
     """Made before the parts, and passed down to them: no part receives the engine itself."""
 
-    settings: Settings
+    options: BatcherOptions
     mailbox: Mailbox
     runners: Runners
     emit: Callable[..., None]

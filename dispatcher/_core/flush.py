@@ -11,9 +11,11 @@ from dispatcher._core.demand import Demand
 from dispatcher._core.environment import Environment
 from dispatcher._core.flush_grid import FlushGrid
 from dispatcher._core.open_work import OpenWork
+from dispatcher._core.queues.budget import Allowance, Unlimited
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.lanes import LaneQueue, Lanes
-from dispatcher._core.queues.planner import Allowance, Plan, Slots, Unlimited, plan
+from dispatcher._core.queues.planner import Plan, Slots, plan
+from limiters._support.validation import in_seconds
 from limiters.limiter import RateLimiter
 
 SHORTEST_WAIT = 0.001
@@ -35,7 +37,7 @@ class Flusher:
         demand: Demand,
         batch_start: BatchStart,
     ) -> None:
-        self._settings = environment.settings
+        options = environment.options
         self._runners = environment.runners
         self._emit = environment.emit
         self._open_work = open_work
@@ -45,7 +47,9 @@ class Flusher:
         self._ceiling = ceiling
         self._demand = demand
         self._batch_start = batch_start
-        self._grid = FlushGrid(self._settings.flush_interval)
+        self._grid = FlushGrid(in_seconds(options.flush_interval))
+        self._emit_flush = options.emit_flush
+        self._most = options.max_concurrent_batches
         self._due: float = -1
         """Operations with a ticket up to this one are sent without waiting for a full batch."""
         self._wanted: float | None = None
@@ -68,7 +72,7 @@ class Flusher:
             self._due = newest
         if not (self._lanes.ready or asked):
             return
-        announced = self._settings.emit_flush and (tick or asked or full)
+        announced = self._emit_flush and (tick or asked or full)
         if announced:
             self._emit(events.FLUSH_START)
         raised = self._raise_planned(now, gathering)
@@ -88,8 +92,7 @@ class Flusher:
         return min(ready, self._grid.next), company
 
     def _raise_planned(self, now: float, gathering: float) -> int:
-        most = self._settings.max_concurrent_batches
-        free = math.inf if most is None else most - len(self._open_work.inflight)
+        free = math.inf if self._most is None else self._most - len(self._open_work.inflight)
         slots = Slots(free, self._runners.threads_left)
         raised = 0
         for queue in self._lanes.in_order():
@@ -108,10 +111,8 @@ class Flusher:
         # What it waited for is asked for in full: the sum of all costs may be off by a little.
         ready = max(self._lanes.ready_cost, gathering)
         grant = limiter.grant(ready, gathering, self._demand)
-        limit = math.inf if grant.fits(ready) else limiter.capacity
         try:
-            budget = Allowance(grant.amount, limiter.burst, limit)
-            planned = plan(queue, budget, slots, self._due)
+            planned = plan(queue, Allowance.of(grant, limiter, ready), slots, self._due)
             self._batch_start.carry_out(now, planned, grant)
         finally:
             grant.close()

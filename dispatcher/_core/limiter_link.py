@@ -87,20 +87,23 @@ def _leave(limiter: RateLimiter, user: LimiterLink) -> None:
         use.leave(user)
 
 
+def checked_limiter(name: str, value: object) -> RateLimiter:
+    """`value`, if it is one."""
+    # A class has all the methods of its instances, and so would pass for one.
+    if isinstance(value, type) or not isinstance(value, RateLimiter):
+        raise ArgumentError(
+            name,
+            value,
+            "be a RateLimiter",
+            "for one process ProvisionedResource(capacity), for many SharedResource(...)",
+        )
+    return value
+
+
 class LimiterLink:
     """One per Batcher, which may have none. Used by one thread at a time."""
 
     def __init__(self, limiter: RateLimiter | None) -> None:
-        # A class has all the methods of its instances, and so would pass for one.
-        if limiter is not None and (
-            isinstance(limiter, type) or not isinstance(limiter, RateLimiter)
-        ):
-            raise ArgumentError(
-                "rate_limiter",
-                limiter,
-                "be a RateLimiter",
-                "for one process ProvisionedResource(capacity), for many SharedResource(...)",
-            )
         self.limiter = limiter
         self._undo: list[Callable[[], object]] = []
         """What was begun, as what ends it."""

@@ -6,10 +6,18 @@ import logging
 
 from dispatcher._retry import Wait, call_state
 from limiters._support.rate_limited_log import RateLimitedLog
-from limiters._support.validation import ArgumentError, seconds
+from limiters._support.validation import ArgumentError, Seconds, in_seconds, seconds
 
 FALLBACK = 0.5
 """How long it is where a strategy cannot say."""
+
+
+def checked_pause_time(name: str, value: object) -> float | Wait:
+    """`value` as seconds, or the wait strategy that it is."""
+    if isinstance(value, type):
+        advice = "such as 0.5, or wait_exponential(max=30)"
+        raise ArgumentError(name, value, "be seconds or a tenacity wait strategy", advice)
+    return value if callable(value) else seconds(name, value)
 
 
 class Pause:
@@ -18,13 +26,9 @@ class Pause:
     between is one attempt further; a success of what was raised after the last pause resets
     it."""
 
-    def __init__(self, pause_time: object) -> None:
-        if isinstance(pause_time, type):
-            advice = "such as 0.5, or wait_exponential(max=30)"
-            requirement = "be seconds or a tenacity wait strategy"
-            raise ArgumentError("pause_time", pause_time, requirement, advice)
-        self._wait: Wait | None = pause_time if callable(pause_time) else None
-        self._fixed = 0.0 if self._wait else seconds("pause_time", pause_time)
+    def __init__(self, pause_time: Seconds | Wait) -> None:
+        self._wait = pause_time if callable(pause_time) else None
+        self._fixed = 0.0 if callable(pause_time) else in_seconds(pause_time)
         self._damped = RateLimitedLog(logging.getLogger("dispatcher.batcher"))
         self._in_a_row = 0
         self._began = 0.0

@@ -369,7 +369,7 @@ class EventTimeBuilder(Generic[M]):
             rule = RULES[state["rule"]](*state["spans"])
             rule.memory = TimeSpan(state["memory"])
             builder._begin(rule, key, event_time)
-            builder._restore(state if form == saved.FORMAT else _as_now(state), decode)
+            builder._restore(saved.in_present_format(form, state), decode)
         except (LookupError, TypeError, AttributeError) as error:
             reason = f"it cannot be read: {error!r}"
             raise ArgumentError("data", UNSHOWN, "be what dump() gave", reason) from error
@@ -392,19 +392,6 @@ class EventTimeBuilder(Generic[M]):
             self._open(window)
         for until, keys, times in state["closed"]:
             self._closed.remember(list(zip(keys, times, strict=True)), until)
-
-
-def _as_now(state: dict[str, Any]) -> dict[str, Any]:
-    """A state of the format before this one."""
-    opened = [
-        [*rest, [arrival for arrival, _ in entries], [message for _, message in entries]]
-        for *rest, entries in state["open"]
-    ]
-    closed = [
-        [until, [key for key, _ in identities], [time for _, time in identities]]
-        for until, identities in state["closed"]
-    ]
-    return {**state, "open": opened, "closed": closed}
 
 
 def _span(name: str, value: object) -> float:

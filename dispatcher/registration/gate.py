@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import repeat
 from types import TracebackType
 from typing import Any, Protocol
@@ -19,7 +20,9 @@ from dispatcher.registration.errors import AutoRegistrationConflictError
 from dispatcher.registration.stores.memory import LocalStore
 from dispatcher.registration.stores.redis import RedisEntityStore
 from limiters._support.clock import Clock, clock_of
-from limiters._support.validation import ArgumentError, Seconds, count, flag, seconds, text
+from limiters._support.options import about
+from limiters._support.signatures import lists, takes
+from limiters._support.validation import ArgumentError, text
 from limiters.events import Emitter, Event, Listener
 
 # As `Release(...)` does, without a call into Python: each message that passes makes one.
@@ -68,22 +71,47 @@ class Room(Protocol):
     def close(self) -> None: ...
 
 
+def _store(name: str, value: object) -> object:
+    local = all(callable(getattr(value, method, None)) for method in _OF_A_STORE)
+    if not (local or isinstance(value, RedisEntityStore)):
+        raise ArgumentError(name, value, "be an entity store")
+    return value
+
+
+def _early_log(name: str, value: object) -> EarlyMessageLog:
+    if not isinstance(value, EarlyMessageLog):
+        raise ArgumentError(name, value, "be an EarlyMessageLog")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateOptions(Bounds):
+    """Those of a RegistrationGate."""
+
+    store: LocalStore | RedisEntityStore = field(
+        kw_only=False,
+        metadata=about(
+            "MemoryEntityStore, SqliteEntityStore or RedisEntityStore. What it knows is loaded "
+            "before the first message. With RedisEntityStore, all gates of one name are one gate: "
+            "what one holds is released by whichever is told the registration",
+            _store,
+        ),
+    )
+    early_log: EarlyMessageLog | None = field(
+        default=None,
+        metadata=about(
+            "keeps the telemetry of this gate on disk, within its own bounds", _early_log
+        ),
+    )
+    clock: Clock | None = field(
+        default=None, metadata=about("what tells the time, a ManualClock in tests")
+    )
+
+
+@lists(GateOptions)
 class RegistrationGate:
     """Lets messages of registered entities pass, and holds those that come before their
     entity's registration, and registrations that come before those of their ancestors.
-
-    * `store`: MemoryEntityStore, SqliteEntityStore or RedisEntityStore. What it knows is loaded
-      before the first message. With RedisEntityStore, all gates of one name are one gate: what
-      one holds is released by whichever is told the registration.
-    * `telemetry_limit`, `telemetry_per_entity`: how many telemetry messages are held, in all and
-      of one entity; newer ones displace older ones. When all places are taken, whoever holds
-      the most gives way.
-    * `metadata_limit`: how many metadata messages are held, in all. None is displaced by
-      another, nor by telemetry; when all places are taken, the entity that holds the most goes.
-    * `pending_entities`: how many entities may wait. The oldest goes.
-    * `max_age`: how long an entity may wait, from its first message or registration on.
-    * `early_log`: keeps the telemetry of this gate on disk, within its own bounds.
-    * `auto_register`: register each entity at its first message, without a parent.
 
     Names of entities are texts. Data, and messages that leave the process, are made of None,
     bool, int, float, str, bytes, datetime, list, tuple and dict. `counts` and listeners are told
@@ -105,48 +133,26 @@ class RegistrationGate:
     [Release(entity='meter', registration=None, messages=('21.6',))]
     """
 
-    def __init__(
-        self,
-        store: LocalStore | RedisEntityStore,
-        *,
-        telemetry_limit: int = 100_000,
-        telemetry_per_entity: int = 100,
-        metadata_limit: int = 100_000,
-        pending_entities: int = 10_000,
-        max_age: Seconds = 600.0,
-        early_log: EarlyMessageLog | None = None,
-        auto_register: bool = False,
-        clock: Clock | None = None,
-    ) -> None:
-        if early_log is not None and not isinstance(early_log, EarlyMessageLog):
-            raise ArgumentError("early_log", early_log, "be an EarlyMessageLog")
-        bounds = Bounds(
-            telemetry_limit=count("telemetry_limit", telemetry_limit),
-            telemetry_per_entity=count("telemetry_per_entity", telemetry_per_entity),
-            metadata_limit=count("metadata_limit", metadata_limit),
-            pending_entities=count("pending_entities", pending_entities),
-            max_age=seconds("max_age", max_age),
-            auto_register=flag("auto_register", auto_register),
-        )
-        self._auto_register = auto_register
-        self._now = clock_of(clock).now
+    @takes(GateOptions)
+    def __init__(self, options: GateOptions) -> None:
+        self._auto_register = options.auto_register
+        self._now = clock_of(options.clock).now
         self._lock = threading.RLock()
         self._counts = Counts()
         self._emitter = Emitter("RegistrationGate", GATE_EVENTS)
         self._room: Room
-        if isinstance(store, RedisEntityStore):
-            if early_log is not None:
-                raise ArgumentError(
-                    "early_log",
-                    early_log,
-                    "be None with a RedisEntityStore, which holds early messages where all gates "
-                    "of its name find them",
-                )
-            self._room = RedisRoom(store, bounds)
-        elif all(callable(getattr(store, name, None)) for name in _OF_A_STORE):
-            self._room = LocalRoom(store, bounds, early_log)
+        store, early_log = options.store, options.early_log
+        if not isinstance(store, RedisEntityStore):
+            self._room = LocalRoom(store, options, early_log)
+        elif early_log is None:
+            self._room = RedisRoom(store, options)
         else:
-            raise ArgumentError("store", store, "be an entity store")
+            raise ArgumentError(
+                "early_log",
+                early_log,
+                "be None with a RedisEntityStore, which holds early messages where all gates of "
+                "its name find them",
+            )
         self._known = self._room.known.__contains__
         self._sequence = 0
         self._damage = self._room.reports()

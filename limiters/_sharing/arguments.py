@@ -1,57 +1,55 @@
-"""How the arguments of a SharedResource are checked, one by one and beside each other."""
+"""How the options of a SharedResource are checked beside each other."""
 
 from __future__ import annotations
 
 from limiters._plain_numbers import plain
+from limiters._sharing.options import SharedResourceOptions
 from limiters._support.float_error import covers
-from limiters._support.validation import ArgumentError, Seconds
-from limiters.leases._messages import Terms, check_partitions, milliseconds, period_seconds
+from limiters._support.validation import ArgumentError, in_seconds
+from limiters.leases._messages import Terms, check_partitions, milliseconds
 from limiters.leases.protocol import LeaseManager
 
 FEWEST_INTERVALS = 4
 """How many sync intervals a lease lasts at least (law C5 and the rest of them rely on it)."""
 
 
-def terms_of(
-    manager: LeaseManager | None,
-    *,
-    shared: float,
-    factor: float,
-    reserved: float,
-    period: Seconds,
-    interval: float,
-) -> Terms:
-    """The terms under which an instance would make the limit, were it the first to come."""
-    period = period_seconds(period)
-    check_manager(manager, shared=shared, reserved=reserved, interval=interval)
-    lease = manager.lease_time if manager else interval * FEWEST_INTERVALS
-    terms = Terms(shared, factor, milliseconds(period), milliseconds(lease))
+def terms_of(options: SharedResourceOptions) -> Terms:
+    """The terms under which an instance would make the limit, were it the first to come.
+
+    Refuses what cannot be shared, and what leaves nothing to spend."""
+    interval = in_seconds(options.max_interval)
+    if options.lease_manager is None:
+        _check_alone(options)
+        lease = interval * FEWEST_INTERVALS
+    else:
+        _check_manager(options.lease_manager, options.shared_capacity, interval)
+        lease = options.lease_manager.lease_time
+    period = in_seconds(options.period)
+    terms = Terms(
+        options.shared_capacity, options.factor, milliseconds(period), milliseconds(lease)
+    )
     check_partitions(terms)
     return terms
 
 
-def check_manager(
-    manager: LeaseManager | None, *, shared: float, reserved: float, interval: float
-) -> None:
-    """Refuses what cannot be shared, and what leaves nothing to spend."""
-    if manager is None:
-        if shared:
-            raise ArgumentError(
-                "lease_manager",
-                None,
-                f"be given to share a shared_capacity of {plain(shared)}",
-                "RedisLeaseManager(url, name=...) for many processes, MemoryLeaseManager() for one",
-            )
-        if not reserved:
-            raise ArgumentError(
-                "reserved_capacity",
-                reserved,
-                "be more than zero where shared_capacity is 0",
-                "there is nothing to spend",
-            )
-        return
-    if isinstance(manager, type) or not isinstance(manager, LeaseManager):
-        raise ArgumentError("lease_manager", manager, "be a LeaseManager")
+def _check_alone(options: SharedResourceOptions) -> None:
+    if options.shared_capacity:
+        raise ArgumentError(
+            "lease_manager",
+            None,
+            f"be given to share a shared_capacity of {plain(options.shared_capacity)}",
+            "RedisLeaseManager(url, name=...) for many processes, MemoryLeaseManager() for one",
+        )
+    if not options.reserved_capacity:
+        raise ArgumentError(
+            "reserved_capacity",
+            options.reserved_capacity,
+            "be more than zero where shared_capacity is 0",
+            "there is nothing to spend",
+        )
+
+
+def _check_manager(manager: LeaseManager, shared: float, interval: float) -> None:
     if not shared:
         # The first one that comes makes the limit, and those that follow would share nothing.
         raise ArgumentError(

@@ -87,8 +87,10 @@ def _checked(options: CheckedOptions) -> Iterator[tuple[str, object]]:
     """Each option that has a check, with what that returns."""
     for option in fields(options):  # type: ignore[arg-type]
         _, check, _ = option.metadata.get(_ABOUT, ("", None, ""))
+        if check is None:  # one that is no option may have no value yet
+            continue
         value = getattr(options, option.name)
-        if check is not None and not (value is None and option.default is None):
+        if not (value is None and option.default is None):
             yield option.name, check(option.name, value)
 
 

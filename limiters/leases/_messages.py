@@ -72,32 +72,6 @@ def ramp_of(value: object) -> float | None:
     return shared_amount("ramp", amount("ramp", value[0]) / seconds("ramp", value[1]))
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What an operator changes of a limit: what is None stays as it is."""
-
-    capacity: float | None = None
-    factor: float | None = None
-    period: int | None = None
-    lease: int | None = None
-    ramp: float | None = None
-    """By how much for each millisecond."""
-
-
-def change_of(
-    capacity: object, factor: object, period: object, lease_time: object, ramp: object
-) -> Change:
-    """The same as users give it: in seconds. Partitions are counted where the limit is kept, since
-    what stays as it is counts too."""
-    return Change(
-        None if capacity is None else shared_amount("capacity", capacity),
-        None if factor is None else amount("factor", factor),
-        None if period is None else milliseconds(period_seconds(period)),
-        None if lease_time is None else milliseconds(lease_seconds(lease_time)),
-        None if ramp is None else shared_amount("ramp", ramp) / 1000,
-    )
-
-
 def period_seconds(value: object) -> float:
     """`value` as the period of a limit, in whole milliseconds: rather longer than shorter."""
     period = seconds("period", value)

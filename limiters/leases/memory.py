@@ -8,20 +8,23 @@ import threading
 import uuid
 import weakref
 
-from limiters._support.clock import Clock, clock_of
-from limiters._support.validation import Seconds, text
+from limiters._support.clock import clock_of
+from limiters._support.signatures import lists, takes
+from limiters._support.validation import in_seconds, text
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
 from limiters.leases._format import NEVER
-from limiters.leases._messages import Reply, Request, change_of, lease_seconds
-from limiters.leases.protocol import LimitView, view_of
+from limiters.leases._messages import Reply, Request
+from limiters.leases._options import MemoryLeaseOptions, TermsChange
+from limiters.leases.protocol import LeaseManager, LimitView, view_of
 
 SERVER = "memory"
 
 _all: weakref.WeakSet[MemoryLeaseManager] = weakref.WeakSet()
 
 
-class MemoryLeaseManager:
+@lists(MemoryLeaseOptions)
+class MemoryLeaseManager(LeaseManager):
     """Keeps the leases in memory: for several limiters of one process, and for tests.
 
     It shares nothing with other processes. Its rules are those of RedisLeaseManager; it knows
@@ -33,16 +36,11 @@ class MemoryLeaseManager:
     MemoryLeaseManager('memory')
     """
 
-    def __init__(
-        self,
-        name: str = "memory",
-        *,
-        lease_time: Seconds = 5.0,
-        clock: Clock | None = None,
-    ) -> None:
-        self._name = text("name", name)
-        self._lease_time = lease_seconds(lease_time)
-        self._clock = clock_of(clock)
+    @takes(MemoryLeaseOptions)
+    def __init__(self, options: MemoryLeaseOptions) -> None:
+        self._name = options.name
+        self._lease_time = in_seconds(options.lease_time)
+        self._clock = clock_of(options.clock)
         self._begin()
         _all.add(self)
 
@@ -53,60 +51,36 @@ class MemoryLeaseManager:
 
     @property
     def name(self) -> str:
-        """What the limit is called."""
         return self._name
 
     @property
     def lease_time(self) -> float:
-        """For how long an instance holds what it was granted, unless it renews."""
         return self._lease_time
 
     def __repr__(self) -> str:
         return f"MemoryLeaseManager({self._name!r})"
 
     def sync(self, request: Request) -> Reply:
-        """Serves one request."""
         with self._lock:
             return self._coordinator.sync(request, SERVER, self._now())
 
-    def set_terms(
-        self,
-        *,
-        capacity: float | None = None,
-        factor: float | None = None,
-        period: float | None = None,
-        lease_time: float | None = None,
-        ramp: float | None = None,
-    ) -> bool:
-        """Changes the terms for all instances; what is None stays. A raised capacity rises by at
-        most `ramp` a second. False if there is no such limit, and not all terms are given.
-        ArgumentError for what no limit can have, also together with what stays."""
-        change = change_of(capacity, factor, period, lease_time, ramp)
+    @takes(TermsChange)
+    def set_terms(self, change: TermsChange) -> bool:
         with self._lock:
             return self._coordinator.set_terms(
-                SERVER,
-                self._now(),
-                uuid.uuid4().hex,
-                capacity=change.capacity,
-                factor=change.factor,
-                period=change.period,
-                lease=change.lease,
-                ramp=change.ramp,
+                SERVER, self._now(), uuid.uuid4().hex, **change.in_milliseconds()
             )
 
     def evict(self, instance: str) -> bool:
-        """Takes everything from `instance` and grants it nothing more; whether it is known."""
         text("instance", instance)
         with self._lock:
             return self._coordinator.evict(instance)
 
     def delete(self) -> bool:
-        """Forgets the limit; whether there was one."""
         with self._lock:
             return self._coordinator.delete(SERVER, self._now(), uuid.uuid4().hex)
 
     def look(self) -> LimitView | None:
-        """What is known of the limit, if there is one."""
         with self._lock:
             coordinator, now = self._coordinator, self._now()
             if coordinator.limit is None or coordinator.limit.deleted:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from limiters._support.signatures import takes
 from limiters.leases._coordinator.state import Limit, Record
 from limiters.leases._format import NEVER, UNITS, WEIGHT_SCALE
 from limiters.leases._messages import Reply, Request, Terms, partitions_of
+from limiters.leases._options import TermsChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,11 @@ def _has_left(record: Record, limit: Limit, now: int) -> bool:
 
 @runtime_checkable
 class LeaseManager(Protocol):
-    """Keeps the leases of one limit. Implementations are thread-safe."""
+    """Keeps the leases of one limit. Implementations are thread-safe.
+
+    What is said here of each member holds for all of them; a class that derives from this one says
+    only what it does besides.
+    """
 
     @property
     def name(self) -> str:
@@ -149,15 +155,8 @@ class LeaseManager(Protocol):
         """Serves one request. Safe to be sent again. LeaseManagerError if there is no answer."""
         ...
 
-    def set_terms(
-        self,
-        *,
-        capacity: float | None = None,
-        factor: float | None = None,
-        period: float | None = None,
-        lease_time: float | None = None,
-        ramp: float | None = None,
-    ) -> bool:
+    @takes(TermsChange)
+    def set_terms(self, change: TermsChange) -> bool:
         """Changes the terms for all instances; what is None stays. A raised capacity rises by at
         most `ramp` a second. False if there is no such limit, and not all terms are given.
         ArgumentError for what no limit can have, also together with what stays."""

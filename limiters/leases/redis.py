@@ -7,19 +7,13 @@ import uuid
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from limiters._plain_numbers import plain
 from limiters._redis.acl import Needs
 from limiters._redis.client import RedisConnection
 from limiters._redis.faults import in_words
 from limiters._redis.runner import Key, ScriptRunner
 from limiters._redis.script import Script
-from limiters._support.validation import (
-    ArgumentError,
-    Seconds,
-    key_part,
-    optional_seconds,
-    text,
-)
+from limiters._support.signatures import lists, takes
+from limiters._support.validation import in_seconds, text
 from limiters.errors import ImproperOrderError, LeaseManagerError
 from limiters.leases._codec import (
     FormatError,
@@ -32,16 +26,8 @@ from limiters.leases._codec import (
     reply_of,
 )
 from limiters.leases._format import DEFAULT_SPAN, FORMAT
-from limiters.leases._messages import (
-    MAX_LEASE,
-    Kind,
-    Reply,
-    Request,
-    Terms,
-    change_of,
-    check_partitions,
-    lease_seconds,
-)
+from limiters.leases._messages import Kind, Reply, Request, Terms, check_partitions
+from limiters.leases._options import RedisLeaseOptions, TermsChange
 from limiters.leases._scripts import (
     DELETE,
     DELETE_OLD,
@@ -55,10 +41,10 @@ from limiters.leases._scripts import (
     old_keys_of,
     registry_key,
 )
-from limiters.leases.protocol import LimitView, view_of
+from limiters.leases.protocol import LeaseManager, LimitView, view_of
 
 if TYPE_CHECKING:
-    from redis import Redis, RedisCluster
+    from redis import Redis
 
 MAX_TIMEOUT = 1.0
 
@@ -68,7 +54,8 @@ NEEDS = Needs(
 )
 
 
-class RedisLeaseManager:
+@lists(RedisLeaseOptions)
+class RedisLeaseManager(LeaseManager):
     """Keeps the leases of the limit called `name` in Redis 6.2 or newer, Valkey, Sentinel or
     Cluster: one script call for each instance and sync.
 
@@ -87,23 +74,15 @@ class RedisLeaseManager:
     RedisLeaseManager('orders', at 'redis://localhost:6379/0')
     """
 
-    def __init__(
-        self,
-        url_or_client: str | Redis | RedisCluster,
-        *,
-        name: str,
-        lease_time: Seconds = 5.0,
-        prefix: str = "dispatcher",
-        timeout: Seconds | None = None,
-    ) -> None:
-        self._name = text("name", name)
-        self._lease_time = lease_seconds(lease_time)
-        self._prefix = key_part("prefix", prefix)
-        default = min(MAX_TIMEOUT, self._lease_time / 4)
-        given = optional_seconds("timeout", timeout)
-        if given is not None and given > MAX_LEASE:
-            raise ArgumentError("timeout", timeout, f"be at most {plain(MAX_LEASE)} seconds")
-        self._connection = RedisConnection(url_or_client, default if given is None else given)
+    @takes(RedisLeaseOptions)
+    def __init__(self, options: RedisLeaseOptions) -> None:
+        self._name = name = options.name
+        self._lease_time = in_seconds(options.lease_time)
+        self._prefix = options.prefix
+        timeout = options.timeout
+        if timeout is None:
+            timeout = min(MAX_TIMEOUT, self._lease_time / 4)
+        self._connection = RedisConnection(options.url_or_client, in_seconds(timeout))
         self._runner = ScriptRunner(self._connection, self._explained)
         registered = "+cluster://" not in self._connection.where
         self._keys = keys_of(self._prefix, name, registered=registered)
@@ -111,12 +90,10 @@ class RedisLeaseManager:
 
     @property
     def name(self) -> str:
-        """The datastore whose limit is shared: same name, same limit."""
         return self._name
 
     @property
     def lease_time(self) -> float:
-        """For how many seconds an instance holds what it was granted, unless it renews."""
         return self._lease_time
 
     @property
@@ -128,7 +105,6 @@ class RedisLeaseManager:
         return f"RedisLeaseManager({self._name!r}, at {self.where!r})"
 
     def sync(self, request: Request) -> Reply:
-        """Serves one request. Safe to be sent again. LeaseManagerError if there is no answer."""
         answer = self._run(SYNC, *arguments_of(request))
         try:
             reply = reply_of(answer)
@@ -143,20 +119,9 @@ class RedisLeaseManager:
             raise self._of_another_format(reply.format)
         return reply
 
-    def set_terms(
-        self,
-        *,
-        capacity: float | None = None,
-        factor: float | None = None,
-        period: float | None = None,
-        lease_time: float | None = None,
-        ramp: float | None = None,
-    ) -> bool:
-        """Changes the terms for all instances; what is None stays. A raised capacity rises by at
-        most `ramp` a second. False if there is no such limit, and not all terms are given.
-        ArgumentError for what no limit can have, also together with what stays."""
-        change = change_of(capacity, factor, period, lease_time, ramp)
-        terms = (change.capacity, change.factor, change.period, change.lease, change.ramp)
+    @takes(TermsChange)
+    def set_terms(self, change: TermsChange) -> bool:
+        terms = change.in_milliseconds().values()
         answer = self._run(SET, _token(), struct.pack("<5d", *(one or 0 for one in terms)))
         if isinstance(answer, list):
             goal, factor = (float(raw(one)) for one in answer)
@@ -164,11 +129,9 @@ class RedisLeaseManager:
         return bool(answer)
 
     def evict(self, instance: str) -> bool:
-        """Takes everything from `instance` and grants it nothing more; whether it is known."""
         return bool(self._run(EVICT, as_bytes(text("instance", instance))))
 
     def delete(self) -> bool:
-        """Forgets the limit; whether there was one."""
         return bool(self._run(DELETE, _token()))
 
     def delete_old_format(self) -> bool:
@@ -178,7 +141,6 @@ class RedisLeaseManager:
         return bool(self._run(DELETE_OLD, keys=self._old_keys))
 
     def look(self) -> LimitView | None:
-        """What is known of the limit, if there is one."""
         clock, fields, people = self._run(LOOK)
         labels = pairs(people)
         try:
@@ -191,7 +153,6 @@ class RedisLeaseManager:
         return view_of(limit, totals or (), int(float(raw(clock))), DEFAULT_SPAN)
 
     def close(self) -> None:
-        """Lets go of its connections. Those handed in stay open."""
         self._connection.close()
 
     def _run(self, script: Script, *arguments: Any, keys: tuple[str, ...] | None = None) -> Any:

@@ -59,9 +59,9 @@ class Liveness:
         for name in [name for name in self._known if name not in cluster.instances]:
             gone = self._known.pop(name)
             kept = 2 * gone.share.terms.span / 1000 + 4 * gone.share.interval
-            self._recent.append((now + kept, gone.share.weight / 1000))
+            self._recent.append((now + kept, gone.share.profile.weight / 1000))
         self._recent = [one for one in self._recent if one[0] > now]
-        weights = math.fsum(one.share.weight / 1000 for one in cluster.instances.values())
+        weights = math.fsum(one.share.profile.weight / 1000 for one in cluster.instances.values())
         weights += math.fsum(weight for _, weight in self._recent)
         for name, instance in cluster.instances.items():
             self._known[name] = instance
@@ -122,4 +122,4 @@ class Liveness:
     def _batches(self, instance: SimulatedInstance, weights: float) -> float:
         """For how many periods the fair share has to accumulate to make up for a batch."""
         share = instance.share
-        return instance.work.piece * weights / (share.capacity * share.weight / 1000)
+        return instance.work.piece * weights / (share.capacity * share.profile.weight / 1000)

@@ -12,6 +12,7 @@ import pytest
 from limiters import _instance_share
 from limiters._budgets.window import Tenure
 from limiters._instance_share import InstanceShare, News
+from limiters.leases._confirmed_clock import ConfirmedClock
 from limiters.leases._coordinator import Coordinator, certainty, permits
 from limiters.leases._coordinator.state import Limit, Record, Registry
 from limiters.leases._format import DRIFT, NEVER, TOLERANCE_MS
@@ -125,8 +126,8 @@ def doubt_forgotten(patch: pytest.MonkeyPatch) -> None:
 def confirmed_by_the_last(received: bool) -> Mutant:
     """Only the last exchange confirms the server's clock."""
 
-    def mutant(self: InstanceShare, now: float) -> int:
-        known = [one for one in self._exchanges if one.server == self._server][-1:]
+    def mutant(self: ConfirmedClock, server: str, now: float, span: float) -> int:
+        known = [one for one in self.exchanges if one.server == server][-1:]
         if not known:
             return -1
         last = known[0]
@@ -134,7 +135,7 @@ def confirmed_by_the_last(received: bool) -> Mutant:
         at = last.told + since * 1000 * (1 + 2 * DRIFT)
         return math.floor(at + max(TOLERANCE_MS, last.took * 500))
 
-    return set_to(InstanceShare, "_confirmed", mutant)
+    return set_to(ConfirmedClock, "at", mutant)
 
 
 # Certainty.

@@ -40,7 +40,7 @@ def used(cluster: SimulatedCluster, start: float, end: float) -> float:
 def jain(cluster: SimulatedCluster, start: float, end: float) -> float:
     """Jain's index of what instances spent, by their weight."""
     shares = [
-        cluster.spent(name, start, end) / one.share.weight
+        cluster.spent(name, start, end) / one.share.profile.weight
         for name, one in cluster.instances.items()
     ]
     return math.fsum(shares) ** 2 / (len(shares) * math.fsum(one * one for one in shares))

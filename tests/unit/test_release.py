@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+import dispatcher
+import limiters
 from tests import release
 
 ROOT = Path(__file__).parents[2]
@@ -63,3 +67,40 @@ def test_no_module_states_the_version_again() -> None:
 def test_the_readme_speaks_of_this_version() -> None:
     minor = release.version().rpartition(".")[0]
     assert set(re.findall(r"version (\d+\.\d+)\b", (ROOT / "README.md").read_text())) == {minor}
+
+
+def forget_version(package: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if nobody had asked for it; what a test makes of it is forgotten as well."""
+    monkeypatch.setitem(vars(package), "__version__", "")
+    del vars(package)["__version__"]
+
+
+@pytest.mark.parametrize("package", [dispatcher, limiters], ids=lambda one: str(one.__name__))
+class TestTheVersionOfAPackage:
+    def test_is_that_of_what_is_installed(self, package: ModuleType) -> None:
+        assert package.__version__ == metadata.version("batch-dispatcher")
+
+    def test_is_looked_up_when_asked_for(
+        self, package: ModuleType, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Reading metadata takes long, and hardly any program asks for the version."""
+        forget_version(package, monkeypatch)
+        monkeypatch.setattr(metadata, "version", lambda name: f"{name} 7")
+
+        assert package.__version__ == "batch-dispatcher 7"
+
+    def test_is_no_attribute_where_nothing_is_installed(
+        self, package: ModuleType, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def version(name: str) -> str:
+            raise metadata.PackageNotFoundError(name)
+
+        forget_version(package, monkeypatch)
+        monkeypatch.setattr(metadata, "version", version)
+        assert getattr(package, "__version__", None) is None
+        with pytest.raises(AttributeError, match="batch-dispatcher is not installed"):
+            package.__version__  # noqa: B018
+
+    def test_is_the_only_name_made_up(self, package: ModuleType) -> None:
+        with pytest.raises(AttributeError, match="has no attribute 'other'"):
+            package.other  # noqa: B018

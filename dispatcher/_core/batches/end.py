@@ -25,6 +25,7 @@ from dispatcher._core.queues.stages import BatchState, Stage
 from dispatcher._not_started import NotStarted
 from dispatcher.errors import BatchAbandonedError
 from dispatcher.operation import Operation, ticket_of
+from limiters._support.validation import in_seconds
 
 
 class _Rest:
@@ -61,7 +62,7 @@ class BatchEnd:
         self._post = environment.mailbox.post
         self._clock = environment.clock
         self._observed = environment.observed
-        self._max_operation_time = environment.settings.max_operation_time
+        self._max_operation_time = in_seconds(environment.options.max_operation_time)
         self._failure_log = FailureLog()
         self._resting: list[_Rest] = []
         self._abandoned: dict[OperationBatch, list[Operation]] = {}

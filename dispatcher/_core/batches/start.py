@@ -37,7 +37,7 @@ class BatchStart:
         self._batch_end = batch_end
         self._runners = environment.runners
         self._observed = environment.observed
-        self._emit = environment.emit if environment.settings.emit_batch else None
+        self._emit = environment.emit if environment.options.emit_batch else None
         self._clock = environment.clock
         self.last = -math.inf
         """When something was raised last."""

@@ -13,89 +13,13 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from dispatcher._core.queues.batch import OperationBatch
-from dispatcher._core.queues.even_batches import even
+from dispatcher._core.queues.budget import Budget
 from dispatcher._core.queues.lane import Lane, Rank, rank_of
 from dispatcher._core.queues.lanes import LaneQueue
-from dispatcher.operation import Operation, cost_of, ticket_of
-from limiters._support.float_error import ALL_BUT_ERROR
-
-
-class Budget(Protocol):
-    """What may be spent in one plan."""
-
-    scarce: bool
-    burst: float
-    limit: float
-    """What batches may cost in a period, if they have to wait for it."""
-
-    def covers(self, cost: float) -> bool:
-        """Whether `cost` is left."""
-        ...
-
-    def take(self, cost: float) -> bool:
-        """Spends `cost` if it is left."""
-        ...
-
-    def draw(self, waiting: deque[Operation], most: int, batch: OperationBatch) -> None:
-        """Moves up to `most` of `waiting` into `batch`, as far as the budget goes."""
-        ...
-
-
-class Unlimited:
-    """No limit at all."""
-
-    scarce = False
-    burst = math.inf
-    limit = math.inf
-
-    def covers(self, cost: float) -> bool:
-        """Always."""
-        return True
-
-    def take(self, cost: float) -> bool:
-        """Always."""
-        return True
-
-    def draw(self, waiting: deque[Operation], most: int, batch: OperationBatch) -> None:
-        """All of them, at the speed of C."""
-        next_ = waiting.popleft
-        drawn = [next_() for _ in range(min(most, len(waiting)))]
-        batch.operations += drawn
-        batch.cost += cost_of(drawn)
-
-
-class Allowance:
-    """A fixed amount."""
-
-    scarce = True
-
-    def __init__(self, amount: float, burst: float, limit: float = math.inf) -> None:
-        self.left = amount
-        self.burst = burst
-        self.limit = limit
-
-    def covers(self, cost: float) -> bool:
-        """Whether `cost` is left."""
-        return self.left >= cost * ALL_BUT_ERROR  # as `float_error.covers`, a call less
-
-    def take(self, cost: float) -> bool:
-        """Spends `cost` if it is left."""
-        if not self.covers(cost):
-            return False
-        self.left -= cost
-        return True
-
-    def draw(self, waiting: deque[Operation], most: int, batch: OperationBatch) -> None:
-        """From the front, until the next one does not fit."""
-        while most and waiting and self.take(waiting[0]._cost):
-            batch.operations.append(operation := waiting.popleft())
-            batch.cost += operation._cost
-            most -= 1
+from dispatcher.operation import Operation, ticket_of
 
 
 class Slots:
@@ -191,13 +115,8 @@ class _Planning:
         if not self.slots.free(lane):
             self.plan.crowded = True
             return False
-        gathered, whole = lane.gather(self.budget.burst) if self.budget.scarce else (0, True)
-        full = lane.full
-        if lane.missing <= 0 and whole and gathered:
-            full = even(lane.full, gathered, self.budget.limit)
-            gathered = max(head._cost, gathered * full / lane.full)
-        if not self.budget.covers(gathered):
-            self.plan.wanted = gathered
+        full, self.plan.wanted = self.budget.opening(lane, head)
+        if self.plan.wanted is not None:
             return False
         self.slots.take(lane)
         lane.open = OperationBatch(lane, ticket_of(head), full)
@@ -214,7 +133,7 @@ class _Planning:
             if lane.plain and len(batch.operations) < batch.full:
                 self.plan.wanted = lane.plain[0]._cost
                 return False
-        elif self.budget.take(head._cost):
+        elif self.budget.take(head):
             lane.take(head, batch)
         else:
             self.plan.wanted = head._cost
@@ -224,7 +143,7 @@ class _Planning:
         return True
 
     def raise_single(self, lane: Lane, head: Operation) -> bool:
-        if not self.budget.take(head._cost):
+        if not self.budget.take(head):
             self.plan.wanted = head._cost
             return False
         self.slots.take(lane)

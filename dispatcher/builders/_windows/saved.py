@@ -42,6 +42,21 @@ def unpack(data: bytes) -> tuple[str, Any]:
         raise ArgumentError("data", UNSHOWN, "be what dump() gave", reason) from error
 
 
+def in_present_format(form: str, state: dict[str, Any]) -> dict[str, Any]:
+    """A state that was saved in the format `form`, as one of FORMAT."""
+    if form == FORMAT:
+        return state
+    opened = [
+        [*rest, [arrival for arrival, _ in entries], [message for _, message in entries]]
+        for *rest, entries in state["open"]
+    ]
+    closed = [
+        [until, [key for key, _ in identities], [time for _, time in identities]]
+        for until, identities in state["closed"]
+    ]
+    return {**state, "open": opened, "closed": closed}
+
+
 def encode(value: Any) -> Any:
     """`value` as JSON has it. By its very type: of a subclass too much would be lost, but for
     datetimes such as pandas' Timestamps, which come back as datetimes."""

@@ -19,6 +19,7 @@ from dispatcher.registration._model.reports import (
 )
 from dispatcher.registration._model.written import message_of, text_of
 from dispatcher.registration.early_log import EarlyMessageLog
+from limiters._support.validation import in_seconds
 
 
 class Pending:
@@ -48,6 +49,7 @@ class Waiting:
 
     def __init__(self, bounds: Bounds, early_log: EarlyMessageLog | None) -> None:
         self._bounds = bounds
+        self._max_age = in_seconds(bounds.max_age)
         self._log = early_log
         self._entities: OrderedDict[str, Pending] = OrderedDict()
         self._children: dict[str, dict[str, None]] = {}
@@ -171,7 +173,7 @@ class Waiting:
         dropped = 0
         while self._entities:
             entity = next(iter(self._entities))
-            if now - self._entities[entity].since < self._bounds.max_age:
+            if now - self._entities[entity].since < self._max_age:
                 break
             self.drop(entity, "it was held too long")
             dropped += 1

@@ -31,6 +31,7 @@ from dispatcher.registration.stores.redis import (
     new_gate,
 )
 from limiters._redis.script import Script
+from limiters._support.validation import in_seconds
 
 # How much is asked for with one script, so that none takes more than some milliseconds.
 REGISTRATIONS_AT_ONCE = 20
@@ -50,7 +51,7 @@ class RedisRoom:
             str(bounds.telemetry_per_entity),
             str(bounds.metadata_limit),
             str(bounds.pending_entities),
-            str(max(1, round(bounds.max_age * 1000))),
+            str(max(1, round(in_seconds(bounds.max_age) * 1000))),
             str(int(bounds.auto_register)),
         ]
         self._reports: list[Report] = []

@@ -30,7 +30,7 @@ def make(crank: Crank, known: Watcher, count: int) -> list[Operation]:
 def raised(crank: Crank) -> list[Operation]:
     """Has everything raised that waits, and ends it."""
     found: list[Operation] = []
-    crank.run(crank.engine.settings.audit_interval + 1)
+    crank.run(crank.engine.audit_interval + 1)
     while crank.calls:
         found += [operation for call in crank.calls for operation in call.operations]
         crank.end_all()

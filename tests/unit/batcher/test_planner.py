@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher import Operation, Watcher
+from dispatcher._core.queues.budget import Allowance, Budget, Unlimited
 from dispatcher._core.queues.even_batches import WORTH_IT, even
 from dispatcher._core.queues.lanes import Lanes
-from dispatcher._core.queues.planner import Allowance, Budget, Plan, Slots, Unlimited, plan
+from dispatcher._core.queues.planner import Plan, Slots, plan
 
 FOREVER = math.inf
 

@@ -588,7 +588,8 @@ def test_c5_instances_that_need_a_thousandth_hold_a_thousandth(light: int) -> No
 
 def test_c5_a_weight_is_a_share_of_what_is_short() -> None:
     story = crowd_of((5.0, 1e6), (5.0, 1e6))
-    story.instances[0].share.weight = 3_000
+    heavier = story.instances[0].share
+    heavier.profile = replace(heavier.profile, weight=3_000)
     story.run(4)
     since = story.now
     story.run(5)

@@ -1,0 +1,92 @@
+"""The options of a shared limit: each is declared here and nowhere else. Signatures, LimiterConfig,
+command line, Spark's options and the reference are derived from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+from limiters._support.clock import Clock
+from limiters._support.options import ConvertedOptions, about
+from limiters._support.validation import ArgumentError, Seconds, amount, seconds
+from limiters.leases._messages import ramp_of, shared_amount, weight_units
+from limiters.leases._options import checked_period
+from limiters.leases.protocol import LeaseManager
+
+
+def _weight(_: str, value: float) -> float:
+    weight_units(value)
+    return value
+
+
+def _ramp(_: str, value: tuple[float, Seconds]) -> tuple[float, Seconds]:
+    ramp_of(value)
+    return value
+
+
+def _lease_manager(name: str, value: object) -> LeaseManager:
+    # A class has all the methods of its instances, and so would pass for one.
+    if isinstance(value, type) or not isinstance(value, LeaseManager):
+        raise ArgumentError(name, value, "be a LeaseManager")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareOptions(ConvertedOptions):
+    """Those that are plain values: they can be pickled, and written in a file."""
+
+    shared_capacity: float = field(
+        default=0,
+        metadata=about(
+            "what all instances may spend together in one `period`; what is stored counts, so who "
+            "joins with another one follows it",
+            partial(shared_amount, zero=True),
+        ),
+    )
+    reserved_capacity: float = field(
+        default=0,
+        metadata=about(
+            "what this instance may spend beside it, at any time", partial(amount, zero=True)
+        ),
+    )
+    factor: float = field(
+        default=1,
+        metadata=about("what one partition of the shared capacity is worth, for people", amount),
+    )
+    max_interval: Seconds = field(
+        default=0.5,
+        metadata=about(
+            "how often it asks while it has something to do; it asks at once when there is "
+            "something to do again, and not at all while there is not",
+            seconds,
+            unit="s",
+        ),
+    )
+    period: Seconds = field(
+        default=1.0, metadata=about("in which a capacity may be spent", checked_period, unit="s")
+    )
+    weight: float = field(
+        default=1.0,
+        metadata=about(
+            "how much of the shared capacity it gets, compared with others who want more", _weight
+        ),
+    )
+    ramp: tuple[float, Seconds] | None = field(
+        default=None,
+        metadata=about(
+            "(x, y): a capacity raised by this instance rises by at most x over y seconds", _ramp
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedResourceOptions(ShareOptions):
+    """Those, and what only a program can have."""
+
+    lease_manager: LeaseManager | None = field(
+        default=None,
+        metadata=about("who keeps the leases, RedisLeaseManager as a rule", _lease_manager),
+    )
+    clock: Clock | None = field(
+        default=None, metadata=about("what tells the time, a ManualClock in tests")
+    )

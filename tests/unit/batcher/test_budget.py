@@ -1,0 +1,53 @@
+"""What one plan may spend, by operation."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from dispatcher import Operation, ProvisionedResource, Watcher
+from dispatcher._core.queues.budget import Allowance, Budget, Unlimited
+from limiters.testing import ManualClock
+
+
+def operation(cost: float) -> Operation:
+    return Operation(Watcher(lambda batch: None), cost, "")
+
+
+def test_what_is_taken_is_left_no_more_and_what_does_not_fit_takes_nothing() -> None:
+    budget = Allowance(10, burst=10)
+
+    assert budget.take(operation(7))
+    assert not budget.fits(operation(4))
+    assert not budget.take(operation(4))
+    assert budget.left == 3
+    assert budget.take(operation(3))
+
+
+def test_fractions_that_add_up_to_all_of_it_fit() -> None:
+    budget = Allowance(0.3, burst=1)
+
+    assert [budget.take(operation(0.1)) for _ in range(4)] == [True, True, True, False]
+
+
+@pytest.mark.parametrize("cost", [0, 1e30])
+def test_without_a_limit_everything_fits_and_nothing_is_used_up(cost: float) -> None:
+    budget: Budget = Unlimited()
+
+    assert budget.fits(operation(cost))
+    assert budget.take(operation(cost))
+    assert budget.left == math.inf
+
+
+@pytest.mark.parametrize(("ready", "limit"), [(100, math.inf), (2_000, 1_000)])
+def test_batches_are_evened_out_only_where_a_grant_falls_short(ready: float, limit: float) -> None:
+    clock = ManualClock()
+    limiter = ProvisionedResource(1_000, clock=clock)
+    with limiter:
+        clock.advance(10)
+        grant = limiter.grant(ready)
+        budget = Allowance.of(grant, limiter, ready)
+
+        assert (budget.left, budget.burst, budget.limit) == (grant.amount, limiter.burst, limit)
+        grant.close()
