@@ -24,6 +24,7 @@ from dispatcher.timeline import (
     TimelineUnavailableError,
 )
 from dispatcher.timeline._server.server import LEASE, NEEDS
+from dispatcher.worker import Worker
 from limiters import RedisLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis
 from tests.servers.cluster import ClusterRedis
@@ -391,6 +392,29 @@ def test_t8_a_server_that_is_full_refuses_creates_and_can_be_emptied(
         client.config_set("maxmemory", 0)
     stats = timeline.stats()
     assert (stats.remaining, stats.processing) == (1_000, 90)
+
+
+@pytest.mark.parametrize("max_attempts", [None, 7])
+def test_t8_a_server_that_is_full_can_be_emptied_by_who_comes_only_then(
+    own_redis: EmbeddedRedis, max_attempts: int | None
+) -> None:
+    before = Timeline(own_redis.url, "topic", buckets=2)
+    before.producer("us").create([Message("x" * 100, id=str(n)) for n in range(300)])
+    with Redis.from_url(own_redis.url) as client:
+        client.script_flush()
+        client.config_set("maxmemory", 1)
+        timeline = Timeline(own_redis.url, "topic", max_attempts=max_attempts)
+        assert timeline.exists()
+        assert timeline.stats().new == 300
+        operator = timeline.operator()
+        assert all(it.ok for it in operator.delete(operator.peek(10)))
+        assert [it.ok for it in timeline.producer("us").move(["299"], delay=0)] == [True]
+        assert timeline.sweep() == 0
+        with Worker(timeline, lambda messages: None, rate_limiter=None):
+            until(lambda: timeline.stats().remaining == 0)
+        with pytest.raises(TimelineUnavailableError, match="has no memory left"):
+            Timeline(own_redis.url, "another").producer("us").create([Message("x")])
+    assert timeline.stats().deleted == 300
 
 
 @pytest.mark.parametrize("cluster", [False, True])
