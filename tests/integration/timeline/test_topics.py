@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from redis import Redis, RedisCluster
+from redis.exceptions import RedisClusterException
 
 from dispatcher.registration import RedisEntityStore, RegistrationGate
 from dispatcher.timeline import (
@@ -26,8 +27,11 @@ from dispatcher.timeline import (
 from dispatcher.timeline._server.server import LEASE, NEEDS
 from dispatcher.worker import Worker
 from limiters import RedisLeaseManager, SharedResource
+from limiters._redis.client import RedisConnection
+from limiters._redis.faults import may_pass
 from limiters.embedded import EmbeddedRedis
 from tests.servers.cluster import ClusterRedis
+from tests.servers.ports import own_port
 from tests.servers.proxy import Proxy
 from tests.servers.sentinel import SentinelRedis
 from tests.servers.tls import TlsRedis
@@ -511,3 +515,26 @@ def test_a_limit_a_gate_and_a_topic_of_one_name_know_nothing_of_each_other(
         assert [len(one.messages) for one in gate.register("orders")] == [1]
     gate.close()
     timeline.close()
+
+
+def test_a_cluster_that_is_away_is_an_answer_of_each_call_as_any_other_is() -> None:
+    timeline = Timeline(f"redis+cluster://127.0.0.1:{own_port()}", "topic", timeout=0.2)
+    calls: list[Callable[[], object]] = [
+        timeline.exists,
+        timeline.stats,
+        timeline.sweep,
+        lambda: timeline.buckets,
+        lambda: timeline.producer("us").create([Message("x")]),
+        lambda: timeline.consumer("c").lease(1, for_=1),
+        lambda: timeline.operator().peek(1),
+    ]
+    for call in calls:
+        with pytest.raises(TimelineUnavailableError, match="refuses connections"):
+            call()
+
+
+def test_it_is_worth_asking_a_cluster_again_that_is_away() -> None:
+    connection = RedisConnection(f"redis+cluster://127.0.0.1:{own_port()}", 0.2)
+    with pytest.raises(RedisClusterException) as raised:
+        connection.client()
+    assert may_pass(raised.value)
