@@ -1,29 +1,34 @@
 """Operations go in, batches come out: as fast as a shared limit allows, and never faster."""
 
-from dispatcher.batcher import Batcher
-from dispatcher.errors import (
-    AlreadyEnqueuedError,
-    BatchAbandonedError,
-    BatcherStoppedError,
-    BufferFullError,
-    DispatcherError,
-    EnqueueError,
-    ForkedError,
-    HandlerError,
-    ImproperOrderError,
-    KeyComparisonError,
-    NoOperationError,
-    NothingRunError,
-    NoWatcherError,
-    TooExpensiveError,
-    TooManyAttemptsError,
-)
-from dispatcher.events import Event, Listener
-from dispatcher.operation import Operation
-from dispatcher.outcomes import Outcome, PartialFailure, Reject, Retry, Throttled
-from dispatcher.state import State
-from dispatcher.watcher import Watcher
-from limiters import ArgumentError, LimiterError, ProvisionedResource, RateLimiter
+from typing import TYPE_CHECKING
+
+from limiters._support.lazy_names import lazily
+
+if TYPE_CHECKING:
+    from dispatcher.batcher import Batcher
+    from dispatcher.errors import (
+        AlreadyEnqueuedError,
+        BatchAbandonedError,
+        BatcherStoppedError,
+        BufferFullError,
+        DispatcherError,
+        EnqueueError,
+        ForkedError,
+        HandlerError,
+        ImproperOrderError,
+        KeyComparisonError,
+        NoOperationError,
+        NothingRunError,
+        NoWatcherError,
+        TooExpensiveError,
+        TooManyAttemptsError,
+    )
+    from dispatcher.events import Event, Listener
+    from dispatcher.operation import Operation
+    from dispatcher.outcomes import Outcome, PartialFailure, Reject, Retry, Throttled
+    from dispatcher.state import State
+    from dispatcher.watcher import Watcher
+    from limiters import ArgumentError, LimiterError, ProvisionedResource, RateLimiter
 
 __all__ = [
     "AlreadyEnqueuedError",
@@ -57,3 +62,33 @@ __all__ = [
     "TooManyAttemptsError",
     "Watcher",
 ]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "dispatcher.batcher": ["Batcher"],
+        "dispatcher.errors": [
+            "AlreadyEnqueuedError",
+            "BatchAbandonedError",
+            "BatcherStoppedError",
+            "BufferFullError",
+            "DispatcherError",
+            "EnqueueError",
+            "ForkedError",
+            "HandlerError",
+            "ImproperOrderError",
+            "KeyComparisonError",
+            "NoOperationError",
+            "NothingRunError",
+            "NoWatcherError",
+            "TooExpensiveError",
+            "TooManyAttemptsError",
+        ],
+        "dispatcher.events": ["Event", "Listener"],
+        "dispatcher.operation": ["Operation"],
+        "dispatcher.outcomes": ["Outcome", "PartialFailure", "Reject", "Retry", "Throttled"],
+        "dispatcher.state": ["State"],
+        "dispatcher.watcher": ["Watcher"],
+        "limiters": ["ArgumentError", "LimiterError", "ProvisionedResource", "RateLimiter"],
+    },
+)

@@ -2,25 +2,26 @@
 
 from typing import TYPE_CHECKING
 
-from limiters._support.validation import ArgumentError
-from limiters.config import LimiterConfig
-from limiters.errors import (
-    DispatcherError,
-    ExceedsCapacityError,
-    ImproperOrderError,
-    LeaseManagerError,
-    LimiterError,
-    LimiterStoppedError,
-    SharedCapacityNotProvisionedError,
-)
-from limiters.events import Event, Listener
-from limiters.leases import LeaseManager, MemoryLeaseManager
-from limiters.limiter import Grant, RateLimiter
-from limiters.provisioned import ProvisionedResource
-from limiters.shared import SharedResource
+from limiters._support.lazy_names import lazily
 
 if TYPE_CHECKING:
+    from limiters._support.validation import ArgumentError
+    from limiters.config import LimiterConfig
+    from limiters.errors import (
+        DispatcherError,
+        ExceedsCapacityError,
+        ImproperOrderError,
+        LeaseManagerError,
+        LimiterError,
+        LimiterStoppedError,
+        SharedCapacityNotProvisionedError,
+    )
+    from limiters.events import Event, Listener
+    from limiters.leases import LeaseManager, MemoryLeaseManager
     from limiters.leases.redis import RedisLeaseManager
+    from limiters.limiter import Grant, RateLimiter
+    from limiters.provisioned import ProvisionedResource
+    from limiters.shared import SharedResource
 
 __all__ = [
     "ArgumentError",
@@ -43,11 +44,25 @@ __all__ = [
     "SharedResource",
 ]
 
-
-def __getattr__(name: str) -> object:
-    # Redis is only for those who use it: `import limiters` neither needs it nor reads its scripts.
-    if name == "RedisLeaseManager":
-        from limiters.leases.redis import RedisLeaseManager
-
-        return RedisLeaseManager
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "limiters._support.validation": ["ArgumentError"],
+        "limiters.config": ["LimiterConfig"],
+        "limiters.errors": [
+            "DispatcherError",
+            "ExceedsCapacityError",
+            "ImproperOrderError",
+            "LeaseManagerError",
+            "LimiterError",
+            "LimiterStoppedError",
+            "SharedCapacityNotProvisionedError",
+        ],
+        "limiters.events": ["Event", "Listener"],
+        "limiters.leases": ["LeaseManager", "MemoryLeaseManager"],
+        "limiters.limiter": ["Grant", "RateLimiter"],
+        "limiters.provisioned": ["ProvisionedResource"],
+        "limiters.shared": ["SharedResource"],
+        "limiters.leases.redis": ["RedisLeaseManager"],
+    },
+)
