@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, fields
 from datetime import timedelta
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -71,42 +71,83 @@ class CheckedOptions:
     """
 
     def __post_init__(self) -> None:
-        for option in fields(self):  # type: ignore[arg-type]
-            _, check, _ = option.metadata.get(_ABOUT, ("", None, ""))
-            value = getattr(self, option.name)
-            if check is not None and not (value is None and option.default is None):
-                check(option.name, value)
+        for _ in _checked(self):
+            pass
+
+
+class ConvertedOptions(CheckedOptions):
+    """CheckedOptions that keep what the checks return, such as seconds in place of a timedelta."""
+
+    def __post_init__(self) -> None:
+        for name, value in _checked(self):
+            object.__setattr__(self, name, value)  # it is frozen
+
+
+def _checked(options: CheckedOptions) -> Iterator[tuple[str, object]]:
+    """Each option that has a check, with what that returns."""
+    for option in fields(options):  # type: ignore[arg-type]
+        _, check, _ = option.metadata.get(_ABOUT, ("", None, ""))
+        if check is None:  # one that is no option may have no value yet
+            continue
+        value = getattr(options, option.name)
+        if not (value is None and option.default is None):
+            yield option.name, check(option.name, value)
 
 
 def options_of(cls: type) -> dict[str, DeclaredOption]:
-    """The options of `cls` by their names, required ones first."""
+    """The options of `cls` by their names: positional ones first, then required ones."""
     hints = get_type_hints(cls)
-    declared = [_option(field, hints[field.name]) for field in fields(cls) if field.init]
-    return {one.name: one for one in sorted(declared, key=lambda one: not one.required)}
+    return {field.name: _option(field, hints[field.name]) for field in _given(cls)}
+
+
+def values_of(cls: type, source: object) -> dict[str, Any]:
+    """The options of `cls` that `source` has, too, with its values."""
+    shared = {field.name for field in fields(source)}  # type: ignore[arg-type]
+    return {
+        field.name: getattr(source, field.name) for field in _given(cls) if field.name in shared
+    }
 
 
 def documented(cls: Class) -> Class:
     """`cls`, a dataclass, with a list of its options at the end of its docstring."""
     if cls.__doc__:  # there is none with python -OO
-        listed = (_line(option) for option in options_of(cls).values() if option.help)
-        cls.__doc__ = "\n".join([inspect.cleandoc(cls.__doc__), "", *listed])
+        cls.__doc__ = "\n".join([inspect.cleandoc(cls.__doc__), "", *listed(cls)])
     return cls
+
+
+def listed(cls: type) -> list[str]:
+    """A line of Markdown for each option of `cls`: what a docstring says of it. Unlike
+    `options_of` it does not look at types, which may not be there at run time."""
+    declared = [
+        (field.name, field.metadata[_ABOUT]) for field in _given(cls) if _ABOUT in field.metadata
+    ]
+    return [line(name, text, unit) for name, (text, _, unit) in declared]
+
+
+def line(name: str, text: str, unit: str = "") -> str:
+    """A line of Markdown for one option."""
+    told = f"* `{name}`{f' ({unit})' if unit else ''}: {text}."
+    return textwrap.fill(told, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _given(cls: type) -> list[Field[Any]]:
+    """The fields that whoever makes one gives."""
+    given = (field for field in fields(cls) if field.init)
+    return sorted(given, key=lambda field: (field.kw_only, not _is_required(field)))
 
 
 def _option(field: Field[Any], hint: Any) -> DeclaredOption:
     text, check, unit = field.metadata.get(_ABOUT, ("", None, ""))
-    required = field.default is MISSING and field.default_factory is MISSING
     default = None if field.default is MISSING else field.default
+    required = _is_required(field)
     return DeclaredOption(field.name, _kind(hint), default, required, text, unit, check)
+
+
+def _is_required(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
 
 
 def _kind(hint: Any) -> type | None:
     """What a text is read as, among the types that `hint` allows: whole numbers are floats too."""
     allowed = set(get_args(hint) or [hint]) - {type(None), timedelta}
     return next((kind for kind in _TEXT_KINDS if kind in allowed), None)
-
-
-def _line(option: DeclaredOption) -> str:
-    unit = f" ({option.unit})" if option.unit else ""
-    told = f"* `{option.name}`{unit}: {option.help}."
-    return textwrap.fill(told, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from limiters import ArgumentError
-from limiters._support.options import CheckedOptions, about, documented, options_of
+from limiters._support.options import CheckedOptions, about, documented, options_of, values_of
 from limiters._support.validation import Seconds, count, seconds
 
 
@@ -67,6 +67,22 @@ def test_the_docstring_lists_options_and_the_required_ones_first() -> None:
     assert text.startswith("What has both.\n\n* `handler`: whom to call.\n* `subject`: a column.\n")
     assert "* `patience` (s): of the caller." in text
     assert "seen" not in text
+
+
+def test_a_positional_option_is_before_a_required_one() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Ordered(Keeping):
+        subject: str
+        handler: str = field(default="shop:send", kw_only=False)
+
+    assert list(options_of(Ordered))[:2] == ["handler", "subject"]
+
+
+def test_an_object_is_made_of_the_values_of_one_that_has_others_too() -> None:
+    sink = Sink("shop:send", subject="meter", most=3, retry="often")
+
+    assert values_of(Sending, sink) == {"handler": "shop:send", "most": 3, "patience": 60.0}
+    assert values_of(Sink, Keeping(ledger=False)) == {"retry": None, "ledger": False}
 
 
 def test_a_long_line_of_the_docstring_is_folded() -> None:
