@@ -1,0 +1,211 @@
+"""What a command is, and its options: fields of a frozen dataclass, from which all is derived.
+
+    @dataclass(frozen=True, kw_only=True)
+    class LeasesOptions(LimitOptions):
+        watch: float | None = option("show it again, so many seconds apart", "SECONDS")
+        json: bool = flag("a line of JSON, for scripts")
+
+The option's name on the command line, in a variable and in the file, its help and its completion
+follow from the field. `dispatcher --help` imports what stands here, and nothing of what the
+commands do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from importlib import import_module
+from typing import Any, get_args, get_origin, get_type_hints
+
+from limiters._support.options import Check, DeclaredOption, about, options_of
+
+_LOOKS = "command line"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptionLooks:
+    """What only a command line needs to know of an option."""
+
+    metavar: str = ""
+    flag: str = ""
+    """If it is not called like its field."""
+    read: Callable[[str], object] | None = None
+    """Makes the value of a text; if not said, its type does."""
+    choices: Sequence[str] | None = None
+    variable: str = ""
+    """If that of its name means something else to another command."""
+    group: str = ""
+    """A title in the help."""
+    positional: bool = False
+
+
+def option(
+    help: str,  # noqa: A002
+    metavar: str,
+    default: Any = None,
+    *,
+    required: bool = False,
+    check: Check | None = None,
+    unit: str = "",
+    **looks: Any,
+) -> Any:
+    """A field that is an option with a value. If its type is a tuple, it may be said again."""
+    metadata = about(help, check, unit=unit) | {_LOOKS: OptionLooks(metavar=metavar, **looks)}
+    return field(default=MISSING if required else default, metadata=metadata)
+
+
+def flag(help: str, **looks: Any) -> Any:  # noqa: A002
+    """A field that is an option without a value: `--fail-fast`, or `--no-fail-fast`."""
+    return field(default=False, metadata=about(help) | {_LOOKS: OptionLooks(**looks)})
+
+
+def argument(metavar: str, help: str, default: Any = MISSING, **looks: Any) -> Any:  # noqa: A002
+    """A field without a flag: what a call is about. It stands on the command line alone, unless
+    it has a `variable`."""
+    how = OptionLooks(metavar=metavar, positional=True, **looks)
+    return field(default=default, metadata=about(help) | {_LOOKS: how})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """What is said of a command, and where its code is."""
+
+    help: str = ""
+    """In the list of its group."""
+    description: str
+    epilog: str
+    options: type
+    run: str
+    """module:function, which is imported when it runs; takes the options and an Invocation."""
+    exclusive: Sequence[str] = ()
+    """Fields of which the nearest place says one at most."""
+    needs_one: bool = False
+    """Whether one of them must be said."""
+    interrupted: str = "interrupted\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandGroup:
+    """Commands below a command."""
+
+    help: str = ""
+    description: str
+    epilog: str
+    title: str
+    metavar: str
+    commands: Mapping[str, Command | CommandGroup | CommandElsewhere]
+
+
+@dataclass(frozen=True)
+class CommandElsewhere:
+    """A command of which more is imported when more than its help is asked for."""
+
+    help: str
+    where: str
+    """module:NAME."""
+
+
+def imported(where: str) -> Any:
+    """What stands at module:name."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An option of a command."""
+
+    declared: DeclaredOption
+    looks: OptionLooks
+    many: bool
+    read: Callable[[str], object] | None
+
+    @property
+    def attribute(self) -> str:
+        """Its field."""
+        return self.declared.name
+
+    @property
+    def kind(self) -> type | None:
+        """str, int, float or bool; None if only `read` knows."""
+        return None if self.read is not None else self.declared.kind
+
+    @property
+    def default(self) -> Any:
+        """What it is if nobody says anything."""
+        return () if self.many and self.declared.default is None else self.declared.default
+
+    @property
+    def flag(self) -> str:
+        """--lease-time."""
+        return self.looks.flag or f"--{self.attribute.replace('_', '-')}"
+
+    @property
+    def name(self) -> str:
+        """As it is in the file: lease-time."""
+        return self.flag.removeprefix("--")
+
+    @property
+    def variable(self) -> str:
+        """DISPATCHER_LEASE_TIME; "" if the command line alone says it."""
+        if self.looks.variable or self.looks.positional:
+            return self.looks.variable
+        return f"DISPATCHER_{self.name.replace('-', '_').upper()}"
+
+    @property
+    def metavar(self) -> str:
+        """What stands for its value in the help."""
+        short = {int: "N", float: "S" if self.declared.unit == "s" else "C"}
+        choices = self.looks.choices
+        if choices and not self.looks.metavar:
+            return f"{{{','.join(choices)}}}"
+        return self.looks.metavar or short.get(self.kind or str) or self.name.upper()
+
+    @property
+    def called(self) -> str:
+        """As it is in messages."""
+        if self.looks.positional:
+            return self.metavar
+        return f"{self.flag}/--no-{self.name}" if self.kind is bool else self.flag
+
+    @property
+    def help(self) -> str:
+        """What it is for, its unit, its default and its variable."""
+        default = self.declared.default
+        shown = f"{default:g}" if isinstance(default, float) else default
+        told = shown not in (None, (), "") and not isinstance(default, bool)
+        unit = "in seconds: " if self.declared.unit == "s" else ""
+        needed = "; needed" if self.declared.required and self.variable else ""
+        variable = f" [{self.variable}]" if self.variable else ""
+        return (
+            f"{unit}{self.declared.help}{f'; {shown} if not said' if told else ''}"
+            f"{needed}{variable}"
+        )
+
+
+def settings_of(options: type) -> list[Setting]:
+    """The options of a command, in their order. Fields that no text can be are none."""
+    hints, found = get_type_hints(options), []
+    declared = options_of(options)
+    for one in fields(options):
+        looks = one.metadata.get(_LOOKS, OptionLooks())
+        if not one.init or (declared[one.name].kind is None and looks.read is None):
+            continue
+        hint = hints[one.name]
+        read = looks.read
+        if {float, str} <= set(get_args(hint)):
+            read = read or number_or_text
+        found.append(Setting(declared[one.name], looks, get_origin(hint) is tuple, read))
+    return found
+
+
+def number_or_text(text: str) -> float | str:
+    """What may be either is a number if it looks like one.
+
+    >>> number_or_text("2.5"), number_or_text("weight")
+    (2.5, 'weight')
+    """
+    try:
+        return float(text)
+    except ValueError:
+        return text
