@@ -169,18 +169,32 @@ class Setting:
         return f"{self.flag}/--no-{self.name}" if self.kind is bool else self.flag
 
     @property
-    def help(self) -> str:
-        """What it is for, its unit, its default and its variable."""
+    def usage(self) -> str:
+        """As it stands on a command line: --lease-time S."""
+        if self.looks.positional or self.kind is bool:
+            return self.metavar if self.looks.positional else self.flag
+        return f"{self.flag} {self.metavar}"
+
+    @property
+    def purpose(self) -> str:
+        """What it is for, with its unit."""
+        return f"{'in seconds: ' * (self.declared.unit == 's')}{self.declared.help}"
+
+    @property
+    def default_text(self) -> str:
+        """Its default as it would be written; "" if that says nothing."""
         default = self.declared.default
-        shown = f"{default:g}" if isinstance(default, float) else default
-        told = shown not in (None, (), "") and not isinstance(default, bool)
-        unit = "in seconds: " if self.declared.unit == "s" else ""
+        if default in (None, (), "") or isinstance(default, bool):
+            return ""
+        return f"{default:g}" if isinstance(default, float) else str(default)
+
+    @property
+    def help(self) -> str:
+        """All of that, and its variable."""
+        default = f"; {self.default_text} if not said" if self.default_text else ""
         needed = "; needed" if self.declared.required and self.variable else ""
         variable = f" [{self.variable}]" if self.variable else ""
-        return (
-            f"{unit}{self.declared.help}{f'; {shown} if not said' if told else ''}"
-            f"{needed}{variable}"
-        )
+        return f"{self.purpose}{default}{needed}{variable}"
 
 
 def settings_of(options: type) -> list[Setting]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dispatcher.cli._options.declaring import Command, option
 from limiters._support.options import CheckedOptions
-from limiters._support.validation import amount, seconds
+from limiters._support.validation import amount
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +14,7 @@ class DemoOptions(CheckedOptions):
     """How much the datastore allows, and how much there is to do."""
 
     capacity: float = option("request units a second", "C", 20_000.0, check=amount)
-    seconds: float = option("how much work there is, at best", "S", 6.0, check=seconds)
+    seconds: float = option("how much work there is, at best", "S", 6.0)
     report: str | None = option(
         "write a page with charts for a browser; a picture if it ends with .svg", "FILE"
     )

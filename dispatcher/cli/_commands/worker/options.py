@@ -18,6 +18,19 @@ WATCHED = "how it is watched"
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkPlaceOptions(RedisOptions):
+    """What is worked on, by which handler."""
+
+    handler: str = argument(
+        "HANDLER",
+        "module:function; takes a list of messages, and a context if it wants one",
+        variable="DISPATCHER_HANDLER",
+    )
+    topic: str = option("the timeline's", "TOPIC", required=True)
+    create_topic: bool = flag("make the topic if nobody has used it before")
+
+
+@dataclass(frozen=True, kw_only=True)
 class SharedLimitOptions(RedisOptions):
     """The limit that workers share, if there is one."""
 
@@ -45,16 +58,9 @@ class SharedLimitOptions(RedisOptions):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class WorkerCommandOptions(WorkerOptions, SharedLimitOptions):
+class WorkerCommandOptions(WorkerOptions, SharedLimitOptions, WorkPlaceOptions):
     """All of them."""
 
-    handler: str = argument(
-        "HANDLER",
-        "module:function; takes a list of messages, and a context if it wants one",
-        variable="DISPATCHER_HANDLER",
-    )
-    topic: str = option("the timeline's", "TOPIC", required=True)
-    create_topic: bool = flag("make the topic if nobody has used it before")
     backoff: float = option(
         "the wait after the first failure, doubled each time", "S", 1.0, check=seconds, unit="s"
     )
