@@ -6,6 +6,7 @@ import os
 from argparse import ArgumentTypeError
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date, time
 from typing import Any
 
 from dispatcher.cli._options.configuration import Configuration, Found, as_text
@@ -15,6 +16,15 @@ COMMAND_LINE, VARIABLE, FILE, DEFAULT = range(4)
 """The places, the nearest first."""
 
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+IN_THE_FILE: dict[type | None, tuple[tuple[type, ...], str]] = {
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    str: ((str,), 'a text in "quotes"'),
+    None: ((str, int, float, date, time), "a text or a number"),
+}
+"""What an option may be there."""
 
 NOT_A = {int: "it must be a whole number", float: "not a number"}
 
@@ -79,20 +89,11 @@ def _from_file(setting: Setting, found: Found) -> Any:
 
 
 def _one_from_file(setting: Setting, value: object, where: str) -> object:
-    text, a_list = as_text(value), " or a list of such" if setting.many else ""
-    if setting.kind is bool:
-        if not isinstance(value, bool):
-            raise _wrong(value, "it must be true or false", where)
-        return value
-    if setting.kind is int and (isinstance(value, (str, float)) or text is None):
-        raise _wrong(value, f"it must be a whole number{a_list}", where)
-    if setting.kind is float and (isinstance(value, str) or text is None):
-        raise _wrong(value, f"it must be a number{a_list}", where)
-    if setting.kind is str and not isinstance(value, str):
-        raise _wrong(value, f'it must be a text in "quotes"{a_list}', where)
-    if text is None:
-        raise _wrong(value, f"it must be a text or a number{a_list}", where)
-    return _from_text(setting, text, where)
+    types, what = IN_THE_FILE[setting.kind]
+    if not isinstance(value, types) or (isinstance(value, bool) and setting.kind is not bool):
+        a_list = " or a list of such" if setting.many else ""
+        raise _wrong(value, f"it must be {what}{a_list}", where)
+    return value if isinstance(value, bool) else _from_text(setting, as_text(value), where)
 
 
 def _from_text(setting: Setting, text: str, source: str = "") -> object:
