@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentTypeError
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from typing import Any
 
 from dispatcher.cli._options.configuration import Configuration, Found, as_text
-from dispatcher.cli._options.declaring import Setting
+from dispatcher.cli._options.declaring import Command
+from dispatcher.cli._options.settings import Setting
 
 COMMAND_LINE, VARIABLE, FILE, DEFAULT = range(4)
 """The places, the nearest first."""
@@ -40,9 +41,41 @@ class Used:
     source: str
 
 
+def settled(
+    command: Command,
+    settings: Sequence[Setting],
+    given: Mapping[str, Any],
+    words: Sequence[str],
+    file: Configuration | None,
+) -> list[Used]:
+    """The value of each option of a command, where `given` is what its command line says. An
+    ArgumentTypeError says what cannot be."""
+    found = {}
+    for setting in settings:
+        try:
+            found[setting.attribute] = used(setting, given.get(setting.attribute), words, file)
+        except ArgumentTypeError as error:
+            raise ArgumentTypeError(f"argument {setting.called}: {error}") from None
+    exclusive = [found[name] for name in command.exclusive]
+    alone = _nearest(exclusive)
+    if command.needs_one and alone is None:
+        flags = " ".join(one.setting.flag for one in exclusive)
+        raise ArgumentTypeError(f"one of the arguments {flags} is required")
+    for one in exclusive:
+        if one is not alone:
+            found[one.setting.attribute] = _not_said(one.setting)
+    missing = [
+        one.setting.called
+        for one in found.values()
+        if one.setting.declared.required and one.value in (None, ())
+    ]
+    if missing:
+        raise ArgumentTypeError(f"the following arguments are required: {', '.join(missing)}")
+    return list(found.values())
+
+
 def used(setting: Setting, given: Any, command: Sequence[str], file: Configuration | None) -> Used:
-    """The value that counts; `given` is what the command line says, or None. An ArgumentTypeError
-    says why that cannot be the value."""
+    """The value that counts; `given` is what the command line says, or None."""
     if given is not None:
         return Used(setting, _read(setting, given), given, COMMAND_LINE, "command line")
     variable = os.environ.get(setting.variable) if setting.variable else None
@@ -52,19 +85,21 @@ def used(setting: Setting, given: Any, command: Sequence[str], file: Configurati
     found = file.find(command, setting.name) if file is not None and setting.variable else None
     if found is not None:
         return Used(setting, _from_file(setting, found), found.value, FILE, found.where)
-    return not_said(setting)
+    return _not_said(setting)
 
 
-def not_said(setting: Setting) -> Used:
-    """Its default."""
+def _not_said(setting: Setting) -> Used:
     return Used(setting, setting.default, setting.default, DEFAULT, "default")
 
 
-def nearest_alone(all_used: Iterable[Used]) -> list[Used]:
-    """Of options that exclude each other those that the nearest place says: one, or a mistake."""
-    said = [one for one in all_used if one.place != DEFAULT]
-    place = min((one.place for one in said), default=DEFAULT)
-    return [one for one in said if one.place == place]
+def _nearest(exclusive: Sequence[Used]) -> Used | None:
+    """Of options that exclude each other the one in the nearest place."""
+    said = [one for one in exclusive if one.place != DEFAULT]
+    nearest = [one for one in said if one.place == min(it.place for it in said)]
+    if len(nearest) > 1:
+        first, second = (one.setting.called for one in nearest[:2])
+        raise ArgumentTypeError(f"argument {second}: not allowed with argument {first}")
+    return nearest[0] if nearest else None
 
 
 def _read(setting: Setting, given: Any) -> Any:

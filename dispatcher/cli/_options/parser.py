@@ -15,18 +15,10 @@ from dispatcher.cli._options.declaring import (
     Command,
     CommandElsewhere,
     CommandGroup,
-    Setting,
     imported,
-    settings_of,
 )
-from dispatcher.cli._options.fallback import (
-    COMMAND_LINE,
-    DEFAULT,
-    Used,
-    nearest_alone,
-    not_said,
-    used,
-)
+from dispatcher.cli._options.fallback import COMMAND_LINE, DEFAULT, Used, settled
+from dispatcher.cli._options.settings import Setting, settings_of
 from dispatcher.cli._text.showable import without_passwords
 
 CONFIG = "DISPATCHER_CONFIG"
@@ -143,8 +135,8 @@ class Parser(argparse.ArgumentParser):
     def settle(
         self, root: Parser, given: argparse.Namespace, arguments: Sequence[str]
     ) -> Invocation:
-        """Gives each option that the command line left open its value: from a variable, from the
-        file, or its default."""
+        """The call, with the options that the command line left open from a variable, from the
+        file, or with their defaults."""
         command = self.fill()._declared
         if not isinstance(command, Command):
             self._without_command()
@@ -153,37 +145,11 @@ class Parser(argparse.ArgumentParser):
             file = read(path) if path else None
             if file is not None:
                 file.check(root.commands())
-        except ConfigurationError as error:
+            words = self.prog.split()[1:]
+            all_used = settled(command, self.settings, vars(given), words, file)
+        except (ConfigurationError, argparse.ArgumentTypeError) as error:
             self.error(str(error))
-        words = self.prog.split()[1:]
-        found: dict[str, Used] = {}
-        for setting in self.settings:
-            try:
-                value = used(setting, getattr(given, setting.attribute, None), words, file)
-            except argparse.ArgumentTypeError as error:
-                self.error(f"argument {setting.called}: {error}")
-            found[setting.attribute] = value
-        self._exclude([found[name] for name in command.exclusive], found)
-        if command.needs_one and not nearest_alone(found[name] for name in command.exclusive):
-            flags = " ".join(found[name].setting.flag for name in command.exclusive)
-            self.error(f"one of the arguments {flags} is required")
-        missing = [
-            one.setting.called
-            for one in found.values()
-            if one.setting.declared.required and one.value in (None, ())
-        ]
-        if missing:
-            self.error(f"the following arguments are required: {', '.join(missing)}")
-        return Invocation(command, arguments, list(found.values()), command.interrupted)
-
-    def _exclude(self, some: Sequence[Used], found: dict[str, Used]) -> None:
-        nearest = nearest_alone(some)
-        if len(nearest) > 1:
-            first, second = (one.setting.called for one in nearest[:2])
-            self.error(f"argument {second}: not allowed with argument {first}")
-        for one in some:
-            if one not in nearest:
-                found[one.setting.attribute] = not_said(one.setting)
+        return Invocation(command, arguments, all_used, command.interrupted)
 
     def _without_command(self) -> NoReturn:
         assert isinstance(self._declared, CommandGroup)
