@@ -105,10 +105,9 @@ def settings_of(options: type) -> list[Setting]:
         if not one.init or (declared[one.name].kind is None and looks.read is None):
             continue
         hint = hints[one.name]
-        read = looks.read
-        if {float, str} <= set(get_args(hint)):
-            read = read or number_or_text
-        found.append(Setting(declared[one.name], looks, get_origin(hint) is tuple, read))
+        read = looks.read or (number_or_text if {float, str} <= set(get_args(hint)) else None)
+        many = get_origin(hint) is tuple and read is None
+        found.append(Setting(declared[one.name], looks, many, read))
     return found
 
 

@@ -13,6 +13,11 @@ from dispatcher.cli.main import command_line
 from dispatcher.timeline import Status
 from dispatcher.timeline._reading.peeking import MOST
 from dispatcher.timeline.operator import LIVING
+from dispatcher.worker import Worker
+from dispatcher.worker._options import WorkerOptions
+from docs.option_table import table
+from limiters import ArgumentError
+from limiters._support.options import options_of
 
 
 def commands(parser: Parser) -> Iterator[Parser]:
@@ -56,3 +61,23 @@ def test_states_and_bounds_are_those_of_the_timeline() -> None:
     assert (*LIVING, Status.DEAD) == STATES
     assert (*FREE, Status.DEAD) == CHANGED_STATES
     assert MOST_PEEKED == MOST
+
+
+def test_every_option_of_a_worker_that_can_be_written_is_one_of_its_command() -> None:
+    declared = options_of(WorkerOptions)
+    found = {one.attribute for one in COMMANDS["dispatcher worker"].settings}
+    assert set(declared) - found == {"retry"}, "an object, for which --backoff stands"
+    for name in found & set(declared):
+        assert f"--{name.replace('_', '-')} " in table(["worker"])
+        assert f"`{name}`" in (Worker.__doc__ or "")
+
+
+def test_a_value_that_is_refused_is_named_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISPATCHER_CONCURRENCY", "0")
+    root, words = command_line(), ["worker", "shop:send", "--topic", "mails"]
+    given = root.parse_args(words)
+    call = given.parser.settle(root, given, words)
+    with pytest.raises(ArgumentError) as refused:
+        call.options()
+    said = "--concurrency (from DISPATCHER_CONCURRENCY) must be at least 1, not 0"
+    assert str(call.by_its_option(refused.value)) == said
