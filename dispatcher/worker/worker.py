@@ -9,34 +9,32 @@ import secrets
 import socket
 import threading
 import time
+from dataclasses import dataclass, field
 from types import TracebackType
 
-from tenacity.wait import wait_exponential_jitter
-
-from dispatcher._handler import Target, load
-from dispatcher._retry import RetryPolicy, Stop, Wait
+from dispatcher._handler import Handler, Target, load
+from dispatcher._retry import RetryPolicy
 from dispatcher.batcher import Batcher
 from dispatcher.errors import ImproperOrderError
-from dispatcher.timeline import ReleaseLease, Timeline
-from dispatcher.timeline._encoding.times import milliseconds
-from dispatcher.worker._costs import Cost, Costs
+from dispatcher.timeline import Consumer, ReleaseLease, Timeline
+from dispatcher.worker._costs import Costs
 from dispatcher.worker._environment import WorkerEnvironment
 from dispatcher.worker._handler_calls import Calls
 from dispatcher.worker._intake import Intake
 from dispatcher.worker._lease_keeper import Keeper
 from dispatcher.worker._leasing import Leasing
 from dispatcher.worker._messages import Holds
+from dispatcher.worker._options import WorkerOptions
 from dispatcher.worker._settling import Settler
 from dispatcher.worker.errors import WorkerFailedError
 from dispatcher.worker.totals import WorkerTotals
-from limiters._support.validation import ArgumentError, Seconds, count, optional_seconds, seconds
+from limiters._support.options import documented
+from limiters._support.validation import ArgumentError, Seconds, optional_seconds, seconds
 from limiters.limiter import RateLimiter
 from limiters.shared import SharedResource
 
 logger = logging.getLogger("dispatcher.worker")
 
-MAX_ATTEMPTS = 10
-RETRY: Wait = wait_exponential_jitter(initial=1, max=300, jitter=1)
 LONGEST_SILENCE = 30.0
 """Seconds after which a thread of its own that shows no sign of life counts as dead."""
 
@@ -54,7 +52,17 @@ class Life(enum.StrEnum):
     FAILED = "failed"
 
 
-class Worker:
+@dataclass
+class WorkerState:
+    """What changes of a Worker."""
+
+    life: Life = Life.NEW
+    error: BaseException | None = None
+
+
+@documented
+@dataclass(frozen=True, eq=False, repr=False)
+class Worker(WorkerOptions):
     """Leases what is due on `timeline`, no more than it can use soon, hands it to `handler` in
     batches as fast as `rate_limiter` allows, and deletes what succeeded.
 
@@ -63,16 +71,6 @@ class Worker:
       by raising, or reports by message: it returns a mapping of ids to exceptions, or raises
       PartialFailure. Retry(after), Reject(reason) and Throttled say more.
     * `rate_limiter`: None for no limit.
-    * `consumer_id`: its own; a worker that comes back under it gets its messages back at once.
-    * `lease_time`: for how long a message is nobody else's when the worker is killed. While the
-      worker lives, leases are extended.
-    * `cost`: of a message: a number, the name of a field of its body, or a function.
-    * `retry`, `max_attempts`: a tenacity wait strategy, or a pair (wait, stop), and how often a
-      message is leased before it is dead.
-    * `concurrency`: how many batches may be in the handler at once.
-    * `max_operation_time`: how long the handler may take. Then its messages are not kept any
-      longer: they are given out again when their leases end.
-    * `drain_time`: how long `stop` waits for what is in the handler.
 
     Thread-safe. Each message is handled at least once; make the handler idempotent by its id.
 
@@ -90,76 +88,82 @@ class Worker:
     True
     >>> worker.totals.done
     1
+
+    The options:
     """
 
-    def __init__(
-        self,
-        timeline: Timeline,
-        handler: Target,
-        *,
-        rate_limiter: RateLimiter | None,
-        consumer_id: str | None = None,
-        lease_time: Seconds = 30.0,
-        max_batch_size: int = 100,
-        cost: Cost = 1,
-        retry: Wait | tuple[Wait, Stop] = RETRY,
-        max_attempts: int = MAX_ATTEMPTS,
-        concurrency: int = 16,
-        flush_interval: Seconds = 0.1,
-        max_operation_time: Seconds = 60.0,
-        drain_time: Seconds = 30.0,
-    ) -> None:
-        if not isinstance(timeline, Timeline):
-            raise ArgumentError("timeline", timeline, "be a Timeline")
-        self.timeline = timeline
-        self.handler = load(handler)
-        self.totals = WorkerTotals()
-        self.drain_time = seconds("drain_time", drain_time, zero=True)
-        longest = seconds("max_operation_time", max_operation_time)
-        kept_for = seconds("lease_time", lease_time)
-        milliseconds("lease_time", kept_for)  # what a Timeline would refuse later
-        self._concurrency = count("concurrency", concurrency)
-        batch_size = count("max_batch_size", max_batch_size)
-        policy = RetryPolicy.of(retry, count("max_attempts", max_attempts))
-        self.consumer = timeline.consumer(new_consumer_id() if consumer_id is None else consumer_id)
-        self.batcher = Batcher(
-            rate_limiter=rate_limiter,
-            max_buffer_size=max(10_000, 4 * self._concurrency * batch_size),
-            flush_interval=flush_interval,
+    timeline: Timeline
+    handler: Target
+    rate_limiter: RateLimiter | None = field(kw_only=True)
+    totals: WorkerTotals = field(init=False, default_factory=WorkerTotals)
+    consumer: Consumer = field(init=False)
+    batcher: Batcher = field(init=False)
+    _handler: Handler = field(init=False)
+    _holds: Holds = field(init=False)
+    _keeper: Keeper = field(init=False)
+    _settler: Settler = field(init=False)
+    _calls: Calls = field(init=False)
+    _intake: Intake = field(init=False)
+    _leasing: Leasing = field(init=False)
+    _state: WorkerState = field(init=False, default_factory=WorkerState)
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
+    _ended: threading.Event = field(init=False, default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.timeline, Timeline):
+            raise ArgumentError("timeline", self.timeline, "be a Timeline")
+        handler = load(self.handler)
+        super().__post_init__()
+        longest = seconds("max_operation_time", self.max_operation_time)
+        kept_for = seconds("lease_time", self.lease_time)
+        policy = RetryPolicy.of(self.retry, self.max_attempts)
+        name = new_consumer_id() if self.consumer_id is None else self.consumer_id
+        consumer = self.timeline.consumer(name)
+        batcher = Batcher(
+            rate_limiter=self.rate_limiter,
+            max_buffer_size=max(10_000, 4 * self.concurrency * self.max_batch_size),
+            flush_interval=self.flush_interval,
             max_operation_time=longest,
-            max_concurrent_batches=self._concurrency,
+            max_concurrent_batches=self.concurrency,
         )
-        self._holds = Holds(kept_for, longest)
+        holds = Holds(kept_for, longest)
         environment = WorkerEnvironment(
-            timeline=timeline,
-            consumer=self.consumer,
-            holds=self._holds,
+            timeline=self.timeline,
+            consumer=consumer,
+            holds=holds,
             totals=self.totals,
             failed=self._fail,
-            concurrency=self._concurrency,
-            batch_size=batch_size,
+            concurrency=self.concurrency,
+            batch_size=self.max_batch_size,
             lease_time=kept_for,
         )
-        self._keeper = Keeper(environment, overran=self._overran)
-        self._settler = Settler(environment)
-        self._calls = Calls(environment, self.handler, self._settler, policy)
-        self._intake = Intake(timeline, Costs(cost), rate_limiter, self._calls.watcher(), policy)
-        self._leasing = Leasing(
+        settler = Settler(environment)
+        calls = Calls(environment, handler, settler, policy)
+        costs = Costs(self.cost)
+        intake = Intake(self.timeline, costs, self.rate_limiter, calls.watcher(), policy)
+        leasing = Leasing(
             environment,
-            self.batcher,
-            self._settler,
-            self._calls,
-            self._intake,
-            comes_back=consumer_id is not None,
-            is_running=lambda: self._life is Life.RUNNING,
+            batcher,
+            settler,
+            calls,
+            intake,
+            comes_back=self.consumer_id is not None,
+            is_running=lambda: self._state.life is Life.RUNNING,
         )
-        self._life = Life.NEW
-        self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._error: BaseException | None = None
+        vars(self).update(
+            consumer=consumer,
+            batcher=batcher,
+            _handler=handler,
+            _holds=holds,
+            _keeper=Keeper(environment, overran=self._overran),
+            _settler=settler,
+            _calls=calls,
+            _intake=intake,
+            _leasing=leasing,
+        )
 
     def __repr__(self) -> str:
-        return f"Worker({self.handler.name}, {self.consumer.id!r} of {self.timeline.topic!r})"
+        return f"Worker({self._handler.name}, {self.consumer.id!r} of {self.timeline.topic!r})"
 
     # Its life.
 
@@ -167,13 +171,13 @@ class Worker:
         """Begins to work; returns at once. While Redis is away it waits, and says so once. If its
         limiter cannot start, that raises, and the worker is as new as before."""
         with self._lock:
-            if self._life is not Life.NEW:
-                raise ImproperOrderError(f"this Worker is {self._life}; make a new one")
-            self._life = Life.RUNNING
+            if self._state.life is not Life.NEW:
+                raise ImproperOrderError(f"this Worker is {self._state.life}; make a new one")
+            self._state.life = Life.RUNNING
         try:
             self.batcher.start()
         except BaseException:
-            self._life = Life.NEW  # nothing has begun, so that nothing can be stopped
+            self._state.life = Life.NEW  # nothing has begun, so that nothing can be stopped
             raise
         self._keeper.start()
         self._settler.start()
@@ -182,7 +186,7 @@ class Worker:
     def run(self) -> None:
         """Works until `stop` is called by another thread. WorkerFailedError: its own code has
         failed, and it has ended."""
-        if self._life is Life.NEW:
+        if self._state.life is Life.NEW:
             self.start()
         self._ended.wait()
         self._raise_failure()
@@ -200,20 +204,22 @@ class Worker:
         no error."""
         patience = optional_seconds("drain_time", drain_time, zero=True)
         with self._lock:
-            if self._life is Life.NEW:
+            if self._state.life is Life.NEW:
                 raise ImproperOrderError("this Worker was never started; call start() first")
-            stops = self._life is Life.RUNNING
+            stops = self._state.life is Life.RUNNING
             if stops:
-                self._life = Life.DRAINING
+                self._state.life = Life.DRAINING
         if not stops:
             self._ended.wait()
             return
         try:
-            self._drain(self.drain_time if patience is None else patience)
+            self._drain(
+                seconds("drain_time", self.drain_time, zero=True) if patience is None else patience
+            )
         finally:
             with self._lock:
-                if self._life is Life.DRAINING:
-                    self._life = Life.STOPPED
+                if self._state.life is Life.DRAINING:
+                    self._state.life = Life.STOPPED
             self._ended.set()
 
     def __enter__(self) -> Worker:
@@ -235,7 +241,7 @@ class Worker:
     @property
     def life(self) -> Life:
         """Where it is in its life."""
-        return self._life
+        return self._state.life
 
     @property
     def consists_of(self) -> tuple[object, ...]:
@@ -260,12 +266,12 @@ class Worker:
     def trouble(self) -> str:
         """Why it should be restarted; "" if it need not."""
         now = time.monotonic()
-        if self._life is Life.FAILED:
-            return f"it has failed: {self._error!r}"
-        if self._life is not Life.RUNNING:
+        if self._state.life is Life.FAILED:
+            return f"it has failed: {self._state.error!r}"
+        if self._state.life is not Life.RUNNING:
             return ""
-        if self._holds.overdue >= self._concurrency:
-            return f"all {self._concurrency} slots hang in the handler"
+        if self._holds.overdue >= self.concurrency:
+            return f"all {self.concurrency} slots hang in the handler"
         if self._holds.stuck:
             return "calls of the handler do not begin: does a coroutine block the event loop?"
         limiter = self.batcher.rate_limiter
@@ -282,8 +288,8 @@ class Worker:
 
     def unready(self) -> str:
         """Why it does no work at present; "" if it does."""
-        if self._life is not Life.RUNNING:
-            return f"it is {self._life}"
+        if self._state.life is not Life.RUNNING:
+            return f"it is {self._state.life}"
         if not self.consumer.reachable:
             return (
                 "Redis has not answered yet"
@@ -340,17 +346,17 @@ class Worker:
             "%d calls of %s take longer than max_operation_time; their messages are given out "
             "again when their leases end, and %d of %d slots are taken by what hangs",
             number,
-            self.handler.name,
+            self._handler.name,
             self._holds.overdue,
-            self._concurrency,
+            self.concurrency,
             extra={"happening": "handler-hangs", "calls": number},
         )
 
     def _fail(self, error: BaseException) -> None:
         """Half alive is worse than ended."""
         with self._lock:
-            first, self._error = self._error is None, self._error or error
-            self._life = Life.FAILED
+            first, self._state.error = self._state.error is None, self._state.error or error
+            self._state.life = Life.FAILED
         if first:
             facts = {"happening": "worker-broke"}
             logger.critical("%r has failed", self, exc_info=error, extra=facts)
@@ -371,8 +377,8 @@ class Worker:
             self._ended.set()
 
     def _raise_failure(self) -> None:
-        if self._error is not None:
-            raise WorkerFailedError(self._error) from self._error
+        if self._state.error is not None:
+            raise WorkerFailedError(self._state.error) from self._state.error
 
 
 def new_consumer_id() -> str:
