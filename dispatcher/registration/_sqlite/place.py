@@ -17,12 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 
 
-class InUseError(Exception):
-    """Somebody else has the file."""
-
-
 class StorePlace:
-    """The place of a store, held until it is closed. OSError if it cannot be, InUseError if
+    """The place of a store, held until it is closed. OSError if it cannot be, BlockingIOError if
     somebody else has it."""
 
     def __init__(self, path: Path) -> None:
@@ -33,9 +29,6 @@ class StorePlace:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._finish()
-        except BlockingIOError:
-            self.close()
-            raise InUseError from None
         except BaseException:
             self.close()
             raise

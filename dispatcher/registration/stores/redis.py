@@ -29,8 +29,8 @@ KEYS = (
 )
 
 NEEDS = Needs(
-    "+evalsha +eval +del +hdel +hget +hincrby +hmget +hset +time +zadd +zcard +zrange "
-    "+zrangebylex +zrangebyscore +zrem +zrevrange +zscore"
+    "+evalsha +eval +del +hdel +hget +hincrby +hlen +hmget +hscan +hset +time +unlink +zadd +zcard "
+    "+zrange +zrangebylex +zrangebyscore +zrem +zrevrange +zscan +zscore"
 )
 
 
@@ -39,10 +39,10 @@ def _script(*names: str) -> Script:
 
 
 OFFER, REGISTER, DEREGISTER, EVICT, CONTINUE = (
-    _script("held", "families", name)
+    _script("mending", "held", "families", name)
     for name in ("offer", "register", "deregister", "evict", "continue")
 )
-LOOK, EMISSIONS = map(_script, ("look", "emissions"))
+LOOK, EMISSIONS, MEND = _script("look"), _script("mending", "emissions"), _script("mending", "mend")
 
 
 class RedisEntityStore:
@@ -112,6 +112,11 @@ class RedisEntityStore:
         """Runs a script of the gate's. EntityStoreError if there is no answer."""
         answer: list[Any] = self._runner.run(script, self.keys, arguments)
         return answer
+
+    def wrong_key(self, error: EntityStoreError, position: int) -> EntityStoreError:
+        """What to raise if that key is of another type than it has to be."""
+        assert isinstance(error.__cause__, Exception)
+        return self._explained(error.__cause__, self.keys[position - 1])
 
     def _explained(self, error: Exception, key: Key) -> EntityStoreError:
         return EntityStoreError(in_words(error, self.where, key, NEEDS, self._prefix))

@@ -13,7 +13,7 @@ from pathlib import Path
 from dispatcher.registration._model.emissions import Stored
 from dispatcher.registration._model.reports import CORRUPT, Report
 from dispatcher.registration._sqlite.examination import Examination, examine
-from dispatcher.registration._sqlite.place import InUseError, StorePlace
+from dispatcher.registration._sqlite.place import StorePlace
 from dispatcher.registration._sqlite.records import (
     BEFORE,
     FORMAT,
@@ -95,7 +95,7 @@ class SqliteEntityStore:
         """See LocalStore."""
         try:
             self._place = StorePlace(self._path)
-        except InUseError:
+        except BlockingIOError:
             raise EntityStoreError(f"{self._path} {_IN_USE}") from None
         except OSError as error:
             raise self._explained(error) from error
