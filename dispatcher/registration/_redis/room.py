@@ -68,6 +68,10 @@ class RedisRoom:
         self.sequence = 0
         """Up to which sequence number everything is set free that this gate was told."""
         self._begin()
+        held = self._store.convert()
+        if any(held):
+            reason = "another version of the library held it"
+            self._reports.append(Report(DROPPED, "", *held, reason=reason))
         self._ask(EVICT)  # so that a place that cannot be used is noticed at once
 
     @property

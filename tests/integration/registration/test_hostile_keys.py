@@ -98,7 +98,7 @@ def kept(server: EmbeddedRedis) -> keys.Kept:
 
 
 def key_of(name: str) -> str:
-    return f"dispatcher:v2:{{plant}}:gate:{name}"
+    return f"dispatcher:v3:{{plant}}:gate:{name}"
 
 
 @pytest.fixture(scope="module")
