@@ -142,11 +142,13 @@ class RedisRoom:
     def emitted(self, since: int) -> list[Stored]:
         """See LocalRoom."""
         found: list[Stored] = []
+        mended = False
         while True:
             words = [*self._header("0"), str(since), str(EMISSIONS_AT_ONCE)]
             missing, *texts = map(text, self._mended(EMISSIONS, words, lambda answer: answer))
-            if missing:
-                self.evict(0)  # which mends what is missing
+            if missing and not mended:
+                self.evict(0)  # which mends it
+                mended = True
                 continue
             rows = list(zip(texts[::3], texts[1::3], texts[2::3], strict=True))
             found += [

@@ -69,6 +69,8 @@ def examine(path: Path, log: Path) -> Examination:
             _read(connection, rows, broken)
             if version == BEFORE:
                 (sequence,) = connection.execute("SELECT last FROM numbering").fetchone()
+    except UnicodeDecodeError:
+        why = "its tables have names that are no texts"  # which SQLite's own error shows
     except sqlite3.Error as error:
         if error.sqlite_errorname.removeprefix("SQLITE_").startswith(_NOT_THE_FILE):
             raise

@@ -45,7 +45,7 @@ class Kept(NamedTuple):
         mark = next(mark for mark in self.marks.values() if len(mark) < 150)
         for one in (path, Path(f"{path}-wal")):
             if one.exists() and mark in (data := one.read_bytes()):
-                one.write_bytes(data.replace(mark, bytes([mark[0]]) + b"D" + mark[2:]))
+                one.write_bytes(data.replace(mark, mark[:-8] + b"?" + mark[-7:]))
 
 
 def record(number: int, turn: int) -> str:
@@ -73,6 +73,24 @@ def churned(store: SqliteEntityStore) -> dict[str, str]:
     return records
 
 
+def size_of(text: str) -> bytes:
+    """The kind and size of a text, as SQLite writes it."""
+    number = 13 + 2 * len(text)
+    return bytes([number]) if number < 128 else bytes([128 | number >> 7, number & 127])
+
+
+def number_of(value: int) -> tuple[bytes, bytes]:
+    """The kind of a number, and its bytes."""
+    widths = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
+    kind = next(kind for kind, width in widths.items() if value < 1 << 8 * width - 1)
+    return bytes([kind]), value.to_bytes(widths[kind])
+
+
+def log_of(path: Path) -> bytes:
+    log = Path(f"{path}-wal")
+    return log.read_bytes() if log.exists() else b""
+
+
 def bytes_of(path: Path, records: dict[str, str]) -> dict[str, bytes]:
     with sqlite3.connect(path) as connection:
         found = {
@@ -86,12 +104,11 @@ def bytes_of(path: Path, records: dict[str, str]) -> dict[str, bytes]:
     for entity, text in records.items():
         sequence, checksum = found[entity]
         assert checksum == zlib.crc32(f"{sequence} {entity}{text}".encode())
-        width = 2 if sequence > 127 else 1
-        whole = (
-            sequence.to_bytes(width)
-            + f"{entity}{text}".encode()
-            + checksum.to_bytes(6 if checksum >= 1 << 31 else 4)
-        )
+        numbers = number_of(sequence), number_of(checksum)
+        sizes = numbers[0][0] + size_of(entity) + size_of(text) + numbers[1][0]
+        body = numbers[0][1] + f"{entity}{text}".encode() + numbers[1][1]
+        whole = bytes([len(sizes) + 1]) + sizes + body
+        assert len(text) > 4_000 or whole in path.read_bytes() + log_of(path)
         marks[entity] = whole[:150] if len(text) > 4_000 else whole
     return marks
 
@@ -177,8 +194,7 @@ def test_r6_no_whole_record_of_a_damaged_file_is_lost_and_no_other_goes_unsaid(
 ) -> None:
     path = filled.copied(tmp_path)
     damaged = files.damage(path, kind, random.Random(f"{kind} {seed}"))
-    log = Path(f"{path}-wal")
-    log_before = log.read_bytes() if log.exists() else b""
+    log_before = log_of(path)
     found = loaded(path)
     aside = tmp_path / "entities.db.damaged-1"
     if found.reports:
@@ -359,3 +375,21 @@ def test_removed_ones_do_not_come_back_and_are_not_kept_for_ever(tmp_path: Path)
     assert loaded(path).known == {}
     with RegistrationGate(SqliteEntityStore(path)) as gate:
         assert gate.counts["corrupt"] == (0, 0, 0)
+
+
+@pytest.mark.parametrize("bit", [1, 128])
+def test_r6_no_letter_of_what_the_tables_are_keeps_a_gate_from_starting(
+    tmp_path: Path, bit: int
+) -> None:
+    path = tmp_path / "entities.db"
+    store = SqliteEntityStore(path)
+    store.load()
+    store.save({"a": "[null,1]"})
+    store.close()
+    data = path.read_bytes()
+    start = data.index(b"tableentities")
+    for at in range(start - 8, min(start + 190, files.PAGE)):
+        path.write_bytes(data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :])
+        assert loaded(path).known == {"a": "[null,1]"}, at
+        for one in tmp_path.glob("*.damaged-*"):
+            one.unlink()
