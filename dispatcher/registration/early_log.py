@@ -18,6 +18,9 @@ from limiters._support.validation import Seconds, count, optional_count, seconds
 _FRAME = struct.Struct("<II")
 """Before each message: its length, and its checksum."""
 
+_MODE = 0o600
+"""Files are readable for their owner alone."""
+
 LOGS_PER_FOLDER = 1_000
 """Large directories are slow on many file systems. Logs go to folders in their order of creation,
 not by a hash: what is created together lies together on the disk."""
@@ -85,7 +88,9 @@ class EarlyMessageLog:
         """Who lost how many messages for newer ones, until somebody takes that away."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+            self._lock = os.open(
+                self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE
+            )
         except OSError as error:
             raise EntityStoreError(
                 f"directory must be one that can be written to, not {str(directory)!r}: {error}"
@@ -116,7 +121,11 @@ class EarlyMessageLog:
         log = self._logs.get(entity) or self._new_log(now)
         path = self._path(log)
         try:
-            with path.open("ab") as file:
+            if not log.size:
+                path.touch(_MODE)
+            with path.open("r+b") as file:
+                # Not at its end: that may have grown by something else.
+                file.seek(log.size)
                 file.write(frame)
         except OSError:
             # Perhaps with a part of the message at its end.
@@ -133,7 +142,7 @@ class EarlyMessageLog:
         """All messages that are whole, in order; their log is deleted."""
         bodies = self._read(self._logs[entity]) if entity in self._logs else []
         self.drop(entity)
-        return [body.decode() for body in bodies]
+        return [body.decode(errors="replace") for body in bodies]
 
     def drop(self, entity: str) -> int:
         """Deletes a log; how many messages it had."""
@@ -205,6 +214,7 @@ class EarlyMessageLog:
         beside = path.with_suffix(".new")
         try:
             # Beside it, so that a full disk leaves the messages where they are ...
+            beside.touch(_MODE)
             beside.write_bytes(frames)
             beside.replace(path)
         except OSError:
@@ -224,14 +234,15 @@ class EarlyMessageLog:
         """The messages up to the first that is not whole. Behind that, nothing tells where a
         message begins."""
         try:
-            data = self._path(log).read_bytes()
+            data = self._path(log).read_bytes()[: log.size]
         except OSError:
             return []
         bodies, at = [], 0
         while at + _FRAME.size <= len(data):
             length, checksum = _FRAME.unpack_from(data, at)
             body = data[at + _FRAME.size : at + _FRAME.size + length]
-            if len(body) < length or zlib.crc32(body) != checksum:
+            # No message is empty; but eight zeros look like one, and end many a damaged file.
+            if not length or len(body) < length or zlib.crc32(body) != checksum:
                 break
             bodies.append(body)
             at += _FRAME.size + length
