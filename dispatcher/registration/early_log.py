@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import struct
@@ -11,6 +10,7 @@ from collections import Counter, OrderedDict
 from contextlib import suppress
 from pathlib import Path
 
+from dispatcher.registration._file_lock import lock
 from dispatcher.registration._model.fullest import Fullest
 from dispatcher.registration.errors import EntityStoreError
 from limiters._support.validation import Seconds, count, optional_count, seconds
@@ -96,13 +96,16 @@ class EarlyMessageLog:
                 f"directory must be one that can be written to, not {str(directory)!r}: {error}"
             ) from error
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._lock)
         except OSError:
             os.close(self._lock)
             raise EntityStoreError(
                 f"directory must be one that nobody else uses; {str(directory)!r} is in use by "
                 "another gate: give each its own"
             ) from None
+        except BaseException:
+            os.close(self._lock)
+            raise
         self._delete_what_is_left()
 
     @property

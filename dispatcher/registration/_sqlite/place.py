@@ -7,7 +7,6 @@ so on are files that were damaged, as they were found. `-wal` behind a name is i
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import os
 import shutil
@@ -15,6 +14,9 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+
+from dispatcher.registration._file_lock import lock
+from limiters._support.forking import begin_in_child
 
 
 class StorePlace:
@@ -27,7 +29,7 @@ class StorePlace:
         self._lock = os.open(_beside(path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         _held.add(self)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._lock)
             self._finish()
         except BaseException:
             self.close()
@@ -106,7 +108,7 @@ def _let_go_in_child() -> None:
         place.close()
 
 
-os.register_at_fork(after_in_child=_let_go_in_child)
+begin_in_child(_let_go_in_child)
 
 
 def _beside(path: Path, ending: str) -> Path:
