@@ -6,7 +6,7 @@ import difflib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
+from datetime import date, time
 from typing import Any, NamedTuple
 
 from limiters.errors import DispatcherError
@@ -114,17 +114,13 @@ def read(path: str) -> Configuration:
         ) from None
 
 
-def as_text(value: object) -> str | None:
-    """How a value would be written on a command line; None if it cannot be.
+def as_text(value: object) -> str:
+    """How a value would be written on a command line.
 
-    >>> as_text(5), as_text("1000/60"), as_text(True), as_text([1])
-    ('5', '1000/60', None, None)
+    >>> as_text(5), as_text("1000/60"), as_text(date(2026, 5, 1))
+    ('5', '1000/60', '2026-05-01')
     """
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, (datetime, date, time)):
-        return value.isoformat()
-    return str(value) if isinstance(value, (str, int, float)) else None
+    return value.isoformat() if isinstance(value, (date, time)) else str(value)
 
 
 def _no_such(

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
-
-from dispatcher.cli._options.options import (
-    add_limit,
-    add_option,
-    lease_manager,
-    no_limit,
-    printable,
-)
+from dispatcher.cli._commands.connecting import lease_manager, no_limit
+from dispatcher.cli._commands.limit.options import LimitSetOptions
+from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, show
-from dispatcher.cli._text.wording import duration, grants, terms_of
+from dispatcher.cli._text.moments import duration
+from dispatcher.cli._text.showable import printable
+from dispatcher.cli._text.wording import grants, terms_of
 from limiters._support.validation import amount
 from limiters.errors import LeaseManagerError
 from limiters.leases import LimitView
@@ -30,56 +25,8 @@ FACTOR, PERIOD, LEASE_TIME = 1.0, 1.0, 5.0
 CHANGES = ("shared_capacity", "factor", "period", "lease_time")
 
 
-def add_command(actions: Any) -> None:
-    """Adds `set` to the actions."""
-    parser = actions.add_parser(
-        "set",
-        help="create it, or change its terms for all instances",
-        description="Creates a limit, or changes what is said of the one there is. All instances "
-        "follow within two\nsync intervals (a second, as a rule), idle ones with their next call. "
-        "Another capacity or factor\nneeds no wait. Another period or lease time waits until the "
-        "leases that are out have ended:\nmeanwhile instances keep what they hold, and nothing "
-        "new is granted.",
-        epilog="examples, twice as much from now on, 1,000 more every minute; other leases:\n"
-        "  dispatcher limit set orders --shared-capacity 40000 --ramp 1000/60\n"
-        "  dispatcher limit set orders --lease-time 10 --period 60",
-    )
-    add_limit(parser)
-    add_option(
-        parser,
-        "--shared-capacity",
-        float,
-        metavar="C",
-        text="what all instances may spend together in a period; a new limit needs it",
-    )
-    add_option(parser, "--factor", float, metavar="F", text="what one partition is worth; 1 if new")
-    add_option(parser, "--period", float, metavar="S", text="seconds; 1 if new")
-    add_option(
-        parser,
-        "--lease-time",
-        float,
-        metavar="S",
-        text="for how many seconds an instance holds what it was granted, unless it renews; 5 if "
-        "new",
-    )
-    add_option(
-        parser,
-        "--ramp",
-        _ramp,
-        metavar="AMOUNT/SECONDS",
-        text="raise the capacity by no more than that amount over so many seconds",
-    )
-    parser.set_defaults(run=_set)
-
-
-def _ramp(text: str) -> tuple[float, float]:
-    amount, slash, over = text.partition("/")
-    if not slash:
-        raise argparse.ArgumentTypeError("it is AMOUNT/SECONDS, like 1000/60")
-    return float(amount), float(over)
-
-
-def _set(options: argparse.Namespace) -> None:
+def run(options: LimitSetOptions, call: Invocation) -> None:
+    """Sets it, and tells what it was and is."""
     if all(getattr(options, name) is None for name in CHANGES):
         raise ValueError(
             "say what to change: --shared-capacity, --factor, --period or --lease-time"
@@ -106,7 +53,7 @@ def _set(options: argparse.Namespace) -> None:
     _tell(printable(options.name), before, now, ramped=ramp is not None)
 
 
-def _gone(options: argparse.Namespace) -> LeaseManagerError:
+def _gone(options: LimitSetOptions) -> LeaseManagerError:
     return LeaseManagerError(
         f"limit {printable(options.name)!r} was deleted at the same moment; set it again"
     )

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from dispatcher.cli._options.options import PATIENCE, URL_OPTION
+from dispatcher.cli._commands.connecting import PATIENCE, URL_OPTION
 from dispatcher.timeline import Stats, Timeline
 from limiters._support.validation import named
 from limiters.leases import LimitView
