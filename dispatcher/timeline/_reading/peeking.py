@@ -39,12 +39,12 @@ def first(
     words = [limit, repr(float(start)), repr(float(end)), *(state.value for state in states)]
     groups = groups_of(topic, max(1, LISTED_AT_ONCE // (limit * len(states))))
     calls = [(topic.layout.some(buckets, "waiting", "leased", "dead"), words) for buckets in groups]
-    listed: list[tuple[float, int, bytes]] = []
+    listed: list[tuple[float, bytes, int]] = []
     for buckets, answer in zip(groups, topic.server.run_each(FIRST, calls), strict=True):
         if isinstance(answer, TimelineError):
             raise answer
         listed = heapq.nsmallest(limit, [*listed, *_listed(buckets, answer[1])])
-    places = list(dict.fromkeys((bucket, written) for _, bucket, written in listed))
+    places = list(dict.fromkeys((bucket, written) for _, written, bucket in listed))
     found = _read(topic, places)
     snapshots = [found[place] for place in places if place in found]
     return [it for it in snapshots if it.status in states and start <= it.time < end]
@@ -85,12 +85,12 @@ def _read(topic: Topic, places: Sequence[_Place]) -> dict[_Place, Snapshot]:
     return found
 
 
-def _listed(buckets: Sequence[int], blob: bytes) -> Iterable[tuple[float, int, bytes]]:
+def _listed(buckets: Sequence[int], blob: bytes) -> Iterable[tuple[float, bytes, int]]:
     at = 0
     while at < len(blob):
         time, place, length = _LISTED.unpack_from(blob, at)
         at += _LISTED.size
-        yield time, buckets[place], blob[at : at + length]
+        yield time, blob[at : at + length], buckets[place]
         at += length
 
 

@@ -27,14 +27,18 @@ local wanted = {
   tonumber(ARGV[2]) or math.max(0, stored[2]),
   tonumber(ARGV[3]) or math.max(0, stored[3]),
 }
-if wanted[1] ~= stored[1] or wanted[2] ~= stored[2] or wanted[3] ~= stored[3] then
-  if stored[1] > 0 then
-    redis.call('HDEL', KEYS[1], '') -- a server that is full refuses new topics, and no others
+-- Whoever says nothing changes nothing of a topic that is there: it may only be looking.
+local is_said = ARGV[2] ~= '' or ARGV[3] ~= ''
+local is_changed = is_said and (wanted[2] ~= stored[2] or wanted[3] ~= stored[3])
+local names = { 'buckets', 'remember_ms', 'most_attempts' }
+if stored[1] == 0 then
+  for i, name in ipairs(names) do
+    redis.call('HSETNX', KEYS[1], name, string.format('%.0f', wanted[i]))
   end
-  redis.call(
-    'HSET', KEYS[1], 'buckets', string.format('%.0f', wanted[1]),
-    'remember_ms', string.format('%.0f', wanted[2]),
-    'most_attempts', string.format('%.0f', wanted[3])
-  )
+elseif stored[1] == -1 or is_changed then
+  redis.call('HDEL', KEYS[1], '') -- a server that is full refuses new topics, and no others
+  for i, name in ipairs(names) do
+    redis.call('HSET', KEYS[1], name, string.format('%.0f', wanted[i]))
+  end
 end
 return { now_us, unpack(wanted) }
