@@ -38,7 +38,8 @@ def test_options_fall_back_to_the_environment(
     monkeypatch.setenv("DISPATCHER_PREFIX", "staging")
     monkeypatch.setenv("DISPATCHER_SHARED_CAPACITY", "500")
     monkeypatch.setenv("DISPATCHER_FACTOR", "50")
-    monkeypatch.setenv("DISPATCHER_LEASE_TIME", "")
+    monkeypatch.setenv("DISPATCHER_LIMIT_LEASE_TIME", "")
+    monkeypatch.setenv("DISPATCHER_LEASE_TIME", "30")  # of a worker's messages
     assert run("limit", "set", "orders").code == 0
     told = run("limit", "show", "orders", "--json").json
     assert (told["shared_capacity"], told["factor"], told["lease_time"]) == (500, 50, 5)

@@ -56,6 +56,18 @@ def test_one_variable_means_the_same_kind_of_value_to_all_commands() -> None:
     assert {name for name, kind in kinds.items() if len(kind) > 1} == set()
 
 
+def test_a_variable_of_a_workers_limit_is_that_of_the_limits_own_command() -> None:
+    """And one of its messages is not: a worker's DISPATCHER_LEASE_TIME must not change a limit."""
+    worker, limit = (
+        {one.flag: one.variable for one in COMMANDS[f"dispatcher {name}"].settings}
+        for name in ("worker", "limit set")
+    )
+    shared = {"--shared-capacity", "--factor", "--period"}
+    assert {flag: worker[flag] for flag in shared} == {flag: limit[flag] for flag in shared}
+    assert worker["--limit-lease-time"] == limit["--lease-time"]
+    assert worker["--lease-time"] not in limit.values()
+
+
 def test_states_and_bounds_are_those_of_the_timeline() -> None:
     """They stand there once more, since `--help` imports no Timeline."""
     assert (*LIVING, Status.DEAD) == STATES

@@ -33,10 +33,11 @@ class LimitSetOptions(LimitOptions):
         "what all instances may spend together in a period; a new limit needs it", "C"
     )
     factor: float | None = option("what one partition is worth; 1 if new", "F", check=amount)
-    period: float | None = option("seconds; 1 if new", "S")
+    period: float | None = option("the seconds in which the capacity may be spent; 1 if new", "S")
     lease_time: float | None = option(
         "for how many seconds an instance holds what it was granted, unless it renews; 5 if new",
         "S",
+        variable="DISPATCHER_LIMIT_LEASE_TIME",
     )
     ramp: tuple[float, float] | None = option(
         "raise the capacity by no more than that amount over so many seconds",

@@ -51,9 +51,9 @@ def timeline_of(options: WorkerCommandOptions) -> Timeline:
 
 def limiter_of(options: WorkerCommandOptions) -> SharedResource | None:
     """None: as fast as it goes."""
+    if options.limit is None and options.shared_capacity:
+        raise ValueError("--shared-capacity needs --limit: the name of what is shared")
     if options.limit is None and not options.reserved:
-        if options.shared_capacity:
-            raise ValueError("--shared-capacity needs --limit: the name of what is shared")
         return None
     shared: dict[str, Any] = {}
     if options.limit is not None:
