@@ -1,5 +1,6 @@
 """The options of a shared limit: each is declared here and nowhere else. Signatures, LimiterConfig,
-command line, Spark's options and the reference are derived from it."""
+Spark's options and the reference are derived from it. `dispatcher worker` names those that it has
+in its own words, in SharedLimitOptions."""
 
 from __future__ import annotations
 
