@@ -11,7 +11,6 @@ author = "the maintainers"
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
     "docs.module_directive",
     "docs.parameters_directive",
 ]

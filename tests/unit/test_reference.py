@@ -67,3 +67,8 @@ def test_every_error_that_a_page_names_can_be_caught_with_an_import(
     builtin = {name for name in named if hasattr(builtins, name)}
     assert named - builtin
     assert named - builtin <= set(importlib.import_module(package).__all__)
+
+
+def test_no_docstring_is_read_as_another_style_of_docstrings() -> None:
+    """Napoleon takes what a property says before a colon for its type, and puts it last."""
+    assert "napoleon" not in (DOCS / "conf.py").read_text()
