@@ -26,3 +26,4 @@ python_maximum_signature_line_length = 80
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "undoc-members": True}
 nitpicky = False
+smartquotes = False  # what is copied from a page has to work

@@ -131,8 +131,8 @@ class Resource(ABC):
             raise
 
     def stop(self) -> None:
-        """Gives back what it holds, raises `shutdown`, ends its listeners. Again is no error: if it
-        was interrupted, that ends what it began."""
+        """Gives back what it holds, raises `shutdown`, ends its listeners. Idempotent: a second
+        call also ends what an interrupted one began."""
         with self._lock:
             if not self._started:
                 raise ImproperOrderError("this limiter was never started; call start() first")

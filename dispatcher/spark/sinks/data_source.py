@@ -108,7 +108,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 
 class DispatcherDataSource(datasource.DataSource):
-    """Batches of rows in no order, as a format of Spark 4.1 and newer:
+    """Batches of rows in no order, as a format of Spark 4.1 and newer::
 
         spark.dataSource.register(DispatcherDataSource)
         df.writeStream.format("dispatcher").option("handler", "shop.handlers:send")...

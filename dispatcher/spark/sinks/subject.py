@@ -125,7 +125,7 @@ class OrderOptions(CheckedOptions):
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SubjectSink(Sink, SizeOptions, OrderOptions):
     """Sends each subject's rows in order of time, in batches, at the pace of a limit that all
-    executors share. It is what foreachBatch takes:
+    executors share. It is what foreachBatch takes::
 
         df.writeStream.foreachBatch(SubjectSink("shop.handlers:send", ...)).start()
 
