@@ -39,7 +39,7 @@ class MetricsServer:
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/metrics"
 
     def close(self) -> None:
-        """Frees the port. Idempotent."""
+        """Frees the port. Again is no error."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()

@@ -1,6 +1,5 @@
 """The options of a shared limit: each is declared here and nowhere else. Signatures, LimiterConfig,
-Spark's options and the reference are derived from it. `dispatcher worker` names those that it has
-in its own words, in SharedLimitOptions."""
+command line, Spark's options and the reference are derived from it."""
 
 from __future__ import annotations
 

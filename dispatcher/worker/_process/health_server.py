@@ -117,7 +117,7 @@ class Pages:
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     def close(self) -> None:
-        """Frees the port. Idempotent."""
+        """Frees the port. Again is no error."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()

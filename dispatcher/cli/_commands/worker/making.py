@@ -14,15 +14,20 @@ from dispatcher.timeline import Timeline
 from dispatcher.worker import Worker
 from dispatcher.worker._options import WorkerOptions
 from limiters import LimiterConfig, SharedResource
-from limiters._sharing.options import ShareOptions
-from limiters._support.options import options_of, values_of
+from limiters._support.options import values_of
 from limiters._support.validation import named
 
-OPTION_OF = {name: f"--{name.replace('_', '-')}" for name in options_of(LimiterConfig)} | {
+OPTION_OF = {
     "url": "--redis",
     "name": "--limit",
+    "prefix": "--prefix",
+    "shared_capacity": "--shared-capacity",
     "reserved_capacity": "--reserved",
+    "factor": "--factor",
+    "period": "--period",
+    "max_interval": "--max-interval",
     "lease_time": "--limit-lease-time",
+    "weight": "--weight",
 }
 """Of each parameter of the limiter."""
 
@@ -61,13 +66,17 @@ def limiter_of(options: WorkerCommandOptions) -> SharedResource | None:
             "url": options.redis,
             "name": options.limit,
             "prefix": options.prefix,
+            "shared_capacity": options.shared_capacity,
         }
     with named(OPTION_OF):
         return LimiterConfig(
             **shared,
-            **values_of(ShareOptions, options),
             reserved_capacity=options.reserved,
+            factor=options.factor,
+            period=options.period,
+            max_interval=options.max_interval,
             lease_time=options.limit_lease_time,
+            weight=options.weight,
         ).build()
 
 
