@@ -248,6 +248,11 @@ def test_move_moves_each_once_and_leaves_what_is_leased(run: Run, mails: Timelin
     )
 
 
+def test_a_dry_run_that_finds_nothing_is_one_line(run: Run, mails: Timeline) -> None:
+    said = run("timeline", "delete", "mails", "--state", "dead", "--dry-run")
+    assert said.out.rstrip() == "Nothing was deleted. It would be 0 messages."
+
+
 def test_requeue_lets_the_dead_live_again(run: Run, dead: Timeline) -> None:
     said = run("timeline", "requeue", "mails", "--dry-run")
     assert "It would be 100 messages" in said.out

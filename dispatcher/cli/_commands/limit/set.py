@@ -63,7 +63,8 @@ def _tell(name: str, before: LimitView | None, now: LimitView, *, ramped: bool) 
     is_now = terms_of(now)
     was = terms_of(before) if before else [("", "-")] * len(is_now)
     rows = [Row((label, old, new)) for (label, new), (_, old) in zip(is_now, was, strict=True)]
-    title = f"limit {name} {'is new' if before is None else 'was changed'}"
+    outcome = "is new" if before is None else "is as it was" if was == is_now else "was changed"
+    title = f"limit {name} {outcome}"
     show(TablePage(("", "was", "is"), rows, (title, ""), ("", *_what_follows(before, now, ramped))))
 
 
