@@ -57,6 +57,22 @@ def test_a_function_takes_them_and_lists_them_as_well() -> None:
     assert (bring.__doc__ or "").startswith("Brings it.\n\n* `most`: parcels at a time.\n")
 
 
+def test_the_argument_before_the_options_may_be_named_as_the_signature_says() -> None:
+    @takes(CourierOptions)
+    def bring(parcel: str, options: CourierOptions) -> str:
+        return f"{options.name} brings {parcel}"
+
+    assert str(inspect.signature(bring)).startswith("(parcel: 'str', name: 'str', *, ")
+    named: Any = bring
+    assert named(parcel="a book", name="Ada") == "Ada brings a book"
+    with pytest.raises(
+        TypeError, match=r"bring\(\) missing 1 required positional argument: 'parcel'"
+    ):
+        named(name="Ada")
+    with pytest.raises(TypeError, match=r"bring\(\) got multiple values for argument 'parcel'"):
+        named("a book", "Ada", parcel="a pen")
+
+
 def test_checks_name_the_argument() -> None:
     with pytest.raises(ArgumentError, match="most must be at least 1, not 0"):
         Courier("Ada", most=0)
