@@ -17,7 +17,7 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from limiters._support.options import listed
+from limiters._support.options import annotate, listed
 
 Taken = ParamSpec("Taken")
 Options = TypeVar("Options")
@@ -52,7 +52,7 @@ def takes(
 
         taken = sorted(inspect.signature(options).parameters.values(), key=_place)
         signature = own.replace(parameters=[first, *taken])
-        derived.__signature__ = signature  # type: ignore[attr-defined]
+        annotate(derived, signature, kind)
         return derived
 
     return taking

@@ -5,11 +5,14 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
-from limiters import ArgumentError
+from dispatcher import Batcher
+from dispatcher.registration import RegistrationGate
+from dispatcher.worker import Worker
+from limiters import ArgumentError, LimiterConfig, RedisLeaseManager, SharedResource
 from limiters._support.options import ConvertedOptions, about
 from limiters._support.signatures import lists, takes
 from limiters._support.validation import Seconds, count, seconds
@@ -40,6 +43,22 @@ def test_a_method_takes_what_the_options_declare() -> None:
         "(name: 'str', *, most: 'int' = 16, patience: 'Seconds' = 1.0) -> 'None'"
     )
     assert Courier.__init__.__doc__ == "Begins."
+
+
+@pytest.mark.parametrize(
+    "shown", [Courier, Batcher, SharedResource, LimiterConfig, RegistrationGate, Worker]
+)
+def test_the_types_can_be_looked_up_under_the_names_of_the_signature(shown: Any) -> None:
+    """As dependency injection does it; aliases stay as they were written where people read them."""
+    parameters = inspect.signature(shown).parameters
+    assert set(get_type_hints(shown.__init__)) == {*parameters, "return"}
+    assert {type(one.annotation) for one in parameters.values()} == {str}
+
+
+def test_types_that_only_type_checkers_know_stay_texts() -> None:
+    annotations = RedisLeaseManager.__init__.__annotations__
+    assert annotations["url_or_client"] == "str | Redis | RedisCluster"
+    assert "options" not in annotations
 
 
 def test_a_function_takes_them_and_lists_them_as_well() -> None:
