@@ -77,7 +77,7 @@ class LimiterConfig(StoredLeaseOptions, ShareOptions, _Shared):  # of the last o
 
     def _told(self) -> Iterator[str]:
         for name, value in asdict(self).items():
-            if value == getattr(type(self), name):
+            if value == getattr(type(self), name, UNSHOWN):  # a subclass may require one
                 continue
             if name == "url":
                 value = without_secrets(checked(value))

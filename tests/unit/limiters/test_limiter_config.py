@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -35,6 +36,16 @@ def test_its_repr_shows_no_secret() -> None:
     assert (
         repr(config) == "LimiterConfig(url='redis://db:6379/0', name='orders', shared_capacity=5)"
     )
+
+
+def test_a_subclass_may_require_more() -> None:
+    @dataclass(frozen=True, kw_only=True, repr=False)
+    class RegionalConfig(LimiterConfig):
+        region: str
+
+    config = RegionalConfig(region="north", reserved_capacity=5)
+
+    assert repr(config) == "LimiterConfig(reserved_capacity=5, region='north')"
 
 
 def test_numbers_and_durations_of_any_kind_make_the_same() -> None:
