@@ -134,11 +134,15 @@ def _from_file(setting: Setting, found: Found) -> Any:
 
 
 def _one_from_file(setting: Setting, value: object, where: str) -> object:
+    try:
+        text = as_text(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        raise ArgumentTypeError(f"{where}: the number is too long") from None
     types, what = IN_THE_FILE[setting.kind]
     if not isinstance(value, types) or (isinstance(value, bool) and setting.kind is not bool):
         a_list = " or a list of such" if setting.many else ""
         raise _wrong(value, f"it must be {what}{a_list}", where)
-    return value if isinstance(value, bool) else _from_text(setting, as_text(value), where)
+    return value if isinstance(value, bool) else _from_text(setting, text, where)
 
 
 def _from_text(setting: Setting, text: str, source: str = "") -> object:

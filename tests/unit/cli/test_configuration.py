@@ -176,6 +176,8 @@ def test_the_file_may_be_named_before_and_after_the_command(tmp_path: Path) -> N
         ("[worker]\nfail-fast = 'yes'", "fail-fast is 'yes': it must be true or false"),
         ("[worker]\norder = 'tim'", "order is 'tim': it is one of time, none"),
         ("redis = 5", "shop.toml redis is 5: it must be a text"),
+        (f"[worker]\nlease-time = 0x{'f' * 5000}", "[worker] lease-time: the number is too long"),
+        (f"redis = 0x{'f' * 5000}", "shop.toml redis: the number is too long"),
         ("a = 1\nb = = 2", "shop.toml: not TOML: Invalid value (at line 2, column 5)"),
         ("[worker]\nredis = ['redis://:secret@a']", "redis is ['redis://***@a']: it must be a"),
     ],
