@@ -50,7 +50,14 @@ class LimiterConfig(StoredLeaseOptions, ShareOptions, _Shared):  # of the last o
                 "url",
                 UNSHOWN,
                 "say in which Redis the limit is shared, such as redis://host:6379/0",
-                "leave name and shared_capacity out to share nothing",
+                "without a name and a shared capacity nothing is shared",
+            )
+        if self.url is not None and not self.shared_capacity:
+            raise ArgumentError(
+                "shared_capacity",
+                self.shared_capacity,
+                "be more than zero where a Redis is named",
+                "say how much all instances may spend together, or name no Redis",
             )
         with named({"url_or_client": "url"}):
             self.build()  # it sends nothing, and refuses what is wrong
@@ -70,7 +77,7 @@ class LimiterConfig(StoredLeaseOptions, ShareOptions, _Shared):  # of the last o
 
     def _told(self) -> Iterator[str]:
         for name, value in asdict(self).items():
-            if value == getattr(type(self), name):
+            if value == getattr(type(self), name, UNSHOWN):  # a subclass may require one
                 continue
             if name == "url":
                 value = without_secrets(checked(value))

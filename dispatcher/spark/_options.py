@@ -7,6 +7,8 @@ a text it is an option of the format, too.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 from dispatcher._handler import Target, check, load
@@ -59,7 +61,7 @@ def _dead_letters(name: str, value: Any) -> None:
 
 
 def _cost(name: str, value: Any) -> None:
-    if isinstance(value, (int, float)):
+    if isinstance(value, (Real, Decimal)):
         amount(name, value, zero=True)
     elif callable(value):
         check_plain(name, value)
@@ -189,7 +191,7 @@ def cost_of_row(options: DeliveryOptions) -> Any:
     cost = options.cost
     if callable(cost):
         return cost
-    return float(cost) if isinstance(cost, (int, float)) else None
+    return float(cost) if isinstance(cost, (Real, Decimal)) else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

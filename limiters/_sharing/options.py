@@ -14,14 +14,15 @@ from limiters.leases._options import checked_period
 from limiters.leases.protocol import LeaseManager
 
 
-def _weight(_: str, value: float) -> float:
+def _weight(name: str, value: float) -> float:
     weight_units(value)
-    return value
+    return amount(name, value)
 
 
-def _ramp(_: str, value: tuple[float, Seconds]) -> tuple[float, Seconds]:
+def _ramp(name: str, value: tuple[float, Seconds]) -> tuple[float, Seconds]:
     ramp_of(value)
-    return value
+    rise, duration = value
+    return amount(name, rise), seconds(name, duration)
 
 
 def _lease_manager(name: str, value: object) -> LeaseManager:

@@ -12,6 +12,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final
 
+from limiters._support.passwords import without_passwords
 from limiters.errors import Sendable
 
 Seconds = float | timedelta
@@ -218,7 +219,7 @@ def _number(name: str, value: object, expected: str) -> float:
 def _shown(value: object) -> str:
     """`value` in a message. A `repr` may be the user's code, or a number of any length."""
     try:
-        text = repr(value)
+        text = without_passwords(repr(value))
     except Exception:
         return f"an object of class {type(value).__qualname__}"
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

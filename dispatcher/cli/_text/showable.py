@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from limiters._support.passwords import without_passwords
 
-
-def without_passwords(text: str) -> str:
-    """The same without what stands between :// and @.
-
-    >>> without_passwords("no such limit: redis://:secret@db:6379/0")
-    'no such limit: redis://***@db:6379/0'
-    """
-    return re.sub(r"://\S*@", "://***@", text)
+__all__ = ["printable", "without_passwords"]
 
 
 def printable(text: str) -> str:

@@ -158,6 +158,8 @@ def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
     column = given.get("costcolumn")
     if column is not None and column not in schema.names:
         raise ArgumentError("costColumn", column, "be a column", f"there are {schema.names}")
+    if column is not None and "cost" in given:
+        raise ArgumentError("cost", UNSHOWN, "be left out where there is a costColumn")
     limit = _chosen(given, LIMIT)
     if limit and not ("name" in limit or "reserved_capacity" in limit):
         said = next(option for option in LIMIT if option.lower() in given)

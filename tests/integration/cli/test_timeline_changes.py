@@ -178,6 +178,18 @@ def test_a_message_by_its_id(run: Run, mails: Timeline) -> None:
     assert (said.code, said.out) == (1, "0 requeued, 1 not dead\n")
 
 
+def test_a_message_is_named_whatever_variables_say_of_many(
+    run: Run, mails: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"STATE": "dead", "ALL": "1", "FROM": "now", "OF_GROUP": "them"}.items():
+        monkeypatch.setenv(f"DISPATCHER_{name}", value)
+    assert run("timeline", "move", "mails", "us-7", "--delay", "1h").out == "1 moved\n"
+    assert run("timeline", "delete", "mails", "us-7").out == "1 deleted\n"
+    assert run("timeline", "requeue", "mails", "us-8").out == "0 requeued, 1 not dead\n"
+    said = run("timeline", "delete", "mails", "us-8", "--state", "new")
+    assert (said.code, said.out) == (2, "")
+
+
 def test_many_are_not_touched_without_a_yes(run: Run, mails: Timeline) -> None:
     for words in (["us-1", "us-2"], ["--all"], ["--of-group", "them"], ["--state", "new"]):
         for action in (["delete"], ["move", "--delay", "1h"]):
