@@ -73,10 +73,7 @@ def _listed() -> list[str]:
     """What the docstring says of each option."""
     sending = [line(name, one.help, one.unit) for name, one in SENDING.items()]
     own = [line(name, text) for name, text in OWN.items()]
-    limit = [
-        line(name, one.help or f"`{one.name}` of LimiterConfig", one.unit)
-        for name, one in LIMIT.items()
-    ]
+    limit = [line(name, one.help, one.unit) for name, one in LIMIT.items()]
     return sending + own + limit
 
 
