@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, Field, dataclass, fields
 from datetime import timedelta
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -110,9 +110,14 @@ def values_of(cls: type, source: object) -> dict[str, Any]:
 
 def documented(cls: Class) -> Class:
     """`cls`, a dataclass, with a list of its options at the end of its docstring."""
-    if cls.__doc__:  # there is none with python -OO
-        cls.__doc__ = "\n".join([inspect.cleandoc(cls.__doc__), "", *listed(cls)])
+    append(cls, listed(cls))
     return cls
+
+
+def append(owner: Any, lines: Iterable[str]) -> None:
+    """Puts `lines` at the end of the docstring of a class or function."""
+    if owner.__doc__:  # there is none with python -OO
+        owner.__doc__ = "\n".join([inspect.cleandoc(owner.__doc__), "", *lines])
 
 
 def listed(cls: type) -> list[str]:

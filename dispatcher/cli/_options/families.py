@@ -28,9 +28,10 @@ class OptionFamily:
     """The options that a dataclass declares, for commands that have other `names` for some."""
 
     def __init__(self, declared: type, *, group: str = "", **names: str) -> None:
-        self._declared = declared
+        self._options = options_of(declared)
+        self._hints = get_type_hints(declared)
         self._group = group
-        self._fields = {own: names.get(own, own) for own in options_of(declared)}
+        self._fields = {own: names.get(own, own) for own in self._options}
 
     @property
     def flags(self) -> Mapping[str, str]:
@@ -42,24 +43,22 @@ class OptionFamily:
 
         Those that it declares in its own way stay as they are.
         """
-        hints, own_hints = get_type_hints(self._declared), cls.__annotations__
-        for own, one in options_of(self._declared).items():
-            name = self._fields[own]
-            if name in own_hints:
-                own_hints[name] = own_hints.pop(name)  # in its place
-            elif one.kind is not None and not hasattr(cls, name):
-                own_hints[name] = hints[own]
-                setattr(cls, name, self._field(own, one))
+        hints = cls.__annotations__
+        for own, name in self._fields.items():
+            if name in hints:
+                hints[name] = hints.pop(name)  # in its place
+            elif self._options[own].kind is not None and not hasattr(cls, name):
+                hints[name] = self._hints[own]
+                setattr(cls, name, self._field(self._options[own], name))
         return cls
 
-    def _field(self, own: str, one: DeclaredOption) -> Any:
-        check = one.check and _under(self._fields[own], own, one.check)
+    def _field(self, one: DeclaredOption, name: str) -> Any:
         return option(
             one.help,
             "",
             one.default,
             required=one.required,
-            check=check,
+            check=one.check and _under(name, one.name, one.check),
             unit=one.unit,
             group=self._group,
         )

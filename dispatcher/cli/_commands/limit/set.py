@@ -30,18 +30,12 @@ def run(options: LimitSetOptions, call: Invocation) -> None:
                 name: getattr(NEW, name) if value is None else value
                 for name, value in change.items()
             }
-        if not manager.set_terms(**change):
-            raise _gone(options)
-        now = manager.look()
+        now = manager.look() if manager.set_terms(**change) else None
         if now is None:
-            raise _gone(options)
+            raise LeaseManagerError(
+                f"limit {printable(options.name)!r} was deleted at the same moment; set it again"
+            )
     _tell(printable(options.name), before, now, ramped=ramp is not None)
-
-
-def _gone(options: LimitSetOptions) -> LeaseManagerError:
-    return LeaseManagerError(
-        f"limit {printable(options.name)!r} was deleted at the same moment; set it again"
-    )
 
 
 def _tell(name: str, before: LimitView | None, now: LimitView, *, ramped: bool) -> None:
