@@ -202,14 +202,8 @@ class SharedResource(Resource):
 
     # Asking for capacity.
 
-    def give_me(self, target: float, claimant: object = None) -> None:
-        """Says how much waits to be spent; several who ask are told apart as claimants."""
-        target = amount("target", target, zero=True)
-        with self._lock:
-            changed, demand = self._note_demand(target, claimant), self._demand
-            self._want(self._clock.now())
-        if changed:
-            self._emitter.emit(events.TARGET, demand)
+    def _follow_demand(self) -> None:
+        self._want(self._clock.now())
 
     def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> SharedGrant:
         """Sets aside up to `up_to` of what may be spent now, possibly nothing."""
