@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 
 from tenacity.wait import wait_exponential_jitter
 
+from dispatcher._handler import Target
 from dispatcher._retry import RetryPolicy, Stop, Wait
+from dispatcher.timeline import Timeline
 from dispatcher.timeline._encoding.times import milliseconds
 from dispatcher.worker._costs import Cost, Costs
-from limiters._support.options import CheckedOptions, about, documented
-from limiters._support.validation import Seconds, count, seconds
+from limiters._support.options import ConvertedOptions, about, documented
+from limiters._support.validation import ArgumentError, Seconds, count, seconds
+from limiters.limiter import RateLimiter
 
 RETRY: Wait = wait_exponential_jitter(initial=1, max=300, jitter=1)
 
@@ -36,7 +39,7 @@ def _retry(name: str, value: object) -> object:
 
 @documented
 @dataclass(frozen=True, kw_only=True, eq=False)
-class WorkerOptions(CheckedOptions):
+class WorkerOptions(ConvertedOptions):
     """How a Worker works. Wrong values are refused when it is made."""
 
     consumer_id: str | None = field(
@@ -89,3 +92,18 @@ class WorkerOptions(CheckedOptions):
         default=RETRY,
         metadata=about("a tenacity wait strategy, or a pair (wait, stop)", _retry),
     )
+
+
+def _timeline(name: str, value: object) -> object:
+    if not isinstance(value, Timeline):
+        raise ArgumentError(name, value, "be a Timeline")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WorkerArguments(WorkerOptions):
+    """All that a Worker is made of."""
+
+    timeline: Timeline = field(kw_only=False, metadata=about("where the work is", _timeline))
+    handler: Target = field(kw_only=False, metadata=about("what is given the messages"))
+    rate_limiter: RateLimiter | None = field(metadata=about("how fast they are given"))

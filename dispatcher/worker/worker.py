@@ -9,14 +9,13 @@ import secrets
 import socket
 import threading
 import time
-from dataclasses import dataclass, field
 from types import TracebackType
 
-from dispatcher._handler import Handler, Target, load
+from dispatcher._handler import load
 from dispatcher._retry import RetryPolicy
 from dispatcher.batcher import Batcher
 from dispatcher.errors import ImproperOrderError
-from dispatcher.timeline import Consumer, ReleaseLease, Timeline
+from dispatcher.timeline import ReleaseLease
 from dispatcher.worker._costs import Costs
 from dispatcher.worker._environment import WorkerEnvironment
 from dispatcher.worker._handler_calls import Calls
@@ -24,13 +23,12 @@ from dispatcher.worker._intake import Intake
 from dispatcher.worker._lease_keeper import Keeper
 from dispatcher.worker._leasing import Leasing
 from dispatcher.worker._messages import Holds
-from dispatcher.worker._options import WorkerOptions
+from dispatcher.worker._options import WorkerArguments, WorkerOptions
 from dispatcher.worker._settling import Settler
 from dispatcher.worker.errors import WorkerFailedError
 from dispatcher.worker.totals import WorkerTotals
-from limiters._support.options import documented
-from limiters._support.validation import ArgumentError, Seconds, optional_seconds, seconds
-from limiters.limiter import RateLimiter
+from limiters._support.signatures import lists, takes
+from limiters._support.validation import Seconds, optional_seconds, seconds
 from limiters.shared import SharedResource
 
 logger = logging.getLogger("dispatcher.worker")
@@ -52,17 +50,8 @@ class Life(enum.StrEnum):
     FAILED = "failed"
 
 
-@dataclass
-class WorkerState:
-    """What changes of a Worker."""
-
-    life: Life = Life.NEW
-    error: BaseException | None = None
-
-
-@documented
-@dataclass(frozen=True, eq=False, repr=False)
-class Worker(WorkerOptions):
+@lists(WorkerOptions)
+class Worker:
     """Leases what is due on `timeline`, no more than it can use soon, hands it to `handler` in
     batches as fast as `rate_limiter` allows, and deletes what succeeded.
 
@@ -92,78 +81,57 @@ class Worker(WorkerOptions):
     The options:
     """
 
-    timeline: Timeline
-    handler: Target
-    rate_limiter: RateLimiter | None = field(kw_only=True)
-    totals: WorkerTotals = field(init=False, default_factory=WorkerTotals)
-    consumer: Consumer = field(init=False)
-    batcher: Batcher = field(init=False)
-    _handler: Handler = field(init=False)
-    _holds: Holds = field(init=False)
-    _keeper: Keeper = field(init=False)
-    _settler: Settler = field(init=False)
-    _calls: Calls = field(init=False)
-    _intake: Intake = field(init=False)
-    _leasing: Leasing = field(init=False)
-    _state: WorkerState = field(init=False, default_factory=WorkerState)
-    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
-    _ended: threading.Event = field(init=False, default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.timeline, Timeline):
-            raise ArgumentError("timeline", self.timeline, "be a Timeline")
-        handler = load(self.handler)
-        super().__post_init__()
-        longest = seconds("max_operation_time", self.max_operation_time)
-        kept_for = seconds("lease_time", self.lease_time)
-        policy = RetryPolicy.of(self.retry, self.max_attempts)
-        name = new_consumer_id() if self.consumer_id is None else self.consumer_id
-        consumer = self.timeline.consumer(name)
-        batcher = Batcher(
-            rate_limiter=self.rate_limiter,
-            max_buffer_size=max(10_000, 4 * self.concurrency * self.max_batch_size),
-            flush_interval=self.flush_interval,
+    @takes(WorkerArguments)
+    def __init__(self, options: WorkerArguments) -> None:
+        self.timeline = timeline = options.timeline
+        self.handler = load(options.handler)
+        self.totals = WorkerTotals()
+        self.drain_time = seconds("drain_time", options.drain_time, zero=True)
+        longest = seconds("max_operation_time", options.max_operation_time)
+        kept_for = seconds("lease_time", options.lease_time)
+        policy = RetryPolicy.of(options.retry, options.max_attempts)
+        self._concurrency = options.concurrency
+        name = new_consumer_id() if options.consumer_id is None else options.consumer_id
+        self.consumer = timeline.consumer(name)
+        self.batcher = Batcher(
+            rate_limiter=options.rate_limiter,
+            max_buffer_size=max(10_000, 4 * options.concurrency * options.max_batch_size),
+            flush_interval=options.flush_interval,
             max_operation_time=longest,
-            max_concurrent_batches=self.concurrency,
+            max_concurrent_batches=options.concurrency,
         )
-        holds = Holds(kept_for, longest)
+        self._holds = Holds(kept_for, longest)
         environment = WorkerEnvironment(
-            timeline=self.timeline,
-            consumer=consumer,
-            holds=holds,
+            timeline=timeline,
+            consumer=self.consumer,
+            holds=self._holds,
             totals=self.totals,
             failed=self._fail,
-            concurrency=self.concurrency,
-            batch_size=self.max_batch_size,
+            concurrency=options.concurrency,
+            batch_size=options.max_batch_size,
             lease_time=kept_for,
         )
-        settler = Settler(environment)
-        calls = Calls(environment, handler, settler, policy)
-        costs = Costs(self.cost)
-        intake = Intake(self.timeline, costs, self.rate_limiter, calls.watcher(), policy)
-        leasing = Leasing(
+        self._keeper = Keeper(environment, overran=self._overran)
+        self._settler = Settler(environment)
+        self._calls = Calls(environment, self.handler, self._settler, policy)
+        costs, watcher = Costs(options.cost), self._calls.watcher()
+        self._intake = Intake(timeline, costs, options.rate_limiter, watcher, policy)
+        self._leasing = Leasing(
             environment,
-            batcher,
-            settler,
-            calls,
-            intake,
-            comes_back=self.consumer_id is not None,
-            is_running=lambda: self._state.life is Life.RUNNING,
+            self.batcher,
+            self._settler,
+            self._calls,
+            self._intake,
+            comes_back=options.consumer_id is not None,
+            is_running=lambda: self._life is Life.RUNNING,
         )
-        vars(self).update(
-            consumer=consumer,
-            batcher=batcher,
-            _handler=handler,
-            _holds=holds,
-            _keeper=Keeper(environment, overran=self._overran),
-            _settler=settler,
-            _calls=calls,
-            _intake=intake,
-            _leasing=leasing,
-        )
+        self._life = Life.NEW
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
 
     def __repr__(self) -> str:
-        return f"Worker({self._handler.name}, {self.consumer.id!r} of {self.timeline.topic!r})"
+        return f"Worker({self.handler.name}, {self.consumer.id!r} of {self.timeline.topic!r})"
 
     # Its life.
 
@@ -171,13 +139,13 @@ class Worker(WorkerOptions):
         """Begins to work; returns at once. While Redis is away it waits, and says so once. If its
         limiter cannot start, that raises, and the worker is as new as before."""
         with self._lock:
-            if self._state.life is not Life.NEW:
-                raise ImproperOrderError(f"this Worker is {self._state.life}; make a new one")
-            self._state.life = Life.RUNNING
+            if self._life is not Life.NEW:
+                raise ImproperOrderError(f"this Worker is {self._life}; make a new one")
+            self._life = Life.RUNNING
         try:
             self.batcher.start()
         except BaseException:
-            self._state.life = Life.NEW  # nothing has begun, so that nothing can be stopped
+            self._life = Life.NEW  # nothing has begun, so that nothing can be stopped
             raise
         self._keeper.start()
         self._settler.start()
@@ -186,7 +154,7 @@ class Worker(WorkerOptions):
     def run(self) -> None:
         """Works until `stop` is called by another thread. WorkerFailedError: its own code has
         failed, and it has ended."""
-        if self._state.life is Life.NEW:
+        if self._life is Life.NEW:
             self.start()
         self._ended.wait()
         self._raise_failure()
@@ -204,22 +172,20 @@ class Worker(WorkerOptions):
         no error."""
         patience = optional_seconds("drain_time", drain_time, zero=True)
         with self._lock:
-            if self._state.life is Life.NEW:
+            if self._life is Life.NEW:
                 raise ImproperOrderError("this Worker was never started; call start() first")
-            stops = self._state.life is Life.RUNNING
+            stops = self._life is Life.RUNNING
             if stops:
-                self._state.life = Life.DRAINING
+                self._life = Life.DRAINING
         if not stops:
             self._ended.wait()
             return
         try:
-            self._drain(
-                seconds("drain_time", self.drain_time, zero=True) if patience is None else patience
-            )
+            self._drain(self.drain_time if patience is None else patience)
         finally:
             with self._lock:
-                if self._state.life is Life.DRAINING:
-                    self._state.life = Life.STOPPED
+                if self._life is Life.DRAINING:
+                    self._life = Life.STOPPED
             self._ended.set()
 
     def __enter__(self) -> Worker:
@@ -241,7 +207,7 @@ class Worker(WorkerOptions):
     @property
     def life(self) -> Life:
         """Where it is in its life."""
-        return self._state.life
+        return self._life
 
     @property
     def consists_of(self) -> tuple[object, ...]:
@@ -266,12 +232,12 @@ class Worker(WorkerOptions):
     def trouble(self) -> str:
         """Why it should be restarted; "" if it need not."""
         now = time.monotonic()
-        if self._state.life is Life.FAILED:
-            return f"it has failed: {self._state.error!r}"
-        if self._state.life is not Life.RUNNING:
+        if self._life is Life.FAILED:
+            return f"it has failed: {self._error!r}"
+        if self._life is not Life.RUNNING:
             return ""
-        if self._holds.overdue >= self.concurrency:
-            return f"all {self.concurrency} slots hang in the handler"
+        if self._holds.overdue >= self._concurrency:
+            return f"all {self._concurrency} slots hang in the handler"
         if self._holds.stuck:
             return "calls of the handler do not begin: does a coroutine block the event loop?"
         limiter = self.batcher.rate_limiter
@@ -288,8 +254,8 @@ class Worker(WorkerOptions):
 
     def unready(self) -> str:
         """Why it does no work at present; "" if it does."""
-        if self._state.life is not Life.RUNNING:
-            return f"it is {self._state.life}"
+        if self._life is not Life.RUNNING:
+            return f"it is {self._life}"
         if not self.consumer.reachable:
             return (
                 "Redis has not answered yet"
@@ -346,17 +312,17 @@ class Worker(WorkerOptions):
             "%d calls of %s take longer than max_operation_time; their messages are given out "
             "again when their leases end, and %d of %d slots are taken by what hangs",
             number,
-            self._handler.name,
+            self.handler.name,
             self._holds.overdue,
-            self.concurrency,
+            self._concurrency,
             extra={"happening": "handler-hangs", "calls": number},
         )
 
     def _fail(self, error: BaseException) -> None:
         """Half alive is worse than ended."""
         with self._lock:
-            first, self._state.error = self._state.error is None, self._state.error or error
-            self._state.life = Life.FAILED
+            first, self._error = self._error is None, self._error or error
+            self._life = Life.FAILED
         if first:
             facts = {"happening": "worker-broke"}
             logger.critical("%r has failed", self, exc_info=error, extra=facts)
@@ -377,8 +343,8 @@ class Worker(WorkerOptions):
             self._ended.set()
 
     def _raise_failure(self) -> None:
-        if self._state.error is not None:
-            raise WorkerFailedError(self._state.error) from self._state.error
+        if self._error is not None:
+            raise WorkerFailedError(self._error) from self._error
 
 
 def new_consumer_id() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -14,6 +13,7 @@ from limiters._resource.acquire_queue import AcquireQueue
 from limiters._resource.turns import Turns
 from limiters._resource.wake_ups import WakeUps
 from limiters._support.clock import Clock, clock_of
+from limiters._support.forking import begin_in_child
 from limiters._support.validation import Seconds, amount
 from limiters.errors import ImproperOrderError
 from limiters.events import Emitter, Event, Listener
@@ -199,4 +199,4 @@ def _begin_in_child() -> None:
         limiter._begin()
 
 
-os.register_at_fork(after_in_child=_begin_in_child)
+begin_in_child(_begin_in_child)

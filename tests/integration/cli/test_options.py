@@ -181,6 +181,13 @@ def test_help_tells_the_commands_and_the_exit_codes(run: Run) -> None:
         assert f"\n    {command} " in said.out
 
 
+def test_the_package_is_a_program() -> None:
+    command = [sys.executable, "-m", "dispatcher", "limt"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: dispatcher ")
+
+
 def test_version(run: Run) -> None:
     assert run("--version").out == f"dispatcher {version('batch-dispatcher')}\n"
 

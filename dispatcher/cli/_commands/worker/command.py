@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -79,6 +80,10 @@ def _supervise(options: WorkerCommandOptions, call: Invocation) -> None:
     from dispatcher.worker._process.supervisor import Supervisor
     from dispatcher.worker._process.systemd import Notifier
 
+    if not hasattr(socket, "AF_UNIX"):
+        raise ValueError(
+            "--processes needs sockets of Unix, and this system has none: start as many workers"
+        )
     if options.metrics_port == 0:
         raise ValueError(
             "--metrics-port 0, a free one, is for one process; with --processes name the first of "
