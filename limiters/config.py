@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from limiters._redis.url import checked, without_secrets
-from limiters._sharing.options import ShareOptions
-from limiters._support.options import ConvertedOptions, about, documented, values_of
+from limiters._sharing.options import LimiterOptions, ShareOptions
+from limiters._support.options import documented, values_of
 from limiters._support.validation import UNSHOWN, ArgumentError, named
 from limiters.leases._options import StoredLeaseOptions
 from limiters.shared import SharedResource
@@ -16,23 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def _url(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise ArgumentError(name, UNSHOWN, f"be a str, not a {type(value).__qualname__}")
-    return value
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Shared(ConvertedOptions):
-    url: str | None = field(
-        default=None, metadata=about("the Redis in which the limit is shared", _url)
-    )
-    name: str = field(default="", metadata=about("whose limit it is: same name, same limit"))
-
-
 @documented
 @dataclass(frozen=True, kw_only=True, repr=False)
-class LimiterConfig(StoredLeaseOptions, ShareOptions, _Shared):  # of the last one first
+class LimiterConfig(LimiterOptions):
     """What a SharedResource and its RedisLeaseManager are made of, as plain values that can be
     pickled and compared.
 

@@ -24,6 +24,7 @@ from limiters._support.validation import (
     Seconds,
     amount,
     count,
+    instance_of,
     one_of,
     seconds,
 )
@@ -72,11 +73,6 @@ def _cost(name: str, value: Any) -> None:
         )
 
 
-def _limiter(name: str, value: object) -> None:
-    if not isinstance(value, LimiterConfig):
-        raise ArgumentError(name, value, "be a LimiterConfig")
-
-
 def _retry(name: str, value: object) -> None:
     RetryPolicy.of(value, None)
     travels(name, value)
@@ -121,7 +117,9 @@ class DeliveryOptions(CheckedOptions):
     )
     limiter: LimiterConfig | None = field(
         default=None,
-        metadata=about("the limit. None: as fast as the handler takes the rows", _limiter),
+        metadata=about(
+            "the limit. None: as fast as the handler takes the rows", instance_of(LimiterConfig)
+        ),
     )
     concurrency: int = field(
         default=16,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, Field, dataclass, fields
 from datetime import timedelta
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -113,8 +113,7 @@ def documented(cls: Class) -> Class:
     can be looked up, also of options that it inherits from other modules."""
     init: Any = cls.__init__  # type: ignore[misc]
     annotate(init, inspect.signature(init), cls)
-    if cls.__doc__:  # there is none with python -OO
-        cls.__doc__ = "\n".join([inspect.cleandoc(cls.__doc__), "", *listed(cls)])
+    append(cls, listed(cls))
     return cls
 
 
@@ -134,6 +133,12 @@ def annotate(function: Any, signature: inspect.Signature, options: type) -> None
         if it is not inspect.Signature.empty
     }
     function.__signature__ = signature
+
+
+def append(owner: Any, lines: Iterable[str]) -> None:
+    """Puts `lines` at the end of the docstring of a class or function."""
+    if owner.__doc__:  # there is none with python -OO
+        owner.__doc__ = "\n".join([inspect.cleandoc(owner.__doc__), "", *lines])
 
 
 def listed(cls: type) -> list[str]:

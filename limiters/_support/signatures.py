@@ -17,7 +17,7 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from limiters._support.options import annotate, listed
+from limiters._support.options import annotate, append, listed
 
 Taken = ParamSpec("Taken")
 Options = TypeVar("Options")
@@ -94,8 +94,7 @@ def lists(options: type) -> Callable[[Taker], Taker]:
     """A class or function that takes `options`, with a list of them at the end of its docstring."""
 
     def listing(owner: Taker) -> Taker:
-        if owner.__doc__:  # there is none with python -OO
-            owner.__doc__ = "\n".join([inspect.cleandoc(owner.__doc__), "", *listed(options)])
+        append(owner, listed(options))
         return owner
 
     return listing

@@ -183,6 +183,23 @@ def one_of(*texts: str) -> Callable[[str, object], str]:
     return check
 
 
+def instance_of(kind: type) -> Callable[[str, object], Any]:
+    """The check whether a value is a `kind`.
+
+    >>> instance_of(timedelta)("delay", 5)
+    Traceback (most recent call last):
+    limiters._support.validation.ArgumentError: delay must be a timedelta, not 5
+    """
+    article = "an" if kind.__name__[0] in "AEIOU" else "a"
+
+    def check(name: str, value: object) -> object:
+        if not isinstance(value, kind):
+            raise ArgumentError(name, value, f"be {article} {kind.__name__}")
+        return value
+
+    return check
+
+
 def key_part(name: str, value: object) -> str:
     """`value` as a part of keys in Redis, in which braces say what stays together."""
     part = text(name, value)

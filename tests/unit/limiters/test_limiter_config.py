@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-from limiters import LimiterConfig
+from limiters import LimiterConfig, MemoryLeaseManager, SharedResource
+from limiters._sharing.options import SharedResourceOptions
+from limiters._support.options import options_of
+from limiters.leases._messages import Reply, Request
 
 MINUTE = timedelta(minutes=1)
 
@@ -85,3 +88,22 @@ def test_wrong_values_are_refused_where_it_is_made(given: dict[str, Any], named:
 
     for unknown in ("url_or_client", "lease_manager", "name and shared_capacity"):
         assert unknown not in str(caught.value), "whoever shows it may call it otherwise"
+
+
+class NotingManager(MemoryLeaseManager):
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.noted: list[Request] = []
+
+    def sync(self, request: Request) -> Reply:
+        self.noted.append(request)
+        return super().sync(request)
+
+
+def test_an_option_is_sent_to_the_coordinator_if_a_request_has_a_field_of_its_name() -> None:
+    """So no other option may be called like something that an instance says of itself."""
+    assert set(options_of(Request)) & set(options_of(SharedResourceOptions)) == {"weight"}
+    manager = NotingManager("orders")
+    with SharedResource(shared_capacity=10, weight=2.5, lease_manager=manager) as limiter:
+        limiter.wait_until_provisioned()
+    assert {request.weight for request in manager.noted} == {2_500}
