@@ -189,6 +189,23 @@ def test_the_package_is_a_program() -> None:
     assert done.stderr.startswith("usage: dispatcher ")
 
 
+@pytest.mark.parametrize(
+    ("where", "code", "said"),
+    [
+        (">/dev/full", 1, "dispatcher: the output cannot be written: No space left on device\n"),
+        (">&-", 0, ""),
+        ("<&-", 0, ""),
+        ("2>&-", 0, ""),
+    ],
+)
+def test_a_full_or_closed_output_is_no_traceback(where: str, code: int, said: str) -> None:
+    command = f"{sys.executable} -m dispatcher completion bash {where}"
+    done = subprocess.run(
+        command, shell=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+    )
+    assert (done.returncode, done.stderr.decode()) == (code, said)
+
+
 def test_version(run: Run) -> None:
     assert run("--version").out == f"dispatcher {version('batch-dispatcher')}\n"
 
