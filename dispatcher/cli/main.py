@@ -6,6 +6,7 @@ command line itself is a ValueError, here and in the library; what fails is a Di
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -48,6 +49,7 @@ DISPATCHER = CommandGroup(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command that `arguments` name; the exit code."""
+    _open_what_is_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that knows no bars still gets numbers
         sys.stdout.reconfigure(errors="replace")
     parser = command_line()
@@ -68,7 +70,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(call.interrupted)
         return INTERRUPTED
     except BrokenPipeError:  # `| head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
+        return FAILED
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO):
+            raise
+        _discard_output()
+        sys.stderr.write(f"dispatcher: the output cannot be written: {error.strerror}\n")
         return FAILED
     except Exception as error:
         return _failed(call.by_its_option(error))
@@ -80,6 +88,20 @@ def command_line() -> Parser:
     parser = Parser(declared=DISPATCHER, prog="dispatcher")
     parser.add_argument("--version", action="store_true", help="show the version")
     return parser
+
+
+def _open_what_is_closed() -> None:
+    """`<&-` and `>&-` close them: then nothing is read, and what is written is lost."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+
+
+def _discard_output() -> None:
+    """Else Python would try it once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _failed(error: Exception) -> int:

@@ -29,7 +29,7 @@ class Instrumented:
         self._parts = parts
 
     def remove(self) -> None:
-        """Shows it no more. Again is no error."""
+        """Shows it no more. Idempotent."""
         self._collector.remove(self._parts)
 
     def __enter__(self) -> Instrumented:

@@ -168,8 +168,8 @@ class Worker:
 
     def stop(self, drain_time: Seconds | None = None) -> None:
         """Leases no more, gives back at once what has not begun, waits for what is in the handler
-        for `drain_time` at most, gives back what has not ended by then too, and ends. Again is
-        no error."""
+        for `drain_time` at most, gives back what has not ended by then too, and ends.
+        Idempotent."""
         patience = optional_seconds("drain_time", drain_time, zero=True)
         with self._lock:
             if self._life is Life.NEW:

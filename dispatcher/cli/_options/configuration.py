@@ -104,10 +104,12 @@ def read(path: str) -> Configuration:
     try:
         with open(path, "rb") as file:
             return Configuration(path, tomllib.load(file))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{path}: not TOML: {error}") from None
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: not TOML: not UTF-8 at byte {error.start}") from None
+    except RecursionError:
+        raise ConfigurationError(f"{path}: not TOML: it is nested too deep") from None
+    except ValueError as error:  # TOMLDecodeError is one, and so is a number of 5,000 digits
+        raise ConfigurationError(f"{path}: not TOML: {error}") from None
     except OSError as error:
         raise ConfigurationError(
             f"the configuration file {path} cannot be read: {error.strerror}"

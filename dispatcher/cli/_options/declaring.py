@@ -82,6 +82,9 @@ class Command:
     """Fields of which the nearest place says one at most."""
     needs_one: bool = False
     """Whether one of them must be said."""
+    replaced: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Of a positional field, those that do not count beside it unless the command line says them,
+    too: what a variable says of many messages must not stand in the way of naming some."""
     interrupted: str = "interrupted\n"
 
 

@@ -40,6 +40,11 @@ class Used:
     place: int
     source: str
 
+    @property
+    def from_elsewhere(self) -> str:
+        """For a message: which variable or file has the value; "" if it is not elsewhere."""
+        return f" (from {self.source})" if self.place in (VARIABLE, FILE) else ""
+
 
 def settled(
     command: Command,
@@ -64,6 +69,11 @@ def settled(
     for one in exclusive:
         if one is not alone:
             found[one.setting.attribute] = _not_said(one.setting)
+    for name, others in command.replaced.items():
+        if found[name].place == COMMAND_LINE:
+            for other in others:
+                if found[other].place != COMMAND_LINE:
+                    found[other] = _not_said(found[other].setting)
     missing = [
         one.setting.called
         for one in found.values()
@@ -97,7 +107,7 @@ def _nearest(exclusive: Sequence[Used]) -> Used | None:
     said = [one for one in exclusive if one.place != DEFAULT]
     nearest = [one for one in said if one.place == min(it.place for it in said)]
     if len(nearest) > 1:
-        first, second = (one.setting.called for one in nearest[:2])
+        first, second = (f"{one.setting.called}{one.from_elsewhere}" for one in nearest[:2])
         raise ArgumentTypeError(f"argument {second}: not allowed with argument {first}")
     return nearest[0] if nearest else None
 
@@ -124,11 +134,15 @@ def _from_file(setting: Setting, found: Found) -> Any:
 
 
 def _one_from_file(setting: Setting, value: object, where: str) -> object:
+    try:
+        text = as_text(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        raise ArgumentTypeError(f"{where}: the number is too long") from None
     types, what = IN_THE_FILE[setting.kind]
     if not isinstance(value, types) or (isinstance(value, bool) and setting.kind is not bool):
         a_list = " or a list of such" if setting.many else ""
         raise _wrong(value, f"it must be {what}{a_list}", where)
-    return value if isinstance(value, bool) else _from_text(setting, as_text(value), where)
+    return value if isinstance(value, bool) else _from_text(setting, text, where)
 
 
 def _from_text(setting: Setting, text: str, source: str = "") -> object:

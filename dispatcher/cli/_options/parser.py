@@ -6,7 +6,7 @@ import argparse
 import difflib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -17,7 +17,7 @@ from dispatcher.cli._options.declaring import (
     CommandGroup,
     imported,
 )
-from dispatcher.cli._options.fallback import COMMAND_LINE, DEFAULT, Used, settled
+from dispatcher.cli._options.fallback import Used, settled
 from dispatcher.cli._options.settings import Setting, settings_of
 from dispatcher.cli._text.showable import showable
 
@@ -48,9 +48,7 @@ class Invocation:
         found = [it for it in self.used if name in (it.setting.attribute, it.setting.flag[2:])]
         if not found or found[0].setting.looks.positional:
             return error
-        elsewhere = found[0].place not in (COMMAND_LINE, DEFAULT)
-        source = f" (from {found[0].source})" if elsewhere else ""
-        return error.of(f"{found[0].setting.flag}{source}")
+        return error.of(f"{found[0].setting.flag}{found[0].from_elsewhere}")
 
 
 class Parser(argparse.ArgumentParser):
@@ -183,7 +181,7 @@ def _add(parser: argparse._ActionsContainer, one: Setting) -> None:
         return
     how |= {"metavar": one.metavar, "choices": one.looks.choices}
     if one.looks.choices and one.read:
-        how["type"] = one.read
+        how["type"] = _choice(one.read, one.looks.choices)
     if not one.looks.positional:
         action = "append" if one.many else "store"
         parser.add_argument(one.flag, dest=one.attribute, action=action, **how)
@@ -191,3 +189,13 @@ def _add(parser: argparse._ActionsContainer, one: Setting) -> None:
         parser.add_argument(one.attribute, nargs="*" if one.many else "?", **how)
     else:
         parser.add_argument(one.attribute, **how)
+
+
+def _choice(read: Callable[[str], object], choices: Sequence[str]) -> Callable[[str], object]:
+    """Reads one of `choices`; what is none of them stays as it was written, for the message."""
+
+    def read_if_known(text: str) -> object:
+        value = read(text)
+        return value if value in choices else text
+
+    return read_if_known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, get_args, get_origin, get_type_hints
@@ -37,7 +38,7 @@ class Setting:
     @property
     def flag(self) -> str:
         """--lease-time."""
-        return self.looks.flag or f"--{self.attribute.replace('_', '-')}"
+        return self.looks.flag or flag_of(self.attribute)
 
     @property
     def name(self) -> str:
@@ -54,7 +55,7 @@ class Setting:
     @property
     def metavar(self) -> str:
         """What stands for its value in the help."""
-        short = {int: "N", float: "S" if self.declared.unit == "s" else "C"}
+        short = {int: "N", float: "S" if self.declared.unit == "s" else "N"}
         choices = self.looks.choices
         if choices and not self.looks.metavar:
             return f"{{{','.join(choices)}}}"
@@ -76,8 +77,9 @@ class Setting:
 
     @property
     def purpose(self) -> str:
-        """What it is for, with its unit."""
-        return f"{'in seconds: ' * (self.declared.unit == 's')}{self.declared.help}"
+        """What it is for, with its unit. A `name` in it becomes a --name."""
+        text = re.sub("`(\\w+)`", lambda name: flag_of(name[1]), self.declared.help)
+        return f"{'in seconds: ' * (self.declared.unit == 's')}{text}"
 
     @property
     def default_text(self) -> str:
@@ -94,6 +96,11 @@ class Setting:
         needed = "; needed" if self.declared.required and self.variable else ""
         variable = f" [{self.variable}]" if self.variable else ""
         return f"{self.purpose}{default}{needed}{variable}"
+
+
+def flag_of(name: str) -> str:
+    """The flag of a field, unless it has another one: --lease-time."""
+    return f"--{name.replace('_', '-')}"
 
 
 def settings_of(options: type) -> list[Setting]:

@@ -3,20 +3,14 @@ through here. Pure."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
+
+from limiters._support.passwords import without_passwords
 
 if TYPE_CHECKING:
     from logging import LogRecord
 
-
-def without_passwords(text: str) -> str:
-    """The same without what stands between :// and @.
-
-    >>> without_passwords("no such limit: redis://:secret@db:6379/0")
-    'no such limit: redis://***@db:6379/0'
-    """
-    return re.sub(r"://\S*@", "://***@", text)
+__all__ = ["printable", "showable", "showable_log", "without_passwords"]
 
 
 def printable(text: str) -> str:

@@ -90,6 +90,7 @@ def test_a_handler_that_does_not_import_says_why(
         (["--batch", "3"], 2, "unrecognized arguments: --batch 3"),
         (["--concurrency", "0"], 2, "--concurrency must be at least 1, not 0"),
         (["--shared-capacity", "5"], 2, "--shared-capacity needs --limit"),
+        (["--shared-capacity", "5", "--reserved", "1"], 2, "--shared-capacity needs --limit"),
         (["--limit", "x"], 2, "--limit needs --shared-capacity"),
         (
             ["--limit", "x", "--shared-capacity", "5", "--limit-lease-time", "1"],

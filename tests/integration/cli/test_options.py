@@ -38,7 +38,8 @@ def test_options_fall_back_to_the_environment(
     monkeypatch.setenv("DISPATCHER_PREFIX", "staging")
     monkeypatch.setenv("DISPATCHER_SHARED_CAPACITY", "500")
     monkeypatch.setenv("DISPATCHER_FACTOR", "50")
-    monkeypatch.setenv("DISPATCHER_LEASE_TIME", "")
+    monkeypatch.setenv("DISPATCHER_LIMIT_LEASE_TIME", "")
+    monkeypatch.setenv("DISPATCHER_LEASE_TIME", "30")  # of a worker's messages
     assert run("limit", "set", "orders").code == 0
     told = run("limit", "show", "orders", "--json").json
     assert (told["shared_capacity"], told["factor"], told["lease_time"]) == (500, 50, 5)
@@ -186,6 +187,23 @@ def test_the_package_is_a_program() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("usage: dispatcher ")
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "said"),
+    [
+        (">/dev/full", 1, "dispatcher: the output cannot be written: No space left on device\n"),
+        (">&-", 0, ""),
+        ("<&-", 0, ""),
+        ("2>&-", 0, ""),
+    ],
+)
+def test_a_full_or_closed_output_is_no_traceback(where: str, code: int, said: str) -> None:
+    command = f"{sys.executable} -m dispatcher completion bash {where}"
+    done = subprocess.run(
+        command, shell=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+    )
+    assert (done.returncode, done.stderr.decode()) == (code, said)
 
 
 def test_version(run: Run) -> None:

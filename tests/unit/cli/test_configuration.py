@@ -34,12 +34,14 @@ KNOWN = Commands(
 @dataclass(frozen=True, kw_only=True)
 class WorkOptions:
     handler: str = argument("HANDLER", "what to call", variable="DISPATCHER_HANDLER")
+    ids: tuple[str, ...] = argument("ID", "these alone", ())
     redis: str = option("where", "URL", "redis://localhost")
     topic: tuple[str, ...] = option("of what", "TOPIC", ())
     lease_time: float = option("how long, 100 %", "S", 30.0)
     concurrency: int = option("how many", "N", 16)
     cost: float | str = option("a number, or a field", "C", 1.0)
     order: str | None = option("in which", "", choices=["time", "none"])
+    level: str = option("of the log", "", "INFO", read=str.upper, choices=["DEBUG", "INFO"])
     fail_fast: bool = flag("do not wait for Redis")
     watch: float | None = option("again and again", "S")
     evict: str | None = option("one of them", "ID")
@@ -57,7 +59,12 @@ PROGRAM = CommandGroup(
     metavar="COMMAND",
     commands={
         "worker": Command(
-            description="", epilog="", options=WorkOptions, run="", exclusive=("watch", "evict")
+            description="",
+            epilog="",
+            options=WorkOptions,
+            run="",
+            exclusive=("watch", "evict"),
+            replaced={"ids": ("order", "fail_fast")},
         ),
         "limit": CommandGroup(
             description="",
@@ -169,6 +176,8 @@ def test_the_file_may_be_named_before_and_after_the_command(tmp_path: Path) -> N
         ("[worker]\nfail-fast = 'yes'", "fail-fast is 'yes': it must be true or false"),
         ("[worker]\norder = 'tim'", "order is 'tim': it is one of time, none"),
         ("redis = 5", "shop.toml redis is 5: it must be a text"),
+        (f"[worker]\nlease-time = 0x{'f' * 5000}", "[worker] lease-time: the number is too long"),
+        (f"redis = 0x{'f' * 5000}", "shop.toml redis: the number is too long"),
         ("a = 1\nb = = 2", "shop.toml: not TOML: Invalid value (at line 2, column 5)"),
         ("[worker]\nredis = ['redis://:secret@a']", "redis is ['redis://***@a']: it must be a"),
     ],
@@ -188,6 +197,10 @@ def test_a_file_that_cannot_be_read(
     assert "cannot be read: Is a directory" in said
     file.write_bytes(b"a = '\xff'")
     assert "not UTF-8 at byte 5" in refused(capsys, "worker", "shop:send")
+    file.write_text(f"a = {'9' * 5000}")
+    assert "shop.toml: not TOML: Exceeds the limit" in refused(capsys, "worker", "shop:send")
+    file.write_text(f"a = {'[' * 20_000}")
+    assert "shop.toml: not TOML: it is nested too deep" in refused(capsys, "worker", "shop:send")
 
 
 @pytest.mark.parametrize(
@@ -230,8 +243,30 @@ def test_of_options_that_exclude_each_other_that_of_the_nearest_place_counts(
     assert "argument --evict: not allowed with argument --watch" in said
     monkeypatch.setenv("DISPATCHER_WATCH", "1")
     monkeypatch.setenv("DISPATCHER_EVICT", "a")
-    assert "not allowed with argument --watch" in refused(capsys, *asked)
+    places = ["--evict (from DISPATCHER_EVICT)", "--watch (from DISPATCHER_WATCH)"]
+    assert "argument {}: not allowed with argument {}".format(*places) in refused(capsys, *asked)
     assert settled(*asked, "--watch", "2").watch == 2
+
+
+def test_options_from_afar_do_not_count_beside_names_that_replace_them(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DISPATCHER_ORDER", "time")
+    file.write_text("[worker]\nfail-fast = true\n")
+    asked = settled("worker", "shop:send")
+    assert (asked.order, asked.fail_fast) == ("time", True)
+    named = settled("worker", "shop:send", "a", "b")
+    assert (named.ids, named.order, named.fail_fast) == (("a", "b"), None, False)
+    both = settled("worker", "shop:send", "a", "--order", "none")
+    assert (both.order, both.fail_fast) == ("none", False), "the command has its own opinion"
+
+
+def test_a_choice_that_there_is_not_is_shown_as_it_was_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert settled("worker", "shop:send", "--level", "debug").level == "DEBUG"
+    said = refused(capsys, "worker", "shop:send", "--level", "loud")
+    assert "argument --level: invalid choice: 'loud' (choose from 'DEBUG', 'INFO')" in said
 
 
 def test_an_option_that_there_is_not_is_told_with_the_nearest(

@@ -53,7 +53,9 @@ def run(*, capacity: float, seconds: float, report: str | None = None) -> None:
             console.print(f"\nThe picture, for a browser: {file.path.resolve()}", soft_wrap=True)
         else:
             console.print("\nA picture, for a browser: [bold]dispatcher demo --report demo.html[/]")
-        console.print("Next: the README's first program, and [bold]make test[/].\n")
+        console.print(
+            "Next: the README's first program; in a copy of the project, [bold]make test[/].\n"
+        )
 
 
 def _both_halves(

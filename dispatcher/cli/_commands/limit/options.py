@@ -6,8 +6,10 @@ from argparse import ArgumentTypeError
 from dataclasses import dataclass
 
 from dispatcher.cli._options.declaring import Command, CommandGroup, flag, option
+from dispatcher.cli._options.families import OptionFamily
 from dispatcher.cli._options.redis import LimitOptions
-from limiters._support.validation import amount
+from limiters._sharing.options import LimiterOptions
+from limiters.leases._options import TermsChange
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,18 +27,21 @@ def ramp(text: str) -> tuple[float, float]:
     return float(amount), float(over)
 
 
+NEW = LimiterOptions
+"""What a new limit has unless it is said, as its defaults."""
+
+CHANGE = OptionFamily(TermsChange, capacity="shared_capacity")
+
+
 @dataclass(frozen=True, kw_only=True)
+@CHANGE.added
 class LimitSetOptions(LimitOptions):
     """Which limit, and what it is from now on."""
 
-    shared_capacity: float | None = option(
-        "what all instances may spend together in a period; a new limit needs it", "C"
-    )
-    factor: float | None = option("what one partition is worth; 1 if new", "F", check=amount)
-    period: float | None = option("seconds; 1 if new", "S")
     lease_time: float | None = option(
-        "for how many seconds an instance holds what it was granted, unless it renews; 5 if new",
+        "for how many seconds an instance holds what it was granted, unless it renews",
         "S",
+        variable="DISPATCHER_LIMIT_LEASE_TIME",
     )
     ramp: tuple[float, float] | None = option(
         "raise the capacity by no more than that amount over so many seconds",
@@ -77,7 +82,9 @@ LIMIT = CommandGroup(
             "instances follow within two\nsync intervals (a second, as a rule), idle ones with "
             "their next call. Another capacity or factor\nneeds no wait. Another period or lease "
             "time waits until the leases that are out have ended:\nmeanwhile instances keep what "
-            "they hold, and nothing new is granted.",
+            "they hold, and nothing new is granted.\n\nA new limit needs --shared-capacity. If "
+            f"not said, its factor is {NEW.factor:g}, its period {NEW.period:g} s and its lease\n"
+            f"time {NEW.lease_time:g} s.",
             epilog="examples, twice as much from now on, 1,000 more every minute; other leases:\n"
             "  dispatcher limit set orders --shared-capacity 40000 --ramp 1000/60\n"
             "  dispatcher limit set orders --lease-time 10 --period 60",

@@ -85,9 +85,16 @@ def _tell_what_would_be(
         sys.stdout.write(json.dumps({"would_be_" + change.done: told, **missing}) + "\n")
         return
     rows = [Row((printable(group), state, f"{n:,}")) for (group, state), n in sorted(found.items())]
-    title = f"Nothing was {change.done}. It would be {messages(found.total())}:"
+    title = f"Nothing was {change.done}. It would be {messages(found.total())}"
+    if not found and not missing:
+        sys.stdout.write(title + ".\n")
+        return
     foot = [summed_up(missing)] if missing else []
-    show(TablePage(("group", "state", ">number"), rows, (title, ""), ("", *foot) if foot else ()))
+    show(
+        TablePage(
+            ("group", "state", ">number"), rows, (title + ":", ""), ("", *foot) if foot else ()
+        )
+    )
 
 
 def _ask(

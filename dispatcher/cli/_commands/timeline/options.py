@@ -17,6 +17,9 @@ MOST_BARS = 30
 
 ALL_OF_THEM = "a line of JSON for each message, with all of its body"
 OUTCOMES = "one line of JSON with the number of each outcome"
+KIND = ("of_group", "start", "end")
+"""What says which kind of messages, in place of their ids."""
+
 NOTE = (
     "Each is changed in the name of the group that owns it, and only if nothing has changed it "
     "since it\nwas seen. What a consumer has is left alone. With more than one it asks first."
@@ -211,6 +214,7 @@ TIMELINE = CommandGroup(
             run="dispatcher.cli._commands.timeline.changes:move",
             exclusive=("at", "delay"),
             needs_one=True,
+            replaced={"ids": (*KIND, "all", "state")},
         ),
         "delete": Command(
             help="for good",
@@ -221,6 +225,7 @@ TIMELINE = CommandGroup(
             "    dispatcher timeline delete mails - --yes",
             options=DeleteOptions,
             run="dispatcher.cli._commands.timeline.changes:delete",
+            replaced={"ids": (*KIND, "all", "state")},
         ),
         "requeue": Command(
             help="let dead messages live again",
@@ -231,6 +236,7 @@ TIMELINE = CommandGroup(
             options=RequeueOptions,
             run="dispatcher.cli._commands.timeline.changes:requeue",
             exclusive=("at", "delay"),
+            replaced={"ids": KIND},
         ),
     },
 )

@@ -85,20 +85,22 @@ def _topic(options: WorkerCommandOptions) -> str:
 def _limit(options: WorkerCommandOptions) -> str:
     from limiters import RedisLeaseManager
 
-    making.limiter_of(options)  # it refuses what is wrong, and sends nothing
-    if options.limit is None:
-        return f"{plain(options.reserved)} for each process" if options.reserved else "none"
-    manager = RedisLeaseManager(options.redis, name=options.limit, prefix=options.prefix)
+    limit = making.limit_of(options)  # it refuses what is wrong, and sends nothing
+    if limit is None:
+        return "none"
+    if limit.url is None:
+        return f"{plain(limit.reserved_capacity)} for each process"
+    manager = RedisLeaseManager(limit.url, name=limit.name, prefix=limit.prefix)
     try:
         view = manager.look()
     finally:
         manager.close()
     if view is None:
-        return f"{options.limit}: not there yet, to be made with {plain(options.shared_capacity)}"
-    stored, asked = view.terms.capacity, options.shared_capacity
+        return f"{limit.name}: not there yet, to be made with {plain(limit.shared_capacity)}"
+    stored, asked = view.terms.capacity, limit.shared_capacity
     other = "" if stored == asked else f" (and not {plain(asked)}: what is stored counts)"
     wait = f"; it grants {grants(view)}" if view.uncertain_ms or view.unconfirmed_ms else ""
-    return f"{options.limit}: {plain(stored)} in {plain(view.terms.period / 1000)} s{other}{wait}"
+    return f"{limit.name}: {plain(stored)} in {plain(view.terms.period / 1000)} s{other}{wait}"
 
 
 def _worker(options: WorkerCommandOptions) -> str:

@@ -15,7 +15,7 @@ from dispatcher.cli._commands.worker import metrics_page as worker_metrics
 from dispatcher.cli._commands.worker.options import WorkerCommandOptions
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._text.showable import showable_log
-from limiters._support.validation import seconds
+from limiters._support.validation import in_seconds
 
 if TYPE_CHECKING:
     from dispatcher.worker import Worker
@@ -101,7 +101,7 @@ def _supervise(options: WorkerCommandOptions, call: Invocation) -> None:
         Notifier(),
         host=options.metrics_host,
         port=options.metrics_port,
-        drain_time=seconds("drain_time", options.drain_time, zero=True),
+        drain_time=in_seconds(options.drain_time),
     )
     if code:
         raise SystemExit(code)

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
 from tenacity.wait import wait_exponential_jitter
 
 from dispatcher.cli._commands.connecting import URL_OPTION
-from dispatcher.cli._commands.worker.options import WorkerCommandOptions
+from dispatcher.cli._commands.worker.options import LIMIT, WorkerCommandOptions
 from dispatcher.timeline import Timeline
 from dispatcher.worker import Worker
 from dispatcher.worker._options import WorkerOptions
-from limiters import LimiterConfig, SharedResource
+from limiters import LimiterConfig
 from limiters._support.options import values_of
 from limiters._support.validation import named
 
-OPTION_OF = {
-    "url": "--redis",
-    "name": "--limit",
-    "prefix": "--prefix",
-    "shared_capacity": "--shared-capacity",
-    "reserved_capacity": "--reserved",
-    "factor": "--factor",
-    "period": "--period",
-    "max_interval": "--max-interval",
-    "lease_time": "--limit-lease-time",
-    "weight": "--weight",
-}
-"""Of each parameter of the limiter."""
+WHERE = ("url", "name", "prefix", "shared_capacity")
+"""What says which limit is shared."""
 
 
 def worker_of(options: WorkerCommandOptions, number: str | None = None) -> Worker:
@@ -40,7 +28,9 @@ def worker_of(options: WorkerCommandOptions, number: str | None = None) -> Worke
     if options.consumer_id is not None and number is not None:
         how["consumer_id"] = f"{options.consumer_id}-{number}"
     find_handlers_here()
-    return Worker(timeline_of(options), options.handler, rate_limiter=limiter_of(options), **how)
+    timeline, limit = timeline_of(options), limit_of(options)
+    limiter = None if limit is None else limit.build()
+    return Worker(timeline, options.handler, rate_limiter=limiter, **how)
 
 
 def timeline_of(options: WorkerCommandOptions) -> Timeline:
@@ -49,35 +39,22 @@ def timeline_of(options: WorkerCommandOptions) -> Timeline:
         return Timeline(options.redis, options.topic, prefix=options.prefix)
 
 
-def limiter_of(options: WorkerCommandOptions) -> SharedResource | None:
+def limit_of(options: WorkerCommandOptions) -> LimiterConfig | None:
     """None: as fast as it goes."""
-    if options.limit is None and not options.reserved:
-        if options.shared_capacity:
+    given = LIMIT.given(options)
+    if options.limit is None:
+        if given["shared_capacity"]:
             raise ValueError("--shared-capacity needs --limit: the name of what is shared")
-        return None
-    shared: dict[str, Any] = {}
-    if options.limit is not None:
-        if not options.shared_capacity:
-            raise ValueError(
-                "--limit needs --shared-capacity, what all who share it may spend in a period, and "
-                "--factor (a limit that is there already keeps its own)"
-            )
-        shared = {
-            "url": options.redis,
-            "name": options.limit,
-            "prefix": options.prefix,
-            "shared_capacity": options.shared_capacity,
-        }
-    with named(OPTION_OF):
-        return LimiterConfig(
-            **shared,
-            reserved_capacity=options.reserved,
-            factor=options.factor,
-            period=options.period,
-            max_interval=options.max_interval,
-            lease_time=options.limit_lease_time,
-            weight=options.weight,
-        ).build()
+        if not given["reserved_capacity"]:
+            return None
+        given = {name: value for name, value in given.items() if name not in WHERE}
+    elif not given["shared_capacity"]:
+        raise ValueError(
+            "--limit needs --shared-capacity, what all who share it may spend in a period, and "
+            "--factor (a limit that is there already keeps its own)"
+        )
+    with named(LIMIT.flags):
+        return LimiterConfig(**given)
 
 
 def find_handlers_here() -> None:

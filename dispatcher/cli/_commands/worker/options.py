@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from dispatcher.cli._options.checks import port
 from dispatcher.cli._options.declaring import Command, argument, flag, option
+from dispatcher.cli._options.families import OptionFamily
 from dispatcher.cli._options.redis import RedisOptions
 from dispatcher.worker._options import WorkerOptions
+from limiters._sharing.options import LimiterOptions
 from limiters._support.validation import count, seconds
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -30,31 +32,24 @@ class WorkPlaceOptions(RedisOptions):
     create_topic: bool = flag("make the topic if nobody has used it before")
 
 
+LIMIT = OptionFamily(
+    LimiterOptions,
+    group=SPEED,
+    url="redis",
+    name="limit",
+    reserved_capacity="reserved",
+    lease_time="limit_lease_time",
+)
+
+
 @dataclass(frozen=True, kw_only=True)
+@LIMIT.added
 class SharedLimitOptions(RedisOptions):
     """The limit that workers share, if there is one."""
 
     limit: str | None = option(
         "the limit that all with this name share; none if not said", "NAME", group=SPEED
     )
-    shared_capacity: float = option("what all share in a period", "C", 0.0, group=SPEED)
-    factor: float = option("what one partition of that is worth", "C", 1.0, group=SPEED)
-    reserved: float = option("what each process may spend beside it", "C", 0.0, group=SPEED)
-    period: float = option(
-        "the time in which a capacity may be spent", "S", 1.0, check=seconds, unit="s", group=SPEED
-    )
-    max_interval: float = option(
-        "the time between two calls for capacity", "S", 0.5, check=seconds, unit="s", group=SPEED
-    )
-    limit_lease_time: float = option(
-        "the time until others have a killed one's share",
-        "S",
-        5.0,
-        check=seconds,
-        unit="s",
-        group=SPEED,
-    )
-    weight: float = option("the weight of its share among the others", "W", 1.0, group=SPEED)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
