@@ -94,7 +94,7 @@ end
 
 -- The whole number, not below 0, that a text is; nil of any other text.
 local function whole(text)
-  local number = text and #text < 17 and string.match(text, '^%d+$') and tonumber(text)
+  local number = text and #text < 17 and string.find(text, '^%d+$') and tonumber(text)
   return number and number < 2 ^ 53 and number or nil
 end
 
@@ -128,7 +128,9 @@ local function read_totals()
 end
 
 local function set_total(field, value)
-  totals[field], unwritten[field] = value, true
+  if totals[field] ~= value then
+    totals[field], unwritten[field] = value, true
+  end
 end
 
 local function total(field)
@@ -163,7 +165,9 @@ local function write_totals()
       gone[#gone + 1] = field
     end
   end
-  redis.call('HSET', TOTALS, unpack(values))
+  if #values > 0 then
+    redis.call('HSET', TOTALS, unpack(values))
+  end
   if #gone > 0 then
     redis.call('HDEL', TOTALS, unpack(gone))
   end

@@ -214,10 +214,12 @@ local function displace(entity, sender, reason)
 end
 
 local function hold_telemetry(entity, message)
-  if amount(TELEMETRY, entity) >= bounds.each or total('telemetry') >= bounds.telemetry then
+  local held = amount(TELEMETRY, entity)
+  if held >= bounds.each or total('telemetry') >= bounds.telemetry then
     examine_held()
+    held = amount(TELEMETRY, entity)
   end
-  if amount(TELEMETRY, entity) >= bounds.each then
+  if held >= bounds.each then
     displace(entity, entity, 'the ring of its entity is full')
   else
     for _ = 1, MOST_DROPPED do
