@@ -35,7 +35,7 @@ def packages() -> dict[str, frozenset[str] | None]:
     """The modules that users import from; None for all of `__all__`, else the names.
 
     >>> packages()["dispatcher.timeline"], sorted(packages()["limiters.embedded"])
-    (None, ['EmbeddedRedis'])
+    (None, ['EmbeddedRedis', 'ServerNotFoundError', 'ServerStartError'])
     """
     found: dict[str, frozenset[str] | None] = {}
     for top in TOPS:

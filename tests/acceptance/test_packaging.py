@@ -118,7 +118,11 @@ def test_alone_it_imports_and_explains_itself(place: Path, tmp_path: Path) -> No
             "RedisEntityStore('redis://x', name='a')",
             "redis",
         ),
-        ("from limiters import LimiterConfig; LimiterConfig(url='redis://x', name='a')", "redis"),
+        (
+            "from limiters import LimiterConfig\n"
+            "LimiterConfig(url='redis://x', name='a', shared_capacity=1)",
+            "redis",
+        ),
     ],
 )
 def test_what_is_missing_is_named_with_the_command_that_brings_it(

@@ -56,9 +56,9 @@ def _discard_output(closed: Sequence[int]) -> None:
 
 def end(process: subprocess.Popen[bytes], by: signal.Signals = signal.SIGINT) -> int:
     """Interrupt a program and all of its session; after `PATIENCE`, kill them."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, by)
     try:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, by)
         with suppress(subprocess.TimeoutExpired):
             process.wait(PATIENCE)
     finally:  # also if a second Ctrl-C ends the waiting

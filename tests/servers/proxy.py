@@ -136,10 +136,10 @@ class Proxy:
         await asyncio.gather(*cut, return_exceptions=True)
 
     async def _end(self) -> None:
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        # What was accepted just now ends by itself; cancelled before it begins, it would leave its
+        # connection open.
+        while left := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(left)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
