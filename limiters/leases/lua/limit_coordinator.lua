@@ -358,12 +358,14 @@ local function refresh(record, token)
         later = later, turn = turns[i], since = sinces[i], ask = asks[i], silent = silents[i],
         name = sub(all[names[i]], #RECORD_PREFIX + 1), fair = entitlement(weights[place]),
       }
-      local at = #queue
-      while at > 0 and queued_before(one, queue[at]) do
-        queue[at + 1] = queue[at]
-        at = at - 1
+      local at = #queue + 1
+      for i = #queue, 1, -1 do
+        if not queued_before(one, queue[i]) then
+          break
+        end
+        queue[i + 1], at = queue[i], i
       end
-      queue[at + 1] = one
+      queue[at] = one
       queue[QUEUE_LENGTH + 1] = nil
       last = queue[QUEUE_LENGTH]
     end

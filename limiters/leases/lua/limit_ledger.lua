@@ -6,7 +6,7 @@ local WIDE = '<' .. string.rep('d', CHUNK)
 -- The doubles that are packed in a string.
 local function doubles(packed)
   local values, count, position = {}, floor(#packed / 8), 1
-  while count - #values >= CHUNK do
+  for _ = 1, floor(count / CHUNK) do
     local many = { struct.unpack(WIDE, packed, position) }
     local before = #values
     for i = 1, CHUNK do
@@ -86,7 +86,10 @@ end
 -- The position of the first entry whose stamp is not before `at`.
 local function first_from(ledger, at)
   local low, high = 0, #ledger / 2
-  while low < high do
+  for _ = 1, #ledger do
+    if low >= high then
+      break
+    end
     local middle = floor((low + high) / 2)
     if ledger[2 * middle + 1] < at then
       low = middle + 1
@@ -107,7 +110,10 @@ local function ledger_add(ledger, at, cost)
     ledger[position + 1] = ledger[position + 1] + cost
     return
   end
-  for i = #ledger, position, -1 do
+  for i = #ledger, 1, -1 do
+    if i < position then
+      break
+    end
     ledger[i + 2] = ledger[i]
   end
   ledger[position], ledger[position + 1] = at, cost
@@ -156,8 +162,11 @@ end
 -- Drops the entries up to `since`; the sum of the others.
 local function ledger_total(ledger, since)
   local dropped = 0
-  while ledger[dropped + 1] and ledger[dropped + 1] <= since do
-    dropped = dropped + 2
+  for i = 1, #ledger, 2 do
+    if ledger[i] > since then
+      break
+    end
+    dropped = i + 1
   end
   local length, total = #ledger, 0
   for i = dropped + 1, length, 2 do

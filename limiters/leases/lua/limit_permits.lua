@@ -102,7 +102,10 @@ local function enqueue(name, record)
   end
   -- As bisect does: the queue was in order when it was made, and turns have come since.
   local low, high = 1, #queue + 1
-  while low < high do
+  for _ = 1, #queue do
+    if low >= high then
+      break
+    end
     local middle = floor((low + high) / 2)
     if queued_before(place, queue[middle]) then
       high = middle
@@ -120,12 +123,14 @@ local function line()
   for _, one in ipairs(limit.queue) do
     if one.silent >= limit.now then
       if one.turn <= turns_at() then
-        local i = #due
-        while i > 0 and before(one, due[i]) do
-          due[i + 1] = due[i]
-          i = i - 1
+        local place = #due + 1
+        for i = #due, 1, -1 do
+          if not before(one, due[i]) then
+            break
+          end
+          due[i + 1], place = due[i], i
         end
-        due[i + 1] = one
+        due[place] = one
       elseif not first or before(one, first) then
         first = one
       end
@@ -142,12 +147,14 @@ local function on_permits()
   local waiting = {}
   for _, one in ipairs(limit.queue) do
     if not one.later and one.silent >= limit.now then
-      local i = #waiting
-      while i > 0 and before(one, waiting[i]) do
-        waiting[i + 1] = waiting[i]
-        i = i - 1
+      local place = #waiting + 1
+      for i = #waiting, 1, -1 do
+        if not before(one, waiting[i]) then
+          break
+        end
+        waiting[i + 1], place = waiting[i], i
       end
-      waiting[i + 1] = one
+      waiting[place] = one
     end
   end
   return waiting
@@ -291,8 +298,11 @@ local function grant_permit(name, record, request)
   end
   local worth = worth_of_unit()
   local room = limit.pool * worth - ledger_total(ledger_of(), limit.now - counts_of(limit))
-  for i = 1, place - 1 do
-    room = room - due[i].ask
+  for i, one in ipairs(due) do
+    if i == place then
+      break
+    end
+    room = room - one.ask
   end
   if room < record.ask - FLOAT_ERROR * in_force() then
     return room_at(record.ask - room, record.interval)

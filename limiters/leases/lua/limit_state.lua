@@ -45,7 +45,10 @@ local WAITER = '<ddddddI4'
 
 local function read_queue(text)
   local queue, position = {}, 1
-  while position <= #text do
+  for _ = 1, #text do
+    if position > #text then
+      break
+    end
     local one = {}
     local later, length
     later, one.turn, one.since, one.ask, one.silent, one.fair, length, position =

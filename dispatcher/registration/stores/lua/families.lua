@@ -210,7 +210,10 @@ end
 -- Works on the agenda as long as the budget lasts; returns its id if something is left.
 local function work()
   put('portion')
-  while budget > 0 do
+  for _ = 1, budget do
+    if budget <= 0 then
+      break
+    end
     budget = budget - 1
     local claim = redis.call('ZRANGEBYLEX', CLAIMS, '[' .. agenda.id .. agenda.at,
       '(' .. agenda.id .. '\255', 'LIMIT', 0, 1)[1]
@@ -239,7 +242,10 @@ end
 -- Deletes a part of the garbage; whether some is left.
 local function collect()
   local room = COLLECTED + math.max(budget, 0)
-  while room > 0 do
+  for _ = 1, room do
+    if room <= 0 then
+      break
+    end
     local one = redis.call('ZRANGE', GARBAGE, 0, 0)[1]
     if not one then
       return false

@@ -10,9 +10,12 @@
 
 -- Whether `entity` would be its own ancestor below `parent`, or they have no end.
 local function goes_round(entity, parent)
-  local above, found, i = { [parent] = true }, { parent }, 1
-  while found[i] do
+  local above, found = { [parent] = true }, { parent }
+  for i = 1, MOST_DEEP + 1 do
     local one = found[i]
+    if not one then
+      break
+    end
     if one == entity or i > MOST_DEEP then
       return true
     end
@@ -23,7 +26,6 @@ local function goes_round(entity, parent)
         found[#found + 1] = another
       end
     end
-    i = i + 1
   end
   return false
 end

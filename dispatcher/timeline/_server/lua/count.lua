@@ -57,8 +57,11 @@ end
 
 -- The first range that does not end by now: what is in those before it is past.
 local border = 1
-while border <= ranges and edges[border + 1] <= now + 1 do
-  border = border + 1
+for range = 1, ranges do
+  if edges[range + 1] > now + 1 then
+    break
+  end
+  border = range + 1
 end
 
 for i, key in ipairs(KEYS) do

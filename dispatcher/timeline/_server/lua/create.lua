@@ -13,7 +13,10 @@ local remembers = redis.call('EXISTS', DELETED) == 1
 local start = string.char(#owner) .. owner
 local answers, places, at = {}, {}, 1
 
-while at <= #messages do
+for _ = 1, #messages do
+  if at > #messages then
+    break
+  end
   local relative, due, id_length, body_length, id
   relative, due, id_length, body_length, at = struct.unpack('<BdI2I4', messages, at)
   id, at = string.sub(messages, at, at + id_length - 1), at + id_length

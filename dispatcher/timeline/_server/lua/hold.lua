@@ -78,7 +78,10 @@ local function act(id, deed)
   return actions[deed.action](id, state, deed.time, deed.why)
 end
 
-while at <= #leases do
+for _ = 1, #leases do
+  if at > #leases then
+    break
+  end
   local token, action, relative, time, id_length, why_length
   token, action, relative, time, id_length, why_length, at =
     struct.unpack('<dBBdI2I2', leases, at)

@@ -20,7 +20,10 @@ local function due_messages()
   local lost = redis.call('ZRANGEBYSCORE', LEASED, unpack(range))
   local new = redis.call('ZRANGEBYSCORE', WAITING, unpack(range))
   local ids, dues, i, j = {}, {}, 1, 1
-  while #ids < limit and (i <= #lost or j <= #new) do
+  for _ = 1, limit do
+    if i > #lost and j > #new then
+      break
+    end
     if j > #new or (i <= #lost and tonumber(lost[i + 1]) <= tonumber(new[j + 1])) then
       ids[#ids + 1], i = lost[i], i + 2
     else

@@ -63,7 +63,10 @@ local function act(id, version, due)
   return actions[action](id, stored, state, status, time, due)
 end
 
-while at <= #messages and bytes < MOST_BYTES do
+for _ = 1, #messages do
+  if at > #messages or bytes >= MOST_BYTES then
+    break
+  end
   local version, relative, due, id_length
   version, relative, due, id_length, at = struct.unpack('<I4BdI2', messages, at)
   local id = string.sub(messages, at, at + id_length - 1)

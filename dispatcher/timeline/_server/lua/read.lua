@@ -6,7 +6,10 @@
 
 local ids, at, looked = ARGV[1], 1, 0
 
-while at <= #ids and told_bytes < MOST_BYTES do
+for _ = 1, #ids do
+  if at > #ids or told_bytes >= MOST_BYTES then
+    break
+  end
   local id_length
   id_length, at = struct.unpack('<I2', ids, at)
   local id = string.sub(ids, at, at + id_length - 1)
