@@ -20,7 +20,8 @@ from dispatcher.cli._commands.limit import command as limit
 from dispatcher.cli._commands.timeline import command as timeline
 from dispatcher.cli._commands.top import command as top
 from dispatcher.cli._commands.worker import command as worker
-from dispatcher.cli._options.options import Parser, add_option, settle, without_passwords
+from dispatcher.cli._options.options import Parser, add_option, settle
+from limiters._redis.url import without_passwords
 from limiters.errors import DispatcherError
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130

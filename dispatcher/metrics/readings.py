@@ -42,7 +42,10 @@ class Readings:
 
     def add(self, reading: Reading) -> None:
         """One more."""
-        place = reading.metric, reading.labels
+        labels = tuple(map(_printable, reading.labels))
+        if labels != reading.labels:
+            reading = reading._replace(labels=labels)
+        place = reading.metric, labels
         known = self._all.get(place)
         self._all[place] = reading if known is None else _together(known, reading)
 
@@ -55,6 +58,13 @@ class Readings:
         for reading in self:
             sorted_.setdefault(reading.metric, []).append(reading)
         return sorted_
+
+
+def _printable(label: str) -> str:
+    """A label that can be written: others may have made it, of bytes that are no text."""
+    if label.isprintable():
+        return label
+    return "".join(letter if letter.isprintable() else "?" for letter in label)
 
 
 def _together(one: Reading, other: Reading) -> Reading:

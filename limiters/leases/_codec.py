@@ -168,13 +168,13 @@ _TEXTS = (b"server", b"nonce", b"cause", b"ledger", b"returning", b"queue")
 
 
 def _whole_header(fields: Mapping[bytes, bytes]) -> bytes:
-    """The numbers of the header. ValueError or LookupError if it is damaged, or a text beside it;
-    FormatError if it is of another format."""
-    header = fields[b"header"]
+    """The numbers of the header. ValueError if it is damaged, or a text beside it; FormatError if
+    it is of another format."""
+    header = fields.get(b"header", b"")
     packed, ends = header[:-CHECK_LENGTH], header[-CHECK_LENGTH:]
     if all(name in fields for name in _TEXTS) and ends == header_checksum(packed, fields):
         return packed
-    stored = struct.unpack_from("<d", header)[0]
+    stored = struct.unpack_from("<d", header)[0] if len(header) >= 8 else 0.0
     if stored != FORMAT and 0 < stored <= MAX_FORMAT and stored.is_integer():
         raise FormatError(f"the limit is stored in format {stored:.0f}, not {FORMAT}", int(stored))
     raise ValueError("its header, or a text beside that, is not as it was written")

@@ -203,6 +203,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "factor": (MIN_CAPACITY / MAX_PARTITIONS, MAX_AMOUNT),
     "period": (1, MAX_PERIOD_MS),
     "lease": (MIN_LEASE_MS, MAX_LEASE_MS),
+    "stamp": (-LATEST, LATEST),
     "version": (0, MAX_WHOLE // 2),
 }
 """From where to where a number may be, by the word for its kind. None may be infinite."""
@@ -284,7 +285,7 @@ RECORD = SCANNED + _fields(
 """What is stored of an instance, in one string."""
 
 HEADER = _fields(
-    "format now skew since proven not_before last interval:count doubted:b deleted:b "
+    "format now:stamp skew since:stamp proven not_before last interval:count doubted:b deleted:b "
     "capacity:capacity factor:factor period:period lease:lease version:count served:b "
     "ramp_from:amount ramp_at ramp_rate:amount peak:amount peak_until "
     "pool:units stayed:f wave next_id:count instances:count kept_until due "

@@ -82,6 +82,8 @@ class Scene:
         )
         client.set("identity", "one")
         client.set("clock", 100_000)
+        other = RedisLeaseManager(client, name=OTHER)
+        other.set_terms(capacity=70.0, factor=1.0, period=1.0, lease_time=5.0)
         self.server = ScriptServer(client)
         story = Story(self.server)  # type: ignore[arg-type]
         story.join("a", TERMS, backlog=1e6)

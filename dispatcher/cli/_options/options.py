@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dispatcher.cli._options.configuration import Commands, ConfigurationError, read
 from dispatcher.cli._options.fallback import COMMAND_LINE, DEFAULT, Setting, Used, boolean, used
+from limiters._redis.url import without_passwords
 from limiters._support.validation import ArgumentError, named
-from limiters.errors import DispatcherError, LeaseManagerError
+from limiters.errors import DamagedLimitError, DispatcherError, LeaseManagerError
 
 if TYPE_CHECKING:
     from limiters.leases.redis import RedisLeaseManager
@@ -149,15 +149,6 @@ def _called(action: argparse.Action) -> str:
     return "/".join(action.option_strings) or str(action.metavar)
 
 
-def without_passwords(text: str) -> str:
-    """The same without what stands between :// and @.
-
-    >>> without_passwords("no such limit: redis://:secret@db:6379/0")
-    'no such limit: redis://***@db:6379/0'
-    """
-    return re.sub(r"://\S*@", "://***@", text)
-
-
 class _Value(argparse.Action):
     """Notes the text of a setting, or the texts; `settle` reads them."""
 
@@ -276,7 +267,7 @@ def lease_manager(options: argparse.Namespace) -> Iterator[RedisLeaseManager]:
 
 def naming_another(options: argparse.Namespace, error: DispatcherError) -> DispatcherError:
     """The same, with what to do if nobody has said which Redis is meant."""
-    if options.redis != REDIS:
+    if options.redis != REDIS or isinstance(error, DamagedLimitError):
         return error
     return type(error)(f"{error} Name another one: --redis URL, or the variable DISPATCHER_REDIS.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dispatcher.cli._commands.limit import set as limit_set
 from dispatcher.cli._options.options import add_limit, lease_manager, no_limit, printable
@@ -21,8 +21,11 @@ from dispatcher.cli._text.wording import (
     uncertainty,
     waiters,
 )
-from limiters.errors import LeaseManagerError
+from limiters.errors import DamagedLimitError, LeaseManagerError
 from limiters.leases import LimitView
+
+if TYPE_CHECKING:
+    from limiters.leases.redis import RedisLeaseManager
 
 
 def add_commands(commands: Any) -> None:
@@ -124,22 +127,27 @@ def _delete(options: argparse.Namespace) -> None:
         return
     name = printable(options.name)
     with lease_manager(options) as manager:
-        view = manager.look()
-        if view is None:
-            raise no_limit(manager, options)
+        known = _known_of(manager, options)
         if not options.yes:
-            known = len(view.instances)
-            confirm(
-                f"Delete limit {name} in {manager.where}? {known} instance{'s' * (known != 1)} "
-                "took part lately.",
-                "deleted",
-            )
+            confirm(f"Delete limit {name} in {manager.where}? {known}", "deleted")
         if not manager.delete():
             raise no_limit(manager, options)
     sys.stdout.write(
         f"limit {name} is deleted. An instance that still runs makes it again, with the terms it "
         "knows, and then\nnothing new is granted for a lease and a period.\n"
     )
+
+
+def _known_of(manager: RedisLeaseManager, options: argparse.Namespace) -> str:
+    """What is known of a limit that is to be deleted."""
+    try:
+        view = manager.look()
+    except DamagedLimitError:
+        return "It is damaged, so nobody knows how many instances took part lately."
+    if view is None:
+        raise no_limit(manager, options)
+    count = len(view.instances)
+    return f"{count} instance{'s' * (count != 1)} took part lately."
 
 
 def _delete_old_format(options: argparse.Namespace) -> None:

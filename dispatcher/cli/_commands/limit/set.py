@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from dispatcher.cli._options.options import (
@@ -15,7 +16,7 @@ from dispatcher.cli._options.options import (
 from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.wording import duration, grants, terms_of
 from limiters._support.validation import amount
-from limiters.errors import LeaseManagerError
+from limiters.errors import DamagedLimitError, LeaseManagerError
 from limiters.leases import LimitView
 from limiters.leases._messages import (
     lease_seconds,
@@ -91,10 +92,14 @@ def _set(options: argparse.Namespace) -> None:
     lease = None if options.lease_time is None else lease_seconds(options.lease_time)
     ramp = ramp_of(options.ramp)
     with lease_manager(options) as manager:
-        before = manager.look()
+        damaged = None
+        try:
+            before = manager.look()
+        except DamagedLimitError as error:
+            before, damaged = None, error
         if before is None:
             if shared is None:
-                raise no_limit(manager, options)
+                raise damaged or no_limit(manager, options)
             factor, period, lease = factor or FACTOR, period or PERIOD, lease or LEASE_TIME
         if not manager.set_terms(
             capacity=shared, factor=factor, period=period, lease_time=lease, ramp=ramp
@@ -103,6 +108,11 @@ def _set(options: argparse.Namespace) -> None:
         now = manager.look()
         if now is None:
             raise _gone(options)
+    if damaged is not None:
+        sys.stdout.write(
+            "What was stored of it could not be read: it starts over, and what was not said now is "
+            "as for a new limit.\n\n"
+        )
     _tell(printable(options.name), before, now, ramped=ramp is not None)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 from dispatcher.cli._commands.worker import options as worker_options
 from dispatcher.cli._commands.worker import used_table
-from dispatcher.cli._options.options import without_passwords
 from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.wording import grants
 from limiters._plain_numbers import plain
+from limiters._redis.url import without_passwords
 from limiters.errors import DispatcherError
 
 Finding = tuple[str, str, Exception | None]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dispatcher.cli._commands.worker import check as worker_check
 from dispatcher.cli._commands.worker import metrics_page as worker_metrics
 from dispatcher.cli._commands.worker import options as worker_options
-from dispatcher.cli._options.options import without_passwords
+from limiters._redis.url import without_passwords
 
 if TYPE_CHECKING:
     from dispatcher.worker import Worker

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dispatcher.cli._options.fallback import DEFAULT, Used
-from dispatcher.cli._options.options import printable, without_passwords
+from dispatcher.cli._options.options import printable
 from dispatcher.cli._terminal.tables import Row, TablePage
+from limiters._redis.url import without_passwords
 
 COLUMNS = ("option", "value", "from")
 
