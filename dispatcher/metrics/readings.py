@@ -42,7 +42,7 @@ class Readings:
 
     def add(self, reading: Reading) -> None:
         """One more."""
-        labels = tuple(map(_printable, reading.labels))
+        labels = tuple(map(_written, reading.labels))
         if labels != reading.labels:
             reading = reading._replace(labels=labels)
         place = reading.metric, labels
@@ -60,11 +60,9 @@ class Readings:
         return sorted_
 
 
-def _printable(label: str) -> str:
-    """A label that can be written: others may have made it, of bytes that are no text."""
-    if label.isprintable():
-        return label
-    return "".join(letter if letter.isprintable() else "?" for letter in label)
+def _written(label: str) -> str:
+    """A label as it can be written: somebody may have made it of bytes that are no text."""
+    return label.encode("utf-8", "replace").decode()
 
 
 def _together(one: Reading, other: Reading) -> Reading:

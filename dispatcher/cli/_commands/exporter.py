@@ -9,7 +9,7 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from dispatcher.cli._options.options import URL_OPTION, add_option, add_redis
+from dispatcher.cli._options.options import URL_OPTION, add_option, add_redis, printable
 from dispatcher.errors import DispatcherError
 from limiters._support.latch import Latch
 from limiters._support.validation import named
@@ -94,7 +94,8 @@ def _run(options: argparse.Namespace) -> None:
 def _print(collector: ClusterCollector) -> None:
     from dispatcher.metrics._exposition import text_of
 
-    sys.stdout.write(text_of(collector.read(budget=float("inf"))))
+    for line in text_of(collector.read(budget=float("inf"))).splitlines():
+        sys.stdout.write(printable(line) + "\n")
     if not collector.up:
         raise DispatcherError(f"Redis at {collector.where} did not answer; see above")
 

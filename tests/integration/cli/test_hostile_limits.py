@@ -12,7 +12,7 @@ from limiters.embedded import EmbeddedRedis
 from tests.commands import Run, Said
 from tests.hostile import damages
 from tests.hostile.damages import Damage, failures, report
-from tests.hostile.limit import KEYS, NAME, OTHER, Scene, in_turned_time
+from tests.hostile.limit import KEYS, NAME, OTHER, PEOPLE, Scene, in_turned_time
 
 SHOWING = (
     ("limit", "show", NAME),
@@ -112,3 +112,11 @@ def test_the_exporter_shows_the_other_limits_and_names_the_damaged_one(
     said = run("exporter", "--once")
     assert f'dispatcher_unreadable{{what="limit {NAME}"}} 1.0' in said.out
     assert f"limit {NAME} cannot be read" in caplog.text
+
+
+def test_nothing_that_is_stored_does_something_to_a_terminal(scene: Scene, run: Run) -> None:
+    scene.put_back()
+    scene.client.hset(PEOPLE, "=a", b"\x1b[2J\xff\x07\xc2\x9b2J")
+    for command in (*SHOWING, ("top", NAME, "--once"), ("exporter", "--once")):
+        said = run(*command)
+        assert not {"\x1b", "\x07", "\x9b", "\udcff"} & {*said.out, *said.err}, command
