@@ -225,14 +225,16 @@ def registry_of(fields: Mapping[bytes, bytes]) -> Registry | None:
     value = _REGISTRY.read(packed)
     if len(fields) != value["names"] + 2:
         raise ValueError("a name is lost")
+    told = {
+        as_text(name[len(_PREFIX) :]): _unsealed(name, text).split()
+        for name, text in fields.items()
+        if name.startswith(_PREFIX)
+    }
     return Registry(
         as_text(fields[b"server"]),
         value["since"],
-        {
-            as_text(name[len(_PREFIX) :]): int(float(_unsealed(name, at)))
-            for name, at in fields.items()
-            if name.startswith(_PREFIX)
-        },
+        {name: int(float(until)) for name, (until, _) in told.items()},
+        {name: int(span) for name, (_, span) in told.items() if int(span)},
         None if value["now"] == NEVER else value["now"],
         value["skew"],
     )

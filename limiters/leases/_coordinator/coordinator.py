@@ -124,6 +124,8 @@ class Coordinator:
                 certainty.doubt(limit, server, now, token, "the server is another one")
             return limit, False
         limit = self.limit = certainty.new_limit(terms, server, now, token)
+        if self.registered and self.registry is not None and self.registry.server == server:
+            limit.proven = self.registry.spans.get(self.name, 0)  # whatever was lost of it
         if not vouched:
             certainty.doubt(limit, server, now, token, "the limit is new to this server")
         return limit, True
@@ -451,6 +453,9 @@ class Coordinator:
         if registry is None or not self.registered:
             return
         span = limit.terms.span
+        certain = not certainty.remaining(limit, self.default_span)
+        if span > registry.spans.get(self.name, 0) or certain:
+            registry.spans[self.name] = span
         if registry.names.get(self.name, NEVER) - limit.now < span:
             registry.names[self.name] = limit.now + REGISTRY_SPANS * span
 

@@ -182,5 +182,7 @@ class Registry:
     server: str
     since: int
     names: dict[str, int] = field(default_factory=dict)
+    spans: dict[str, int] = field(default_factory=dict)
+    """How long a lease of each can count."""
     now: int | None = None
     skew: int = 0

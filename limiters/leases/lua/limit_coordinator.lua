@@ -103,6 +103,9 @@ local function open(terms, server, now, token)
     return false
   end
   new_limit(terms, server, now, token)
+  if registry and registry.server == server then
+    limit.proven = registry.names_span -- whatever was lost of it, or cannot be read
+  end
   if unreadable then
     doubt(server, now, token, UNREADABLE)
   elseif not vouched then
@@ -529,6 +532,9 @@ local function write_ahead()
     return
   end
   local span = span_of(limit)
+  if span > registry.names_span or remaining() == 0 then
+    registry.names_span = span
+  end
   if registry.names_until - limit.now < span then
     registry.names_until = limit.now + REGISTRY_SPANS * span
   end

@@ -1,8 +1,8 @@
 -- The registry of a server process: since when it has kept its data, and up to when something of
--- each limit may be out. Without it, nothing is proven.
+-- each limit may be out, and how long a lease of it can count. Without it, nothing is proven.
 --
--- A hash: `header` (packed) and `server`, which have one checksum; "=" + name -> the time, with one
--- of its own. The header counts the names, so that a name that is lost is noticed: then all of it
+-- A hash: `header` (packed) and `server`, which have one checksum; "=" + name -> the time and the span, with
+-- one of their own. The header counts the names, so that a name that is lost is noticed: then all of it
 -- counts as lost.
 
 local function registry_check(known, packed)
@@ -13,7 +13,7 @@ end
 local function new_registry(server, since)
   return {
     format = FORMAT, server = server, since = since, now = NEVER, skew = 0, names = 0,
-    names_until = NEVER, is_new = true,
+    names_until = NEVER, names_span = 0, is_new = true,
   }
 end
 
@@ -30,26 +30,31 @@ local function stored_registry(key, field)
     return nil
   end
   known.server, known.text, known.names_until = server, header, NEVER
+  known.names_span = 0
   if registry_check(known, packed) ~= sub(header, -CHECK_LENGTH)
     or redis.call('HLEN', key) ~= known.names + 2 then
     return nil
   end
   if text then
-    known.names_until = tonumber(unsealed(field, text) or '')
-    if not is_whole(known.names_until) then
+    local at, span = string.match(unsealed(field, text) or '', '^(%S+) (%d+)$')
+    known.names_until, known.names_span = tonumber(at), tonumber(span)
+    if not is_whole(known.names_until) or not is_whole(known.names_span) then
       return nil
     end
   end
-  known.has_name, known.was_until = text and true, known.names_until
+  known.has_name = text and true
+  known.was_until, known.was_span = known.names_until, known.names_span
   return known
 end
 
 -- Writes what has changed.
 local function store_registry(key, field, known)
   local fields = {}
-  if known.names_until ~= (known.was_until or NEVER) then
+  if known.names_until ~= (known.was_until or NEVER)
+    or known.names_span ~= (known.was_span or 0) then
     known.names = known.has_name and known.names or known.names + 1
-    fields[1], fields[2] = field, sealed(field, string.format('%.17g', known.names_until))
+    fields[1], fields[2] = field, sealed(field, string.format('%.17g %.0f',
+      known.names_until, known.names_span))
   end
   local packed = write_registry(known)
   local header = packed .. registry_check(known, packed)
