@@ -26,6 +26,7 @@ GROUPS = {
     "timeline-looks": "timeline_looks",
     "worker": "worker",
     "metrics": "metrics",
+    "starting": "starting",
     "spark": "spark_sinks",
     "spark-state": "spark_state",
 }

@@ -110,7 +110,7 @@ class Operation:
 
     @property
     def watcher(self) -> Watcher | None:
-        """Who is told."""
+        """The Watcher that receives it."""
         return self._watcher
 
     @watcher.setter
@@ -144,7 +144,7 @@ class Operation:
 
     @property
     def priority(self) -> int:
-        """Higher goes first."""
+        """Operations with a higher priority go first, but never within a key."""
         return self._order.priority if self._order else 0
 
     @property

@@ -11,7 +11,6 @@ author = "the maintainers"
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
     "docs.module_directive",
     "docs.parameters_directive",
 ]
@@ -27,3 +26,4 @@ python_maximum_signature_line_length = 80
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "undoc-members": True}
 nitpicky = False
+smartquotes = False  # what is copied from a page has to work

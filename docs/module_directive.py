@@ -1,4 +1,5 @@
-"""The directive `modules`: a generated table of a folder's modules, in a page of the docs."""
+"""The directives `modules` and `options`: generated tables of modules and of a command's options,
+in a page of the docs."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Any, ClassVar
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from docs import option_table
 from docs.module_table import ROOT, table
 
 
@@ -31,7 +33,22 @@ class ModulesDirective(SphinxDirective):
         return self.parse_text_to_nodes(table(folder, shallow="shallow" in self.options))
 
 
+class OptionsDirective(SphinxDirective):
+    """Its argument is a command: worker, or timeline peek."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[Any]:
+        """The table. Sphinx renders the page again when an option has changed."""
+        for folder in ("dispatcher/cli", "dispatcher/worker"):
+            for path in (ROOT / folder).rglob("*options.py"):
+                self.env.note_dependency(str(path))
+        return self.parse_text_to_nodes(option_table.table(self.arguments[0].split()))
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Sphinx calls this."""
     app.add_directive("modules", ModulesDirective)
+    app.add_directive("options", OptionsDirective)
     return {"parallel_read_safe": True}

@@ -20,6 +20,7 @@ from typing import Any
 from limiters._budgets.permit import PermitBudget
 from limiters._budgets.recent import RecentSpending
 from limiters._budgets.release import last_release, releasable
+from limiters._budgets.shortage import Shortage
 from limiters._budgets.window import BURST, UNEVEN_BURST, Tenure, WindowLedger
 from limiters._support.float_error import covers
 from limiters.leases._confirmed_clock import ConfirmedClock, Exchange
@@ -28,10 +29,6 @@ from limiters.leases._messages import Kind, Reply, Request, Terms, usable_lease
 
 MIN_REQUEST_INTERVAL = 0.05
 """Seconds between two requests, however urgent the second is; but not after a challenge."""
-
-MAX_SHORTAGE = 0.5
-"""The share of the time that counts at most as being short of capacity: so an instance asks for no
-more than twice what it spent. One that could spend even more asks again a little later."""
 
 HISTORY_SLICES = 200
 """Ages of spending are sent in slices of a period, rounded to the later end."""
@@ -91,12 +88,7 @@ class InstanceShare:
         """What waited while nothing was held: it counts once, even if it no longer waits."""
         self._gathering = 0.0
         self._gathers_since = 0.0
-        self._short_since: float | None = None
-        """Since when something had to wait for capacity; None if nothing does."""
-        self._was_short = 0.0
-        """Seconds for which something had to, since the last request."""
-        self._shortage = 0.0
-        """That, as a share of the time between the last two requests."""
+        self._shortage = Shortage()
         self._recent = RecentSpending(self.ledger)
         self._piece = 0.0
         self._counted = (0, 0.0)
@@ -164,7 +156,7 @@ class InstanceShare:
         """So much waits to be spent, of which `gathering` is needed in one piece."""
         self._waiting = waiting
         if not waiting:
-            self.short(False, now)
+            self._shortage.note(False, now)
         if not self.units:
             self._missed = max(self._missed, waiting)
         if not self._gathering:
@@ -173,16 +165,14 @@ class InstanceShare:
 
     def short(self, short: bool, now: float) -> None:
         """Whether something that could start has to wait for capacity, from now on."""
-        if self._short_since is not None:
-            self._was_short += now - self._short_since
-        self._short_since = now if short else None
+        self._shortage.note(short, now)
 
     def _need(self, now: float) -> float:
         """What was spent in the last period is likely to be wanted again in the next one. If little
         is asked for at a time, more: what could have been spent without waiting."""
         spent = self.spent(now) + self.permit.recent(now, self.ledger.period)
-        more = spent / (1 - self._shortage) - spent
-        return max(self._waiting, self._missed, self._gathering, more) + spent
+        unspent = self._shortage.unspent(spent)
+        return max(self._waiting, self._missed, self._gathering, unspent) + spent
 
     @property
     def asked(self) -> float:
@@ -249,7 +239,7 @@ class InstanceShare:
         if now >= self.until:
             self.units = 0
         self.left = True
-        self._waiting = self._missed = self._gathering = self._shortage = 0.0
+        self._waiting = self._missed = self._gathering = 0.0
         released = last_release(self.ledger, self.units, self._worth(self.units), now)
         self._begin(self._request(released, now, True, totals), now)
         return self._copy(now)
@@ -268,16 +258,13 @@ class InstanceShare:
         return replace(self.pending, confirmed=confirmed, tries=self._tries)
 
     def _look_back(self, now: float) -> None:
-        self.short(self._short_since is not None, now)
-        since = max(now - self._last_call, MIN_REQUEST_INTERVAL)
-        self._shortage = min(self._was_short / since, MAX_SHORTAGE)
-        self._was_short = 0.0
+        self._shortage.requested(max(now - self._last_call, MIN_REQUEST_INTERVAL), now)
         count = self.ledger.charges
         before, at = self._counted
         total = self.ledger.total() + self.ledger.starting
         if count > before:
             self._piece = (total - at) / (count - before)
-        elif self._short_since is not None and not self._gathering:
+        elif self._shortage.since is not None and not self._gathering:
             # What waits needs no gathering: it costs less than batches before it may have cost.
             self._piece = min(self._piece, self.burst(now))
         self._counted = count, total
@@ -293,7 +280,7 @@ class InstanceShare:
         if gathers and not self._piece:
             self._piece = ask  # what it needs a share for, also when it does not ask for a moment
         by_permit = self.permit.recent(now, self.ledger.period)
-        since = self._gathers_since if gathers else self._short_since
+        since = self._gathers_since if gathers else self._shortage.since
         if not ask:
             self._asks_since = None
         elif self._asks_since is None:
@@ -339,7 +326,7 @@ class InstanceShare:
         if self._gathering and not covers(worth, self._gathering):
             return self._gathering, True
         piece = self._piece
-        if self._short_since is None or not piece or worth >= WHOLE_BATCHES * piece:
+        if self._shortage.since is None or not piece or worth >= WHOLE_BATCHES * piece:
             return 0.0, False
         spent = self.ledger.spent(now)  # first: what has begun is pledged no longer
         room = worth - self.ledger.pledged - spent + self.ledger.starting

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from limiters._redis.url import checked, without_secrets
-from limiters._sharing.options import ShareOptions
-from limiters._support.options import ConvertedOptions, about, documented, values_of
+from limiters._sharing.options import LimiterOptions, ShareOptions
+from limiters._support.options import documented, values_of
 from limiters._support.validation import UNSHOWN, ArgumentError, named
 from limiters.leases._options import StoredLeaseOptions
 from limiters.shared import SharedResource
@@ -16,23 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def _url(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise ArgumentError(name, UNSHOWN, f"be a str, not a {type(value).__qualname__}")
-    return value
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Shared(ConvertedOptions):
-    url: str | None = field(
-        default=None, metadata=about("the Redis in which the limit is shared", _url)
-    )
-    name: str = field(default="", metadata=about("whose limit it is: same name, same limit"))
-
-
 @documented
 @dataclass(frozen=True, kw_only=True, repr=False)
-class LimiterConfig(StoredLeaseOptions, ShareOptions, _Shared):  # of the last one first
+class LimiterConfig(LimiterOptions):
     """What a SharedResource and its RedisLeaseManager are made of, as plain values that can be
     pickled and compared.
 
@@ -50,7 +36,14 @@ class LimiterConfig(StoredLeaseOptions, ShareOptions, _Shared):  # of the last o
                 "url",
                 UNSHOWN,
                 "say in which Redis the limit is shared, such as redis://host:6379/0",
-                "leave name and shared_capacity out to share nothing",
+                "without a name and a shared capacity nothing is shared",
+            )
+        if self.url is not None and not self.shared_capacity:
+            raise ArgumentError(
+                "shared_capacity",
+                self.shared_capacity,
+                "be more than zero where a Redis is named",
+                "say how much all instances may spend together, or name no Redis",
             )
         with named({"url_or_client": "url"}):
             self.build()  # it sends nothing, and refuses what is wrong
@@ -70,7 +63,7 @@ class LimiterConfig(StoredLeaseOptions, ShareOptions, _Shared):  # of the last o
 
     def _told(self) -> Iterator[str]:
         for name, value in asdict(self).items():
-            if value == getattr(type(self), name):
+            if value == getattr(type(self), name, UNSHOWN):  # a subclass may require one
                 continue
             if name == "url":
                 value = without_secrets(checked(value))

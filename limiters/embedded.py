@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
-from limiters._support.tethered import Tethered
+from limiters._support.tethered import SHELL, Tethered
 from limiters._support.validation import ArgumentError, flag
 from limiters.errors import (
     ImproperOrderError,
@@ -134,6 +134,11 @@ class EmbeddedRedis:
         """Starts it and returns when it answers. After `kill()` it finds its files again."""
         if self.running:
             raise ImproperOrderError("this server runs already; stop() it first, or restart() it")
+        if not SHELL.exists():
+            raise ServerNotFoundError(
+                f"a Redis server is embedded by means of {SHELL}, and there is none here: start a "
+                "server by itself, and name its URL"
+            )
         binary = self._binary or find_server()
         new = self._port is None  # on a port that was used before, clients may hold something
         if self._directory is None:

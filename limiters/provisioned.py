@@ -101,6 +101,9 @@ class ProvisionedResource(Resource):
     def _leave(self) -> None:
         pass  # nothing was taken from anybody
 
+    def _follow_demand(self) -> None:
+        pass  # a fixed capacity does not
+
     def set_capacity(self, capacity: float) -> None:
         """Changes the limit from now on; what was spent under the old one still counts."""
         with self._lock:
@@ -108,14 +111,6 @@ class ProvisionedResource(Resource):
             self._ledger.set_capacity(self._max_capacity)
         self._emitter.emit(events.CAPACITY, capacity)
         self._changed()
-
-    def give_me(self, target: float, claimant: object = None) -> None:
-        """Takes note of the demand; a fixed capacity does not follow it."""
-        target = amount("target", target, zero=True)
-        with self._lock:
-            changed, demand = self._note_demand(target, claimant), self._demand
-        if changed:
-            self._emitter.emit(events.TARGET, demand)
 
     def grant(
         self, up_to: float, at_least: float = 0.0, claimant: object = None

@@ -27,6 +27,7 @@ from limiters._stats.histogram import SECONDS, Histogram
 from limiters._stats.standing import Standing
 from limiters._stats.tally import Publication, Source, Tally
 from limiters._support.float_error import covers
+from limiters._support.options import values_of
 from limiters._support.signatures import lists, takes
 from limiters._support.validation import Seconds, amount, in_seconds, seconds
 from limiters.errors import ImproperOrderError, LeaseManagerError, SharedCapacityNotProvisionedError
@@ -95,13 +96,15 @@ class SharedResource(Resource):
 
     def _begin_share(self, terms: Terms) -> None:
         """Takes part as somebody who was never heard of; what is reserved goes on."""
+        profile = values_of(Request, self._options)  # an option of such a name is sent
+        profile["weight"] = weight_units(self._options.weight)
         self._share = InstanceShare(
             uuid.uuid4().hex[:16],
             terms,
             interval=self._interval,
-            weight=weight_units(self._options.weight),
             reserved=self._reserved,
             label=f"{socket.gethostname()}:{os.getpid()}",
+            **profile,
         )
         self._purse = Purse(self._reserved_ledger, self._share.permit, self._share.ledger)
 
@@ -199,14 +202,8 @@ class SharedResource(Resource):
 
     # Asking for capacity.
 
-    def give_me(self, target: float, claimant: object = None) -> None:
-        """Says how much waits to be spent; several who ask are told apart as claimants."""
-        target = amount("target", target, zero=True)
-        with self._lock:
-            changed, demand = self._note_demand(target, claimant), self._demand
-            self._want(self._clock.now())
-        if changed:
-            self._emitter.emit(events.TARGET, demand)
+    def _follow_demand(self) -> None:
+        self._want(self._clock.now())
 
     def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> SharedGrant:
         """Sets aside up to `up_to` of what may be spent now, possibly nothing."""

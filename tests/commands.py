@@ -9,10 +9,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
+from dispatcher.cli._options.redis import RedisOptions
 from limiters import RedisLeaseManager, SharedResource
 from limiters.leases._messages import Request, Terms
 from tests.waiting import until
@@ -50,6 +53,13 @@ def outside(*arguments: str, **environment: str) -> Said:
         check=False,
     )
     return Said(done.returncode, done.stdout, done.stderr)
+
+
+def unsaid_redis(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """Nobody says which Redis is meant, and this is the one that commands try then."""
+    monkeypatch.delenv("DISPATCHER_REDIS", raising=False)
+    [field] = (it for it in fields(RedisOptions) if it.name == "redis")
+    monkeypatch.setattr(field, "default", url)
 
 
 def asks(instance: str, need: float, **more: Any) -> Request:

@@ -60,8 +60,8 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
         assert defaults is not None
         assert "timeout" in defaults
         monkeypatch.setitem(defaults, "timeout", LONG)
-    for module in ("_options.options", "_commands.timeline.opening", "_commands.top.looking"):
-        monkeypatch.setattr(f"dispatcher.cli.{module}.PATIENCE", LONG)
+    for module in ("connecting", "timeline.opening", "top.looking"):
+        monkeypatch.setattr(f"dispatcher.cli._commands.{module}.PATIENCE", LONG)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -16,18 +16,27 @@ import tarfile
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 NO_CONTACT = "Contact: not set yet"
+RELATIVE_LINK = re.compile(r"\]\((?!https://|#)([^)\s]+)\)")
+"""The package index shows the README without the files that it stands beside."""
 EXTRAS = "cli,embedded,metrics,redis"
 """All but Spark, which is large and needs Java."""
 
 
+def project() -> dict[str, Any]:
+    """The table of pyproject.toml."""
+    table: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return table
+
+
 def version() -> str:
     """From pyproject.toml, the only place that states it."""
-    return str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
+    return str(project()["version"])
 
 
 def left_to_do(
@@ -38,16 +47,23 @@ def left_to_do(
     security: str,
     tags: Collection[str],
     changed: Collection[str],
+    readme: str,
+    urls: Mapping[str, str],
 ) -> list[str]:
     """What stands between this state and a release.
 
     >>> left_to_do("1.2.0", changelog="## 1.2.0 (2026-05-01)", fragments=[], tags=["v1.2.0"],
-    ...            security="Contact: security@example.org", changed=[])
+    ...            security="Contact: security@example.org", changed=[], readme="",
+    ...            urls={"Source": "https://example.org"})
     []
     """
     found = []
     if NO_CONTACT in security:
         found.append(f"SECURITY.md says {NO_CONTACT!r}: name an address")
+    if not urls:
+        found.append("pyproject.toml has no [project.urls]")
+    if relative := RELATIVE_LINK.findall(readme):
+        found.append(f"README.md has links that are not absolute: {', '.join(relative)}")
     if fragments:
         found.append(
             f"changelog.d still holds {', '.join(sorted(fragments))}: run "
@@ -55,6 +71,8 @@ def left_to_do(
         )
     if not re.search(rf"^## {re.escape(version)} \(", changelog, re.MULTILINE):
         found.append(f"CHANGELOG.md has no section '## {version} (DATE)'")
+    if re.search(r"^## Unreleased$", changelog, re.MULTILINE):
+        found.append("CHANGELOG.md has the heading 'Unreleased'")
     if changed:
         found.append(f"not committed: {', '.join(sorted(changed))}")
     if f"v{version}" not in tags:
@@ -127,6 +145,8 @@ def check_ready() -> list[str]:
         security=(ROOT / "SECURITY.md").read_text(),
         tags=run("git", "tag", "--points-at", "HEAD").split(),
         changed=run("git", "status", "--porcelain").splitlines(),
+        readme=(ROOT / "README.md").read_text(),
+        urls=project().get("urls", {}),
     )
 
 

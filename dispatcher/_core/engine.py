@@ -136,7 +136,7 @@ class Engine:
         waiter.tell()
 
     def stop(self, now: float) -> None:
-        """Gives back what is not in flight, and finishes when nothing is. Again is no error."""
+        """Gives back what is not in flight, and finishes when nothing is. Idempotent."""
         self.pausing.end(now)
         self.batch_end.give_back()
         self.demand.nothing()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
-import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from dispatcher.operation import Operation
 from dispatcher.state import State
 from dispatcher.watcher import Watcher
 from limiters._support.clock import Clock
+from limiters._support.forking import begin_in_child
 from limiters._support.wake_signal import WakeSignal
 from limiters.events import Emitter
 
@@ -265,5 +265,5 @@ def _warn_of_what_was_left() -> None:
             )
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+begin_in_child(_after_fork_in_child)
 atexit.register(_warn_of_what_was_left)

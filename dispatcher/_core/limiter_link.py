@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable
 from functools import partial
 
 from limiters._stats.tally import Source
+from limiters._support.forking import begin_in_child
 from limiters._support.validation import ArgumentError
 from limiters.limiter import RateLimiter
 
@@ -135,4 +135,4 @@ class LimiterLink:
 
 
 # In a forked child: the Batchers stayed in the parent, and its threads may hold a lock.
-os.register_at_fork(after_in_child=_uses.clear)
+begin_in_child(_uses.clear)

@@ -44,7 +44,12 @@ class BatcherOptions(ConvertedOptions):
         metadata=about("how often the limiter is told what is needed", seconds, unit="s"),
     )
     audit_interval: Seconds = field(
-        default=10.0, metadata=about("how often the books are checked", seconds, unit="s")
+        default=10.0,
+        metadata=about(
+            "how often `needs_capacity` is compared with the cost of what has not ended",
+            seconds,
+            unit="s",
+        ),
     )
     max_operation_time: Seconds = field(
         default=60.0,

@@ -79,8 +79,10 @@ class SubjectBuilder(Generic[M]):
         self._time = MeasurementField("event_time", event_time)
         self._lane = None if lane is None else MeasurementField("lane", lane, default=True)
         self._cost = None if cost is None else MeasurementField("cost", cost)
-        seconds("together_within", together_within, zero=True)
-        self._together = TimeSpan(together_within) if together_within else None
+        within = seconds("together_within", together_within, zero=True)
+        # A timedelta as it is: in datetimes it counts microseconds, however long it is.
+        span = together_within if isinstance(together_within, timedelta) else within
+        self._together = TimeSpan(span) if within else None
         self._max_cost: float | None = None
         self._limits: costs.Limits | None = None
         if max_batch_cost is not None:

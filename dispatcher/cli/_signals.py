@@ -11,11 +11,9 @@ from typing import Self, TypeVar
 
 T = TypeVar("T")
 
-WORDS = {
-    signal.SIGINT: "interrupted",
-    signal.SIGTERM: "terminated",
-    signal.SIGHUP: "hung up",  # the terminal was closed
-}
+WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+if hasattr(signal, "SIGHUP"):
+    WORDS[signal.SIGHUP] = "hung up"  # the terminal was closed
 
 
 class SignalledError(KeyboardInterrupt):

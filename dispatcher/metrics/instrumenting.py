@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -14,6 +13,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from dispatcher.metrics._collector import PartsCollector
 from dispatcher.metrics._mirror import Mirror, is_multi_process
 from dispatcher.metrics.parts import Options, Part, parts_of
+from limiters._support.forking import begin_in_child
 from limiters._support.validation import ArgumentError, amount, function, text
 
 _collectors: WeakKeyDictionary[CollectorRegistry, PartsCollector] = WeakKeyDictionary()
@@ -29,7 +29,7 @@ class Instrumented:
         self._parts = parts
 
     def remove(self) -> None:
-        """Shows it no more. Again is no error."""
+        """Shows it no more. Idempotent."""
         self._collector.remove(self._parts)
 
     def __enter__(self) -> Instrumented:
@@ -122,4 +122,4 @@ def _begin_in_child() -> None:
         collector.renew_locks()
 
 
-os.register_at_fork(after_in_child=_begin_in_child)
+begin_in_child(_begin_in_child)

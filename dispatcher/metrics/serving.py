@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from types import TracebackType
-from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from dispatcher._http_port import HttpPort
 from dispatcher.errors import DispatcherError
 from dispatcher.metrics._http import server_of
 from dispatcher.metrics._mirror import is_multi_process
@@ -21,41 +20,9 @@ class MetricsServerError(DispatcherError):
     """The metrics cannot be served there."""
 
 
-class MetricsServer:
-    """Serves until `close()`, or the end of its `with` block."""
-
-    def __init__(self, server: WSGIServer, thread: threading.Thread) -> None:
-        self._server = server
-        self._thread = thread
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return self._server.server_port
-
-    @property
-    def url(self) -> str:
-        """What a Prometheus on this machine is to scrape."""
-        host = str(self._server.server_address[0])
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/metrics"
-
-    def close(self) -> None:
-        """Frees the port. Again is no error."""
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._thread.join()
-        self._server.server_close()
-
-    def __enter__(self) -> MetricsServer:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+class MetricsServer(HttpPort):
+    """Serves until `close()`, or the end of its `with` block; `url` is what a Prometheus on this
+    machine is to scrape."""
 
 
 def serve(
@@ -85,4 +52,4 @@ def serve(
         ) from error
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()
-    return MetricsServer(server, thread)
+    return MetricsServer(server, thread, "/metrics")

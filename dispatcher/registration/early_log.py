@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import struct
@@ -11,12 +10,16 @@ from collections import Counter, OrderedDict
 from contextlib import suppress
 from pathlib import Path
 
+from dispatcher.registration._file_lock import lock
 from dispatcher.registration._model.fullest import Fullest
 from dispatcher.registration.errors import EntityStoreError
 from limiters._support.validation import Seconds, count, optional_count, seconds
 
 _FRAME = struct.Struct("<II")
 """Before each message: its length, and its checksum."""
+
+_MODE = 0o600
+"""Files are readable for their owner alone."""
 
 LOGS_PER_FOLDER = 1_000
 """Large directories are slow on many file systems. Logs go to folders in their order of creation,
@@ -85,19 +88,24 @@ class EarlyMessageLog:
         """Who lost how many messages for newer ones, until somebody takes that away."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+            self._lock = os.open(
+                self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE
+            )
         except OSError as error:
             raise EntityStoreError(
                 f"directory must be one that can be written to, not {str(directory)!r}: {error}"
             ) from error
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._lock)
         except OSError:
             os.close(self._lock)
             raise EntityStoreError(
                 f"directory must be one that nobody else uses; {str(directory)!r} is in use by "
                 "another gate: give each its own"
             ) from None
+        except BaseException:
+            os.close(self._lock)
+            raise
         self._delete_what_is_left()
 
     @property
@@ -116,7 +124,11 @@ class EarlyMessageLog:
         log = self._logs.get(entity) or self._new_log(now)
         path = self._path(log)
         try:
-            with path.open("ab") as file:
+            if not log.size:
+                path.touch(_MODE)
+            with path.open("r+b") as file:
+                # Not at its end: that may have grown by something else.
+                file.seek(log.size)
                 file.write(frame)
         except OSError:
             # Perhaps with a part of the message at its end.
@@ -133,7 +145,7 @@ class EarlyMessageLog:
         """All messages that are whole, in order; their log is deleted."""
         bodies = self._read(self._logs[entity]) if entity in self._logs else []
         self.drop(entity)
-        return [body.decode() for body in bodies]
+        return [body.decode(errors="replace") for body in bodies]
 
     def drop(self, entity: str) -> int:
         """Deletes a log; how many messages it had."""
@@ -205,6 +217,7 @@ class EarlyMessageLog:
         beside = path.with_suffix(".new")
         try:
             # Beside it, so that a full disk leaves the messages where they are ...
+            beside.touch(_MODE)
             beside.write_bytes(frames)
             beside.replace(path)
         except OSError:
@@ -224,14 +237,15 @@ class EarlyMessageLog:
         """The messages up to the first that is not whole. Behind that, nothing tells where a
         message begins."""
         try:
-            data = self._path(log).read_bytes()
+            data = self._path(log).read_bytes()[: log.size]
         except OSError:
             return []
         bodies, at = [], 0
         while at + _FRAME.size <= len(data):
             length, checksum = _FRAME.unpack_from(data, at)
             body = data[at + _FRAME.size : at + _FRAME.size + length]
-            if len(body) < length or zlib.crc32(body) != checksum:
+            # No message is empty; but eight zeros look like one, and end many a damaged file.
+            if not length or len(body) < length or zlib.crc32(body) != checksum:
                 break
             bodies.append(body)
             at += _FRAME.size + length

@@ -22,7 +22,7 @@ from dispatcher.registration.stores.redis import RedisEntityStore
 from limiters._support.clock import Clock, clock_of
 from limiters._support.options import about
 from limiters._support.signatures import lists, takes
-from limiters._support.validation import ArgumentError, text
+from limiters._support.validation import ArgumentError, instance_of, text
 from limiters.events import Emitter, Event, Listener
 
 # As `Release(...)` does, without a call into Python: each message that passes makes one.
@@ -78,12 +78,6 @@ def _store(name: str, value: object) -> object:
     return value
 
 
-def _early_log(name: str, value: object) -> EarlyMessageLog:
-    if not isinstance(value, EarlyMessageLog):
-        raise ArgumentError(name, value, "be an EarlyMessageLog")
-    return value
-
-
 @dataclass(frozen=True, kw_only=True)
 class GateOptions(Bounds):
     """Those of a RegistrationGate."""
@@ -100,7 +94,8 @@ class GateOptions(Bounds):
     early_log: EarlyMessageLog | None = field(
         default=None,
         metadata=about(
-            "keeps the telemetry of this gate on disk, within its own bounds", _early_log
+            "keeps the telemetry of this gate on disk, within its own bounds",
+            instance_of(EarlyMessageLog),
         ),
     )
     clock: Clock | None = field(

@@ -49,5 +49,5 @@ class UtcClock:
         self._started = time.monotonic()
 
     def now(self) -> datetime:
-        """The present."""
+        """The present, as a datetime in UTC."""
         return self._start + timedelta(seconds=time.monotonic() - self._started)

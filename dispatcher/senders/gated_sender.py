@@ -114,7 +114,7 @@ class GatedSender:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends that. Again is no error."""
+        """Stops dropping what is held too long, and waits for that thread. Idempotent."""
         self._ending.set()
         if self._thread.ident is not None:
             self._thread.join()

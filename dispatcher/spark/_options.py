@@ -7,6 +7,8 @@ a text it is an option of the format, too.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 from dispatcher._handler import Target, check, load
@@ -22,6 +24,7 @@ from limiters._support.validation import (
     Seconds,
     amount,
     count,
+    instance_of,
     one_of,
     seconds,
 )
@@ -59,7 +62,7 @@ def _dead_letters(name: str, value: Any) -> None:
 
 
 def _cost(name: str, value: Any) -> None:
-    if isinstance(value, (int, float)):
+    if isinstance(value, (Real, Decimal)):
         amount(name, value, zero=True)
     elif callable(value):
         check_plain(name, value)
@@ -68,11 +71,6 @@ def _cost(name: str, value: Any) -> None:
         raise ArgumentError(
             name, value, "be a number, an SQL expression, a Column or a function of a row"
         )
-
-
-def _limiter(name: str, value: object) -> None:
-    if not isinstance(value, LimiterConfig):
-        raise ArgumentError(name, value, "be a LimiterConfig")
 
 
 def _retry(name: str, value: object) -> None:
@@ -119,7 +117,9 @@ class DeliveryOptions(CheckedOptions):
     )
     limiter: LimiterConfig | None = field(
         default=None,
-        metadata=about("the limit. None: as fast as the handler takes the rows", _limiter),
+        metadata=about(
+            "the limit. None: as fast as the handler takes the rows", instance_of(LimiterConfig)
+        ),
     )
     concurrency: int = field(
         default=16,
@@ -189,7 +189,7 @@ def cost_of_row(options: DeliveryOptions) -> Any:
     cost = options.cost
     if callable(cost):
         return cost
-    return float(cost) if isinstance(cost, (int, float)) else None
+    return float(cost) if isinstance(cost, (Real, Decimal)) else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -80,7 +80,7 @@ class Timeline:
     """The topic called `topic` on a Redis 6.2 or newer, Valkey, Sentinel or Cluster.
 
     Messages are due at a time, leased to one consumer at a time, never doubled and never lost:
-    [Guarantees](guarantees.md) says how far. The URL or client is as for RedisLeaseManager.
+    docs/guarantees.md says how far. The URL or client is as for RedisLeaseManager.
 
     * `buckets`: over how many buckets it is spread, 64 unless said otherwise. Fixed when the topic
       is first used; another number then is a BucketCountError. Many for many consumers: a bucket

@@ -27,7 +27,9 @@ class WorkerTotals:
     batches: int = 0
     """Calls of the handler that have returned."""
     batches_failed: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    _lock: threading.Lock = field(
+        default_factory=threading.Lock, init=False, repr=False, compare=False
+    )
 
     def add(self, **amounts: int) -> None:
         """Counts them."""

@@ -11,32 +11,28 @@ import threading
 import time
 from types import TracebackType
 
-from tenacity.wait import wait_exponential_jitter
-
-from dispatcher._handler import Target, load
-from dispatcher._retry import RetryPolicy, Stop, Wait
+from dispatcher._handler import load
+from dispatcher._retry import RetryPolicy
 from dispatcher.batcher import Batcher
 from dispatcher.errors import ImproperOrderError
-from dispatcher.timeline import ReleaseLease, Timeline
-from dispatcher.timeline._encoding.times import milliseconds
-from dispatcher.worker._costs import Cost, Costs
+from dispatcher.timeline import ReleaseLease
+from dispatcher.worker._costs import Costs
 from dispatcher.worker._environment import WorkerEnvironment
 from dispatcher.worker._handler_calls import Calls
 from dispatcher.worker._intake import Intake
 from dispatcher.worker._lease_keeper import Keeper
 from dispatcher.worker._leasing import Leasing
 from dispatcher.worker._messages import Holds
+from dispatcher.worker._options import WorkerArguments, WorkerOptions
 from dispatcher.worker._settling import Settler
 from dispatcher.worker.errors import WorkerFailedError
 from dispatcher.worker.totals import WorkerTotals
-from limiters._support.validation import ArgumentError, Seconds, count, optional_seconds, seconds
-from limiters.limiter import RateLimiter
+from limiters._support.signatures import lists, takes
+from limiters._support.validation import Seconds, optional_seconds, seconds
 from limiters.shared import SharedResource
 
 logger = logging.getLogger("dispatcher.worker")
 
-MAX_ATTEMPTS = 10
-RETRY: Wait = wait_exponential_jitter(initial=1, max=300, jitter=1)
 LONGEST_SILENCE = 30.0
 """Seconds after which a thread of its own that shows no sign of life counts as dead."""
 
@@ -54,6 +50,7 @@ class Life(enum.StrEnum):
     FAILED = "failed"
 
 
+@lists(WorkerOptions)
 class Worker:
     """Leases what is due on `timeline`, no more than it can use soon, hands it to `handler` in
     batches as fast as `rate_limiter` allows, and deletes what succeeded.
@@ -63,16 +60,6 @@ class Worker:
       by raising, or reports by message: it returns a mapping of ids to exceptions, or raises
       PartialFailure. Retry(after), Reject(reason) and Throttled say more.
     * `rate_limiter`: None for no limit.
-    * `consumer_id`: its own; a worker that comes back under it gets its messages back at once.
-    * `lease_time`: for how long a message is nobody else's when the worker is killed. While the
-      worker lives, leases are extended.
-    * `cost`: of a message: a number, the name of a field of its body, or a function.
-    * `retry`, `max_attempts`: a tenacity wait strategy, or a pair (wait, stop), and how often a
-      message is leased before it is dead.
-    * `concurrency`: how many batches may be in the handler at once.
-    * `max_operation_time`: how long the handler may take. Then its messages are not kept any
-      longer: they are given out again when their leases end.
-    * `drain_time`: how long `stop` waits for what is in the handler.
 
     Thread-safe. Each message is handled at least once; make the handler idempotent by its id.
 
@@ -90,44 +77,28 @@ class Worker:
     True
     >>> worker.totals.done
     1
+
+    The options:
     """
 
-    def __init__(
-        self,
-        timeline: Timeline,
-        handler: Target,
-        *,
-        rate_limiter: RateLimiter | None,
-        consumer_id: str | None = None,
-        lease_time: Seconds = 30.0,
-        max_batch_size: int = 100,
-        cost: Cost = 1,
-        retry: Wait | tuple[Wait, Stop] = RETRY,
-        max_attempts: int = MAX_ATTEMPTS,
-        concurrency: int = 16,
-        flush_interval: Seconds = 0.1,
-        max_operation_time: Seconds = 60.0,
-        drain_time: Seconds = 30.0,
-    ) -> None:
-        if not isinstance(timeline, Timeline):
-            raise ArgumentError("timeline", timeline, "be a Timeline")
-        self.timeline = timeline
-        self.handler = load(handler)
+    @takes(WorkerArguments)
+    def __init__(self, options: WorkerArguments) -> None:
+        self.timeline = timeline = options.timeline
+        self.handler = load(options.handler)
         self.totals = WorkerTotals()
-        self.drain_time = seconds("drain_time", drain_time, zero=True)
-        longest = seconds("max_operation_time", max_operation_time)
-        kept_for = seconds("lease_time", lease_time)
-        milliseconds("lease_time", kept_for)  # what a Timeline would refuse later
-        self._concurrency = count("concurrency", concurrency)
-        batch_size = count("max_batch_size", max_batch_size)
-        policy = RetryPolicy.of(retry, count("max_attempts", max_attempts))
-        self.consumer = timeline.consumer(new_consumer_id() if consumer_id is None else consumer_id)
+        self.drain_time = seconds("drain_time", options.drain_time, zero=True)
+        longest = seconds("max_operation_time", options.max_operation_time)
+        kept_for = seconds("lease_time", options.lease_time)
+        policy = RetryPolicy.of(options.retry, options.max_attempts)
+        self._concurrency = options.concurrency
+        name = new_consumer_id() if options.consumer_id is None else options.consumer_id
+        self.consumer = timeline.consumer(name)
         self.batcher = Batcher(
-            rate_limiter=rate_limiter,
-            max_buffer_size=max(10_000, 4 * self._concurrency * batch_size),
-            flush_interval=flush_interval,
+            rate_limiter=options.rate_limiter,
+            max_buffer_size=max(10_000, 4 * options.concurrency * options.max_batch_size),
+            flush_interval=options.flush_interval,
             max_operation_time=longest,
-            max_concurrent_batches=self._concurrency,
+            max_concurrent_batches=options.concurrency,
         )
         self._holds = Holds(kept_for, longest)
         environment = WorkerEnvironment(
@@ -136,21 +107,22 @@ class Worker:
             holds=self._holds,
             totals=self.totals,
             failed=self._fail,
-            concurrency=self._concurrency,
-            batch_size=batch_size,
+            concurrency=options.concurrency,
+            batch_size=options.max_batch_size,
             lease_time=kept_for,
         )
         self._keeper = Keeper(environment, overran=self._overran)
         self._settler = Settler(environment)
         self._calls = Calls(environment, self.handler, self._settler, policy)
-        self._intake = Intake(timeline, Costs(cost), rate_limiter, self._calls.watcher(), policy)
+        costs, watcher = Costs(options.cost), self._calls.watcher()
+        self._intake = Intake(timeline, costs, options.rate_limiter, watcher, policy)
         self._leasing = Leasing(
             environment,
             self.batcher,
             self._settler,
             self._calls,
             self._intake,
-            comes_back=consumer_id is not None,
+            comes_back=options.consumer_id is not None,
             is_running=lambda: self._life is Life.RUNNING,
         )
         self._life = Life.NEW
@@ -196,8 +168,8 @@ class Worker:
 
     def stop(self, drain_time: Seconds | None = None) -> None:
         """Leases no more, gives back at once what has not begun, waits for what is in the handler
-        for `drain_time` at most, gives back what has not ended by then too, and ends. Again is
-        no error."""
+        for `drain_time` at most, gives back what has not ended by then too, and ends.
+        Idempotent."""
         patience = optional_seconds("drain_time", drain_time, zero=True)
         with self._lock:
             if self._life is Life.NEW:

@@ -97,6 +97,13 @@ def in_words(error: Exception, where: str, key: str | bytes, needs: Needs, prefi
     return f"Redis at {where} {words}"
 
 
+def is_known(error: Exception) -> bool:
+    """Whether `in_words` has words for it: something is wrong with the server or the way to it, not
+    with what is stored."""
+    said = " from ".join(_chain(error))
+    return any(sign in said for signs, _ in KNOWN for sign in signs)
+
+
 def may_pass(error: Exception) -> bool:
     """Whether it is worth asking again: the server is away or starts, and does not refuse."""
     import redis

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from limiters._support.validation import UNSHOWN, ArgumentError
@@ -93,15 +92,3 @@ def without_secrets(url: SplitResult) -> str:
     """Where it points, for people: without users, passwords and options."""
     place = url.netloc.rpartition("@")[2] if url.scheme != "unix" else ""
     return f"{url.scheme}://{place}{url.path}"
-
-
-def without_passwords(text: str) -> str:
-    """A text without the secrets of the URLs in it: what stands between :// and @, and all options.
-
-    >>> without_passwords("no such limit: redis://:secret@db:6379/0?ssl_password=secret")
-    'no such limit: redis://***@db:6379/0?***'
-    """
-    is_one = re.match(r"[\w+.-]+://", text) is not None  # and may have spaces
-    rest = "(?s:.)" if is_one else r"\S"
-    hidden = re.sub(f"://{rest}*@", "://***@", text)
-    return re.sub(rf"(://[^\s?#]*)[?#]{rest}*", r"\1?***", hidden)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -14,7 +13,8 @@ from limiters._resource.acquire_queue import AcquireQueue
 from limiters._resource.turns import Turns
 from limiters._resource.wake_ups import WakeUps
 from limiters._support.clock import Clock, clock_of
-from limiters._support.validation import Seconds
+from limiters._support.forking import begin_in_child
+from limiters._support.validation import Seconds, amount
 from limiters.errors import ImproperOrderError
 from limiters.events import Emitter, Event, Listener
 from limiters.limiter import Ending, Grant
@@ -64,9 +64,24 @@ class Resource(ABC):
     def max_capacity(self) -> float:
         """What could be had at most in one period."""
 
-    @abstractmethod
     def give_me(self, target: float, claimant: object = None) -> None:
         """Says how much waits to be spent; several who ask are told apart as claimants."""
+        target = amount("target", target, zero=True)
+        with self._lock:
+            before = self._demand
+            if target > 0:
+                self._demands[claimant] = target
+            else:  # who waits for nothing stands in nobody's way
+                self._demands.pop(claimant, None)
+                self._turns.end(claimant)
+            demand = self._demand
+            self._follow_demand()
+        if demand != before:
+            self._emitter.emit(events.TARGET, demand)
+
+    @abstractmethod
+    def _follow_demand(self) -> None:
+        """The demand may be another one. For who has the lock."""
 
     @abstractmethod
     def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> Grant:
@@ -85,17 +100,6 @@ class Resource(ABC):
     def _demand(self) -> float:
         """What all claimants together wait for. For who has the lock."""
         return sum(self._demands.values())
-
-    def _note_demand(self, target: float, claimant: object) -> bool:
-        """Whether all together wait for more or less since `claimant` waits for `target`. Who
-        waits for nothing stands in nobody's way. For who has the lock."""
-        before = self._demand
-        if target > 0:
-            self._demands[claimant] = target
-        else:
-            self._demands.pop(claimant, None)
-            self._turns.end(claimant)
-        return self._demand != before
 
     @abstractmethod
     def _provision(self) -> None:
@@ -131,8 +135,8 @@ class Resource(ABC):
             raise
 
     def stop(self) -> None:
-        """Gives back what it holds, raises `shutdown`, ends its listeners. Again is no error: if it
-        was interrupted, that ends what it began."""
+        """Gives back what it holds, raises `shutdown`, ends its listeners. Idempotent: a second
+        call also ends what an interrupted one began."""
         with self._lock:
             if not self._started:
                 raise ImproperOrderError("this limiter was never started; call start() first")
@@ -195,4 +199,4 @@ def _begin_in_child() -> None:
         limiter._begin()
 
 
-os.register_at_fork(after_in_child=_begin_in_child)
+begin_in_child(_begin_in_child)

@@ -8,19 +8,26 @@ from functools import partial
 
 from limiters._support.clock import Clock
 from limiters._support.options import ConvertedOptions, about
-from limiters._support.validation import ArgumentError, Seconds, amount, seconds
+from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, amount, seconds
 from limiters.leases._messages import ramp_of, shared_amount, weight_units
-from limiters.leases._options import checked_period
+from limiters.leases._options import StoredLeaseOptions, checked_period
 from limiters.leases.protocol import LeaseManager
 
 
-def _weight(_: str, value: float) -> float:
+def _weight(name: str, value: float) -> float:
     weight_units(value)
-    return value
+    return amount(name, value)
 
 
-def _ramp(_: str, value: tuple[float, Seconds]) -> tuple[float, Seconds]:
+def _ramp(name: str, value: tuple[float, Seconds]) -> tuple[float, Seconds]:
     ramp_of(value)
+    rise, duration = value
+    return amount(name, rise), seconds(name, duration)
+
+
+def _url(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ArgumentError(name, UNSHOWN, f"be a str, not a {type(value).__qualname__}")
     return value
 
 
@@ -56,14 +63,15 @@ class ShareOptions(ConvertedOptions):
     max_interval: Seconds = field(
         default=0.5,
         metadata=about(
-            "how often it asks while it has something to do; it asks at once when there is "
-            "something to do again, and not at all while there is not",
+            "the time between two requests while it has something to do; it asks at once when "
+            "there is something to do again, and not at all while there is not",
             seconds,
             unit="s",
         ),
     )
     period: Seconds = field(
-        default=1.0, metadata=about("in which a capacity may be spent", checked_period, unit="s")
+        default=1.0,
+        metadata=about("the time in which a capacity may be spent", checked_period, unit="s"),
     )
     weight: float = field(
         default=1.0,
@@ -90,3 +98,16 @@ class SharedResourceOptions(ShareOptions):
     clock: Clock | None = field(
         default=None, metadata=about("what tells the time, a ManualClock in tests")
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Shared(ConvertedOptions):
+    url: str | None = field(
+        default=None, metadata=about("the Redis in which the limit is shared", _url)
+    )
+    name: str = field(default="", metadata=about("whose limit it is: same name, same limit"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimiterOptions(StoredLeaseOptions, ShareOptions, _Shared):  # of the last one first
+    """All that are plain values, also where the limit is kept."""

@@ -12,12 +12,12 @@ class Provisioning:
 
     def __init__(self) -> None:
         self._over = threading.Event()
-        self._quarantine: float | None = None
+        self._seconds: float | None = None
         self._error: BaseException | None = None
 
-    def answered(self, quarantine: float) -> None:
-        """There was an answer, and something can be granted in `quarantine` seconds."""
-        self._quarantine = quarantine
+    def answered(self, seconds: float) -> None:
+        """There was an answer, and something can be granted in `seconds`."""
+        self._seconds = seconds
         self._over.set()
 
     def failed(self, error: BaseException) -> None:
@@ -31,8 +31,8 @@ class Provisioning:
     def wait(self, timeout: float) -> float:
         """The seconds until something can be granted, once there is an answer."""
         self._over.wait(min(timeout, threading.TIMEOUT_MAX))
-        if self._quarantine is not None:
-            return self._quarantine
+        if self._seconds is not None:
+            return self._seconds
         if self._error is not None:
             raise LeaseManagerError(str(self._error) or repr(self._error)) from self._error
         if self._over.is_set():

@@ -173,7 +173,7 @@ class Announcements:
             reply.uncertain / 1000,
             reply.cause,
             extra={
-                "happening": "quarantine",
+                "happening": "uncertain",
                 "limit": self._limit,
                 "seconds": reply.uncertain / 1000,
             },

@@ -36,7 +36,7 @@ class Publication:
         return self._last
 
     def end(self) -> None:
-        """It is asked a last time. Again is no error."""
+        """It is asked a last time. Idempotent."""
         self._tally.end(self)
 
 

@@ -16,6 +16,8 @@ def lazily(
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of `package`, where `homes` says which module has which names.
 
+    The public modules of the package among them are attributes, too, as if they were imported.
+
     >>> __getattr__, __dir__ = lazily("limiters", {"limiters.errors": ["LimiterError"]})
     >>> __getattr__("LimiterError")
     <class 'limiters.errors.LimiterError'>
@@ -24,8 +26,12 @@ def lazily(
     AttributeError: module 'limiters' has no attribute 'Limiter'
     """
     home_of = {name: module for module, names in homes.items() for name in names}
+    below = [home.removeprefix(f"{package}.") for home in homes if home.startswith(f"{package}.")]
+    modules = {path.partition(".")[0] for path in below if not path.startswith("_")}
 
     def find(name: str) -> object:
+        if name in modules:
+            return import_module(f"{package}.{name}")
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         found = getattr(import_module(home_of[name]), name)
@@ -33,6 +39,6 @@ def lazily(
         return found
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *home_of})
+        return sorted({*vars(sys.modules[package]), *home_of, *modules})
 
     return find, names

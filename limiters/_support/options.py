@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, Field, dataclass, fields
 from datetime import timedelta
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -109,10 +109,36 @@ def values_of(cls: type, source: object) -> dict[str, Any]:
 
 
 def documented(cls: Class) -> Class:
-    """`cls`, a dataclass, with a list of its options at the end of its docstring."""
-    if cls.__doc__:  # there is none with python -OO
-        cls.__doc__ = "\n".join([inspect.cleandoc(cls.__doc__), "", *listed(cls)])
+    """`cls`, a dataclass, with a list of its options at the end of its docstring, and types that
+    can be looked up, also of options that it inherits from other modules."""
+    init: Any = cls.__init__  # type: ignore[misc]
+    annotate(init, inspect.signature(init), cls)
+    append(cls, listed(cls))
     return cls
+
+
+def annotate(function: Any, signature: inspect.Signature, options: type) -> None:
+    """Gives `function` this `signature`, with types as they are written, and what they stand for
+    to `typing.get_type_hints`: only the modules of `options` and of its bases know that. Texts
+    stay where a type is known to type checkers alone."""
+    try:
+        known = get_type_hints(options)
+    except NameError:
+        known = {}
+    written = {it.name: it.annotation for it in signature.parameters.values()}
+    written["return"] = signature.return_annotation
+    function.__annotations__ = {
+        name: known.get(name, it)
+        for name, it in written.items()
+        if it is not inspect.Signature.empty
+    }
+    function.__signature__ = signature
+
+
+def append(owner: Any, lines: Iterable[str]) -> None:
+    """Puts `lines` at the end of the docstring of a class or function."""
+    if owner.__doc__:  # there is none with python -OO
+        owner.__doc__ = "\n".join([inspect.cleandoc(owner.__doc__), "", *lines])
 
 
 def listed(cls: type) -> list[str]:

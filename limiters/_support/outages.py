@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import threading
 import time
+
+from limiters._support.forking import begin_in_child
 
 
 class Outages:
@@ -55,4 +56,4 @@ def _begin_in_child() -> None:
     OUTAGES._lock = threading.Lock()  # a thread that stayed in the parent may have held it
 
 
-os.register_at_fork(after_in_child=_begin_in_child)
+begin_in_child(_begin_in_child)

@@ -17,7 +17,7 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from limiters._support.options import listed
+from limiters._support.options import annotate, append, listed
 
 Taken = ParamSpec("Taken")
 Options = TypeVar("Options")
@@ -40,20 +40,36 @@ def takes(
         kind: Any = options
         fill = _renamed(kind.__init__, method.__qualname__)
 
+        own = inspect.signature(method)
+        first, _ = own.parameters.values()
+
         @wraps(method)
-        def derived(owner: Owner, /, *given: Taken.args, **named: Taken.kwargs) -> Result:
+        def derived(*given: Any, **named: Any) -> Result:
+            owner, rest = _first(method.__qualname__, first.name, given, named)
             made: Options = object.__new__(kind)
-            fill(made, *given, **named)
+            fill(made, *rest, **named)
             return method(owner, made)
 
-        own = inspect.signature(method)
-        owner, _ = own.parameters.values()
         taken = sorted(inspect.signature(options).parameters.values(), key=_place)
-        signature = own.replace(parameters=[owner, *taken])
-        derived.__signature__ = signature  # type: ignore[attr-defined]
+        signature = own.replace(parameters=[first, *taken])
+        annotate(derived, signature, kind)
         return derived
 
     return taking
+
+
+def _first(
+    called: str, name: str, given: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[Any, tuple[Any, ...]]:
+    """The argument before the options, which is taken out of `named` if it stands there, and the
+    rest of what is `given` by its place."""
+    if given and name in named:
+        raise TypeError(f"{called}() got multiple values for argument {name!r}")
+    if given:
+        return given[0], given[1:]
+    if name in named:
+        return named.pop(name), ()
+    raise TypeError(f"{called}() missing 1 required positional argument: {name!r}")
 
 
 def _place(parameter: inspect.Parameter) -> tuple[int, bool]:
@@ -78,8 +94,7 @@ def lists(options: type) -> Callable[[Taker], Taker]:
     """A class or function that takes `options`, with a list of them at the end of its docstring."""
 
     def listing(owner: Taker) -> Taker:
-        if owner.__doc__:  # there is none with python -OO
-            owner.__doc__ = "\n".join([inspect.cleandoc(owner.__doc__), "", *listed(options)])
+        append(owner, listed(options))
         return owner
 
     return listing

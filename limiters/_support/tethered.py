@@ -8,13 +8,15 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
+from limiters._support.forking import begin_in_child
+
 # The shell leaves a watchdog behind and becomes the command: the command has the process id
 # that the owner knows, and `$$` in the watchdog. The watchdog reads a pipe whose other end only
 # the owner holds. A line read there lets the command be; the pipe's end tells that the owner is
 # gone. That needs no handler in the owner, which SIGKILL would not run, and unlike Linux's
 # PR_SET_PDEATHSIG it does not take the end of the thread that started the child for the end of
 # the owner. It works wherever there is a shell.
-_SHELL = "/bin/sh"
+SHELL = Path("/bin/sh")
 _SCRIPT = """
 exec 3<&0 </dev/null
 (read -r released <&3 && exit; kill -9 $$; rm -rf -- "$1") >/dev/null 2>&1 &
@@ -40,7 +42,7 @@ class Tethered:
         try:
             with log.open("ab") as output:
                 self._process = subprocess.Popen(
-                    [_SHELL, "-c", _SCRIPT, "tether", str(directory), *command],
+                    [str(SHELL), "-c", _SCRIPT, "tether", str(directory), *command],
                     stdin=reader,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -94,4 +96,4 @@ class Tethered:
             one._tether.close()
 
 
-os.register_at_fork(after_in_child=Tethered._let_go)
+begin_in_child(Tethered._let_go)

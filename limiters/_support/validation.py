@@ -12,6 +12,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final
 
+from limiters._support.passwords import without_passwords
 from limiters.errors import Sendable
 
 Seconds = float | timedelta
@@ -182,6 +183,23 @@ def one_of(*texts: str) -> Callable[[str, object], str]:
     return check
 
 
+def instance_of(kind: type) -> Callable[[str, object], Any]:
+    """The check whether a value is a `kind`.
+
+    >>> instance_of(timedelta)("delay", 5)
+    Traceback (most recent call last):
+    limiters._support.validation.ArgumentError: delay must be a timedelta, not 5
+    """
+    article = "an" if kind.__name__[0] in "AEIOU" else "a"
+
+    def check(name: str, value: object) -> object:
+        if not isinstance(value, kind):
+            raise ArgumentError(name, value, f"be {article} {kind.__name__}")
+        return value
+
+    return check
+
+
 def key_part(name: str, value: object) -> str:
     """`value` as a part of keys in Redis, in which braces say what stays together."""
     part = text(name, value)
@@ -218,7 +236,10 @@ def _number(name: str, value: object, expected: str) -> float:
 def _shown(value: object) -> str:
     """`value` in a message. A `repr` may be the user's code, or a number of any length."""
     try:
-        text = repr(value)
+        if isinstance(value, str):
+            text = repr(without_passwords(value))
+        else:
+            text = without_passwords(repr(value))
     except Exception:
         return f"an object of class {type(value).__qualname__}"
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

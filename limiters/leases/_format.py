@@ -204,11 +204,12 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "period": (1, MAX_PERIOD_MS),
     "lease": (MIN_LEASE_MS, MAX_LEASE_MS),
     "stamp": (-LATEST, LATEST),
+    "delay": (0, 2 * LATEST),
     "version": (0, MAX_WHOLE // 2),
 }
 """From where to where a number may be, by the word for its kind. None may be infinite."""
 
-_KINDS = {"capacity": "f", "factor": "f", "cost": "f", "amount": "f"}
+_KINDS = {"capacity": "f", "factor": "f", "cost": "f", "amount": "f", "delay": "f"}
 """The kinds of those that are not whole."""
 
 
@@ -290,7 +291,7 @@ HEADER = _fields(
     "ramp_from:amount ramp_at ramp_rate:amount peak:amount peak_until "
     "pool:units stayed:f wave next_id:count instances:count kept_until due "
     "shares_at fair_units:units fair_weight:count level_units:units level_weight:count needs:count "
-    "spare:f short_since behind:f"
+    "spare:f short_since behind:delay"
 )
 """What is stored of the limit itself, in one string; beside it are texts and lists."""
 

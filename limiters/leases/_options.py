@@ -112,7 +112,8 @@ class TermsChange(ConvertedOptions):
         default=None, metadata=about("what one partition is worth", amount)
     )
     period: float | None = field(
-        default=None, metadata=about("in which the capacity may be spent", checked_period, unit="s")
+        default=None,
+        metadata=about("the time in which the capacity may be spent", checked_period, unit="s"),
     )
     lease_time: float | None = field(
         default=None,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 import uuid
 import weakref
 
 from limiters._support.clock import clock_of
+from limiters._support.forking import begin_in_child
 from limiters._support.signatures import lists, takes
 from limiters._support.validation import in_seconds, text
 from limiters.leases._coordinator import Coordinator
@@ -102,4 +102,4 @@ def _begin_in_child() -> None:
         manager._begin()
 
 
-os.register_at_fork(after_in_child=_begin_in_child)
+begin_in_child(_begin_in_child)

@@ -61,7 +61,7 @@ class SimulatedServer:
         self._since, self._rate = now, rate
 
     def sync(self, request: Request, now: float) -> Reply:
-        """Its answer."""
+        """What the coordinator answers at the time `now`."""
         return self.coordinator.sync(request, self.identity, self.clock(now))
 
     # What it stores.
@@ -71,12 +71,12 @@ class SimulatedServer:
         return ServerSnapshot(*copy.deepcopy((self.coordinator.limit, self.coordinator.registry)))
 
     def load(self, snapshot: ServerSnapshot) -> None:
-        """Replaces everything."""
+        """Replaces all that the server has stored, as a failover to an older copy does."""
         limit, registry = copy.deepcopy((snapshot.limit, snapshot.registry))
         self.coordinator.limit, self.coordinator.registry = limit, registry
 
     def flush(self) -> None:
-        """Loses everything."""
+        """Removes all that the server has stored."""
         self.load(ServerSnapshot(None, None))
 
     def lose_limit(self) -> None:

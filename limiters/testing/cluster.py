@@ -98,7 +98,7 @@ class SimulatedCluster:
         heapq.heappush(self._events, (max(when, self.now), next(self._numbers), do))
 
     def run(self, until: float) -> None:
-        """Turns the time."""
+        """Runs all that happens up to the virtual time `until`, in seconds."""
         while self._events and self._events[0][0] <= until:
             self.now, _, do = heapq.heappop(self._events)
             do(self.now)

@@ -117,8 +117,3 @@ def damage(path: Path, kind: str, chance: random.Random) -> bytes:
     data = KINDS[kind](path.read_bytes(), chance)
     path.write_bytes(data)
     return data
-
-
-def is_left(part: bytes, damaged: bytes) -> bool:
-    """Whether these bytes are somewhere in what a damage has left."""
-    return part in damaged

@@ -14,6 +14,24 @@ ROWS = [line.split(" | ") for line in TABLE.splitlines() if line.startswith("| `
 TARGETS = set(re.findall(r'@echo "make (\w+)', (ROOT / "Makefile").read_text()))
 
 
+OPTIONS = PAGE.partition("The dataclasses are:")[2].partition("\n- ")[0]
+
+
+def test_every_family_of_options_is_in_the_table() -> None:
+    named = set(re.findall(r"`(\w+/[\w/]+\.py)`", OPTIONS))
+    assert [path for path in named if not (ROOT / path).exists()] == []
+    declares = re.compile(r"^class \w+\((?:\w+, )*(?:Checked|Converted)Options\)", re.MULTILINE)
+    commands, base = "dispatcher/cli/_commands/", "limiters/_support/options.py"
+    declared = {
+        str(path.relative_to(ROOT))
+        for top in ("dispatcher", "limiters")
+        for path in (ROOT / top).rglob("*.py")
+        if declares.search(path.read_text())
+    }
+    missing = {path for path in declared - named - {base} if not path.startswith(commands)}
+    assert missing == set()
+
+
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"`(tests/[\w/.]+)`", TABLE))))
 def test_the_tests_to_run_are_there(path: str) -> None:
     assert (ROOT / path).exists()

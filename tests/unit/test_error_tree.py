@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 
 import pytest
 
 import dispatcher.errors
 from limiters.errors import DispatcherError, Sendable
+from tests import public_names
 from tests.unit.test_errors import exceptions
 
 ROOT = Path(__file__).parents[2]
@@ -78,8 +80,23 @@ def test_every_error_of_this_project_has_one_root() -> None:
         if not issubclass(one, DispatcherError) and not one.__module__.startswith("dispatcher.cli")
     }
     # ArgumentError is a ValueError, IllegalTransitionError a defect of the engine; the others are
-    # caught by the module that raises them.
-    assert strangers == {"ArgumentError", "FormatError", "IllegalTransitionError", "OtherRowsError"}
+    # caught inside their package.
+    assert strangers == {
+        *("ArgumentError", "FormatError", "IllegalTransitionError", "OtherRowsError"),
+        "UnreadableError",
+    }
+
+
+def test_every_error_that_is_drawn_is_a_noted_public_name() -> None:
+    document = dispatcher.errors.__doc__ or ""
+    drawn_errors = re.findall(r"^ {4,}(\w+Error)\b.* ([a-z._]+)$", document, re.MULTILINE)
+    noted = public_names.FILE.read_text()
+    assert len(drawn_errors) > 40
+    assert [
+        name
+        for name, home in drawn_errors
+        if not re.search(rf"^{re.escape(home)}\.{name}(\(| = )", noted, re.MULTILINE)
+    ] == []
 
 
 def test_the_page_of_errors_shows_the_docstring() -> None:

@@ -67,3 +67,17 @@ def test_every_error_that_a_page_names_can_be_caught_with_an_import(
     builtin = {name for name in named if hasattr(builtins, name)}
     assert named - builtin
     assert named - builtin <= set(importlib.import_module(package).__all__)
+
+
+def test_no_docstring_is_read_as_another_style_of_docstrings() -> None:
+    """Napoleon takes what a property says before a colon for its type, and puts it last."""
+    assert "napoleon" not in (DOCS / "conf.py").read_text()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_program_in_a_docstring_is_shown_as_one(package: str) -> None:
+    """Below a line that ends with one colon it is a quotation: its lines and quotes change."""
+    module = importlib.import_module(package)
+    quoted = re.compile(r"[^:]:\n\n    +(?!>>>)\S")
+    texts = {name: inspect.getdoc(getattr(module, name)) or "" for name in module.__all__}
+    assert [name for name, text in texts.items() if quoted.search(text)] == []

@@ -21,6 +21,8 @@ DONE: dict[str, Any] = {
     "security": "> Contact: security@example.org",
     "tags": ["v1.2.0"],
     "changed": [],
+    "readme": "See [the docs](https://example.org/docs) and [below](#more).",
+    "urls": {"Documentation": "https://example.org/docs"},
 }
 
 
@@ -36,6 +38,9 @@ def test_nothing_is_left_to_do_when_all_is_done() -> None:
         ({"security": f"> {release.NO_CONTACT}"}, "name an address"),
         ({"tags": ["v1.1.0"]}, "git tag --annotate v1.2.0"),
         ({"changed": ["M README.md"]}, "not committed: M README.md"),
+        ({"changelog": "## Unreleased\n\n## 1.2.0 (2026-05-01)\n"}, "the heading 'Unreleased'"),
+        ({"readme": "![a](docs/demo.svg) and [b](https://c)"}, "not absolute: docs/demo.svg"),
+        ({"urls": {}}, "[project.urls]"),
     ],
 )
 def test_what_is_left_to_do_is_named(changed: dict[str, Any], said: str) -> None:

@@ -15,7 +15,7 @@ FORMATS = {
     "a shared limit": ("limiters/leases/_format.py", "FORMAT"),
     "a timeline": ("dispatcher/timeline/_encoding/layout.py", "FORMAT"),
     "a gate's entities, Redis": ("dispatcher/registration/stores/redis.py", "FORMAT"),
-    "a gate's entities, SQLite": ("dispatcher/registration/stores/sqlite.py", "_FORMAT"),
+    "a gate's entities, SQLite": ("dispatcher/registration/_sqlite/records.py", "FORMAT"),
     "the ledger of a Spark query": ("dispatcher/spark/_ledger/claims.py", "FORMAT"),
     "the state of `event_time_batches` and `hold_back`": (
         "dispatcher/spark/stateful/_parcels.py",

@@ -6,7 +6,7 @@ import difflib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
+from datetime import date, time
 from typing import Any, NamedTuple
 
 from limiters.errors import DispatcherError
@@ -104,27 +104,25 @@ def read(path: str) -> Configuration:
     try:
         with open(path, "rb") as file:
             return Configuration(path, tomllib.load(file))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{path}: not TOML: {error}") from None
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: not TOML: not UTF-8 at byte {error.start}") from None
+    except RecursionError:
+        raise ConfigurationError(f"{path}: not TOML: it is nested too deep") from None
+    except ValueError as error:  # TOMLDecodeError is one, and so is a number of 5,000 digits
+        raise ConfigurationError(f"{path}: not TOML: {error}") from None
     except OSError as error:
         raise ConfigurationError(
             f"the configuration file {path} cannot be read: {error.strerror}"
         ) from None
 
 
-def as_text(value: object) -> str | None:
-    """How a value would be written on a command line; None if it cannot be.
+def as_text(value: object) -> str:
+    """How a value would be written on a command line.
 
-    >>> as_text(5), as_text("1000/60"), as_text(True), as_text([1])
-    ('5', '1000/60', None, None)
+    >>> as_text(5), as_text("1000/60"), as_text(date(2026, 5, 1))
+    ('5', '1000/60', '2026-05-01')
     """
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, (datetime, date, time)):
-        return value.isoformat()
-    return str(value) if isinstance(value, (str, int, float)) else None
+    return value.isoformat() if isinstance(value, (date, time)) else str(value)
 
 
 def _no_such(

@@ -2,119 +2,175 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-from collections.abc import Callable, Sequence
+from argparse import ArgumentTypeError
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, time
 from typing import Any
 
 from dispatcher.cli._options.configuration import Configuration, Found, as_text
+from dispatcher.cli._options.declaring import Command
+from dispatcher.cli._options.settings import Setting
 
-COMMAND_LINE, DEFAULT = "command line", "default"
+COMMAND_LINE, VARIABLE, FILE, DEFAULT = range(4)
+"""The places, the nearest first."""
 
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
+IN_THE_FILE: dict[type | None, tuple[tuple[type, ...], str]] = {
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    str: ((str,), 'a text in "quotes"'),
+    None: ((str, int, float, date, time), "a text or a number"),
+}
+"""What an option may be there."""
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """An option that may stand elsewhere than on the command line. Raises ArgumentTypeError."""
-
-    name: str
-    """As it is in the file: lease-time."""
-    kind: Callable[[str], object]
-    default: object = None
-    required: bool = False
-    many: bool = False
-    choices: Sequence[str] | None = None
-
-    @property
-    def variable(self) -> str:
-        """DISPATCHER_LEASE_TIME."""
-        return f"DISPATCHER_{self.name.replace('-', '_').upper()}"
-
-    def from_text(self, given: str, source: str = "") -> object:
-        """One value, as it stands on a command line or, with a `source`, in a variable."""
-        try:
-            value = self.kind(given)
-        except (ValueError, argparse.ArgumentTypeError) as error:
-            said = str(error) if isinstance(error, argparse.ArgumentTypeError) else "not a number"
-            raise _wrong(given, said, source) from None
-        if self.choices is not None and value not in self.choices:
-            raise _wrong(given, f"it is one of {', '.join(self.choices)}", source)
-        return value
-
-    def from_variable(self, text: str) -> object:
-        """What a variable says; where there may be many, with commas between them."""
-        if not self.many:
-            return self.from_text(text, self.variable)
-        parts = [part.strip() for part in text.split(",")]
-        return [self.from_text(part, self.variable) for part in parts if part]
-
-    def from_file(self, found: Found) -> object:
-        """What the file says."""
-        if self.many and isinstance(found.value, list):
-            return [self._one(value, found.where) for value in found.value]
-        value = self._one(found.value, found.where)
-        return [value] if self.many else value
-
-    def _one(self, value: object, where: str) -> object:
-        text, a_list = as_text(value), " or a list of such" if self.many else ""
-        if self.kind is boolean:
-            if not isinstance(value, bool):
-                raise _wrong(value, "it must be true or false", where)
-            return value
-        if self.kind is int and (isinstance(value, (str, float)) or text is None):
-            raise _wrong(value, f"it must be a whole number{a_list}", where)
-        if self.kind is float and (isinstance(value, str) or text is None):
-            raise _wrong(value, f"it must be a number{a_list}", where)
-        if self.kind is str and not isinstance(value, str):
-            raise _wrong(value, f'it must be a text in "quotes"{a_list}', where)
-        if text is None:
-            raise _wrong(value, f"it must be a text or a number{a_list}", where)
-        return self.from_text(text, where)
+NOT_A = {int: "it must be a whole number", float: "not a number"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Used:
     """The value of an option that counts, as it was written, and who wrote it."""
 
-    name: str
-    value: object
+    setting: Setting
+    value: Any
     written: object
+    place: int
     source: str
+
+    @property
+    def from_elsewhere(self) -> str:
+        """For a message: which variable or file has the value; "" if it is not elsewhere."""
+        return f" (from {self.source})" if self.place in (VARIABLE, FILE) else ""
+
+
+def settled(
+    command: Command,
+    settings: Sequence[Setting],
+    given: Mapping[str, Any],
+    words: Sequence[str],
+    file: Configuration | None,
+) -> list[Used]:
+    """The value of each option of a command, where `given` is what its command line says. An
+    ArgumentTypeError says what cannot be."""
+    found = {}
+    for setting in settings:
+        try:
+            found[setting.attribute] = used(setting, given.get(setting.attribute), words, file)
+        except ArgumentTypeError as error:
+            raise ArgumentTypeError(f"argument {setting.called}: {error}") from None
+    exclusive = [found[name] for name in command.exclusive]
+    alone = _nearest(exclusive)
+    if command.needs_one and alone is None:
+        flags = " ".join(one.setting.flag for one in exclusive)
+        raise ArgumentTypeError(f"one of the arguments {flags} is required")
+    for one in exclusive:
+        if one is not alone:
+            found[one.setting.attribute] = _not_said(one.setting)
+    for name, others in command.replaced.items():
+        if found[name].place == COMMAND_LINE:
+            for other in others:
+                if found[other].place != COMMAND_LINE:
+                    found[other] = _not_said(found[other].setting)
+    missing = [
+        one.setting.called
+        for one in found.values()
+        if one.setting.declared.required and one.value in (None, ())
+    ]
+    if missing:
+        raise ArgumentTypeError(f"the following arguments are required: {', '.join(missing)}")
+    return list(found.values())
 
 
 def used(setting: Setting, given: Any, command: Sequence[str], file: Configuration | None) -> Used:
     """The value that counts; `given` is what the command line says, or None."""
     if given is not None:
-        return Used(setting.name, _read(setting, given), given, COMMAND_LINE)
-    variable = os.environ.get(setting.variable)
+        return Used(setting, _read(setting, given), given, COMMAND_LINE, "command line")
+    variable = os.environ.get(setting.variable) if setting.variable else None
     if variable:  # one that is empty counts as none
-        return Used(setting.name, setting.from_variable(variable), variable, setting.variable)
-    found = None if file is None else file.find(command, setting.name)
+        value = _from_variable(setting, variable)
+        return Used(setting, value, variable, VARIABLE, setting.variable)
+    found = file.find(command, setting.name) if file is not None and setting.variable else None
     if found is not None:
-        return Used(setting.name, setting.from_file(found), found.value, found.where)
-    default = [] if setting.many and setting.default is None else setting.default
-    return Used(setting.name, _read(setting, default), default, DEFAULT)
+        return Used(setting, _from_file(setting, found), found.value, FILE, found.where)
+    return _not_said(setting)
 
 
-def _read(setting: Setting, given: Any) -> object:
+def _not_said(setting: Setting) -> Used:
+    return Used(setting, setting.default, setting.default, DEFAULT, "default")
+
+
+def _nearest(exclusive: Sequence[Used]) -> Used | None:
+    """Of options that exclude each other the one in the nearest place."""
+    said = [one for one in exclusive if one.place != DEFAULT]
+    nearest = [one for one in said if one.place == min(it.place for it in said)]
+    if len(nearest) > 1:
+        first, second = (f"{one.setting.called}{one.from_elsewhere}" for one in nearest[:2])
+        raise ArgumentTypeError(f"argument {second}: not allowed with argument {first}")
+    return nearest[0] if nearest else None
+
+
+def _read(setting: Setting, given: Any) -> Any:
     if isinstance(given, list):
-        return [_read(setting, one) for one in given]
-    return setting.from_text(given) if isinstance(given, str) else given
+        return tuple(_from_text(setting, one) for one in given)
+    return given if isinstance(given, bool) else _from_text(setting, given)
+
+
+def _from_variable(setting: Setting, text: str) -> Any:
+    """Where there may be many, with commas between them."""
+    if not setting.many:
+        return _from_text(setting, text, setting.variable)
+    parts = (part.strip() for part in text.split(","))
+    return tuple(_from_text(setting, part, setting.variable) for part in parts if part)
+
+
+def _from_file(setting: Setting, found: Found) -> Any:
+    if not setting.many:
+        return _one_from_file(setting, found.value, found.where)
+    values = found.value if isinstance(found.value, list) else [found.value]
+    return tuple(_one_from_file(setting, value, found.where) for value in values)
+
+
+def _one_from_file(setting: Setting, value: object, where: str) -> object:
+    try:
+        text = as_text(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        raise ArgumentTypeError(f"{where}: the number is too long") from None
+    types, what = IN_THE_FILE[setting.kind]
+    if not isinstance(value, types) or (isinstance(value, bool) and setting.kind is not bool):
+        a_list = " or a list of such" if setting.many else ""
+        raise _wrong(value, f"it must be {what}{a_list}", where)
+    return value if isinstance(value, bool) else _from_text(setting, text, where)
+
+
+def _from_text(setting: Setting, text: str, source: str = "") -> object:
+    """One value, as it stands on a command line or, with a `source`, elsewhere."""
+    read = setting.read or (boolean if setting.kind is bool else setting.kind or str)
+    try:
+        value = read(text)
+    except ArgumentTypeError as error:
+        raise _wrong(text, str(error), source) from None
+    except ValueError:
+        raise _wrong(text, NOT_A.get(setting.kind or float, "not a number"), source) from None
+    choices = setting.looks.choices
+    if choices is not None and value not in choices:
+        raise _wrong(text, f"it is one of {', '.join(choices)}", source)
+    return value
 
 
 def boolean(text: str) -> bool:
-    """The kind of a flag.
+    """What a variable says of a flag.
 
     >>> boolean("yes"), boolean("0")
     (True, False)
     """
     word = text.strip().lower()
     if word not in YES + NO:
-        raise argparse.ArgumentTypeError(f"it is one of {', '.join(YES)}, or {', '.join(NO)}")
+        raise ArgumentTypeError(f"it is one of {', '.join(YES)}, or {', '.join(NO)}")
     return word in YES
 
 
-def _wrong(value: object, said: str, source: str) -> argparse.ArgumentTypeError:
-    return argparse.ArgumentTypeError(f"{f'{source} is ' if source else ''}{value!r}: {said}")
+def _wrong(value: object, said: str, source: str) -> ArgumentTypeError:
+    return ArgumentTypeError(f"{f'{source} is ' if source else ''}{value!r}: {said}")

@@ -7,7 +7,8 @@ import sys
 import time
 from typing import Self
 
-from dispatcher.cli._text.wording import about, duration
+from dispatcher.cli._text.moments import duration
+from dispatcher.cli._text.wording import about
 
 PAUSE = 0.1
 

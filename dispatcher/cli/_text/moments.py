@@ -7,14 +7,33 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from dispatcher.cli._text.wording import duration
-
 UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 TIMES = "now, +5m, -2h, 2026-05-01T08:00 (of this machine's time zone), or epoch milliseconds"
 DURATIONS = "90, 90s, 5m, 1h30m, 2d, 250ms"
 
+LONGER = ((172_800, 86_400, "days"), (7_200, 3_600, "h"), (120, 60, "min"))
+
+MILLENNIUM = 1000 * 365.25 * 86_400
+"""Nobody wants to know more precisely."""
+
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+def duration(seconds: float) -> str:
+    """What was measured.
+
+    >>> duration(0.4), duration(75), duration(300), duration(7_200), duration(200_000)
+    ('0.4 s', '75 s', '5 min', '2 h', '2 days')
+    >>> duration(1e6 * 86_400), duration(1e200), duration(float("inf"))
+    ('1,000+ years', '1,000+ years', '1,000+ years')
+    """
+    if seconds > MILLENNIUM:
+        return "1,000+ years"
+    for least, unit, name in LONGER:
+        if seconds >= least:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dispatcher.cli._text.moments import duration
 from limiters._plain_numbers import plain
 from limiters.leases import InstanceView, LimitView
 from limiters.leases._messages import Terms
-
-LONGER = ((172_800, 86_400, "days"), (7_200, 3_600, "h"), (120, 60, "min"))
-
-MILLENNIUM = 1000 * 365.25 * 86_400
-"""Nobody wants to know more precisely."""
 
 LEAST_SKEW_MS = 20
 """Less than this is never confirmed."""
@@ -33,22 +29,6 @@ def about(amount: float) -> str:
     ('16,667', '2.5', '0')
     """
     return f"{amount:,.0f}" if abs(amount) >= 100 else f"{amount:.3g}"
-
-
-def duration(seconds: float) -> str:
-    """What was measured.
-
-    >>> duration(0.4), duration(75), duration(300), duration(7_200), duration(200_000)
-    ('0.4 s', '75 s', '5 min', '2 h', '2 days')
-    >>> duration(1e6 * 86_400), duration(1e200), duration(float("inf"))
-    ('1,000+ years', '1,000+ years', '1,000+ years')
-    """
-    if seconds > MILLENNIUM:
-        return "1,000+ years"
-    for least, unit, name in LONGER:
-        if seconds >= least:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
 
 
 def per_period(terms: Terms) -> str:

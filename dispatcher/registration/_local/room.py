@@ -11,7 +11,6 @@ from dispatcher.registration._model.bounds import Bounds
 from dispatcher.registration._model.emissions import Stored
 from dispatcher.registration._model.release import Registration, Release
 from dispatcher.registration._model.reports import (
-    CORRUPT,
     DEREGISTERED,
     REGISTERED,
     RELEASED,
@@ -35,7 +34,7 @@ class LocalRoom:
         self._log = early_log
         self._waiting = Waiting(bounds, early_log)
         self.known, damage = store.load()
-        self._waiting.reports += [Report(CORRUPT, "", 1, reason=words) for words in damage]
+        self._waiting.reports += damage
         self._children: dict[str, dict[str, None]] | None = None
         """Of registered entities. Made when it is first needed: loading should be quick."""
         self._topmost: dict[str, str] = {}

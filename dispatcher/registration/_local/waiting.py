@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import suppress
 from typing import Any
 
 from dispatcher.registration._model.bounds import Bounds
@@ -17,7 +18,7 @@ from dispatcher.registration._model.reports import (
     Amounts,
     Report,
 )
-from dispatcher.registration._model.written import message_of, text_of
+from dispatcher.registration._model.written import UnreadableError, message_of, text_of
 from dispatcher.registration.early_log import EarlyMessageLog
 from limiters._support.validation import in_seconds
 
@@ -140,10 +141,12 @@ class Waiting:
         self._account(entity, pending)
         logged: list[Any] = []
         if pending.logged and self._log is not None:
-            logged = [message_of(text) for text in self._log.take(entity)]
+            for text in self._log.take(entity):
+                with suppress(UnreadableError):
+                    logged.append(message_of(text))
             lost = pending.logged - len(logged)
             if lost:
-                reason = "the early log could not be read to its end"
+                reason = "they cannot be read from the early log any more"
                 self.reports.append(Report(CORRUPT, entity, telemetry=lost, reason=reason))
         held_registration = int(pending.registration is not None)
         amounts = Amounts(held_registration, len(metadata), len(logged) + len(telemetry))

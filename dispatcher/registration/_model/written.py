@@ -18,6 +18,11 @@ DEEPEST = 100
 """How many lists, tuples and dicts may be inside each other. Python reads and writes them by
 recursion: how deep it can go depends on who calls, and what is written must be readable by all."""
 
+
+class UnreadableError(Exception):
+    """What is stored is not as it was written."""
+
+
 _as_text = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
@@ -33,9 +38,12 @@ def parent_of(record: str) -> str | None:
 
 
 def registration_of(entity: str, record: str) -> Registration:
-    """The registration that a record tells of."""
-    parent, data = json.loads(record)
-    return Registration(entity, parent, decode(data))
+    """The registration that a record tells of. UnreadableError of one that was damaged."""
+    try:
+        parent, data = json.loads(record)
+        return Registration(entity, parent, decode(data))
+    except Exception as error:
+        raise UnreadableError from error
 
 
 def text_of(message: object) -> str:
@@ -44,8 +52,11 @@ def text_of(message: object) -> str:
 
 
 def message_of(text: str | bytes) -> Any:
-    """The reverse."""
-    return decode(json.loads(text))
+    """The reverse. UnreadableError of a text that was damaged."""
+    try:
+        return decode(json.loads(text))
+    except Exception as error:  # whatever is in the text, and however deep
+        raise UnreadableError from error
 
 
 def encode(name: str, value: Any, room: int = DEEPEST) -> Any:

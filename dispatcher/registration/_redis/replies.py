@@ -7,23 +7,86 @@ from collections.abc import Iterator
 from typing import Any
 
 from dispatcher.registration._model.release import Registration
-from dispatcher.registration._model.reports import Report
-from dispatcher.registration._model.written import message_of, registration_of
+from dispatcher.registration._model.reports import CORRUPT, RELEASED, Amounts, Report
+from dispatcher.registration._model.written import (
+    UnreadableError,
+    message_of,
+    registration_of,
+)
+
+_METADATA, _TELEMETRY = "m", "t"
 
 
 class Piece:
     """A release, or the part of one that is in one reply."""
 
-    __slots__ = ("continues", "entity", "messages", "registration")
+    __slots__ = (
+        "continues",
+        "entity",
+        "held",
+        "is_readable",
+        "messages",
+        "readable",
+        "registration",
+    )
 
     def __init__(
-        self, entity: str, registration: Registration | None, *, continues: bool = False
+        self,
+        entity: str,
+        record: str,
+        held: Amounts,
+        *,
+        continues: bool = False,
     ) -> None:
         self.entity = entity
-        self.registration = registration
+        self.registration: Registration | None = None
+        self.is_readable = True
+        """Whether its registration could be read, if it has one."""
+        self.held = held
+        """How much of it was held."""
         self.messages: list[Any] = []
+        self.readable = {_METADATA: 0, _TELEMETRY: 0, "": 0}
+        """How many messages could be read, by what they are."""
         self.continues = continues
         """Whether it has further messages of the release before it."""
+        if record:
+            try:
+                self.registration = registration_of(entity, record)
+            except UnreadableError:
+                self.is_readable = False
+
+    def take(self, kind: str, texts: list[str | bytes]) -> None:
+        """Takes those of its messages that can be read."""
+        for one in texts:
+            try:
+                self.messages.append(message_of(one))
+            except UnreadableError:
+                continue
+            self.readable[kind] += 1
+
+    def join(self, further: Piece) -> None:
+        """Takes the messages of a piece that continues this one."""
+        self.messages += further.messages
+        for kind, count in further.readable.items():
+            self.readable[kind] += count
+
+    def reports(self) -> list[Report]:
+        """What was held of it and is handed out, and what of that is lost."""
+        registrations, metadata, telemetry = self.held
+        lost = Amounts(
+            int(not self.is_readable),
+            max(0, metadata - self.readable[_METADATA]),
+            max(0, telemetry - self.readable[_TELEMETRY]),
+        )
+        out = Amounts(
+            max(0, registrations - lost.registrations),
+            metadata - lost.metadata,
+            telemetry - lost.telemetry,
+        )
+        reports = [Report(RELEASED, self.entity, *out)] if any(out) else []
+        if any(lost):
+            reports.append(Report(CORRUPT, self.entity, *lost, "it cannot be read any more"))
+        return reports
 
 
 class Portion:
@@ -37,7 +100,8 @@ class Portion:
 class GateReply:
     """One reply."""
 
-    def __init__(self, texts: Iterator[str]) -> None:
+    def __init__(self, answer: Iterator[str | bytes]) -> None:
+        texts = map(text, answer)
         self.generation, self.newest, self.sequence = (int(next(texts)) for _ in range(3))
         self.agenda, self.more, self.status = next(texts), bool(next(texts)), next(texts)
         count = int(next(texts))
@@ -52,9 +116,11 @@ class GateReply:
         self.pending = 0
         self.answered = 0
         """How many of the entities that were asked for were looked up."""
-        self._read(texts)
+        self.wrong = 0
+        """The position of a key that is of another type; 0 if there is none."""
+        self._read(answer, texts)
 
-    def _read(self, texts: Iterator[str]) -> None:
+    def _read(self, answer: Iterator[str | bytes], texts: Iterator[str]) -> None:
         into = self.free
         for kind in texts:
             if kind == "links":
@@ -69,12 +135,13 @@ class GateReply:
                 )
             elif kind == "release":
                 entity, record = next(texts), next(texts)
-                into.append(Piece(entity, registration_of(entity, record) if record else None))
+                held = Amounts(*(int(next(texts)) for _ in range(3)))
+                into.append(Piece(entity, record, held))
             elif kind == "messages":
                 if not into:
-                    into.append(Piece("", None, continues=True))
-                count = int(next(texts))
-                into[-1].messages += [message_of(next(texts)) for _ in range(count)]
+                    into.append(Piece("", "", Amounts(), continues=True))
+                what, count = next(texts), int(next(texts))
+                into[-1].take(what, [next(answer) for _ in range(count)])
             elif kind == "portion":
                 self.portions.append(Portion())
                 into = self.portions[-1].pieces
@@ -86,13 +153,18 @@ class GateReply:
                 self.pending = int(next(texts))
             elif kind == "answered":
                 self.answered = int(next(texts))
+            elif kind == "wrong":
+                self.wrong = int(next(texts))
 
 
 def read(answer: list[Any]) -> GateReply:
-    """What a reply says."""
-    return GateReply(map(text, answer))
+    """What a reply says. UnreadableError if what it was made of was damaged."""
+    try:
+        return GateReply(iter(answer))
+    except Exception as error:
+        raise UnreadableError from error
 
 
 def text(value: str | bytes | int) -> str:
     """A client that was handed in may decode."""
-    return value.decode() if isinstance(value, bytes) else str(value)
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

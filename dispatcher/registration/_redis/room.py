@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from dispatcher.registration._model.bounds import Bounds
 from dispatcher.registration._model.emissions import Stored
 from dispatcher.registration._model.release import Registration, Release
 from dispatcher.registration._model.reports import DEREGISTERED, DROPPED, ERROR, Report
-from dispatcher.registration._model.written import record_of, text_of
+from dispatcher.registration._model.written import (
+    UnreadableError,
+    record_of,
+    registration_of,
+    text_of,
+)
 from dispatcher.registration._redis.remembered import Remembered
 from dispatcher.registration._redis.replies import GateReply, Piece, read, text
 from dispatcher.registration.errors import (
@@ -25,13 +30,17 @@ from dispatcher.registration.stores.redis import (
     EMISSIONS,
     EVICT,
     LOOK,
+    MEND,
     OFFER,
     REGISTER,
     RedisEntityStore,
     new_gate,
 )
+from limiters._redis.faults import is_known
 from limiters._redis.script import Script
 from limiters._support.validation import in_seconds
+
+T = TypeVar("T")
 
 # How much is asked for with one script, so that none takes more than some milliseconds.
 REGISTRATIONS_AT_ONCE = 20
@@ -60,6 +69,10 @@ class RedisRoom:
         self.sequence = 0
         """Up to which sequence number everything is set free that this gate was told."""
         self._begin()
+        held = self._store.convert()
+        if any(held):
+            reason = "another version of the library held it"
+            self._reports.append(Report(DROPPED, "", *held, reason=reason))
         self._ask(EVICT)  # so that a place that cannot be used is noticed at once
 
     @property
@@ -130,16 +143,23 @@ class RedisRoom:
     def emitted(self, since: int) -> list[Stored]:
         """See LocalRoom."""
         found: list[Stored] = []
+        mended = False
         while True:
             words = [*self._header("0"), str(since), str(EMISSIONS_AT_ONCE)]
-            texts = list(map(text, self._store.run(EMISSIONS, words)))
+            missing, *texts = map(text, self._mended(EMISSIONS, words, lambda answer: answer))
+            if missing and not mended:
+                self.evict(0)  # which mends it
+                mended = True
+                continue
+            rows = list(zip(texts[::3], texts[1::3], texts[2::3], strict=True))
             found += [
-                Stored(int(number), entity, record)
-                for number, entity, record in zip(texts[::3], texts[1::3], texts[2::3], strict=True)
+                Stored(int(float(number)), entity, record)
+                for number, entity, record in rows
+                if self._is_readable(entity, record)
             ]
-            if len(texts) < 3 * EMISSIONS_AT_ONCE:
+            if len(rows) < EMISSIONS_AT_ONCE:
                 return found
-            since = found[-1].sequence
+            since = int(float(rows[-1][0]))
 
     def close(self) -> None:
         """Lets go of the store."""
@@ -162,6 +182,8 @@ class RedisRoom:
 
     def _set_free(self) -> list[Release]:
         free, self._free = self._free, []
+        for one in free:
+            self._reports += one.reports()
         return [Release(one.entity, one.registration, tuple(one.messages)) for one in free]
 
     def _ask(self, script: Script, *arguments: str | bytes) -> GateReply:
@@ -194,24 +216,62 @@ class RedisRoom:
         self._unanswered = request
         sent = time.monotonic()
         try:
-            answer = self._run_twice(request)
+            reply = self._mended(*request, read)
         except EntityStoreError as error:
             if _was_refused(error):
                 self._unanswered = None
             raise
         self._unanswered = None
-        reply = self._follow(read(answer), sent)
+        reply = self._follow(reply, sent)
         self._take(reply)
         return reply
 
-    def _run_twice(self, request: _Request) -> list[Any]:
+    def _mended(
+        self, script: Script, words: list[str | bytes], read: Callable[[list[Any]], T]
+    ) -> T:
+        """Runs a script, and reads its answer; if that fails since what is stored is damaged, has
+        it mended, and tries again."""
+        try:
+            return read(self._run_twice(script, words))
+        except UnreadableError:
+            self._mend(None)
+        except EntityStoreError as error:
+            if not _is_damage(error):
+                raise
+            self._mend(error)
+        try:
+            return read(self._run_twice(script, words))
+        except (UnreadableError, EntityStoreError) as error:
+            if isinstance(error, EntityStoreError) and not _is_damage(error):
+                raise
+            raise EntityStoreError(
+                f"what gate {self._store.name!r} has in Redis at {self._store.where} is damaged; "
+                "forget it with RedisEntityStore.delete(), and have all entities registered again"
+            ) from error.__cause__
+
+    def _mend(self, error: EntityStoreError | None) -> None:
+        reply = read(self._run_twice(MEND, self._header("0")))
+        self._reports += reply.reports
+        if reply.wrong and error is not None:
+            raise self._store.wrong_key(error, reply.wrong) from error.__cause__
+
+    def _run_twice(self, script: Script, words: list[str | bytes]) -> list[Any]:
         """A connection that was closed meanwhile is only noticed when it is used."""
         try:
-            return self._store.run(*request)
+            return self._store.run(script, words)
         except EntityStoreError as error:
             if _was_refused(error):
                 raise
-            return self._store.run(*request)
+            return self._store.run(script, words)
+
+    def _is_readable(self, entity: str, record: str) -> bool:
+        try:
+            registration_of(entity, record)
+        except UnreadableError:
+            reason = f"the registration of {entity!r} cannot be read; register it again"
+            self._reports.append(Report(ERROR, entity, reason=reason))
+            return False
+        return True
 
     def _take(self, reply: GateReply) -> None:
         """What an agenda sets free is handed out when all of it is told: until then another
@@ -222,7 +282,9 @@ class RedisRoom:
             self._portions.clear()
         for portion in reply.portions:
             if portion.pieces and portion.pieces[0].continues:
-                self._portions[-1].messages += portion.pieces.pop(0).messages
+                further = portion.pieces.pop(0)
+                if self._portions:
+                    self._portions[-1].join(further)
             self._portions += portion.pieces
             if portion.is_last:
                 self._free += self._portions
@@ -254,7 +316,7 @@ class RedisRoom:
     def _look(self, entities: Sequence[str]) -> GateReply:
         sent = time.monotonic()
         names = [one.encode() for one in entities]
-        return self._follow(read(self._store.run(LOOK, [*self._header("0"), *names])), sent)
+        return self._follow(self._mended(LOOK, [*self._header("0"), *names], read), sent)
 
 
 class _Request(NamedTuple):
@@ -262,6 +324,14 @@ class _Request(NamedTuple):
 
     script: Script
     words: list[str | bytes]
+
+
+def _is_damage(error: EntityStoreError) -> bool:
+    """Whether a script has failed because of what is stored."""
+    from redis.exceptions import ResponseError
+
+    cause = error.__cause__
+    return isinstance(cause, ResponseError) and ("WRONGTYPE" in str(cause) or not is_known(cause))
 
 
 def _was_refused(error: EntityStoreError) -> bool:

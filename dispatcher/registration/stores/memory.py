@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from dispatcher.registration._model.emissions import Stored
+from dispatcher.registration._model.reports import Report
 
 
 class LocalStore(Protocol):
@@ -18,8 +19,8 @@ class LocalStore(Protocol):
         """The last number that was given."""
         ...
 
-    def load(self) -> tuple[dict[str, str], list[str]]:
-        """All that is stored, and what could not be read, in words."""
+    def load(self) -> tuple[dict[str, str], list[Report]]:
+        """All that is stored, and what of it is lost."""
         ...
 
     def save(self, records: Mapping[str, str], removed: Collection[str] = ()) -> None:
@@ -58,7 +59,7 @@ class MemoryEntityStore:
         """See LocalStore."""
         return self._sequence
 
-    def load(self) -> tuple[dict[str, str], list[str]]:
+    def load(self) -> tuple[dict[str, str], list[Report]]:
         """See LocalStore."""
         return dict(self._records), []
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from dispatcher.registration._model.reports import Amounts
 from dispatcher.registration.errors import EntityStoreError
 from limiters._redis.acl import Needs
 from limiters._redis.client import RedisConnection
@@ -17,8 +19,11 @@ from limiters._support.validation import Seconds, key_part, seconds, text
 if TYPE_CHECKING:
     from redis import Redis, RedisCluster
 
-FORMAT = "v2"
+FORMAT = "v3"
 """The version of what is stored, in every key: another format never reads this one's."""
+
+_BEFORE = "v2"
+"""The format whose entities are taken over."""
 
 KEYS = (
     *("entities", "children", "emitted", "changes"),
@@ -29,8 +34,8 @@ KEYS = (
 )
 
 NEEDS = Needs(
-    "+evalsha +eval +del +hdel +hget +hincrby +hmget +hset +time +zadd +zcard +zrange "
-    "+zrangebylex +zrangebyscore +zrem +zrevrange +zscore"
+    "+evalsha +eval +del +exists +hdel +hget +hincrby +hlen +hmget +hscan +hset +rename +time "
+    "+unlink +zadd +zcard +zrange +zrangebylex +zrangebyscore +zrem +zrevrange +zscan +zscore"
 )
 
 
@@ -39,10 +44,14 @@ def _script(*names: str) -> Script:
 
 
 OFFER, REGISTER, DEREGISTER, EVICT, CONTINUE = (
-    _script("held", "families", name)
+    _script("mending", "held", "families", name)
     for name in ("offer", "register", "deregister", "evict", "continue")
 )
-LOOK, EMISSIONS = map(_script, ("look", "emissions"))
+LOOK, EMISSIONS, MEND = _script("look"), _script("mending", "emissions"), _script("mending", "mend")
+
+
+_CONVERT = from_files(__package__, "convert")
+_TAKEN_OVER = ("entities", "children", "emitted", "totals")
 
 
 class RedisEntityStore:
@@ -82,8 +91,7 @@ class RedisEntityStore:
         self._name = text("name", name)
         self.refresh = seconds("refresh", refresh)
         self._prefix = key_part("prefix", prefix)
-        tag = f"{prefix}:{FORMAT}:{{{quote(name, safe='')}}}:gate"
-        self.keys = tuple(f"{tag}:{key}" for key in KEYS)
+        self.keys = self._keys_of(FORMAT, KEYS)
         self._connection = RedisConnection(url_or_client, seconds("timeout", timeout))
         self._runner = ScriptRunner(self._connection, self._explained)
 
@@ -104,6 +112,19 @@ class RedisEntityStore:
         """Forgets the gate: all entities, and all that is held."""
         self._runner.ask(lambda client: client.delete(*self.keys), self.keys[0])
 
+    def convert(self) -> Amounts:
+        """Takes over the entities of the format before, once; how many registrations, metadata and
+        telemetry messages that has held, which are forgotten. EntityStoreError if there is no
+        answer."""
+        rest = [one for one in KEYS if one not in _TAKEN_OVER]
+        rest.sort(key=lambda one: one != "registrations")
+        keys = (
+            *self._keys_of(FORMAT, _TAKEN_OVER),
+            *self._keys_of(_BEFORE, _TAKEN_OVER),
+            *self._keys_of(_BEFORE, rest),
+        )
+        return Amounts(*self._runner.run(_CONVERT, keys, []))
+
     def close(self) -> None:
         """Lets go of its connections. Those handed in stay open."""
         self._connection.close()
@@ -112,6 +133,15 @@ class RedisEntityStore:
         """Runs a script of the gate's. EntityStoreError if there is no answer."""
         answer: list[Any] = self._runner.run(script, self.keys, arguments)
         return answer
+
+    def wrong_key(self, error: EntityStoreError, position: int) -> EntityStoreError:
+        """What to raise if that key is of another type than it has to be."""
+        assert isinstance(error.__cause__, Exception)
+        return self._explained(error.__cause__, self.keys[position - 1])
+
+    def _keys_of(self, form: str, names: Iterable[str]) -> tuple[str, ...]:
+        tag = f"{self._prefix}:{form}:{{{quote(self._name, safe='')}}}:gate"
+        return tuple(f"{tag}:{one}" for one in names)
 
     def _explained(self, error: Exception, key: Key) -> EntityStoreError:
         return EntityStoreError(in_words(error, self.where, key, NEEDS, self._prefix))

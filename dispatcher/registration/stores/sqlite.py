@@ -2,43 +2,56 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 import sqlite3
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
-from zlib import crc32
 
 from dispatcher.registration._model.emissions import Stored
+from dispatcher.registration._model.reports import CORRUPT, Report
+from dispatcher.registration._sqlite.examination import Examination, examine
+from dispatcher.registration._sqlite.place import StorePlace
+from dispatcher.registration._sqlite.records import (
+    BEFORE,
+    FORMAT,
+    Contents,
+    StoreTotals,
+    contents_of,
+    put,
+    sums_of,
+    transaction,
+    write_new,
+)
+from dispatcher.registration._sqlite.salvage import rows_in
 from dispatcher.registration.errors import EntityStoreError
 from limiters._support.validation import ArgumentError
 
 _log = logging.getLogger("dispatcher.registration")
 
-_FORMAT = 2
-
-# With row numbers, although no one asks by them: in a file that was cut short they still find
-# what is left.
-_TABLES = (
-    "CREATE TABLE IF NOT EXISTS entities (sequence INTEGER NOT NULL, entity TEXT NOT NULL UNIQUE, "
-    "record TEXT NOT NULL, checksum INTEGER NOT NULL)",
-    # One row: the last number that was given, also to an entity that is removed by now.
-    "CREATE TABLE IF NOT EXISTS numbering (last INTEGER NOT NULL)",
-)
-_PUT = (
-    "INSERT INTO entities VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-    "sequence = excluded.sequence, record = excluded.record, checksum = excluded.checksum"
-)
+_IN_USE = "is in use by another gate; give each its own, or use a RedisEntityStore"
+_FULL = "cannot grow: its disk is full; free some space, then register again"
 _KNOWN = (
-    ("locked", "is in use by another gate; give each its own, or use a RedisEntityStore"),
-    ("full", "cannot grow: its disk is full; free some space, then register again"),
+    ("locked", _IN_USE),
+    ("full", _FULL),
+    ("No space left", _FULL),
+    ("quota exceeded", _FULL),
     ("unable to open", "cannot be opened; does its directory exist, and may it be written to?"),
+    ("No such file", "cannot be opened; does its directory exist, and may it be written to?"),
     ("readonly", "cannot be written to; give this user the right to write it and its directory"),
+    ("ermission", "cannot be written to; give this user the right to write it and its directory"),
     ("disk I/O", "cannot be written to; is its disk full or failing?"),
 )
+
+_MOST_REMOVED = 1_000
+"""How many rows of removed entities stay in a file in any case: it is written anew when they are
+more than that, and more than the others."""
+_LARGEST = 2**63 - 1
+"""The largest number that SQLite knows."""
+_MOST_NAMED = 1_000
+"""How many lost entities are told by their names."""
 
 
 class SqliteEntityStore:
@@ -70,44 +83,55 @@ class SqliteEntityStore:
         self._path = Path(path)
         self._connection: sqlite3.Connection | None = None
         self._process = -1
-        self._sequence = 0
+        self._place: StorePlace | None = None
+        self._totals = StoreTotals(0, 0, 0, 0)
 
     @property
     def sequence(self) -> int:
         """See LocalStore."""
-        return self._sequence
+        return self._totals.sequence
 
-    def load(self) -> tuple[dict[str, str], list[str]]:
+    def load(self) -> tuple[dict[str, str], list[Report]]:
         """See LocalStore."""
         try:
-            self._connection = self._opened()
-            known, broken, self._sequence = _read(self._connection)
-        except sqlite3.DatabaseError as error:
+            self._place = StorePlace(self._path)
+        except BlockingIOError:
+            raise EntityStoreError(f"{self._path} {_IN_USE}") from None
+        except OSError as error:
+            raise self._explained(error) from error
+        try:
+            contents, reports = self._put_in_order(self._place)
+            self._open()
+        except (sqlite3.Error, OSError) as error:
             self.close()
-            if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
-                raise self._explained(error) from error
-            broken, why = [], str(error)
-        else:
-            if not broken:
-                return known, []
+            raise self._explained(error) from error
+        except BaseException:
             self.close()
-            why = f"{len(broken)} records are not as they were written"
-        known = self._start_over(why)
-        names = [f"{self._path}: the record of {one!r} is damaged and left out" for one in broken]
-        return known, names or [f"{self._path}: {why}"]
+            raise
+        assert contents.totals is not None
+        self._totals = contents.totals
+        return {entity: one.record for entity, one in contents.records.items()}, reports
 
     def save(self, records: Mapping[str, str], removed: Collection[str] = ()) -> None:
         """See LocalStore."""
-        numbered = enumerate(records.items(), self._sequence + 1)
+        connection = self._usable()
+        numbered = enumerate(records.items(), self._totals.sequence + 1)
         stored = [Stored(number, *record) for number, record in numbered]
-        self._write(stored, removed, self._sequence + len(stored))
+        try:
+            with transaction(connection):
+                totals = put(connection, self._totals, stored, removed)
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+        self._totals = totals
 
     def emitted(self, since: int) -> list[Stored]:
         """See LocalStore."""
         connection = self._usable()
         try:
             rows = connection.execute(
-                "SELECT sequence, entity, record FROM entities WHERE sequence > ?", (since,)
+                "SELECT sequence, entity, record FROM entities "
+                "WHERE sequence > ? AND entity <> '' AND record <> ''",
+                (min(since, _LARGEST),),
             ).fetchall()
         except sqlite3.Error as error:
             raise self._explained(error) from error
@@ -119,21 +143,100 @@ class SqliteEntityStore:
         if connection is not None and self._process == os.getpid():
             with suppress(sqlite3.Error):  # nothing is lost: what is not merged is in the log
                 connection.close()
+        if self._place is not None:
+            self._place.close()
 
     # Inside.
 
-    def _write(self, stored: list[Stored], removed: Collection[str], sequence: int) -> None:
-        connection = self._usable()
-        try:
-            with _transaction(connection):
-                connection.executemany(_PUT, [(*one, _checksum(*one)) for one in stored])
-                connection.executemany(
-                    "DELETE FROM entities WHERE entity = ?", [(one,) for one in removed]
-                )
-                connection.execute("UPDATE numbering SET last = ?", (sequence,))
-        except sqlite3.Error as error:
-            raise self._explained(error) from error
-        self._sequence = sequence
+    def _put_in_order(self, place: StorePlace) -> tuple[Contents, list[Report]]:
+        """Makes the file one that is whole, of this format: what is in it, and what is lost."""
+        nothing = Contents({}, None, 0)
+        if not place.is_taken:
+            return self._written(place, nothing, 0), []
+        found = examine(place.path, place.log)
+        if found.is_new:
+            return self._written(place, nothing, 0), []
+        if found.is_sound and not found.contents.totals and found.version != BEFORE:
+            self._check_is_a_store(place, found.version)
+        if found.why:
+            return self._salvaged(place, found)
+        contents = found.contents
+        if found.version == BEFORE:
+            return self._written(place, contents, found.sequence), []
+        if contents.removed > max(_MOST_REMOVED, len(contents.records)):
+            with suppress(OSError, sqlite3.Error):  # no room: it stays as it is
+                assert contents.totals is not None
+                contents = self._written(place, contents, contents.totals.sequence)
+        return contents, []
+
+    def _check_is_a_store(self, place: StorePlace, version: int) -> None:
+        if next(rows_in(place.path, place.log), None) is None:
+            raise EntityStoreError(
+                f"{self._path} is of format {version}, and this version knows {FORMAT}; "
+                "use the version that wrote it, or another path"
+            )
+
+    def _written(self, place: StorePlace, contents: Contents, sequence: int) -> Contents:
+        """Puts a new file in its place."""
+        records = contents.records
+        place.put(lambda path: write_new(path, records.values(), sequence))
+        return Contents(records, StoreTotals(sequence, 1, *sums_of(records.values())), 0)
+
+    def _salvaged(self, place: StorePlace, found: Examination) -> tuple[Contents, list[Report]]:
+        """Keeps the damaged file under another name, and begins another with what is whole."""
+        contents = contents_of([*found.contents.records.values(), *rows_in(place.path, place.log)])
+        for name in set(found.broken) - found.contents.records.keys():
+            contents.records.pop(name, None)  # what is left of it is older
+        aside = place.keep()
+        reports = self._losses(found, contents, aside)
+        # A number that is given twice would be one that a consumer has handled; which ones the
+        # file has lost is unknown, and the time in microseconds is above any of them.
+        highest = max((one.sequence for one in contents.records.values()), default=0)
+        new = self._written(place, contents, max(highest, time.time_ns() // 1_000))
+        _log.error(
+            "%s is damaged (%s); %d entities could be read of it and are used, %s are lost, and "
+            "the damaged file is kept as %s",
+            self._path,
+            found.why,
+            len(contents.records),
+            sum(one.registrations for one in reports) or "none",
+            aside,
+            extra={
+                "happening": "store-damaged",
+                "path": str(self._path),
+                "aside": str(aside),
+                "entities": len(contents.records),
+            },
+        )
+        return new, reports
+
+    def _losses(self, found: Examination, contents: Contents, aside: Path) -> list[Report]:
+        """What is not whole: by name where that can be read, else how many."""
+        names = sorted({*found.broken} - contents.records.keys() - {""})
+        totals = contents.totals
+        kept = f"the damaged file is kept as {aside}"
+        why = f"{self._path}: {found.why}; {kept}"
+        if totals is not None:
+            lost = max(0, totals.entities - len(contents.records))
+            if not lost and not contents.is_complete:
+                lost = 1  # one is not the last that was written
+        else:
+            lost = max(1, len(names))
+            why += "; how many entities are lost is not known"
+        if len(names) > lost:
+            names = []  # some were removed before, and nothing tells which
+        named = [
+            Report(
+                CORRUPT,
+                name,
+                1,
+                reason=f"{self._path}: the record of {name!r} is damaged and left out; {kept}",
+            )
+            for name in names[:_MOST_NAMED]
+        ]
+        if named and len(named) == lost:
+            return named
+        return [Report(CORRUPT, "", lost - len(named), reason=why), *named]
 
     def _usable(self) -> sqlite3.Connection:
         if self._connection is None or self._process != os.getpid():
@@ -143,117 +246,19 @@ class SqliteEntityStore:
             )
         return self._connection
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open(self) -> None:
         self._process = os.getpid()
-        connection = sqlite3.connect(
+        connection = self._connection = sqlite3.connect(
             self._path, timeout=0, isolation_level=None, check_same_thread=False
         )
-        try:
-            # Exclusive, and at once: two gates with one file would each miss what the other
-            # is told.
-            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            with _transaction(connection):
-                (version,) = connection.execute("PRAGMA user_version").fetchone()
-                if version not in (0, _FORMAT):
-                    raise EntityStoreError(
-                        f"{self._path} is of format {version}, and this version knows "
-                        f"{_FORMAT}; use the version that wrote it, or another path"
-                    )
-                for table in _TABLES:
-                    connection.execute(table)
-                if connection.execute("SELECT 1 FROM numbering").fetchone() is None:
-                    connection.execute("INSERT INTO numbering VALUES (0)")
-                connection.execute(f"PRAGMA user_version = {_FORMAT}")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA secure_delete = ON")  # so that salvaging finds few outdated rows
+        with transaction(connection):
+            pass
 
-    def _start_over(self, why: str) -> dict[str, str]:
-        """Puts the damaged file aside, and begins another with what can be read of it."""
-        aside = next(
-            path
-            for number in itertools.count(1)
-            if not (path := self._path.with_name(f"{self._path.name}.damaged-{number}")).exists()
-        )
-        for ending in ("-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                os.replace(f"{self._path}{ending}", f"{aside}{ending}")
-        os.replace(self._path, aside)
-        stored = salvaged(aside)
-        _log.error(
-            "%s is damaged (%s); %d entities could be read of it and are used, and what is left "
-            "of the file is %s",
-            *(self._path, why, len(stored), aside),
-            extra={
-                "happening": "store-damaged",
-                "path": str(self._path),
-                "aside": str(aside),
-                "entities": len(stored),
-            },
-        )
-        try:
-            self._connection = self._opened()
-        except sqlite3.Error as again:
-            raise self._explained(again) from again
-        # A number that is given twice would be one that a consumer has handled; which ones the
-        # file has lost is unknown, and the time in microseconds is above any of them.
-        highest = max((one.sequence for one in stored), default=0)
-        self._write(stored, (), max(highest, time.time_ns() // 1_000))
-        return {one.entity: one.record for one in stored}
-
-    def _explained(self, error: sqlite3.Error) -> EntityStoreError:
+    def _explained(self, error: Exception) -> EntityStoreError:
         said = str(error)
         words = next((words for sign, words in _KNOWN if sign in said), "cannot be used")
         return EntityStoreError(f"{self._path} {words} ({said})")
-
-
-def salvaged(path: Path) -> list[Stored]:
-    """Every entity that is whole in a damaged file: each is looked for by itself, so that one
-    that cannot be read hides no other."""
-    known: dict[str, Stored] = {}
-    with suppress(sqlite3.Error, OSError), closing(sqlite3.connect(path)) as connection:
-        # So that a file that was cut short is read at all.
-        connection.execute("PRAGMA writable_schema = ON")
-        # What was removed has left gaps; but no row takes less than 16 bytes.
-        rows = range(1, path.stat().st_size // 16 + 1_000)
-        for row in rows:
-            with suppress(sqlite3.Error):
-                found = connection.execute(
-                    "SELECT sequence, entity, record, checksum FROM entities WHERE rowid = ?",
-                    (row,),
-                ).fetchone()
-                if found is not None and found[3] == _checksum(*found[:3]):
-                    known[found[1]] = Stored(*found[:3])
-    return list(known.values())
-
-
-def _checksum(sequence: int, entity: str, record: str) -> int:
-    return crc32(f"{sequence} {entity}{record}".encode())
-
-
-def _read(connection: sqlite3.Connection) -> tuple[dict[str, str], list[str], int]:
-    """All records, whose are not as they were written, and the last number that was given."""
-    rows = connection.execute("SELECT sequence, entity, record, checksum FROM entities")
-    known, broken = {}, []
-    for sequence, entity, record, checksum in rows:
-        if checksum == crc32(f"{sequence} {entity}{record}".encode()):
-            known[entity] = record
-        else:
-            broken.append(entity)
-    (last,) = connection.execute("SELECT last FROM numbering").fetchone()
-    return known, broken, last
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        with suppress(sqlite3.Error):  # some errors have rolled it back already
-            connection.execute("ROLLBACK")
-        raise

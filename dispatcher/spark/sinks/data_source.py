@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from dispatcher.spark._task.sums import NAMES
 from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark._usable_columns import check_values
 from limiters import LimiterConfig
-from limiters._support.options import DeclaredOption, line, options_of
+from limiters._support.options import DeclaredOption, append, line, options_of
 from limiters._support.validation import UNSHOWN, ArgumentError, named, seconds
 
 if TYPE_CHECKING:
@@ -73,10 +72,7 @@ def _listed() -> list[str]:
     """What the docstring says of each option."""
     sending = [line(name, one.help, one.unit) for name, one in SENDING.items()]
     own = [line(name, text) for name, text in OWN.items()]
-    limit = [
-        line(name, one.help or f"`{one.name}` of LimiterConfig", one.unit)
-        for name, one in LIMIT.items()
-    ]
+    limit = [line(name, one.help, one.unit) for name, one in LIMIT.items()]
     return sending + own + limit
 
 
@@ -108,7 +104,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 
 class DispatcherDataSource(datasource.DataSource):
-    """Batches of rows in no order, as a format of Spark 4.1 and newer:
+    """Batches of rows in no order, as a format of Spark 4.1 and newer::
 
         spark.dataSource.register(DispatcherDataSource)
         df.writeStream.format("dispatcher").option("handler", "shop.handlers:send")...
@@ -137,10 +133,7 @@ class DispatcherDataSource(datasource.DataSource):
         return StreamWriter(job_of(self.options, schema))
 
 
-if DispatcherDataSource.__doc__:  # there is none with python -OO
-    DispatcherDataSource.__doc__ = "\n".join(
-        [inspect.cleandoc(DispatcherDataSource.__doc__), "", *_listed()]
-    )
+append(DispatcherDataSource, _listed())
 
 
 def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
@@ -158,6 +151,8 @@ def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
     column = given.get("costcolumn")
     if column is not None and column not in schema.names:
         raise ArgumentError("costColumn", column, "be a column", f"there are {schema.names}")
+    if column is not None and "cost" in given:
+        raise ArgumentError("cost", UNSHOWN, "be left out where there is a costColumn")
     limit = _chosen(given, LIMIT)
     if limit and not ("name" in limit or "reserved_capacity" in limit):
         said = next(option for option in LIMIT if option.lower() in given)

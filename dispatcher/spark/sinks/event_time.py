@@ -34,7 +34,7 @@ SUBJECT, START, END, MESSAGES = "subject", "start", "end", "messages"
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class EventTimeSink(Sink):
     """Sends the batches of `event_time_batches`, each as it was built, in order of their start
-    for each subject, at the pace of a limit that all executors share:
+    for each subject, at the pace of a limit that all executors share::
 
         batches = event_time_batches(df, subject="device", key="metric", ...)
         batches.writeStream.foreachBatch(EventTimeSink("shop.handlers:send", ...)).start()

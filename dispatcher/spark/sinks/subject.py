@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.spark._options import SizeOptions, cost_of_row, travels
@@ -42,10 +43,6 @@ def _gate(name: str, value: object) -> None:
     travels(name, value)
 
 
-def _span(name: str, value: object) -> None:
-    seconds(name, value, zero=True)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class OrderOptions(CheckedOptions):
     """In which order rows are sent, and where they are cut."""
@@ -80,7 +77,7 @@ class OrderOptions(CheckedOptions):
         metadata=about(
             "times up to this much later than the first of a timestamp count as the same, as in "
             "SubjectBuilder; in the unit of the times, for timestamps in seconds",
-            _span,
+            partial(seconds, zero=True),
         ),
     )
     late: str = field(
@@ -125,7 +122,7 @@ class OrderOptions(CheckedOptions):
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SubjectSink(Sink, SizeOptions, OrderOptions):
     """Sends each subject's rows in order of time, in batches, at the pace of a limit that all
-    executors share. It is what foreachBatch takes:
+    executors share. It is what foreachBatch takes::
 
         df.writeStream.foreachBatch(SubjectSink("shop.handlers:send", ...)).start()
 

@@ -8,7 +8,7 @@ from functools import partial
 from dispatcher.spark._usable_columns import column_name
 from dispatcher.spark.stateful._columns import Invalid
 from limiters._support.options import CheckedOptions, about
-from limiters._support.validation import ArgumentError, Seconds, flag, one_of, seconds, text
+from limiters._support.validation import Seconds, flag, instance_of, one_of, seconds, text
 
 _span = partial(seconds, zero=True)
 
@@ -20,11 +20,6 @@ class ByEventTime:
     event_jitter: Seconds
     delivery_jitter: Seconds
     message_leap_limit: Seconds
-
-
-def _rule(name: str, value: object) -> None:
-    if not isinstance(value, ByEventTime):
-        raise ArgumentError(name, value, "be a ByEventTime")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +70,9 @@ class EventTimeOptions(StepOptions):
     )
     rule: ByEventTime | None = field(
         default=None,
-        metadata=about("a ByEventTime(...) in place of `window` and `timeout`", _rule),
+        metadata=about(
+            "a ByEventTime(...) in place of `window` and `timeout`", instance_of(ByEventTime)
+        ),
     )
     arrival: str | None = field(
         default=None,

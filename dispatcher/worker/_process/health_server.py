@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import NamedTuple
 
+from dispatcher._http_port import HttpPort
 from limiters.errors import DispatcherError
 
 logger = logging.getLogger("dispatcher.worker")
@@ -79,7 +79,7 @@ def family_of(host: str, port: int) -> socket.AddressFamily:
     return socket.AF_INET if socket.AF_INET in families else families[0]
 
 
-class Pages:
+class Pages(HttpPort):
     """Serves `pages`, a function for each path, on `host` and `port` (0: a free one) until
     `close()`. PortInUseError if it cannot. Thread-safe.
 
@@ -95,44 +95,15 @@ class Pages:
             known = pages
 
         try:
-            self._server = _Server((host, port), KnownPageHandler)
+            server = _Server((host, port), KnownPageHandler)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise PortInUseError(host, port, reason) from None
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.1,), name="worker-pages", daemon=True
+        thread = threading.Thread(
+            target=server.serve_forever, args=(0.1,), name="worker-pages", daemon=True
         )
-        self._thread.start()
-
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        port: int = self._server.server_address[1]
-        return port
-
-    @property
-    def url(self) -> str:
-        """Without a path."""
-        host = str(self._server.server_address[0])
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
-
-    def close(self) -> None:
-        """Frees the port. Again is no error."""
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._thread.join()
-        self._server.server_close()
-
-    def __enter__(self) -> Pages:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        super().__init__(server, thread)
+        thread.start()
 
 
 class _Server(ThreadingHTTPServer):

@@ -66,6 +66,18 @@ local function before(one, other)
   return text_before(one.name, other.name)
 end
 
+-- Puts one into a list in the order of turns.
+local function insert(list, one)
+  local place = #list + 1
+  for i = #list, 1, -1 do
+    if not before(one, list[i]) then
+      break
+    end
+    list[i + 1], place = list[i], i
+  end
+  list[place] = one
+end
+
 -- The order of the queue: those whose turn has come first.
 local function queued_before(one, other)
   local one_waits, other_waits = one.turn > turns_at(), other.turn > turns_at()
@@ -123,14 +135,7 @@ local function line()
   for _, one in ipairs(limit.queue) do
     if one.silent >= limit.now then
       if one.turn <= turns_at() then
-        local place = #due + 1
-        for i = #due, 1, -1 do
-          if not before(one, due[i]) then
-            break
-          end
-          due[i + 1], place = due[i], i
-        end
-        due[place] = one
+        insert(due, one)
       elseif not first or before(one, first) then
         first = one
       end
@@ -147,14 +152,7 @@ local function on_permits()
   local waiting = {}
   for _, one in ipairs(limit.queue) do
     if not one.later and one.silent >= limit.now then
-      local place = #waiting + 1
-      for i = #waiting, 1, -1 do
-        if not before(one, waiting[i]) then
-          break
-        end
-        waiting[i + 1], place = waiting[i], i
-      end
-      waiting[place] = one
+      insert(waiting, one)
     end
   end
   return waiting

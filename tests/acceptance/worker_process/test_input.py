@@ -56,7 +56,8 @@ def test_check_finds_all_that_is_not_well(start: Start, timeline: Timeline) -> N
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--cost", "nan"), "cost must be finite"),
+        (("--cost", "nan"), "--cost must be finite, not nan"),
+        (("--processes", "3", "--metrics-port", "65534"), "not well: port"),
         (("--processes", "3", "--metrics-port", "65534"), "127.0.0.1:65536: bind()"),
     ],
 )
@@ -65,7 +66,6 @@ def test_check_finds_what_would_only_fail_at_the_start(
 ) -> None:
     worker = start("quick", "--check", *options)
     assert worker.ended() == 2
-    assert "not well: " in worker.text
     assert said in worker.text
 
 
@@ -88,8 +88,9 @@ def test_a_handler_that_does_not_import_says_why(
     [
         (["--topic", "wrok"], 1, "there is no topic 'wrok'"),
         (["--batch", "3"], 2, "unrecognized arguments: --batch 3"),
-        (["--concurrency", "0"], 2, "it must be at least 1"),
+        (["--concurrency", "0"], 2, "--concurrency must be at least 1, not 0"),
         (["--shared-capacity", "5"], 2, "--shared-capacity needs --limit"),
+        (["--shared-capacity", "5", "--reserved", "1"], 2, "--shared-capacity needs --limit"),
         (["--limit", "x"], 2, "--limit needs --shared-capacity"),
         (
             ["--limit", "x", "--shared-capacity", "5", "--limit-lease-time", "1"],

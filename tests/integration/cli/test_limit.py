@@ -136,6 +136,13 @@ def test_set_of_a_limit_that_is_not_there_needs_a_capacity(run: Run, url: str) -
     assert "dispatcher limit set orders --shared-capacity" in said.err
 
 
+def test_set_to_what_a_limit_has_says_that_nothing_changed(run: Run, url: str) -> None:
+    terms = ("--shared-capacity", "500", "--factor", "50")
+    assert run("limit", "set", "orders", *terms).out.startswith("limit orders is new\n")
+    assert run("limit", "set", "orders", *terms).out.startswith("limit orders is as it was\n")
+    assert run("limit", "set", "orders", "--factor", "5").out.startswith("limit orders was changed")
+
+
 def test_set_is_followed_by_those_who_run(run: Run, url: str) -> None:
     with resource(url) as limiter:
         limiter.give_me(10_000)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from dispatcher.cli._options.options import Parser
+from dispatcher.cli._options.parser import Parser
 from dispatcher.cli.main import command_line
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
@@ -25,6 +25,7 @@ from tests.commands import (
     hide,
     hold,
     outside,
+    unsaid_redis,
 )
 from tests.servers.ports import own_port
 
@@ -37,7 +38,8 @@ def test_options_fall_back_to_the_environment(
     monkeypatch.setenv("DISPATCHER_PREFIX", "staging")
     monkeypatch.setenv("DISPATCHER_SHARED_CAPACITY", "500")
     monkeypatch.setenv("DISPATCHER_FACTOR", "50")
-    monkeypatch.setenv("DISPATCHER_LEASE_TIME", "")
+    monkeypatch.setenv("DISPATCHER_LIMIT_LEASE_TIME", "")
+    monkeypatch.setenv("DISPATCHER_LEASE_TIME", "30")  # of a worker's messages
     assert run("limit", "set", "orders").code == 0
     told = run("limit", "show", "orders", "--json").json
     assert (told["shared_capacity"], told["factor"], told["lease_time"]) == (500, 50, 5)
@@ -79,10 +81,7 @@ def test_an_option_counts_more_than_a_variable(
 def test_no_redis_is_one_line_that_says_what_to_do(
     run: Run, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
-    monkeypatch.delenv("DISPATCHER_REDIS", raising=False)
-    monkeypatch.setattr(
-        "dispatcher.cli._options.options.REDIS", f"redis://127.0.0.1:{own_port()}/0"
-    )
+    unsaid_redis(monkeypatch, f"redis://127.0.0.1:{own_port()}/0")
     said = run(*command)
     assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
     assert "refuses connections; does it run, and on that port?" in said.err
@@ -162,7 +161,7 @@ def guarded() -> Iterator[EmbeddedRedis]:
 
 
 def below(parser: Parser) -> Iterator[Parser]:
-    for one in parser.below().values():
+    for one in parser.fill().below.values():
         yield one
         yield from below(one)
 
@@ -179,8 +178,32 @@ def test_help_of_each_command_teaches_with_an_example(run: Run, parser: Parser) 
 def test_help_tells_the_commands_and_the_exit_codes(run: Run) -> None:
     said = run("--help")
     assert "exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted" in said.out
-    for command in command_line().below():
+    for command in command_line().fill().below:
         assert f"\n    {command} " in said.out
+
+
+def test_the_package_is_a_program() -> None:
+    command = [sys.executable, "-m", "dispatcher", "limt"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: dispatcher ")
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "said"),
+    [
+        (">/dev/full", 1, "dispatcher: the output cannot be written: No space left on device\n"),
+        (">&-", 0, ""),
+        ("<&-", 0, ""),
+        ("2>&-", 0, ""),
+    ],
+)
+def test_a_full_or_closed_output_is_no_traceback(where: str, code: int, said: str) -> None:
+    command = f"{sys.executable} -m dispatcher completion bash {where}"
+    done = subprocess.run(
+        command, shell=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+    )
+    assert (done.returncode, done.stderr.decode()) == (code, said)
 
 
 def test_version(run: Run) -> None:

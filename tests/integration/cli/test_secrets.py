@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from limiters._redis.url import without_passwords
+from limiters._support.passwords import without_passwords
 from limiters.embedded import EmbeddedRedis
 from tests.commands import Run
 

@@ -178,6 +178,18 @@ def test_a_message_by_its_id(run: Run, mails: Timeline) -> None:
     assert (said.code, said.out) == (1, "0 requeued, 1 not dead\n")
 
 
+def test_a_message_is_named_whatever_variables_say_of_many(
+    run: Run, mails: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"STATE": "dead", "ALL": "1", "FROM": "now", "OF_GROUP": "them"}.items():
+        monkeypatch.setenv(f"DISPATCHER_{name}", value)
+    assert run("timeline", "move", "mails", "us-7", "--delay", "1h").out == "1 moved\n"
+    assert run("timeline", "delete", "mails", "us-7").out == "1 deleted\n"
+    assert run("timeline", "requeue", "mails", "us-8").out == "0 requeued, 1 not dead\n"
+    said = run("timeline", "delete", "mails", "us-8", "--state", "new")
+    assert (said.code, said.out) == (2, "")
+
+
 def test_many_are_not_touched_without_a_yes(run: Run, mails: Timeline) -> None:
     for words in (["us-1", "us-2"], ["--all"], ["--of-group", "them"], ["--state", "new"]):
         for action in (["delete"], ["move", "--delay", "1h"]):
@@ -246,6 +258,11 @@ def test_move_moves_each_once_and_leaves_what_is_leased(run: Run, mails: Timelin
     assert run("timeline", "move", "mails", "--all", "--at=-5m", "--yes").err.startswith(
         "dispatcher: --at must not be in the past"
     )
+
+
+def test_a_dry_run_that_finds_nothing_is_one_line(run: Run, mails: Timeline) -> None:
+    said = run("timeline", "delete", "mails", "--state", "dead", "--dry-run")
+    assert said.out.rstrip() == "Nothing was deleted. It would be 0 messages."
 
 
 def test_requeue_lets_the_dead_live_again(run: Run, dead: Timeline) -> None:

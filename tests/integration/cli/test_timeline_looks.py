@@ -12,7 +12,7 @@ import pytest
 
 from dispatcher.timeline import Message, Timeline
 from limiters.embedded import EmbeddedRedis
-from tests.commands import COMMAND, Run
+from tests.commands import COMMAND, Run, unsaid_redis
 from tests.servers.ports import own_port
 from tests.terminals import Terminal
 
@@ -152,10 +152,7 @@ def test_looking_at_a_topic_that_is_not_there_does_not_make_it(run: Run, url: st
 
 
 def test_no_redis_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DISPATCHER_REDIS", raising=False)
-    monkeypatch.setattr(
-        "dispatcher.cli._options.options.REDIS", f"redis://127.0.0.1:{own_port()}/0"
-    )
+    unsaid_redis(monkeypatch, f"redis://127.0.0.1:{own_port()}/0")
     for action in ("stats", "peek", "dead", "histogram", "requeue"):
         said = run("timeline", action, "mails")
         assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)

@@ -15,7 +15,7 @@ import pytest
 from dispatcher.timeline import Message, Timeline
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis
-from tests.commands import COMMAND, PATIENCE, Run, asks, hide, hold, make
+from tests.commands import COMMAND, PATIENCE, Run, asks, hide, hold, make, unsaid_redis
 from tests.processes import Processes
 from tests.processes.plan import Plan
 from tests.servers.ports import own_port
@@ -74,10 +74,7 @@ def test_what_is_wrong_is_said(
 
 
 def test_without_redis_once_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DISPATCHER_REDIS", raising=False)
-    monkeypatch.setattr(
-        "dispatcher.cli._options.options.REDIS", f"redis://127.0.0.1:{own_port()}/0"
-    )
+    unsaid_redis(monkeypatch, f"redis://127.0.0.1:{own_port()}/0")
     said = run("top", "orders", "--once")
     assert (said.code, said.err.count("\n")) == (1, 1)
     assert "refuses connections" in said.err

@@ -99,8 +99,8 @@ def test_a_port_that_is_taken_is_said_so(shared_redis: EmbeddedRedis) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--port", "x"), 2, "'x': not a whole number"),
-        (("--port", "70000"), 2, "a port is from 0 to 65535"),
+        (("--port", "x"), 2, "argument --port: 'x': it must be a whole number"),
+        (("--port", "70000"), 2, "--port must be from 0 to 65535, not 70000"),
         (("--redis", "http://x"), 2, "--redis must be"),
         (("--once", "--redis", "redis://:secret@localhost:1"), 1, "did not answer; see above"),
     ],

@@ -397,3 +397,25 @@ def test_what_redis_has_lost_is_not_remembered_for_longer_than_until_it_is_asked
     assert one.offer("meter", 1) == []
     assert one.pending == 1
     one.close()
+
+
+def test_the_entities_of_the_format_before_are_taken_over_once(shared_redis: EmbeddedRedis) -> None:
+    tag = "dispatcher:v2:{plant}:gate:"
+    with Redis.from_url(shared_redis.url) as client:
+        client.hset(f"{tag}entities", mapping={"house": "[null,null]", "meter": '["house",7]'})
+        client.zadd(f"{tag}children", {"5:housemeter": 0})
+        client.zadd(f"{tag}emitted", {"house": 4, "meter": 5})
+        client.hset(f"{tag}totals", mapping={"sequence": 5, "number": 9, "telemetry": 2, "auto": 0})
+        client.hset(f"{tag}registrations", "late", '000000000000001["top",null]')
+        client.hset(f"{tag}since", "late", 1)
+        one = gate(shared_redis)
+        assert one.register("meter", parent="house", data=7) == []
+        assert one.emissions_since(4) == [Emission(5, Registration("meter", "house", 7))]
+        assert one.counts["dropped"] == (1, 0, 2)
+        assert one.deregister("house") == ["house", "meter"]
+        assert client.keys("dispatcher:v2:*") == []
+    other = gate(shared_redis)
+    assert other.counts["dropped"] == (0, 0, 0)
+    assert other.register("house")
+    one.close()
+    other.close()

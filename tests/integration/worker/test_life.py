@@ -93,6 +93,14 @@ def test_the_order_of_its_life(timeline: Timeline) -> None:
     assert worker.wait()
 
 
+def test_two_of_the_same_options_are_two(timeline: Timeline) -> None:
+    handler = Noted()
+    first, second = (Worker(timeline, handler, rate_limiter=None) for _ in range(2))
+    assert first != second
+    assert len({first, second}) == 2
+    assert first.consumer.id != second.consumer.id
+
+
 def test_a_limiter_that_cannot_start_leaves_it_as_it_was(timeline: Timeline) -> None:
     limiter = ProvisionedResource(10)
     limiter.start()

@@ -7,8 +7,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -143,6 +146,13 @@ def test_s6_never_more_batches_than_next_fit(
 def test_s4_largest_first_within_a_timestamp() -> None:
     (batch,) = built([(0, "a", 1), (0, "b", 2), (0, "b", 3), (0, "c", 4)], 10)
     assert [m[2] for m in batch.measurements] == [2, 3, 1, 4]
+
+
+@pytest.mark.parametrize("within", [Decimal(5), Fraction(5), np.int64(5), np.float64(5)])
+def test_s3_together_within_may_be_any_kind_of_number(within: Any) -> None:
+    measurements = [(0, "a", 1), (5, "b", 2), (6, "a", 3)]
+    batches = built(measurements, 2, together_within=within)
+    assert [[m[2] for m in batch.measurements] for batch in batches] == [[1, 2], [3]]
 
 
 def test_s3_together_within_counts_from_the_first_of_a_timestamp() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from dispatcher.cli._options.configuration import (
     Found,
     read,
 )
-from dispatcher.cli._options.options import Parser, add_flag, add_option, settle
+from dispatcher.cli._options.declaring import Command, CommandGroup, argument, flag, option
+from dispatcher.cli._options.parser import Invocation, Parser
 from dispatcher.cli._terminal.tables import plain
 from dispatcher.cli.main import command_line
 
@@ -30,36 +31,60 @@ KNOWN = Commands(
 )
 
 
-def a_program() -> Parser:
-    root = Parser(prog="dispatcher")
-    commands = root.add_subparsers(required=True)
-    worker = commands.add_parser("worker")
-    add_option(worker, "handler", str, metavar="HANDLER", required=True, text="what to call")
-    add_option(worker, "--redis", str, metavar="URL", default="redis://localhost", text="where")
-    add_option(worker, "--topic", str, metavar="TOPIC", many=True, text="of what")
-    add_option(worker, "--lease-time", float, metavar="S", default=30.0, text="how long, 100 %")
-    add_option(worker, "--concurrency", int, metavar="N", default=16, text="how many")
-    add_option(worker, "--cost", cost, metavar="C", default="1", text="a number, or a field")
-    add_option(worker, "--order", str, metavar="O", choices=["time", "none"], text="in which")
-    add_flag(worker, "--fail-fast", text="do not wait for Redis")
-    limit = commands.add_parser("limit")
-    actions = limit.add_subparsers(required=True)
-    add_option(actions.add_parser("set"), "--factor", float, metavar="F", text="worth")
-    return root
+@dataclass(frozen=True, kw_only=True)
+class WorkOptions:
+    handler: str = argument("HANDLER", "what to call", variable="DISPATCHER_HANDLER")
+    ids: tuple[str, ...] = argument("ID", "these alone", ())
+    redis: str = option("where", "URL", "redis://localhost")
+    topic: tuple[str, ...] = option("of what", "TOPIC", ())
+    lease_time: float = option("how long, 100 %", "S", 30.0)
+    concurrency: int = option("how many", "N", 16)
+    cost: float | str = option("a number, or a field", "C", 1.0)
+    order: str | None = option("in which", "", choices=["time", "none"])
+    level: str = option("of the log", "", "INFO", read=str.upper, choices=["DEBUG", "INFO"])
+    fail_fast: bool = flag("do not wait for Redis")
+    watch: float | None = option("again and again", "S")
+    evict: str | None = option("one of them", "ID")
 
 
-def cost(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+@dataclass(frozen=True, kw_only=True)
+class WorthOptions:
+    factor: float | None = option("worth", "F")
 
 
-def settled(*arguments: str) -> argparse.Namespace:
-    root = a_program()
-    options = root.parse_args(arguments)
-    settle(root, options)
-    return options
+PROGRAM = CommandGroup(
+    description="",
+    epilog="",
+    title="commands",
+    metavar="COMMAND",
+    commands={
+        "worker": Command(
+            description="",
+            epilog="",
+            options=WorkOptions,
+            run="",
+            exclusive=("watch", "evict"),
+            replaced={"ids": ("order", "fail_fast")},
+        ),
+        "limit": CommandGroup(
+            description="",
+            epilog="",
+            title="actions",
+            metavar="ACTION",
+            commands={"set": Command(description="", epilog="", options=WorthOptions, run="")},
+        ),
+    },
+)
+
+
+def called(root: Parser, *arguments: str) -> Invocation:
+    given = root.parse_args(arguments)
+    call: Invocation = given.parser.settle(root, given, arguments)
+    return call
+
+
+def settled(*arguments: str) -> Any:
+    return called(Parser(declared=PROGRAM, prog="dispatcher"), *arguments).options()
 
 
 @pytest.fixture
@@ -97,7 +122,7 @@ def test_each_kind_is_read_from_the_file(file: Path) -> None:
         'concurrency = 4\ncost = 2.5\norder = "time"\nfail-fast = true\n[limit.set]\nfactor = 1e3\n'
     )
     options = settled("worker")
-    assert (options.handler, options.topic, options.lease_time) == ("shop:send", ["a", "b"], 5)
+    assert (options.handler, options.topic, options.lease_time) == ("shop:send", ("a", "b"), 5)
     assert (options.concurrency, options.cost, options.order) == (4, 2.5, "time")
     assert options.fail_fast is True
     assert settled("worker", "--no-fail-fast").fail_fast is False
@@ -114,14 +139,14 @@ def test_each_kind_is_read_from_variables(monkeypatch: pytest.MonkeyPatch) -> No
     }.items():
         monkeypatch.setenv(f"DISPATCHER_{name}", text)
     options = settled("worker")
-    assert (options.handler, options.topic, options.lease_time) == ("shop:send", ["a", "b"], 5)
+    assert (options.handler, options.topic, options.lease_time) == ("shop:send", ("a", "b"), 5)
     assert (options.fail_fast, options.cost) == (True, "weight")
 
 
 def test_defaults_and_repetition() -> None:
     options = settled("worker", "shop:send", "--topic", "a", "--topic=b")
-    assert (options.topic, options.cost, options.fail_fast) == (["a", "b"], 1.0, False)
-    assert settled("worker", "shop:send").topic == []
+    assert (options.topic, options.cost, options.fail_fast) == (("a", "b"), 1.0, False)
+    assert settled("worker", "shop:send").topic == ()
 
 
 def test_the_file_may_be_named_before_and_after_the_command(tmp_path: Path) -> None:
@@ -151,6 +176,8 @@ def test_the_file_may_be_named_before_and_after_the_command(tmp_path: Path) -> N
         ("[worker]\nfail-fast = 'yes'", "fail-fast is 'yes': it must be true or false"),
         ("[worker]\norder = 'tim'", "order is 'tim': it is one of time, none"),
         ("redis = 5", "shop.toml redis is 5: it must be a text"),
+        (f"[worker]\nlease-time = 0x{'f' * 5000}", "[worker] lease-time: the number is too long"),
+        (f"redis = 0x{'f' * 5000}", "shop.toml redis: the number is too long"),
         ("a = 1\nb = = 2", "shop.toml: not TOML: Invalid value (at line 2, column 5)"),
         ("[worker]\nredis = ['redis://:secret@a']", "redis is ['redis://***@a']: it must be a"),
     ],
@@ -170,6 +197,10 @@ def test_a_file_that_cannot_be_read(
     assert "cannot be read: Is a directory" in said
     file.write_bytes(b"a = '\xff'")
     assert "not UTF-8 at byte 5" in refused(capsys, "worker", "shop:send")
+    file.write_text(f"a = {'9' * 5000}")
+    assert "shop.toml: not TOML: Exceeds the limit" in refused(capsys, "worker", "shop:send")
+    file.write_text(f"a = {'[' * 20_000}")
+    assert "shop.toml: not TOML: it is nested too deep" in refused(capsys, "worker", "shop:send")
 
 
 @pytest.mark.parametrize(
@@ -200,13 +231,60 @@ def test_what_is_needed_may_come_from_anywhere(
     assert settled("worker").handler == "shop:send"
 
 
+def test_of_options_that_exclude_each_other_that_of_the_nearest_place_counts(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ["worker", "shop:send"]
+    file.write_text("[worker]\nwatch = 1\n")
+    assert settled(*asked).watch == 1
+    options = settled(*asked, "--evict", "a")
+    assert (options.watch, options.evict) == (None, "a")
+    said = refused(capsys, *asked, "--evict", "a", "--watch", "1")
+    assert "argument --evict: not allowed with argument --watch" in said
+    monkeypatch.setenv("DISPATCHER_WATCH", "1")
+    monkeypatch.setenv("DISPATCHER_EVICT", "a")
+    places = ["--evict (from DISPATCHER_EVICT)", "--watch (from DISPATCHER_WATCH)"]
+    assert "argument {}: not allowed with argument {}".format(*places) in refused(capsys, *asked)
+    assert settled(*asked, "--watch", "2").watch == 2
+
+
+def test_options_from_afar_do_not_count_beside_names_that_replace_them(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DISPATCHER_ORDER", "time")
+    file.write_text("[worker]\nfail-fast = true\n")
+    asked = settled("worker", "shop:send")
+    assert (asked.order, asked.fail_fast) == ("time", True)
+    named = settled("worker", "shop:send", "a", "b")
+    assert (named.ids, named.order, named.fail_fast) == (("a", "b"), None, False)
+    both = settled("worker", "shop:send", "a", "--order", "none")
+    assert (both.order, both.fail_fast) == ("none", False), "the command has its own opinion"
+
+
+def test_a_choice_that_there_is_not_is_shown_as_it_was_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert settled("worker", "shop:send", "--level", "debug").level == "DEBUG"
+    said = refused(capsys, "worker", "shop:send", "--level", "loud")
+    assert "argument --level: invalid choice: 'loud' (choose from 'DEBUG', 'INFO')" in said
+
+
+def test_an_option_that_there_is_not_is_told_with_the_nearest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = refused(capsys, "worker", "shop:send", "--lease-tine=5")
+    assert said.endswith("unrecognized arguments: --lease-tine=5; did you mean --lease-time?")
+    assert refused(capsys, "worker", "shop:send", "--xyz").endswith("arguments: --xyz")
+
+
 def test_what_would_be_used_is_told_with_its_source(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file.write_text('redis = "redis://:secret@db:6379/0"\n[worker]\ntopic = ["a", "b"]\n')
     monkeypatch.setenv("DISPATCHER_LEASE_TIME", "5")
-    options = settled("worker", "shop:send", "--fail-fast")
-    lines = {line.split()[0]: line.split()[1:] for line in plain(page(options.used)).splitlines()}
+    root = Parser(declared=PROGRAM, prog="dispatcher")
+    call = called(root, "worker", "shop:send", "--fail-fast")
+    lines = {line.split()[0]: line.split()[1:] for line in plain(page(call.used)).splitlines()}
     assert lines["handler"] == ["shop:send", "command", "line"]
     assert lines["redis"] == ["redis://***@db:6379/0", str(file), "redis"]
     assert lines["topic"] == ["a,", "b", str(file), "[worker]", "topic"]
@@ -259,13 +337,11 @@ def test_the_example_in_the_documents_is_one(
         ["top"],
         ["demo"],
     ):
-        root = command_line()
-        options = root.parse_args([*words, "--config", str(path)])
-        settle(root, options)
-        said[words[0], words[-1]] = options
+        call = called(command_line(), *words, "--config", str(path))
+        said[words[0], words[-1]] = call.options()
     assert said["limit", "orders"].ramp == (1_000.0, 60.0)
     assert said["limit", "orders"].lease_time == 5
     assert said["limit", "orders"].prefix == said["top", "top"].prefix == "shop"
     assert said["timeline", "mails"].prefix == "shop-timelines"
-    assert said["top", "top"].topic == ["mails", "reminders"]
+    assert said["top", "top"].topic == ("mails", "reminders")
     assert said["demo", "demo"].capacity == 5_000

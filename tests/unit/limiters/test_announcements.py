@@ -38,7 +38,7 @@ def test_c9_a_changed_limit_says_which_of_its_terms_were_changed(
         "limit 'orders' was changed: period 2 (was 1), lease time 4 (was 2)",
         "limit 'orders' was changed: shared capacity 500 (was 1000)",
     ]
-    (uncertain,) = said(caplog, "quarantine")
+    (uncertain,) = said(caplog, "uncertain")
     assert uncertain.startswith("limit 'orders' grants nothing new for ")
     assert uncertain.endswith(": an operator changed the lease or the period")
 

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from limiters import LimiterConfig
+from limiters import LimiterConfig, MemoryLeaseManager, SharedResource
+from limiters._sharing.options import SharedResourceOptions
+from limiters._support.options import options_of
+from limiters.leases._messages import Reply, Request
+
+MINUTE = timedelta(minutes=1)
 
 
 def test_it_travels_and_builds_the_limiter_it_describes() -> None:
@@ -32,6 +41,29 @@ def test_its_repr_shows_no_secret() -> None:
     )
 
 
+def test_a_subclass_may_require_more() -> None:
+    @dataclass(frozen=True, kw_only=True, repr=False)
+    class RegionalConfig(LimiterConfig):
+        region: str
+
+    config = RegionalConfig(region="north", reserved_capacity=5)
+
+    assert repr(config) == "LimiterConfig(reserved_capacity=5, region='north')"
+
+
+def test_numbers_and_durations_of_any_kind_make_the_same() -> None:
+    written: dict[str, Any] = {
+        "reserved_capacity": Decimal(5),
+        "weight": Fraction(2),
+        "ramp": (Decimal(9), MINUTE),
+    }
+
+    config = LimiterConfig(**written)
+
+    assert config == LimiterConfig(reserved_capacity=5, weight=2, ramp=(9, 60))
+    assert repr(config) == "LimiterConfig(reserved_capacity=5.0, weight=2.0, ramp=(9.0, 60.0))"
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
     [
@@ -40,7 +72,10 @@ def test_its_repr_shows_no_secret() -> None:
         ({"url": 5, "name": "a", "shared_capacity": 5}, "url must be a str"),
         ({"url": "http://db", "name": "a", "shared_capacity": 5}, "url"),
         ({"url": "redis://db", "shared_capacity": 5}, "name"),
-        ({"url": "redis://db", "name": "a"}, "shared_capacity must be more than zero"),
+        (
+            {"url": "redis://db", "name": "a"},
+            "shared_capacity must be more than zero where a Redis",
+        ),
         ({"url": "redis://db", "name": "a", "shared_capacity": -5}, "shared_capacity"),
         ({"url": "redis://db", "name": "a", "shared_capacity": 50_000, "factor": 1}, "factor"),
         ({}, "reserved_capacity must be more than zero where shared_capacity is 0"),
@@ -51,4 +86,24 @@ def test_wrong_values_are_refused_where_it_is_made(given: dict[str, Any], named:
     with pytest.raises(ValueError, match=named) as caught:
         LimiterConfig(**given)
 
-    assert "url_or_client" not in str(caught.value)
+    for unknown in ("url_or_client", "lease_manager", "name and shared_capacity"):
+        assert unknown not in str(caught.value), "whoever shows it may call it otherwise"
+
+
+class NotingManager(MemoryLeaseManager):
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.noted: list[Request] = []
+
+    def sync(self, request: Request) -> Reply:
+        self.noted.append(request)
+        return super().sync(request)
+
+
+def test_an_option_is_sent_to_the_coordinator_if_a_request_has_a_field_of_its_name() -> None:
+    """So no other option may be called like something that an instance says of itself."""
+    assert set(options_of(Request)) & set(options_of(SharedResourceOptions)) == {"weight"}
+    manager = NotingManager("orders")
+    with SharedResource(shared_capacity=10, weight=2.5, lease_manager=manager) as limiter:
+        limiter.wait_until_provisioned()
+    assert {request.weight for request in manager.noted} == {2_500}

@@ -5,11 +5,14 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
-from limiters import ArgumentError
+from dispatcher import Batcher
+from dispatcher.registration import RegistrationGate
+from dispatcher.worker import Worker
+from limiters import ArgumentError, LimiterConfig, RedisLeaseManager, SharedResource
 from limiters._support.options import ConvertedOptions, about
 from limiters._support.signatures import lists, takes
 from limiters._support.validation import Seconds, count, seconds
@@ -42,6 +45,22 @@ def test_a_method_takes_what_the_options_declare() -> None:
     assert Courier.__init__.__doc__ == "Begins."
 
 
+@pytest.mark.parametrize(
+    "shown", [Courier, Batcher, SharedResource, LimiterConfig, RegistrationGate, Worker]
+)
+def test_the_types_can_be_looked_up_under_the_names_of_the_signature(shown: Any) -> None:
+    """As dependency injection does it; aliases stay as they were written where people read them."""
+    parameters = inspect.signature(shown).parameters
+    assert set(get_type_hints(shown.__init__)) == {*parameters, "return"}
+    assert {type(one.annotation) for one in parameters.values()} == {str}
+
+
+def test_types_that_only_type_checkers_know_stay_texts() -> None:
+    annotations = RedisLeaseManager.__init__.__annotations__
+    assert annotations["url_or_client"] == "str | Redis | RedisCluster"
+    assert "options" not in annotations
+
+
 def test_a_function_takes_them_and_lists_them_as_well() -> None:
     @dataclass(frozen=True, kw_only=True)
     class BringingOptions(CourierOptions):
@@ -55,6 +74,22 @@ def test_a_function_takes_them_and_lists_them_as_well() -> None:
 
     assert bring("a book", "Ada", most=1) == "Ada brings a book"
     assert (bring.__doc__ or "").startswith("Brings it.\n\n* `most`: parcels at a time.\n")
+
+
+def test_the_argument_before_the_options_may_be_named_as_the_signature_says() -> None:
+    @takes(CourierOptions)
+    def bring(parcel: str, options: CourierOptions) -> str:
+        return f"{options.name} brings {parcel}"
+
+    assert str(inspect.signature(bring)).startswith("(parcel: 'str', name: 'str', *, ")
+    named: Any = bring
+    assert named(parcel="a book", name="Ada") == "Ada brings a book"
+    with pytest.raises(
+        TypeError, match=r"bring\(\) missing 1 required positional argument: 'parcel'"
+    ):
+        named(name="Ada")
+    with pytest.raises(TypeError, match=r"bring\(\) got multiple values for argument 'parcel'"):
+        named("a book", "Ada", parcel="a pen")
 
 
 def test_checks_name_the_argument() -> None:

@@ -233,3 +233,26 @@ def test_no_layer_reads_the_words_of_another() -> None:
 )
 def test_a_message_has_all_digits_of_a_number(value: float, said: str) -> None:
     assert said in str(ExceedsCapacityError(value, 1_234_567))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://user:secret@db:6379/0",
+        "redis://db:6379/0?password=a secret",
+        b"redis://:secret@db",
+        ["rediss://:secret@db"],
+    ],
+)
+def test_a_url_in_the_wrong_place_is_shown_without_its_password(url: Any) -> None:
+    for make in (
+        lambda: Batcher(rate_limiter=url),
+        lambda: RegistrationGate(url),
+        lambda: SharedResource(shared_capacity=1, lease_manager=url),
+        lambda: ProvisionedResource(url),
+    ):
+        with pytest.raises(ArgumentError) as refused:
+            make()
+        for said in (str(refused.value), repr(refused.value), str(refused.value.of("--limit"))):
+            assert "secret" not in said
+            assert "://***@db" in said

@@ -253,6 +253,9 @@ def test_on_a_full_disk_telemetry_is_held_in_memory_in_order(
         def __exit__(self, *error: object) -> None:
             self.file.close()
 
+        def seek(self, place: int) -> None:
+            self.file.seek(place)
+
         def write(self, data: bytes) -> None:
             self.file.write(data[: len(data) // 2])
             self.file.flush()

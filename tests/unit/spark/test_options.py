@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
+from pyspark.sql.types import DoubleType, StructField, StructType
 
 from dispatcher.spark import (
     EventTimeSink,
@@ -16,9 +20,10 @@ from dispatcher.spark import (
     event_time_batches,
     hold_back,
 )
-from dispatcher.spark._options import DeliveryOptions, SizeOptions
+from dispatcher.spark._options import DeliveryOptions, SizeOptions, cost_of_row
 from dispatcher.spark.sinks.unordered import BackFillOptions, UnorderedSink, sink_of
 from dispatcher.spark.stateful._options import EventTimeOptions, HoldBackOptions
+from limiters import ArgumentError
 from limiters._support.options import options_of
 
 HANDLER = "tests.spark.handlers:only_rows"
@@ -94,3 +99,22 @@ def test_what_can_be_written_as_a_text_is_an_option_of_the_format() -> None:
     assert {option.name for option in SENDING.values()} == written
     for name in SENDING | LIMIT:
         assert f"\n* `{name}`" in (DispatcherDataSource.__doc__ or "")
+
+
+@pytest.mark.spark4
+def test_the_format_refuses_two_costs_of_a_row() -> None:
+    from dispatcher.spark.sinks.data_source import job_of
+
+    schema = StructType([StructField("weight", DoubleType())])
+    options = {"handler": HANDLER, "cost": "5", "costColumn": "weight"}
+    with pytest.raises(ArgumentError, match="cost must be left out where there is a costColumn"):
+        job_of(options, schema)
+    del options["cost"]
+    assert job_of(options, schema).columns.cost == "weight"
+
+
+@pytest.mark.parametrize("cost", [2, 2.0, Decimal(2), Fraction(2), np.int64(2), np.float32(2)])
+def test_a_cost_may_be_any_kind_of_number(cost: Any) -> None:
+    options = BackFillOptions(HANDLER, cost=cost)
+    assert cost_of_row(options) == 2
+    assert type(cost_of_row(options)) is float

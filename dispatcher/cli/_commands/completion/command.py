@@ -1,35 +1,20 @@
-"""`dispatcher completion bash|zsh|fish`: prints the script."""
+"""`dispatcher completion bash|zsh|fish`: argcomplete does it."""
 
 from __future__ import annotations
 
-import argparse
 import sys
-from functools import partial
-from typing import Any
 
-from dispatcher.cli._commands.completion import bash, fish, zsh
-from dispatcher.cli._commands.completion.words import all_words
-from dispatcher.cli._options.options import Parser
-
-SHELLS = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}
+from dispatcher.cli._commands.completion.options import CompletionOptions
+from dispatcher.cli._options.parser import Invocation
+from limiters.errors import DispatcherError
 
 
-def add_command(commands: Any, root: Parser) -> None:
-    """Adds `completion` to the commands."""
-    parser = commands.add_parser(
-        "completion",
-        help="print what bash, zsh or fish need to complete commands and options",
-        description="Prints a script for a shell. It knows the commands and options of this "
-        "version: print it again after\nan upgrade, or let each new shell do so.",
-        epilog="examples, for ~/.bashrc, ~/.zshrc (after compinit) and "
-        "~/.config/fish/config.fish:\n"
-        '  eval "$(dispatcher completion bash)"\n'
-        '  eval "$(dispatcher completion zsh)"\n'
-        "  dispatcher completion fish | source",
-    )
-    parser.add_argument("shell", choices=SHELLS, help="which shell")
-    parser.set_defaults(run=partial(_run, root))
-
-
-def _run(root: Parser, options: argparse.Namespace) -> None:
-    sys.stdout.write(SHELLS[options.shell](list(all_words(root))))
+def run(options: CompletionOptions, call: Invocation) -> None:
+    """Prints the script of the shell."""
+    try:
+        from argcomplete.shell_integration import shellcode
+    except ImportError:
+        raise DispatcherError(
+            "completion needs argcomplete: pip install 'batch-dispatcher[cli]'"
+        ) from None
+    sys.stdout.write(shellcode(["dispatcher"], use_defaults=False, shell=options.shell))

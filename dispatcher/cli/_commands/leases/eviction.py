@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from dispatcher.cli._options.options import printable
+from dispatcher.cli._text.showable import printable
 from limiters.errors import DispatcherError
 from limiters.leases import InstanceView, LeaseManager, LimitView
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dispatcher.cli._options.options import printable
 from dispatcher.cli._terminal.tables import Row, TablePage
+from dispatcher.cli._text.moments import duration
+from dispatcher.cli._text.showable import printable
 from dispatcher.cli._text.wording import (
     about,
     capacity,
-    duration,
     grants,
     in_charge,
     in_partitions,

@@ -1,16 +1,17 @@
-"""`dispatcher limit show|set|delete`: the terms of a limit that many instances share."""
+"""`dispatcher limit show` and `delete`: the terms of a limit that many instances share."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dispatcher.cli._commands.limit import set as limit_set
-from dispatcher.cli._options.options import add_limit, lease_manager, no_limit, printable
+from dispatcher.cli._commands.connecting import lease_manager, no_limit
+from dispatcher.cli._commands.limit.options import LimitDeleteOptions, LimitShowOptions
+from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.confirming import confirm
 from dispatcher.cli._terminal.tables import Row, TablePage, show
+from dispatcher.cli._text.showable import printable
 from dispatcher.cli._text.wording import (
     grants,
     of_partitions,
@@ -28,55 +29,8 @@ if TYPE_CHECKING:
     from limiters.leases.redis import RedisLeaseManager
 
 
-def add_commands(commands: Any) -> None:
-    """Adds `limit` to the commands."""
-    limit = commands.add_parser(
-        "limit",
-        help="show, set or delete a limit that many instances share",
-        description="The limit that all instances with the same name share, kept in Redis.",
-        epilog="example:\n  dispatcher limit show orders --redis redis://db:6379/0",
-    )
-    actions = limit.add_subparsers(title="actions", metavar="ACTION")
-    _add_show(actions)
-    limit_set.add_command(actions)
-    _add_delete(actions)
-
-
-def _add_show(actions: Any) -> None:
-    parser = actions.add_parser(
-        "show",
-        help="its terms, and whether it grants anything",
-        description="Shows the terms of a limit, how many partitions are free, and whether "
-        "anything new is granted.",
-        epilog="example:\n  dispatcher limit show orders --redis redis://db:6379/0\n  "
-        "dispatcher limit show orders --json | jq .capacity",
-    )
-    add_limit(parser)
-    parser.add_argument("--json", action="store_true", help="one line of JSON, for scripts")
-    parser.set_defaults(run=_show)
-
-
-def _add_delete(actions: Any) -> None:
-    parser = actions.add_parser(
-        "delete",
-        help="forget it",
-        description="Forgets a limit and who holds what. An instance that still runs makes it "
-        "again, with the terms\nit knows: stop them first.",
-        epilog="examples:\n  dispatcher limit delete orders --yes\n  "
-        "dispatcher limit delete orders --old-format",
-    )
-    add_limit(parser)
-    parser.add_argument(
-        "--old-format",
-        action="store_true",
-        help="delete what an older version of this library has stored of it, and nothing else: "
-        "nothing is granted while that is there",
-    )
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.set_defaults(run=_delete)
-
-
-def _show(options: argparse.Namespace) -> None:
+def show_limit(options: LimitShowOptions, call: Invocation) -> None:
+    """Shows its terms."""
     with lease_manager(options) as manager:
         view = manager.look()
         if view is None:
@@ -121,7 +75,8 @@ def _as_json(name: str, view: LimitView) -> dict[str, object]:
     }
 
 
-def _delete(options: argparse.Namespace) -> None:
+def delete_limit(options: LimitDeleteOptions, call: Invocation) -> None:
+    """Deletes it, or what an older version has stored."""
     if options.old_format:
         _delete_old_format(options)
         return
@@ -138,7 +93,7 @@ def _delete(options: argparse.Namespace) -> None:
     )
 
 
-def _known_of(manager: RedisLeaseManager, options: argparse.Namespace) -> str:
+def _known_of(manager: RedisLeaseManager, options: LimitDeleteOptions) -> str:
     """What is known of a limit that is to be deleted."""
     try:
         view = manager.look()
@@ -150,7 +105,7 @@ def _known_of(manager: RedisLeaseManager, options: argparse.Namespace) -> str:
     return f"{count} instance{'s' * (count != 1)} took part lately."
 
 
-def _delete_old_format(options: argparse.Namespace) -> None:
+def _delete_old_format(options: LimitDeleteOptions) -> None:
     name = printable(options.name)
     with lease_manager(options) as manager:
         if not options.yes:

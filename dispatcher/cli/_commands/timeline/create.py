@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import sys
@@ -11,11 +10,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dispatcher.cli._commands.timeline.incoming import from_lines, message
-from dispatcher.cli._commands.timeline.opening import add_json, add_topic, opened
+from dispatcher.cli._commands.timeline.opening import opened
+from dispatcher.cli._commands.timeline.options import CreateOptions
 from dispatcher.cli._commands.timeline.wording import interrupted, summed_up, tally
-from dispatcher.cli._options.options import add_option, printable
+from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.progress import Progress
-from dispatcher.cli._text.moments import DURATIONS, TIMES, seconds_of, when_of
+from dispatcher.cli._text.showable import printable
 from dispatcher.timeline import Duplicate, Invalid, Message, MessageOutcome, Timeline
 from dispatcher.timeline import TimelineUnavailableError as Unavailable
 from dispatcher.timeline.errors import TimelineError
@@ -29,48 +29,14 @@ MOST_TOLD = 10
 Numbered = tuple[int, Message | str]
 
 
-def add_command(actions: Any) -> None:
-    """Adds `create` to the actions."""
-    parser = actions.add_parser(
-        "create",
-        help="from arguments, or lines of JSON on stdin",
-        description="Creates messages in the name of a group. Each BODY is a text; without any, "
-        'each line of stdin is\nJSON: {"body": ..., "id": "a", "at": "+5m"}, or with "delay". '
-        "A message whose id is there\nalready changes nothing, so that it is safe to say the same "
-        "again.",
-        epilog="examples:\n  dispatcher timeline create mails --group signup --delay 10m hello\n"
-        "  dispatcher timeline create mails --group signup < messages.jsonl\n"
-        '  echo \'{"body": {"user": 7}, "id": "welcome-7"}\' | '
-        "dispatcher timeline create mails --group signup",
-    )
-    add_topic(parser)
-    parser.add_argument("bodies", nargs="*", metavar="BODY", help="what the messages say")
-    add_option(parser, "--group", str, metavar="GROUP", required=True, text="whose they are")
-    parser.add_argument("--id", metavar="ID", help="of the one message whose BODY is said")
-    parser.add_argument(
-        "--body-json", action="store_true", help="each BODY is JSON, and not a text"
-    )
-    when = parser.add_mutually_exclusive_group()
-    when.add_argument("--at", type=when_of, metavar="TIME", help=f"when they are due: {TIMES}")
-    when.add_argument(
-        "--delay", type=seconds_of, metavar="DURATION", help=f"or in how long: {DURATIONS}"
-    )
-    parser.add_argument("--new-topic", action="store_true", help="make the topic if there is none")
-    parser.add_argument(
-        "--buckets", type=int, metavar="N", help="of a new topic; 64 if not said, never changes"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="read all of it, and create nothing")
-    add_json(parser, "one line of JSON with the number of each outcome")
-    parser.set_defaults(run=_run)
-
-
-def _run(options: argparse.Namespace) -> None:
+def run(options: CreateOptions, call: Invocation) -> None:
+    """Creates them."""
     given = _given(options)
     with opened(options, new=options.new_topic, buckets=options.buckets) as timeline:
-        _create(options, timeline, given)
+        _create(options, call, timeline, given)
 
 
-def _given(options: argparse.Namespace) -> Iterable[Numbered]:
+def _given(options: CreateOptions) -> Iterable[Numbered]:
     if options.bodies:
         if options.id is not None and len(options.bodies) > 1:
             raise ValueError("--id is for one BODY, and there are more")
@@ -100,11 +66,13 @@ def _json(body: str) -> Any:
         raise ValueError(f"BODY must be JSON, not {body!r}: {error}") from None
 
 
-def _create(options: argparse.Namespace, timeline: Timeline, given: Iterable[Numbered]) -> None:
+def _create(
+    options: CreateOptions, call: Invocation, timeline: Timeline, given: Iterable[Numbered]
+) -> None:
     producer = timeline.producer(options.group)
     counts, told = Counter[str](), 0
     typed = not options.bodies and sys.stdin.isatty()
-    options.interrupted = interrupted({"valid" if options.dry_run else "created": 0})
+    call.interrupted = interrupted({"valid" if options.dry_run else "created": 0})
     with Progress("creating", len(options.bodies) or None, typed=typed) as progress:
         for some in _portions(given, 1 if typed else AT_ONCE):
             try:
@@ -123,7 +91,7 @@ def _create(options: argparse.Namespace, timeline: Timeline, given: Iterable[Num
             for line in _troubles(options, some, done)[: MOST_TOLD - told]:
                 sys.stderr.write(f"\r\x1b[K{line}\n" if sys.stderr.isatty() else f"{line}\n")
                 told += 1
-            options.interrupted = interrupted(counts)
+            call.interrupted = interrupted(counts)
             progress.tell(counts.total())
     _tell(options, counts)
 
@@ -140,7 +108,7 @@ def _created(producer: Producer, some: list[Numbered]) -> list[MessageOutcome]:
 
 
 def _troubles(
-    options: argparse.Namespace, some: list[Numbered], done: list[MessageOutcome]
+    options: CreateOptions, some: list[Numbered], done: list[MessageOutcome]
 ) -> list[str]:
     """What is wrong with which."""
     place = "body" if options.bodies else "line"
@@ -157,7 +125,7 @@ def _troubles(
     return lines
 
 
-def _tell(options: argparse.Namespace, counts: Counter[str]) -> None:
+def _tell(options: CreateOptions, counts: Counter[str]) -> None:
     wanted = "valid" if options.dry_run else "created"
     told = {wanted: counts[wanted], **counts}
     if options.json:

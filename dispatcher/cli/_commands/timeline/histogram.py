@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
 
-from dispatcher.cli._commands.timeline.opening import add_json, add_topic, now_ms, opened
-from dispatcher.cli._commands.timeline.peek import STATES
-from dispatcher.cli._options.options import printable
+from dispatcher.cli._commands.timeline.opening import now_ms, opened
+from dispatcher.cli._commands.timeline.options import MOST_BARS, HistogramOptions
+from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, fine_letters, show, terminal_width
 from dispatcher.cli._text.bars import bar
-from dispatcher.cli._text.moments import DURATIONS, TIMES, When, seconds_of, shown, when_of
+from dispatcher.cli._text.moments import When, shown
+from dispatcher.cli._text.showable import printable
 from dispatcher.timeline._encoding.times import EARLIEST, LATEST
 
 HOUR = When(3_600_000, relative=True)
 NOW = When(0, relative=True)
 
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400)
-MOST_ROWS = 30
 
 LONGEST_GAP = 3
 """How many empty steps in a row are shown one by one."""
@@ -30,36 +28,8 @@ LONGEST_GAP = 3
 ALWAYS = (-LATEST + 1, LATEST - 1)
 
 
-def add_command(actions: Any) -> None:
-    """Adds `histogram` to the actions."""
-    parser = actions.add_parser(
-        "histogram",
-        help="how many are due when, as bars",
-        description="Counts by time: when messages are due, their lease ends, or they died. The "
-        "numbers are exact, and\ncost the same however many there are.",
-        epilog="examples:\n  dispatcher timeline histogram mails\n"
-        "  dispatcher timeline histogram mails --from=-1d --to now --state dead --step 1h\n"
-        "  dispatcher timeline histogram mails --to +10m --json | jq '.steps[][1]'",
-    )
-    add_topic(parser)
-    parser.add_argument(
-        "--from", dest="start", type=when_of, metavar="TIME", help=f"now if not said: {TIMES}"
-    )
-    parser.add_argument(
-        "--to", dest="end", type=when_of, metavar="TIME", help="an hour after --from if not said"
-    )
-    parser.add_argument(
-        "--step",
-        type=seconds_of,
-        metavar="DURATION",
-        help=f"what one bar stands for: {DURATIONS}; up to {MOST_ROWS} bars if not said",
-    )
-    parser.add_argument("--state", choices=STATES, help="all but dead if not said")
-    add_json(parser, "one line of JSON: epoch milliseconds and the number of each step")
-    parser.set_defaults(run=_run)
-
-
-def _run(options: argparse.Namespace) -> None:
+def run(options: HistogramOptions, call: Invocation) -> None:
+    """Shows it."""
     with opened(options) as timeline:
         now = now_ms(timeline)
         start = (options.start or NOW).at(now)
@@ -87,7 +57,7 @@ def step_for(seconds: float) -> float:
     >>> step_for(3_600), step_for(10), step_for(10 * 86_400)
     (120, 1, 43200)
     """
-    least = seconds / MOST_ROWS
+    least = seconds / MOST_BARS
     found = next((step for step in STEPS if step >= least), None)
     return found or math.ceil(least / STEPS[-1]) * STEPS[-1]
 

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dispatcher.cli._options.options import (
-    PATIENCE,
-    URL_OPTION,
-    add_redis,
-    naming_another,
-    printable,
-)
+from dispatcher.cli._commands.connecting import PATIENCE, URL_OPTION, naming_another
+from dispatcher.cli._options.redis import TopicOptions
+from dispatcher.cli._text.showable import printable
 from dispatcher.timeline import Timeline, TimelineUnavailableError
 from dispatcher.timeline.errors import TimelineError
 from limiters._support.validation import named
 
 
-def add_topic(parser: argparse.ArgumentParser) -> None:
-    """TOPIC, and where it is kept."""
-    parser.add_argument("topic", metavar="TOPIC", help="the topic: the name its Timeline has")
-    add_redis(parser)
-
-
-def add_json(parser: argparse.ArgumentParser, text: str) -> None:
-    """--json."""
-    parser.add_argument("--json", action="store_true", help=text)
-
-
 @contextmanager
 def opened(
-    options: argparse.Namespace, *, new: bool = False, buckets: int | None = None
+    options: TopicOptions, *, new: bool = False, buckets: int | None = None
 ) -> Iterator[Timeline]:
     """The topic that was named, which must exist, or may be `new`."""
     with named(URL_OPTION):

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from dispatcher.cli._commands.timeline.opening import add_json, add_topic, now_ms, opened
+from dispatcher.cli._commands.timeline.opening import now_ms, opened
+from dispatcher.cli._commands.timeline.options import DeadOptions, PeekOptions
 from dispatcher.cli._commands.timeline.wording import as_json, body_text, cropped, time_of
-from dispatcher.cli._options.options import printable
+from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, show, terminal_width
-from dispatcher.cli._text.moments import TIMES, shown, when_of
+from dispatcher.cli._text.moments import shown
+from dispatcher.cli._text.showable import printable
 from dispatcher.timeline import Snapshot, Status, Timeline
-from dispatcher.timeline._reading.peeking import MOST
 from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.operator import LIVING
 
-STATES = tuple(state.value for state in (*LIVING, Status.DEAD))
-
-LIMIT = 20
 LONGEST_REASON = 40
 """Letters of why a message is dead that a table shows; --json shows all."""
 
@@ -28,65 +24,8 @@ NARROW = 20
 """How much of a body is shown at least."""
 
 
-def add_commands(actions: Any) -> None:
-    """Adds `peek` and `dead` to the actions."""
-    peek = actions.add_parser(
-        "peek",
-        help="the first messages by time, without leasing them",
-        description="Shows the first messages by time: when they are due, their lease ends, or "
-        "they died. Nothing is\nchanged. The body of a message that a consumer has is not told.",
-        epilog="examples:\n  dispatcher timeline peek mails --limit 5\n"
-        "  dispatcher timeline peek mails --state lost --state new --to=-1h\n"
-        "  dispatcher timeline peek mails --id welcome-7 --json | jq .body",
-    )
-    add_topic(peek)
-    _add_limit(peek)
-    peek.add_argument(
-        "--state",
-        action="append",
-        choices=STATES,
-        help="only those in this state; may be said again; all but dead if not said",
-    )
-    add_range(peek)
-    peek.add_argument(
-        "--id", action="append", default=[], metavar="ID", help="these messages instead"
-    )
-    add_json(peek, "a line of JSON for each message, with all of its body")
-    peek.set_defaults(run=_peek)
-    dead = actions.add_parser(
-        "dead",
-        help="the messages that were given up",
-        description="Shows the messages that were given up and the reasons, the first "
-        "that died first.\n`requeue` lets them live again, `delete --state dead` deletes them.",
-        epilog="example:\n  dispatcher timeline dead mails --json | jq -r .id",
-    )
-    add_topic(dead)
-    _add_limit(dead)
-    add_json(dead, "a line of JSON for each message, with all of its body")
-    dead.set_defaults(run=_dead)
-
-
-def _add_limit(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--limit",
-        type=int,
-        metavar="N",
-        default=LIMIT,
-        help=f"how many at most, up to {MOST}; {LIMIT} if not said",
-    )
-
-
-def add_range(parser: argparse.ArgumentParser) -> None:
-    """--from and --to."""
-    parser.add_argument(
-        "--from", dest="start", type=when_of, metavar="TIME", help=f"not before: {TIMES}"
-    )
-    parser.add_argument(
-        "--to", dest="end", type=when_of, metavar="TIME", help="before; in the past it is --to=-1h"
-    )
-
-
-def _peek(options: argparse.Namespace) -> None:
+def peek(options: PeekOptions, call: Invocation) -> None:
+    """Shows what lives, or some messages."""
     with opened(options) as timeline:
         if options.id:
             seen = by_id(timeline, options.id)
@@ -94,14 +33,15 @@ def _peek(options: argparse.Namespace) -> None:
             now = now_ms(timeline)
             seen = timeline.operator().peek(
                 options.limit,
-                start=options.start and options.start.at(now),
-                end=options.end and options.end.at(now),
+                start=None if options.start is None else options.start.at(now),
+                end=None if options.end is None else options.end.at(now),
                 states=options.state or LIVING,
             )
         _tell(options, timeline, seen, "no such message")
 
 
-def _dead(options: argparse.Namespace) -> None:
+def dead(options: DeadOptions, call: Invocation) -> None:
+    """Shows what was given up."""
     with opened(options) as timeline:
         seen = timeline.operator().peek(options.limit, states=[Status.DEAD])
         _tell(options, timeline, seen, "no message is dead")
@@ -116,9 +56,7 @@ def by_id(timeline: Timeline, names: Sequence[str]) -> list[Snapshot]:
     return [it for it in found if isinstance(it, Snapshot)]
 
 
-def _tell(
-    options: argparse.Namespace, timeline: Timeline, seen: list[Snapshot], nothing: str
-) -> None:
+def _tell(options: DeadOptions, timeline: Timeline, seen: list[Snapshot], nothing: str) -> None:
     if options.json:
         for snapshot in seen:
             sys.stdout.write(json.dumps(as_json(snapshot)) + "\n")

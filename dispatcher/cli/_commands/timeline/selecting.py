@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dispatcher.cli._commands.timeline.opening import now_ms
+from dispatcher.cli._commands.timeline.options import ChangeOptions, DeleteOptions
 from dispatcher.cli._commands.timeline.wording import WORDS
 from dispatcher.cli._terminal.progress import Progress
-from dispatcher.cli._text.moments import TIMES, When, when_of
 from dispatcher.timeline import Invalid, NotFound, Snapshot, Status, Timeline
 from dispatcher.timeline.errors import TimelineError
 
@@ -19,8 +18,6 @@ AT_ONCE = 500
 
 FREE = (Status.NEW, Status.LOST, Status.WAITING)
 """What nobody has, and lives."""
-
-STATES = tuple(state.value for state in (*FREE, Status.DEAD))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,56 +61,29 @@ class Selection:
         return found, missing
 
 
-def add_selection(parser: argparse.ArgumentParser, *, dead_only: bool = False) -> None:
-    """ID ..., and what to say instead."""
-    parser.add_argument(
-        "ids", nargs="*", metavar="ID", help="these messages; - reads ids from stdin, one a line"
-    )
-    if not dead_only:
-        parser.add_argument("--all", action="store_true", help="all that live and nobody has")
-        parser.add_argument(
-            "--state",
-            action="append",
-            choices=STATES,
-            help="all in this state; may be said again",
-        )
-    parser.add_argument("--of-group", metavar="GROUP", help="all of this group")
-    parser.add_argument(
-        "--from", dest="start", type=when_of, metavar="TIME", help=f"all from this time on: {TIMES}"
-    )
-    parser.add_argument(
-        "--to",
-        dest="end",
-        type=when_of,
-        metavar="TIME",
-        help="all before; one in the past: --to=-1h",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only say how many there are")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-
-
-def check_selection(options: argparse.Namespace, *, dead_only: bool) -> None:
+def check_selection(options: ChangeOptions) -> None:
     """ValueError if the options name no messages, or name them in two ways."""
-    every = dead_only or options.all
-    filtered = any((options.of_group, options.start, options.end, not dead_only and options.state))
-    if options.ids and (filtered or (every and not dead_only)):
+    says_all = isinstance(options, DeleteOptions) and options.all
+    every = says_all or not isinstance(options, DeleteOptions)
+    if options.ids and (options.is_filtered or says_all):
         raise ValueError("name messages, or say which kind of them, but not both")
-    if not options.ids and not filtered and not every:
+    if not options.ids and not options.is_filtered and not every:
         raise ValueError(
             "say which messages: their ids, or --state, --of-group, --from, --to, --all"
         )
 
 
-def selected(options: argparse.Namespace, timeline: Timeline, *, dead_only: bool) -> Selection:
-    """What the options say, which were checked."""
-    start: When | None = options.start
+def selected(options: ChangeOptions, timeline: Timeline) -> Selection:
+    """What the options say, which were checked: without states those that are dead."""
     now = now_ms(timeline)
-    states = [Status.DEAD] if dead_only else list(map(Status, options.state or FREE))
+    states: Sequence[Status] = (Status.DEAD,)
+    if isinstance(options, DeleteOptions):
+        states = list(map(Status, options.state)) or FREE
     return Selection(
         _names(options.ids),
         states,
         options.of_group,
-        None if start is None else start.at(now),
+        None if options.start is None else options.start.at(now),
         None if options.end is None else options.end.at(now),
     )
 

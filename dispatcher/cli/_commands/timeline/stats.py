@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from dataclasses import asdict
-from typing import Any
 
-from dispatcher.cli._commands.timeline.opening import add_json, add_topic, now_ms, opened
-from dispatcher.cli._options.options import printable
+from dispatcher.cli._commands.timeline.opening import now_ms, opened
+from dispatcher.cli._commands.timeline.options import StatsOptions
+from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, show
-from dispatcher.cli._text.moments import from_now
-from dispatcher.cli._text.wording import duration
+from dispatcher.cli._text.moments import duration, from_now
+from dispatcher.cli._text.showable import printable
 from dispatcher.timeline import Stats
 
 
-def add_command(actions: Any) -> None:
-    """Adds `stats` to the actions."""
-    parser = actions.add_parser(
-        "stats",
-        help="what it has, had, and how late it is",
-        description="Counts the messages of a topic by state. The numbers are exact, and cost the "
-        "same however\nmany there are.",
-        epilog="example:\n  dispatcher timeline stats mails\n"
-        "  dispatcher timeline stats mails --json | jq .backlog_age",
-    )
-    add_topic(parser)
-    add_json(parser, "one line of JSON, durations in seconds, times in epoch milliseconds")
-    parser.set_defaults(run=_run)
-
-
-def _run(options: argparse.Namespace) -> None:
+def run(options: StatsOptions, call: Invocation) -> None:
+    """Shows them."""
     with opened(options) as timeline:
         stats, buckets, now = timeline.stats(), timeline.buckets, now_ms(timeline)
         where = timeline.where

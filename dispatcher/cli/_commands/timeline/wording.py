@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dispatcher.cli._options.options import printable
 from dispatcher.cli._text.moments import from_now
+from dispatcher.cli._text.showable import printable
 from dispatcher.timeline import (
     AlreadyGone,
     Created,

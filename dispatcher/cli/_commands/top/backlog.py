@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dispatcher.cli._commands.top.spans import Line, TextSpan, line
-from dispatcher.cli._options.options import printable
-from dispatcher.cli._text.wording import duration
+from dispatcher.cli._text.moments import duration
+from dispatcher.cli._text.showable import printable
 from dispatcher.timeline import Stats
 
 TITLES = ("due", "late", "waiting", "leased", "dead", "consumers")

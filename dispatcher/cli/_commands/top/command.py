@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
@@ -11,58 +10,24 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from dispatcher.cli._commands.connecting import naming_another, no_such
 from dispatcher.cli._commands.leases import table as lease_table
 from dispatcher.cli._commands.top.backlog import of_topics
 from dispatcher.cli._commands.top.looking import ClusterObserver, ClusterView
 from dispatcher.cli._commands.top.memory import Memory
+from dispatcher.cli._commands.top.options import TopOptions
 from dispatcher.cli._commands.top.picture import of_limit
 from dispatcher.cli._commands.top.screen import print_once, screen
 from dispatcher.cli._commands.top.spans import Line, TextSpan, line
-from dispatcher.cli._options.options import (
-    add_option,
-    add_redis,
-    naming_another,
-    no_such,
-    printable,
-)
+from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import fine_letters, terminal_width
-from dispatcher.cli._text.moments import shown
-from dispatcher.cli._text.wording import duration
-from limiters._redis.url import without_passwords
-from limiters._support.validation import seconds
+from dispatcher.cli._text.moments import duration, shown
+from dispatcher.cli._text.showable import printable, without_passwords
 from limiters.errors import DispatcherError
 
 
-def add_command(commands: Any) -> None:
-    """Adds `top` to the commands."""
-    parser = commands.add_parser(
-        "top",
-        help="the cluster, live: who holds and spends what, and what waits",
-        description="Shows limits and topics live, until Ctrl-C (exit code 130). A bar is what an "
-        "instance spends\nof what it holds, against the whole limit; the map shows who holds how "
-        "much of it. Short is who\nholds less than its fair share and wants more; waits, who waits "
-        "for a permit; starving, who has\nbeen short for longer than a lease and a period, or has "
-        "waited for a permit for that long and the\ntime in which its fair share makes up the "
-        "cost.",
-        epilog="examples:\n  dispatcher top orders --topic mails --topic reminders\n"
-        "  dispatcher top orders --once\n"
-        "  dispatcher top orders --json | jq -c '.limits.orders.spend'",
-    )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="limits")
-    add_redis(parser)
-    add_option(
-        parser, "--topic", str, metavar="TOPIC", many=True, text="a topic; may be said again"
-    )
-    add_option(
-        parser, "--interval", float, metavar="S", default=1.0, text="look every so many seconds, 1"
-    )
-    parser.add_argument("--once", action="store_true", help="show it once, as it is now")
-    parser.add_argument("--json", action="store_true", help="a line of JSON for each look")
-    parser.set_defaults(run=_run, interrupted="")
-
-
-def _run(options: argparse.Namespace) -> None:
-    pause = seconds("interval", options.interval)
+def run(options: TopOptions, call: Invocation) -> None:
+    """Shows it once, or live."""
     if not options.names and not options.topic:
         raise ValueError(
             "name a limit (dispatcher top NAME) or a topic (--topic TOPIC), or both; dispatcher "
@@ -73,12 +38,12 @@ def _run(options: argparse.Namespace) -> None:
         if options.once:
             _once(options, observer)
         elif options.json:
-            _lines_of_json(observer, pause)
+            _lines_of_json(observer, options.interval)
         else:
-            _live(observer, pause)
+            _live(observer, options.interval)
 
 
-def _once(options: argparse.Namespace, observer: ClusterObserver) -> None:
+def _once(options: TopOptions, observer: ClusterObserver) -> None:
     try:
         seen = observer.look()
     except DispatcherError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from dispatcher.cli._options.options import PATIENCE, URL_OPTION
+from dispatcher.cli._commands.connecting import PATIENCE, URL_OPTION
 from dispatcher.timeline import Stats, Timeline
 from limiters._support.validation import named
 from limiters.errors import DispatcherError

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dispatcher.cli._commands.top.cells import CELLS, FREE, cells, colour_of, drawn, row_of
 from dispatcher.cli._commands.top.memory import Memory, is_short, waits_for_permit
 from dispatcher.cli._commands.top.spans import Line, TextSpan, line
-from dispatcher.cli._options.options import printable
 from dispatcher.cli._text.bars import bar
+from dispatcher.cli._text.moments import duration
+from dispatcher.cli._text.showable import printable
 from dispatcher.cli._text.wording import (
     about,
     capacity,
-    duration,
     grants,
     in_charge,
     in_partitions,

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 import socket
 from collections.abc import Callable, Iterator
 
-from dispatcher.cli._commands.worker import options as worker_options
-from dispatcher.cli._commands.worker import used_table
+from dispatcher.cli._commands.worker import making, used_table
+from dispatcher.cli._commands.worker.options import WorkerCommandOptions
+from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, show
+from dispatcher.cli._text.showable import without_passwords
 from dispatcher.cli._text.wording import grants
 from limiters._plain_numbers import plain
-from limiters._redis.url import without_passwords
 from limiters.errors import DispatcherError
 
 Finding = tuple[str, str, Exception | None]
 """What was tried, what was found, what is not well."""
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: WorkerCommandOptions, call: Invocation) -> None:
     """Prints both. If something is not well, ValueError where the usage is wrong, whatever else
     is, and DispatcherError where it could not work at present."""
-    show(used_table.page(options.used))
+    show(used_table.page(call.used))
     findings = list(_findings(options))
     rows = [
         Row(("NO" if error else "ok", tried, without_passwords(said)), marked=error is not None)
@@ -34,15 +34,15 @@ def run(options: argparse.Namespace) -> None:
         raise (ValueError if misused else DispatcherError)(f"not well: {', '.join(bad)}")
 
 
-def _findings(options: argparse.Namespace) -> Iterator[Finding]:
+def _findings(options: WorkerCommandOptions) -> Iterator[Finding]:
     findings = [
         _tried("handler", lambda: _handler(options)),
         _tried("topic", lambda: _topic(options)),
         _tried("limit", lambda: _limit(options)),
     ]
     yield from findings
-    if options.metrics_port is not None:
-        yield _tried("port", lambda: _port(options))
+    if (port := options.metrics_port) is not None:
+        yield _tried("port", lambda: _port(options, port))
     worker = _tried("worker", lambda: _worker(options))
     if str(worker[2]) not in {str(error) for _, _, error in findings}:  # it would say it once more
         yield worker
@@ -55,19 +55,19 @@ def _tried(name: str, find: Callable[[], str]) -> Finding:
         return name, str(error), error
 
 
-def _handler(options: argparse.Namespace) -> str:
+def _handler(options: WorkerCommandOptions) -> str:
     from dispatcher._handler import load
 
-    worker_options.find_handlers_here()
+    making.find_handlers_here()
     handler = load(options.handler)
     kind = "async def" if handler.is_async else "def"
     return f"{handler.name}, {kind}{', takes a context' if handler.takes_context else ''}"
 
 
-def _topic(options: argparse.Namespace) -> str:
+def _topic(options: WorkerCommandOptions) -> str:
     from dispatcher.worker._process.process import NoTopicError
 
-    timeline = worker_options.timeline(options)
+    timeline = making.timeline_of(options)
     try:
         if not timeline.exists():
             if options.create_topic:
@@ -82,37 +82,39 @@ def _topic(options: argparse.Namespace) -> str:
         timeline.close()
 
 
-def _limit(options: argparse.Namespace) -> str:
+def _limit(options: WorkerCommandOptions) -> str:
     from limiters import RedisLeaseManager
 
-    worker_options.limiter(options)  # it refuses what is wrong, and sends nothing
-    if options.limit is None:
-        return f"{plain(options.reserved)} for each process" if options.reserved else "none"
-    manager = RedisLeaseManager(options.redis, name=options.limit, prefix=options.prefix)
+    limit = making.limit_of(options)  # it refuses what is wrong, and sends nothing
+    if limit is None:
+        return "none"
+    if limit.url is None:
+        return f"{plain(limit.reserved_capacity)} for each process"
+    manager = RedisLeaseManager(limit.url, name=limit.name, prefix=limit.prefix)
     try:
         view = manager.look()
     finally:
         manager.close()
     if view is None:
-        return f"{options.limit}: not there yet, to be made with {plain(options.shared_capacity)}"
-    stored, asked = view.terms.capacity, options.shared_capacity
+        return f"{limit.name}: not there yet, to be made with {plain(limit.shared_capacity)}"
+    stored, asked = view.terms.capacity, limit.shared_capacity
     other = "" if stored == asked else f" (and not {plain(asked)}: what is stored counts)"
     wait = f"; it grants {grants(view)}" if view.uncertain_ms or view.unconfirmed_ms else ""
-    return f"{options.limit}: {plain(stored)} in {plain(view.terms.period / 1000)} s{other}{wait}"
+    return f"{limit.name}: {plain(stored)} in {plain(view.terms.period / 1000)} s{other}{wait}"
 
 
-def _worker(options: argparse.Namespace) -> str:
-    made = worker_options.worker(options)  # it refuses what is wrong, and sends nothing
+def _worker(options: WorkerCommandOptions) -> str:
+    made = making.worker_of(options)  # it refuses what is wrong, and sends nothing
     made.timeline.close()
     return f"{options.concurrency} batches at once, of {options.max_batch_size} messages at most"
 
 
-def _port(options: argparse.Namespace) -> str:
+def _port(options: WorkerCommandOptions, first: int) -> str:
     from dispatcher.worker._process.health_server import family_of
 
-    family = family_of(options.metrics_host, options.metrics_port)
+    family = family_of(options.metrics_host, first)
     many = options.processes if options.processes > 1 else 0
-    for port in range(options.metrics_port, options.metrics_port + many + 1):
+    for port in range(first, first + many + 1):
         with socket.socket(family) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -122,4 +124,4 @@ def _port(options: argparse.Namespace) -> str:
             except OSError as error:
                 said = error.strerror or error
                 raise DispatcherError(f"{options.metrics_host}:{port}: {said}") from None
-    return f"{options.metrics_host}:{options.metrics_port} is free"
+    return f"{options.metrics_host}:{first} is free"

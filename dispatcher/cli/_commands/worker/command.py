@@ -2,47 +2,29 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
+import socket
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dispatcher.cli._commands.worker import check as worker_check
+from dispatcher.cli._commands.worker import making
 from dispatcher.cli._commands.worker import metrics_page as worker_metrics
-from dispatcher.cli._commands.worker import options as worker_options
-from limiters._redis.url import without_passwords
+from dispatcher.cli._commands.worker.options import WorkerCommandOptions
+from dispatcher.cli._options.parser import Invocation
+from dispatcher.cli._text.showable import without_passwords
+from limiters._support.validation import in_seconds
 
 if TYPE_CHECKING:
     from dispatcher.worker import Worker
 
-EXAMPLE = """example:
-  dispatcher worker shop.handlers:send --topic reminders --limit cosmos-orders \\
-      --shared-capacity 20000 --factor 1000 --max-batch-size 500 --metrics-port 9464
 
-exit codes: 0 drained after SIGTERM or SIGINT, 1 failed (the text says why), 2 wrong usage,
-130 or 143 stopped at once by a second SIGINT or SIGTERM"""
-
-
-def add_command(commands: Any) -> None:
-    """Adds `worker` to the commands."""
-    parser = commands.add_parser(
-        "worker",
-        help="handle what is due on a timeline, as fast as a limit allows",
-        description="Leases what is due on a topic, hands it to HANDLER in batches, no faster than "
-        "the limit\nallows, and deletes what succeeded. What fails comes again with a back-off, "
-        "and is dead after\nthe last attempt.",
-        epilog=EXAMPLE,
-    )
-    worker_options.add(parser)
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> None:
+def run(options: WorkerCommandOptions, call: Invocation) -> None:
     """Works, or checks."""
     if options.check:
-        worker_check.run(options)
+        worker_check.run(options, call)
         return
     logging.basicConfig(
         level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -53,12 +35,12 @@ def run(options: argparse.Namespace) -> None:
     from dispatcher.worker._process.supervisor import CHILD
 
     if options.processes > 1 and CHILD not in os.environ:
-        _supervise(options)
+        _supervise(options, call)
     else:
         _work(options, os.environ.get(CHILD))
 
 
-def _work(options: argparse.Namespace, number: str | None) -> None:
+def _work(options: WorkerCommandOptions, number: str | None) -> None:
     from dispatcher.worker._process.process import Signals, run, stop_with_parent
     from dispatcher.worker._process.systemd import Notifier
 
@@ -68,7 +50,7 @@ def _work(options: argparse.Namespace, number: str | None) -> None:
     port = options.metrics_port
     if port and number is not None:
         port += 1 + int(number)
-    worker = worker_options.worker(options, number)
+    worker = making.worker_of(options, number)
     try:
         run(
             worker,
@@ -93,11 +75,15 @@ def _end_what_runs(worker: Worker) -> None:
         worker.stop(0)
 
 
-def _supervise(options: argparse.Namespace) -> None:
+def _supervise(options: WorkerCommandOptions, call: Invocation) -> None:
     from dispatcher.worker._process.process import Signals
     from dispatcher.worker._process.supervisor import Supervisor
     from dispatcher.worker._process.systemd import Notifier
 
+    if not hasattr(socket, "AF_UNIX"):
+        raise ValueError(
+            "--processes needs sockets of Unix, and this system has none: start as many workers"
+        )
     if options.metrics_port == 0:
         raise ValueError(
             "--metrics-port 0, a free one, is for one process; with --processes name the first of "
@@ -109,13 +95,13 @@ def _supervise(options: argparse.Namespace) -> None:
         ports = [options.metrics_port + 1 + it for it in range(options.processes)]
     # -P: as for one process, the working directory is put onto the path for the handler alone, and
     # a dispatcher.py that stands there does not take the place of this package.
-    command = [sys.executable, "-P", "-m", "dispatcher.cli.main", *options.arguments]
+    command = [sys.executable, "-P", "-m", "dispatcher.cli.main", *call.arguments]
     code = Supervisor(command, options.processes, ports).run(
         signals,
         Notifier(),
         host=options.metrics_host,
         port=options.metrics_port,
-        drain_time=options.drain_time,
+        drain_time=in_seconds(options.drain_time),
     )
     if code:
         raise SystemExit(code)

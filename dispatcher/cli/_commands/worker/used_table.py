@@ -1,6 +1,6 @@
 """The configuration that would be used, and where each value comes from. Pure.
 
-show(page(options.used))                                  # what --check prints
+show(page(call.used))                                  # what --check prints
 """
 
 from __future__ import annotations
@@ -8,27 +8,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dispatcher.cli._options.fallback import DEFAULT, Used
-from dispatcher.cli._options.options import printable
 from dispatcher.cli._terminal.tables import Row, TablePage
-from limiters._redis.url import without_passwords
+from dispatcher.cli._text.showable import printable, without_passwords
 
 COLUMNS = ("option", "value", "from")
 
 
 def page(values: Iterable[Used]) -> TablePage:
     """A row for each option; no passwords."""
-    return TablePage(COLUMNS, [Row((it.name, _written(it.written), _source(it))) for it in values])
+    return TablePage(
+        COLUMNS, [Row((it.setting.name, _written(it.written), _source(it))) for it in values]
+    )
 
 
 def _source(it: Used) -> str:
-    return "-" if it.source == DEFAULT and it.written in (None, []) else printable(it.source)
+    return "-" if it.place == DEFAULT and it.written in (None, ()) else printable(it.source)
 
 
 def _written(value: object) -> str:
     """As it would be written in the file, but for quotes."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return ", ".join(map(_written, value)) or "-"
     if isinstance(value, float):
         return f"{value:g}" if value.is_integer() and abs(value) < 1e6 else repr(value)

@@ -6,7 +6,9 @@
 -- a gate hands out what was set free when it has all of it. If it is gone before that, another
 -- gate with a message or a registration takes its agenda over, and is told all of it, from the
 -- beginning.
---   claims      sorted set, by text: "<agenda><number><life><length of entity>:<entity><record>"
+--   claims      sorted set, by text: "<agenda><number><life><checksum><length of entity>:<entity>",
+--               how many registrations, metadata and telemetry messages were held, with ",", and the
+--               record. The checksum is of all the rest
 --   agendas     hash: agenda -> kind, gate, number of the claim it has come to, the last message
 --               of that claim that was told, whether another gate has told of it before
 --   unfinished  sorted set: agenda -> when it was last continued
@@ -29,21 +31,31 @@ end
 -- Whose links are in the reply: as they are when all that this script changes is changed.
 local told = {}
 
-local function tell(entity, record)
-  put('release', entity, record)
+local function tell(entity, record, registrations, metadata, telemetry)
+  put('release', entity, record, registrations, metadata, telemetry)
   told[#told + 1] = entity
 end
 
-local function put_claim(entity, life, record)
-  redis.call('ZADD', CLAIMS, 0,
-    table.concat({ agenda.id, next_number(), life, prefix(entity), record }))
+local function put_claim(entity, life, held, record)
+  local place = agenda.id .. next_number() .. life
+  local rest = prefix(entity) .. table.concat(held, ',') .. record
+  redis.call('ZADD', CLAIMS, 0, place .. checksum(place .. rest) .. rest)
 end
 
+local function is_id(text)
+  return #text == 15 and whole(text)
+end
+
+-- nil if it cannot be read.
 local function parts_of(claim)
-  local life, rest = string.sub(claim, 31, 45), string.sub(claim, 46)
+  local life, rest = string.sub(claim, 31, 45), string.sub(claim, 54)
+  if string.sub(claim, 46, 53) ~= checksum(string.sub(claim, 1, 45) .. rest) then
+    return nil
+  end
   local size, from = string.match(rest, '^(%d+):()')
   local ends = from + tonumber(size)
-  return life, string.sub(rest, from, ends - 1), string.sub(rest, ends)
+  local one, other, third, record = string.match(string.sub(rest, ends), '^(%d+),(%d+),(%d+)(.*)$')
+  return life, string.sub(rest, from, ends - 1), record, { one, other, third }
 end
 
 local function next_claim()
@@ -55,21 +67,14 @@ local function register_now(entity, record)
   local life, registrations, metadata, telemetry = end_life(entity)
   local before, parent = registered(entity), parent_of(record)
   report(before and 'updated' or 'registered', entity, 1, 0, 0)
-  if registrations + metadata + telemetry > 0 then
-    report('released', entity, registrations, metadata, telemetry)
-  end
   if before and parent_of(before) ~= parent then
     changed(entity)
-    if parent_of(before) then
-      redis.call('ZREM', CHILDREN, prefix(parent_of(before)) .. entity)
-    end
+    remove_child(parent_of(before), entity)
   end
   redis.call('HSET', ENTITIES, entity, record)
-  if parent then
-    redis.call('ZADD', CHILDREN, 0, prefix(parent) .. entity)
-  end
+  add_child(parent, entity)
   emit(entity)
-  put_claim(entity, life, record)
+  put_claim(entity, life, { registrations, metadata, telemetry }, record)
 end
 
 -- Registers `entity`, and then every held descendant: parents before children.
@@ -80,15 +85,12 @@ end
 
 local function remove_now(entity, record)
   budget = budget - 5
-  local parent = parent_of(record)
-  if parent then
-    redis.call('ZREM', CHILDREN, prefix(parent) .. entity)
-  end
+  remove_child(parent_of(record), entity)
   redis.call('HDEL', ENTITIES, entity)
   redis.call('ZREM', EMITTED, entity)
   changed(entity)
   report('deregistered', entity, 1, 0, 0)
-  put_claim(entity, NO_LIFE, '')
+  put_claim(entity, NO_LIFE, { 0, 0, 0 }, '')
 end
 
 -- Removes `entity`, and then every registered descendant: parents before children.
@@ -108,14 +110,18 @@ local function tell_messages(life)
   if #texts == 0 then
     return true
   end
-  local bodies = {}
-  for _, body in ipairs(redis.call('HMGET', MESSAGES, unpack(texts))) do
+  local metadata, telemetry = {}, {}
+  for i, stored in ipairs(redis.call('HMGET', MESSAGES, unpack(texts))) do
+    local body = checked(texts[i], stored)
+    -- One that is missing is counted by the gate, which knows how many there were.
     if body then
-      bodies[#bodies + 1] = body
+      local some = string.sub(texts[i], 16, 16) == 'm' and metadata or telemetry
+      some[#some + 1] = body
       budget = budget - 1 - math.floor(#body / 4096)
     end
   end
-  put('messages', #bodies, unpack(bodies))
+  put('messages', 'm', #metadata, unpack(metadata))
+  put('messages', 't', #telemetry, unpack(telemetry))
   agenda.told = texts[#texts]
   return #texts < MESSAGES_AT_ONCE
 end
@@ -150,7 +156,7 @@ local function remove_children(entity)
     if record and parent_of(record) == entity then
       remove_now(child, record)
     end
-    redis.call('ZREM', CHILDREN, member)
+    add('children', -redis.call('ZREM', CHILDREN, member))
   end
   return #members < CHILDREN_AT_ONCE
 end
@@ -158,19 +164,23 @@ end
 local steps = {}
 
 function steps.free(claim)
-  local life, entity, record = parts_of(claim)
+  local life, entity, record, held = parts_of(claim)
+  if not life then
+    report('corrupt', '', 1, 0, 0, 'what was set free cannot be read')
+    return next_claim()
+  end
   if agenda.told == '' then
     if agenda.again == 1 and registered(entity) == record then
       emit(entity)
     end
-    tell(entity, record)
+    tell(entity, record, unpack(held))
     agenda.told = life
   end
   if not tell_messages(life) then
     return
   end
   if agenda.message then
-    put('messages', 1, agenda.message)
+    put('messages', '', 1, agenda.message)
     agenda.message = nil
   end
   if free_children(entity) then
@@ -179,20 +189,41 @@ function steps.free(claim)
 end
 
 function steps.remove(claim)
-  local _, entity = parts_of(claim)
-  if remove_children(entity) then
+  local life, entity = parts_of(claim)
+  if not life or remove_children(entity) then
     next_claim()
   end
 end
 
+-- What was packed as a list of this many; nothing if it cannot be read.
+local function unpacked(stored, count)
+  local is_read, list = pcall(cmsgpack.unpack, stored)
+  if is_read and type(list) == 'table' and #list == count then
+    return unpack(list)
+  end
+end
+
+-- The gate that it is of; nil if it cannot be read, or is not there.
 local function continue(id)
   local stored = redis.call('HGET', AGENDAS, id)
-  if not stored then
+  local kind, owner, at, last, again = unpacked(stored or '', 5)
+  if not steps[kind or ''] or type(at) ~= 'string' or type(last) ~= 'string' then
     return nil
   end
-  local kind, owner, at, last, again = unpack(cmsgpack.unpack(stored))
   agenda = { id = id, kind = kind, at = at, told = last, again = again }
   return owner
+end
+
+-- One whose state is lost begins again: its claims tell what it is.
+local function begin_again(id)
+  local claim = is_id(id) and beginning(CLAIMS, id, 1)[1]
+  if claim then
+    local _, _, record = parts_of(claim)
+    agenda = { id = id, kind = record == '' and 'remove' or 'free', at = '', told = '', again = 1 }
+  else
+    redis.call('ZREM', UNFINISHED, id)
+    redis.call('HDEL', AGENDAS, id)
+  end
 end
 
 -- Makes the agenda of a gate that is gone one of this gate.
@@ -201,7 +232,7 @@ local function take_over()
   local id = redis.call('ZRANGEBYSCORE', UNFINISHED, '-inf', now_ms - ABANDONED_MS,
     'LIMIT', 0, 1)[1]
   if id and not continue(id) then
-    redis.call('ZREM', UNFINISHED, id)
+    begin_again(id)
   elseif id and agenda.kind == 'free' then
     agenda.at, agenda.told, agenda.again = '', '', 1
   end
@@ -250,11 +281,15 @@ local function collect()
     if not one then
       return false
     end
+    if not is_id(one) then
+      redis.call('ZREM', GARBAGE, one)
+      return true
+    end
     local texts = beginning(ORDER, one, COLLECTED)
     local claims = beginning(CLAIMS, one, COLLECTED)
     for _, claim in ipairs(claims) do
       local life = parts_of(claim)
-      if life ~= NO_LIFE then
+      if life and life ~= NO_LIFE then
         redis.call('ZADD', GARBAGE, 0, life)
       end
     end
@@ -275,17 +310,18 @@ end
 -- wrong, if anything is. `hands_out`: whether the caller of the gate is given what is set free.
 local function serve(hands_out, carry_out)
   local time = redis.call('TIME')
-  now_ms = math.max(total('now_ms'), time[1] * 1000 + math.floor(time[2] / 1000))
-  local stored = redis.call('HGET', REPLIES, gate)
-  if stored then
-    local last, answer = unpack(cmsgpack.unpack(stored))
-    if last == request then
-      return answer
-    end
+  now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+  if total('now_ms') - now_ms < REMEMBERED_MS then -- it is damaged if it is so far ahead
+    now_ms = math.max(now_ms, total('now_ms'))
+  end
+  local last, answer = unpacked(redis.call('HGET', REPLIES, gate) or '', 2)
+  if last == request and type(answer) == 'table' then
+    return answer
   end
   -- It needs memory, and so comes before all other writes: a server that has none left refuses
   -- either all of them or none.
   redis.call('HSET', TOTALS, 'now_ms', now_ms)
+  forget_what_is_damaged(time)
   -- Where Redis has lost the gate, no gate may take its numbers for those it has seen: they begin
   -- above all that there were.
   if not redis.call('HGET', TOTALS, 'generation') then
@@ -294,7 +330,7 @@ local function serve(hands_out, carry_out)
   end
   local auto = redis.call('HGET', TOTALS, 'auto')
   local wrong, id
-  if auto and auto ~= bounds.auto then
+  if (auto == 'on' or auto == 'off') and auto ~= bounds.auto then
     wrong = 'conflict'
   else
     redis.call('HSET', TOTALS, 'auto', bounds.auto)
@@ -308,15 +344,16 @@ local function serve(hands_out, carry_out)
   for _, entity in ipairs(told) do
     link(entity)
   end
-  local garbage = collect()
+  local left = collect()
   local next_one = oldest()
-  local whole = with_header(id or '', garbage or (next_one and is_old(next_one)), wrong or 'ok')
-  redis.call('HSET', REPLIES, gate, cmsgpack.pack({ request, whole }))
+  left = mend() or left or (next_one and is_old(next_one))
+  local answered = with_header(id or '', left, wrong or 'ok')
+  redis.call('HSET', REPLIES, gate, cmsgpack.pack({ request, answered }))
   redis.call('ZADD', HEARD, now_ms, gate)
   local gone = redis.call('ZRANGEBYSCORE', HEARD, '-inf', now_ms - REMEMBERED_MS, 'LIMIT', 0, 10)
   if #gone > 0 then
     redis.call('HDEL', REPLIES, unpack(gone))
     redis.call('ZREM', HEARD, unpack(gone))
   end
-  return whole
+  return answered
 end

@@ -9,14 +9,15 @@
 --   registrations  hash: pending entity -> the number of its registration, and the record
 --   waiting        sorted set, by text: "<length of parent>:<parent><number><child>"
 --   order          sorted set, by text: "<number of a pending entity>m" or "t", then a number
---   messages       hash: that text -> the message
+--   messages       hash: that text -> a checksum of it and of the message, the message
 --   telemetry      sorted set: pending entity -> how many messages of it are held, see amount()
 --   metadata       sorted set: the same
 --   claims, agendas, unfinished, garbage    see families.lua
 --   totals         hash: telemetry, metadata (how many are held), number (the last one given),
 --                  sequence (that of the last emission), generation (of the last change),
 --                  forgotten (that of the last change that is not in changes any more), now_ms,
---                  auto (whether entities are registered by themselves: 0 or 1)
+--                  auto (whether entities are registered by themselves: on or off), children (how many
+--                  are in children), mending (see mending.lua)
 --   replies        hash: gate -> number of its last request, and the reply
 --   heard          sorted set: gate -> when its last request came
 -- Times are whole milliseconds of the server's clock, the only one that counts.
@@ -28,12 +29,15 @@
 -- "1" if old entities or garbage are left, "ok" or what is wrong, how many changes (-1: more than
 -- are remembered, any entity may have changed), changed entities ..., and then
 --   "report", name, entity, registrations, metadata, telemetry, reason
---   "release", entity, record ("" if it is not new)
---   "messages", how many, messages ... (of the last release)
+--   "release", entity, record ("" if it is not new), registrations, metadata, telemetry that were
+--   held of it
+--   "messages", what they are ("m": held metadata, "t": held telemetry, "": the one that has come),
+--   how many, messages ... (of the last release)
 --   "links", a list as JSON: registered entity, its parent ("" if it has none), for each
 --   "portion": the releases that follow are of an agenda
 --   "done": these were the last ones of it
 --   "taken", how many of the registrations that were asked for are carried out
+--   "wrong", the position of a key that is of another type
 -- A request that is sent again, since its reply was lost, is not carried out again: the reply is
 -- the stored one.
 --
@@ -59,7 +63,7 @@ local bounds = {
   metadata = tonumber(ARGV[6]),
   pending = tonumber(ARGV[7]),
   max_age_ms = tonumber(ARGV[8]),
-  auto = ARGV[9],
+  auto = ARGV[9] == '1' and 'on' or 'off', -- no bit makes one of the other
 }
 -- How much this script may still do; a step takes about three microseconds.
 local budget = 250
@@ -68,7 +72,8 @@ local now_ms
 
 local function put(...)
   for _, value in ipairs({ ... }) do
-    reply[#reply + 1] = tostring(value)
+    -- Lua would write a number of so many digits in another way.
+    reply[#reply + 1] = type(value) == 'number' and string.format('%.0f', value) or value
   end
 end
 
@@ -76,8 +81,14 @@ local function report(name, entity, registrations, metadata, telemetry, reason)
   put('report', name, entity, registrations, metadata, telemetry, reason or '')
 end
 
+-- The whole number, not below 0, that a text is; nil of any other text.
+local function whole(text)
+  local number = text and #text < 17 and string.match(text, '^%d+$') and tonumber(text)
+  return number and number < 2 ^ 53 and number or nil
+end
+
 local function total(field)
-  return tonumber(redis.call('HGET', TOTALS, field) or 0)
+  return whole(redis.call('HGET', TOTALS, field)) or 0
 end
 
 local function add(field, amount)
@@ -97,18 +108,56 @@ local function prefix(name)
   return #name .. ':' .. name
 end
 
+local function checksum(text)
+  return string.sub(redis.sha1hex(text), 1, 8)
+end
+
 -- Members that begin with `start`, at most `count`.
 local function beginning(key, start, count)
   return redis.call('ZRANGEBYLEX', key, '[' .. start, '(' .. start .. '\255', 'LIMIT', 0, count)
 end
 
-local function parent_of(record)
-  local parent = cjson.decode(record)[1]
-  return parent ~= cjson.null and parent or nil
+-- The text that a record begins with, as JSON has it.
+local function first_text(record)
+  local at = 2
+  for _ = 1, #record do
+    at = string.find(record, '["\\]', at + 1)
+    if not at or string.sub(record, at, at) == '"' then
+      break
+    end
+    at = at + 1
+  end
+  return at and string.sub(record, 2, at) or ''
 end
 
+-- Whether a record can be read, and the parent in it. It is a list as JSON: the parent, the data.
+-- The data are read by gates alone.
+local function parsed(record)
+  if string.find(record, '^%[null,.*%]$') then
+    return true
+  end
+  local plain = string.match(record, '^%["([^"\\%c]+)",.*%]$')
+  if plain then
+    return true, plain
+  end
+  if string.find(record, '^%[".*%]$') then
+    local is_read, names = pcall(cjson.decode, '[' .. first_text(record) .. ']')
+    if is_read and type(names[1]) == 'string' then
+      return true, names[1]
+    end
+  end
+  return false
+end
+
+local function parent_of(record)
+  local _, parent = parsed(record)
+  return parent
+end
+
+-- One whose record cannot be read is not registered: it is when its registration comes again.
 local function registered(entity)
-  return redis.call('HGET', ENTITIES, entity)
+  local record = redis.call('HGET', ENTITIES, entity)
+  return record and parsed(record) and record or false
 end
 
 -- Whether `entity` and all its ancestors are registered. While a family is removed, those that
@@ -174,14 +223,14 @@ local function with_header(agenda, more, status)
   elseif seen < tonumber(newest) then
     -- As it was sent: Lua would write a number of so many digits in another way.
     changes = redis.call(
-      'ZRANGEBYSCORE', CHANGES, '(' .. ARGV[3], '+inf', 'LIMIT', 0, CHANGES_AT_ONCE
+      'ZRANGEBYSCORE', CHANGES, '(' .. ARGV[3], newest, 'LIMIT', 0, CHANGES_AT_ONCE
     )
     count = #changes
     if count == CHANGES_AT_ONCE then
       generation = redis.call('ZSCORE', CHANGES, changes[count])
     end
   end
-  local whole = { generation, newest, tostring(sequence), agenda, more and '1' or '', status,
+  local whole = { generation, newest, string.format('%.0f', sequence), agenda, more and '1' or '', status,
     tostring(count) }
   for _, list in ipairs({ changes, reply }) do
     for _, value in ipairs(list) do

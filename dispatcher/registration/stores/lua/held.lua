@@ -9,19 +9,49 @@
 local MOST_DROPPED = 20
 local NO_LIFE = as_text(0)
 
+-- Ends this script: nothing can be made of what is held. The gate has it forgotten, see mend.lua.
+local function give_up()
+  error('what is held is damaged')
+end
+
 local function held_registration(entity)
   local stored = redis.call('HGET', REGISTRATIONS, entity)
-  return stored and string.sub(stored, 16)
+  if not stored then
+    return nil
+  end
+  local record = string.sub(stored, 16)
+  if whole(string.sub(stored, 1, 15)) and parent_of(record) then
+    return record
+  end
+  redis.call('HDEL', REGISTRATIONS, entity)
+  report('corrupt', entity, 1, 0, 0, 'its registration cannot be read')
 end
 
 local function number_of(entity)
-  return tonumber(redis.call('ZSCORE', PENDING, entity))
+  local score = redis.call('ZSCORE', PENDING, entity)
+  if not score then
+    return nil
+  end
+  local number = whole(score)
+  -- Two with one number would have each other's messages.
+  if not number or number > total('number')
+    or #redis.call('ZRANGEBYSCORE', PENDING, score, score, 'LIMIT', 0, 2) > 1 then
+    give_up()
+  end
+  return number
 end
 
 -- How much of `key`, telemetry or metadata, `entity` holds.
 local function amount(key, entity)
   local score = redis.call('ZSCORE', key, entity)
-  return score and math.ceil(tonumber(score) / MOST_NUMBERS) or 0
+  if not score then
+    return 0
+  end
+  local value = math.ceil(tonumber(score) / MOST_NUMBERS)
+  if not (value >= 1 and value <= total(key == TELEMETRY and 'telemetry' or 'metadata')) then
+    give_up()
+  end
+  return value
 end
 
 local function set_amount(key, entity, value)
@@ -29,13 +59,13 @@ local function set_amount(key, entity, value)
     redis.call('ZREM', key, entity)
   else
     redis.call('ZADD', key,
-      string.format('%.0f', value * MOST_NUMBERS - number_of(entity)), entity)
+      string.format('%.0f', value * MOST_NUMBERS - (number_of(entity) or give_up())), entity)
   end
 end
 
 -- Who gives way to `sender`: itself, if nobody holds more.
 local function victim(key, sender)
-  local most = redis.call('ZREVRANGE', key, 0, 0)[1]
+  local most = redis.call('ZREVRANGE', key, 0, 0)[1] or give_up()
   return amount(key, sender) == amount(key, most) and sender or most
 end
 
@@ -63,6 +93,9 @@ end
 local function end_life(entity)
   local life = number_of(entity)
   if not life then
+    if held_registration(entity) or amount(METADATA, entity) + amount(TELEMETRY, entity) > 0 then
+      give_up()
+    end
     return NO_LIFE, 0, 0, 0
   end
   budget = budget - 5
@@ -91,8 +124,12 @@ local function drop(entity, reason)
 end
 
 local function is_old(entity)
-  local since = redis.call('HGET', SINCE, entity)
-  return not since or now_ms - tonumber(since) >= bounds.max_age_ms
+  local since = whole(redis.call('HGET', SINCE, entity))
+  if not since or since > now_ms then
+    redis.call('HSET', SINCE, entity, now_ms) -- that was lost: it waits from now on
+    return false
+  end
+  return now_ms - since >= bounds.max_age_ms
 end
 
 local function oldest()
@@ -132,21 +169,31 @@ local function pend(entity)
   redis.call('HSET', SINCE, entity, now_ms)
 end
 
+-- A message as it came; false if it is not that any more.
+local function checked(text, stored)
+  if not stored then
+    return false
+  end
+  local message = string.sub(stored, 9)
+  return string.sub(stored, 1, 8) == checksum(text .. message) and message
+end
+
 local function keep(key, field, letter, entity, message)
   pend(entity)
   local text = as_text(number_of(entity)) .. letter .. next_number()
   redis.call('ZADD', ORDER, 0, text)
-  redis.call('HSET', MESSAGES, text, message)
+  redis.call('HSET', MESSAGES, text, checksum(text .. message) .. message)
   set_amount(key, entity, amount(key, entity) + 1)
   add(field, 1)
 end
 
 local function displace(entity, sender, reason)
-  local text = beginning(ORDER, as_text(number_of(entity)) .. 't', 1)[1]
+  local number = number_of(entity) or give_up()
+  local text = beginning(ORDER, as_text(number) .. 't', 1)[1] or give_up()
   redis.call('ZREM', ORDER, text)
   redis.call('HDEL', MESSAGES, text)
-  add('telemetry', -1)
   set_amount(TELEMETRY, entity, amount(TELEMETRY, entity) - 1)
+  add('telemetry', -1)
   report('displaced', entity, 0, 0, 1, reason)
   -- Who makes room for its own next message grows no younger by it.
   if entity ~= sender then

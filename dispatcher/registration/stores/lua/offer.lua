@@ -9,9 +9,9 @@ return serve(true, function()
   evict()
   drop_if_old(entity)
   if registered(entity) then
-    tell(entity, '')
-    put('messages', 1, message)
-  elseif bounds.auto == '1' then
+    tell(entity, '', 0, 0, 0)
+    put('messages', '', 1, message)
+  elseif bounds.auto == 'on' then
     admit(entity, '[null,null]')
     agenda.message = message
   elseif ARGV[12] == '1' then

@@ -19,7 +19,7 @@ local function goes_round(entity, parent)
     if one == entity or i > MOST_DEEP then
       return true
     end
-    for _, record in ipairs({ held_registration(one) or '[null]', registered(one) or '[null]' }) do
+    for _, record in ipairs({ held_registration(one) or '', registered(one) or '' }) do
       local another = parent_of(record)
       if another and not above[another] then
         above[another] = true

@@ -1,0 +1,64 @@
+"""How commands reach the Redis that their options name, and what to say if that does not work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from dispatcher.cli._options.redis import LimitOptions, RedisOptions
+from dispatcher.cli._text.showable import printable, without_passwords
+from limiters._support.validation import named
+from limiters.errors import DamagedLimitError, DispatcherError, LeaseManagerError
+
+if TYPE_CHECKING:
+    from limiters.leases.redis import RedisLeaseManager
+
+URL_OPTION = {"url_or_client": "--redis"}
+"""The option that gives the parameter."""
+
+PATIENCE = 2.0
+"""How many seconds each step towards a Redis may take: somebody sits there and waits."""
+
+
+@contextmanager
+def lease_manager(options: LimitOptions) -> Iterator[RedisLeaseManager]:
+    """Who keeps the leases of the limit that was named."""
+    from limiters.leases.redis import RedisLeaseManager
+
+    with named(URL_OPTION):
+        manager = RedisLeaseManager(
+            options.redis, name=options.name, prefix=options.prefix, timeout=PATIENCE
+        )
+    try:
+        yield manager
+    except LeaseManagerError as error:
+        raise naming_another(options, error) from None
+    finally:
+        manager.close()
+
+
+def naming_another(options: RedisOptions, error: DispatcherError) -> DispatcherError:
+    """The same, with what to do if nobody has said which Redis is meant."""
+    if not options.is_local or isinstance(error, DamagedLimitError):
+        return error
+    return type(error)(f"{error} Name another one: --redis URL, or the variable DISPATCHER_REDIS.")
+
+
+def no_limit(manager: RedisLeaseManager, options: LimitOptions) -> LeaseManagerError:
+    """What to say if there is none of that name."""
+    name = printable(manager.name)
+    return LeaseManagerError(
+        f"there is no limit {name!r} in {manager.where} under the prefix {options.prefix!r}. "
+        "The first of its instances that starts makes it, or: "
+        f"dispatcher limit set {quote(name)} --shared-capacity CAPACITY"
+    )
+
+
+def no_such(missing: Sequence[str], options: RedisOptions) -> DispatcherError:
+    """What to say if some of what was named is not there."""
+    return DispatcherError(
+        f"there is no {printable(', no '.join(missing))} in {without_passwords(options.redis)} "
+        f"under the prefix {options.prefix!r}"
+    )

@@ -1,0 +1,1 @@
+"""`dispatcher exporter`: shows the whole cluster to Prometheus, from Redis alone."""

@@ -1,0 +1,70 @@
+"""`dispatcher exporter`: shows the whole cluster to Prometheus, from Redis alone."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from dispatcher.cli._commands.connecting import URL_OPTION
+from dispatcher.cli._commands.exporter.options import ExporterOptions
+from dispatcher.cli._options.parser import Invocation
+from dispatcher.cli._text.showable import printable
+from dispatcher.errors import DispatcherError
+from limiters._support.latch import Latch
+from limiters._support.validation import named
+
+if TYPE_CHECKING:
+    from dispatcher.metrics._cluster.cluster import ClusterCollector
+
+_log = logging.getLogger("dispatcher.exporter")
+
+
+def run(options: ExporterOptions, call: Invocation) -> None:
+    """Serves it, or prints it once."""
+    from dispatcher.metrics._cluster.cluster import ClusterCollector
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    with named(URL_OPTION):
+        collector = ClusterCollector(
+            options.redis,
+            prefix=options.prefix,
+            limits=options.limits,
+            topics=options.topics,
+            members=not options.sums_only,
+        )
+    with closing(collector):
+        if options.once:
+            _print(collector)
+        else:
+            _serve(collector, options.port, options.addr)
+
+
+def _print(collector: ClusterCollector) -> None:
+    from dispatcher.metrics._exposition import text_of
+
+    for line in text_of(collector.read(budget=float("inf"))).splitlines():
+        sys.stdout.write(printable(line) + "\n")
+    if not collector.up:
+        raise DispatcherError(f"Redis at {collector.where} did not answer; see above")
+
+
+def _serve(collector: ClusterCollector, port: int, addr: str) -> None:
+    from dispatcher.metrics._exposition import registry_of
+    from dispatcher.metrics.serving import serve
+
+    ended = Latch()
+    before = signal.signal(signal.SIGTERM, lambda number, frame: ended.set())
+    try:
+        with serve(port, addr, registry_of(collector)) as server:
+            facts = {"happening": "serving", "url": server.url, "where": collector.where}
+            _log.info(
+                "serving %s, what Redis at %s knows", server.url, collector.where, extra=facts
+            )
+            collector.read()  # so that it is in the log at once if Redis is away
+            ended.wait()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    _log.info("ended", extra={"happening": "ended"})

@@ -1,0 +1,41 @@
+"""The options of `dispatcher leases`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dispatcher.cli._options.declaring import Command, flag, option
+from dispatcher.cli._options.redis import LimitOptions
+from limiters._support.validation import seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeasesOptions(LimitOptions):
+    """Which limit, and how it is shown."""
+
+    json: bool = flag("a line of JSON, for scripts")
+    watch: float | None = option(
+        "show it again and again, so many seconds apart, until Ctrl-C (exit code 130)",
+        "SECONDS",
+        check=seconds,
+    )
+    evict: str | None = option(
+        "take everything from one instance and grant it nothing more: the beginning of its "
+        "name, or host:process",
+        "INSTANCE",
+    )
+
+
+LEASES = Command(
+    description="Shows how many partitions each instance holds and for how long, what it wants "
+    "and spends in a\nperiod, its fair share in partitions, and how long ago its last request "
+    "came. An instance that has\nnothing to do is forgotten after a lease and a period: "
+    "it shows again when it has. One that stopped\nis gone at once.",
+    epilog="examples:\n"
+    "  dispatcher leases orders --watch 1\n"
+    "  dispatcher leases orders --json | jq '.instances[] | select(.spends > 0) | .label'\n"
+    "  dispatcher leases orders --evict worker-7:4242",
+    options=LeasesOptions,
+    run="dispatcher.cli._commands.leases.command:run",
+    exclusive=("watch", "evict"),
+)

@@ -1,0 +1,104 @@
+"""The options of `dispatcher limit show|set|delete`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from dataclasses import dataclass
+
+from dispatcher.cli._options.declaring import Command, CommandGroup, flag, option
+from dispatcher.cli._options.families import OptionFamily
+from dispatcher.cli._options.redis import LimitOptions
+from limiters._sharing.options import LimiterOptions
+from limiters.leases._options import TermsChange
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitShowOptions(LimitOptions):
+    """Which limit, and how it is shown."""
+
+    json: bool = flag("one line of JSON, for scripts")
+
+
+def ramp(text: str) -> tuple[float, float]:
+    """An amount, and in how many seconds."""
+    amount, slash, over = text.partition("/")
+    if not slash:
+        raise ArgumentTypeError("it is AMOUNT/SECONDS, like 1000/60")
+    return float(amount), float(over)
+
+
+NEW = LimiterOptions
+"""What a new limit has unless it is said, as its defaults."""
+
+CHANGE = OptionFamily(TermsChange, capacity="shared_capacity")
+
+
+@dataclass(frozen=True, kw_only=True)
+@CHANGE.added
+class LimitSetOptions(LimitOptions):
+    """Which limit, and what it is from now on."""
+
+    lease_time: float | None = option(
+        "for how many seconds an instance holds what it was granted, unless it renews",
+        "S",
+        variable="DISPATCHER_LIMIT_LEASE_TIME",
+    )
+    ramp: tuple[float, float] | None = option(
+        "raise the capacity by no more than that amount over so many seconds",
+        "AMOUNT/SECONDS",
+        read=ramp,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitDeleteOptions(LimitOptions):
+    """Which limit, and whether to ask."""
+
+    old_format: bool = flag(
+        "delete what an older version of this library has stored of it, and nothing else: "
+        "nothing is granted while that is there"
+    )
+    yes: bool = flag("do not ask")
+
+
+LIMIT = CommandGroup(
+    description="The limit that all instances with the same name share, kept in Redis.",
+    epilog="example:\n  dispatcher limit show orders --redis redis://db:6379/0",
+    title="actions",
+    metavar="ACTION",
+    commands={
+        "show": Command(
+            help="its terms, and whether it grants anything",
+            description="Shows the terms of a limit, how many partitions are free, and whether "
+            "anything new is granted.",
+            epilog="example:\n  dispatcher limit show orders --redis redis://db:6379/0\n  "
+            "dispatcher limit show orders --json | jq .capacity",
+            options=LimitShowOptions,
+            run="dispatcher.cli._commands.limit.command:show_limit",
+        ),
+        "set": Command(
+            help="create it, or change its terms for all instances",
+            description="Creates a limit, or changes what is said of the one there is. All "
+            "instances follow within two\nsync intervals (a second, as a rule), idle ones with "
+            "their next call. Another capacity or factor\nneeds no wait. Another period or lease "
+            "time waits until the leases that are out have ended:\nmeanwhile instances keep what "
+            "they hold, and nothing new is granted.\n\nA new limit needs --shared-capacity. If "
+            f"not said, its factor is {NEW.factor:g}, its period {NEW.period:g} s and its lease\n"
+            f"time {NEW.lease_time:g} s.",
+            epilog="examples, twice as much from now on, 1,000 more every minute; other leases:\n"
+            "  dispatcher limit set orders --shared-capacity 40000 --ramp 1000/60\n"
+            "  dispatcher limit set orders --lease-time 10 --period 60",
+            options=LimitSetOptions,
+            run="dispatcher.cli._commands.limit.set:run",
+        ),
+        "delete": Command(
+            help="forget it",
+            description="Forgets a limit and who holds what. An instance that still runs makes it "
+            "again, with the terms\nit knows: stop them first.",
+            epilog="examples:\n  dispatcher limit delete orders --yes\n  "
+            "dispatcher limit delete orders --old-format",
+            options=LimitDeleteOptions,
+            run="dispatcher.cli._commands.limit.command:delete_limit",
+        ),
+    },
+)

@@ -1,0 +1,36 @@
+"""The options of `dispatcher top`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dispatcher.cli._options.declaring import Command, argument, flag, option
+from dispatcher.cli._options.redis import RedisOptions
+from limiters._support.validation import seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopOptions(RedisOptions):
+    """Which limits and topics, and how they are shown."""
+
+    names: tuple[str, ...] = argument("NAME", "limits", ())
+    topic: tuple[str, ...] = option("a topic; may be said again", "TOPIC", ())
+    interval: float = option("look every so many seconds", "S", 1.0, check=seconds)
+    once: bool = flag("show it once, as it is now")
+    json: bool = flag("a line of JSON for each look")
+
+
+TOP = Command(
+    description="Shows limits and topics live, until Ctrl-C (exit code 130). A bar is what an "
+    "instance spends\nof what it holds, against the whole limit; the map shows who holds how "
+    "much of it. Short is who\nholds less than its fair share and wants more; waits, who waits "
+    "for a permit; starving, who has\nbeen short for longer than a lease and a period, or has "
+    "waited for a permit for that long and the\ntime in which its fair share makes up the "
+    "cost.",
+    epilog="examples:\n  dispatcher top orders --topic mails --topic reminders\n"
+    "  dispatcher top orders --once\n"
+    "  dispatcher top orders --json | jq -c '.limits.orders.spend'",
+    options=TopOptions,
+    run="dispatcher.cli._commands.top.command:run",
+    interrupted="",
+)

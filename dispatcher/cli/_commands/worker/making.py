@@ -1,0 +1,64 @@
+"""The Worker that the options ask for, and its limit and topic."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tenacity.wait import wait_exponential_jitter
+
+from dispatcher.cli._commands.connecting import URL_OPTION
+from dispatcher.cli._commands.worker.options import LIMIT, WorkerCommandOptions
+from dispatcher.timeline import Timeline
+from dispatcher.worker import Worker
+from dispatcher.worker._options import WorkerOptions
+from limiters import LimiterConfig
+from limiters._support.options import values_of
+from limiters._support.validation import named
+
+WHERE = ("url", "name", "prefix", "shared_capacity")
+"""What says which limit is shared."""
+
+
+def worker_of(options: WorkerCommandOptions, number: str | None = None) -> Worker:
+    """The Worker that they ask for; `number` is which of several processes this is."""
+    first, most = options.backoff, options.max_backoff
+    how = values_of(WorkerOptions, options)
+    how["retry"] = wait_exponential_jitter(initial=first, max=most, jitter=first)
+    if options.consumer_id is not None and number is not None:
+        how["consumer_id"] = f"{options.consumer_id}-{number}"
+    find_handlers_here()
+    timeline, limit = timeline_of(options), limit_of(options)
+    limiter = None if limit is None else limit.build()
+    return Worker(timeline, options.handler, rate_limiter=limiter, **how)
+
+
+def timeline_of(options: WorkerCommandOptions) -> Timeline:
+    """The topic, and where it is."""
+    with named(URL_OPTION):
+        return Timeline(options.redis, options.topic, prefix=options.prefix)
+
+
+def limit_of(options: WorkerCommandOptions) -> LimiterConfig | None:
+    """None: as fast as it goes."""
+    given = LIMIT.given(options)
+    if options.limit is None:
+        if given["shared_capacity"]:
+            raise ValueError("--shared-capacity needs --limit: the name of what is shared")
+        if not given["reserved_capacity"]:
+            return None
+        given = {name: value for name, value in given.items() if name not in WHERE}
+    elif not given["shared_capacity"]:
+        raise ValueError(
+            "--limit needs --shared-capacity, what all who share it may spend in a period, and "
+            "--factor (a limit that is there already keeps its own)"
+        )
+    with named(LIMIT.flags):
+        return LimiterConfig(**given)
+
+
+def find_handlers_here() -> None:
+    """Modules of the working directory can be imported, as `python -m` does it."""
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)

@@ -1,0 +1,201 @@
+"""The command line that the declared commands ask for, by argparse; and what it says is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from dispatcher.cli._options.configuration import Commands, ConfigurationError, read
+from dispatcher.cli._options.declaring import (
+    Command,
+    CommandElsewhere,
+    CommandGroup,
+    imported,
+)
+from dispatcher.cli._options.fallback import Used, settled
+from dispatcher.cli._options.settings import Setting, settings_of
+from dispatcher.cli._text.showable import without_passwords
+
+CONFIG = "DISPATCHER_CONFIG"
+
+
+@dataclass
+class Invocation:
+    """One call of a command: what was said, and what to say if it is interrupted."""
+
+    command: Command
+    arguments: Sequence[str]
+    used: Sequence[Used]
+    """The options, and where each is from."""
+    interrupted: str
+
+    def options(self) -> Any:
+        """An object of the command's dataclass, which refuses values that will not do."""
+        return self.command.options(**{it.setting.attribute: it.value for it in self.used})
+
+    def by_its_option(self, error: Exception) -> Exception:
+        """`error`, about the option that gave the value if it is about a parameter."""
+        from limiters._support.validation import ArgumentError
+
+        if not isinstance(error, ArgumentError):
+            return error
+        name = error.parameter.removeprefix("--").replace("-", "_")
+        found = [it for it in self.used if name in (it.setting.attribute, it.setting.flag[2:])]
+        if not found or found[0].setting.looks.positional:
+            return error
+        return error.of(f"{found[0].setting.flag}{found[0].from_elsewhere}")
+
+
+class Parser(argparse.ArgumentParser):
+    """Reads the command line of a declared command, which is imported when it is asked for.
+
+    It shows text as it was written, and no passwords of URLs that were misplaced.
+    """
+
+    def __init__(
+        self, *, declared: Command | CommandGroup | CommandElsewhere, **named: Any
+    ) -> None:
+        self._given = declared
+        self._declared: Command | CommandGroup | None = None
+        self.settings: list[Setting] = []
+        self.below: dict[str, Parser] = {}
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **named)
+        self.set_defaults(parser=self)
+
+    def fill(self) -> Parser:
+        """This parser, which knows all of its command from now on."""
+        if self._declared is None:
+            found = self._given
+            if isinstance(found, CommandElsewhere):
+                found = imported(found.where)
+            assert isinstance(found, (Command, CommandGroup))
+            self._declared = found
+            self.description, self.epilog = found.description, found.epilog
+            self.add_argument(
+                "--config",
+                metavar="FILE",
+                default=argparse.SUPPRESS,  # or a command would take back what stands before it
+                help=f"a TOML file with options of the commands [{CONFIG}]",
+            )
+            if isinstance(found, Command):
+                self._add_options(found)
+            else:
+                self._add_commands(found)
+        return self
+
+    def _add_commands(self, group: CommandGroup) -> None:
+        actions = self.add_subparsers(title=group.title, metavar=group.metavar)
+        for name, command in group.commands.items():
+            self.below[name] = actions.add_parser(name, help=command.help, declared=command)
+
+    def _add_options(self, command: Command) -> None:
+        self.settings = settings_of(command.options)
+        groups: dict[str, argparse._ActionsContainer] = {"": self}
+        for one in self.settings:
+            title = one.looks.group
+            group = groups.get(title) or groups.setdefault(title, self.add_argument_group(title))
+            _add(group, one)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """A command says itself what it does not know, and gathers values that stand between
+        options, for the argument that takes all that there are."""
+        self.fill()
+        found, rest = super().parse_known_args(args, namespace)
+        if rest and not self.below:
+            values = [it for it in self.settings if it.looks.positional and it.many]
+            if not values or any(word.startswith("-") for word in rest):
+                self.error(f"unrecognized arguments: {' '.join(rest)}{self._nearest(rest)}")
+            name = values[0].attribute
+            setattr(found, name, [*getattr(found, name, []), *rest])
+            rest = []
+        return found, rest
+
+    def _nearest(self, words: Sequence[str]) -> str:
+        flags = [flag for it in self._actions for flag in it.option_strings if len(flag) > 2]
+        unknown = next((word for word in words if word.startswith("--")), "")
+        near = difflib.get_close_matches(unknown.partition("=")[0], flags, n=1)
+        return f"; did you mean {near[0]}?" if near else ""
+
+    def format_help(self) -> str:
+        """All that the command has."""
+        self.fill()
+        return super().format_help()
+
+    def error(self, message: str) -> NoReturn:
+        """Ends with exit code 2."""
+        super().error(without_passwords(message))
+
+    def settle(
+        self, root: Parser, given: argparse.Namespace, arguments: Sequence[str]
+    ) -> Invocation:
+        """The call, with the options that the command line left open from a variable, from the
+        file, or with their defaults."""
+        command = self.fill()._declared
+        if not isinstance(command, Command):
+            self._without_command()
+        path = getattr(given, "config", None) or os.environ.get(CONFIG)
+        try:
+            file = read(path) if path else None
+            if file is not None:
+                file.check(root.commands())
+            words = self.prog.split()[1:]
+            all_used = settled(command, self.settings, vars(given), words, file)
+        except (ConfigurationError, argparse.ArgumentTypeError) as error:
+            self.error(str(error))
+        return Invocation(command, arguments, all_used, command.interrupted)
+
+    def _without_command(self) -> NoReturn:
+        assert isinstance(self._declared, CommandGroup)
+        self.print_help(sys.stderr)
+        missing = f"the following arguments are required: {self._declared.metavar}"
+        self.exit(2, f"\n{self.prog}: error: {missing}\n")
+
+    def commands(self) -> Commands:
+        """What the configuration file may speak of."""
+        self.fill()
+        names = frozenset(one.name for one in self.settings if one.variable)
+        return Commands(names, {name: it.commands() for name, it in self.below.items()})
+
+    def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
+        try:
+            return super()._match_argument(action, arg_strings_pattern)
+        except argparse.ArgumentError as error:
+            if action.nargs is None and action.option_strings:
+                option = action.option_strings[-1]
+                error.message += f"; what begins with a dash is written with =, {option}=-..."
+            raise
+
+
+def _add(parser: argparse._ActionsContainer, one: Setting) -> None:
+    """Adds an option, of which argparse notes the text; `settle` reads it."""
+    how: dict[str, Any] = {"default": argparse.SUPPRESS, "help": one.help.replace("%", "%%")}
+    if one.kind is bool:
+        parser.add_argument(
+            one.flag, dest=one.attribute, action=argparse.BooleanOptionalAction, **how
+        )
+        return
+    how |= {"metavar": one.metavar, "choices": one.looks.choices}
+    if one.looks.choices and one.read:
+        how["type"] = _choice(one.read, one.looks.choices)
+    if not one.looks.positional:
+        action = "append" if one.many else "store"
+        parser.add_argument(one.flag, dest=one.attribute, action=action, **how)
+    elif one.many or one.variable:
+        parser.add_argument(one.attribute, nargs="*" if one.many else "?", **how)
+    else:
+        parser.add_argument(one.attribute, **how)
+
+
+def _choice(read: Callable[[str], object], choices: Sequence[str]) -> Callable[[str], object]:
+    """Reads one of `choices`; what is none of them stays as it was written, for the message."""
+
+    def read_if_known(text: str) -> object:
+        value = read(text)
+        return value if value in choices else text
+
+    return read_if_known

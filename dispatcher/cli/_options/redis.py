@@ -1,0 +1,42 @@
+"""Which Redis, and which limit or topic there: the options that most commands have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from dispatcher.cli._options.declaring import argument, option
+from limiters._support.options import CheckedOptions
+
+REDIS = "redis://localhost:6379/0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedisOptions(CheckedOptions):
+    """Which Redis, and which of the keys there."""
+
+    redis: str = option(
+        "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://. Better in the "
+        "variable than here: others can see a command line",
+        "URL",
+        REDIS,
+    )
+    prefix: str = option("with which its keys begin", "PREFIX", "dispatcher")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether nobody has said which Redis is meant."""
+        return self.redis == next(it.default for it in fields(self) if it.name == "redis")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions(RedisOptions):
+    """A limit that many instances share."""
+
+    name: str = argument("NAME", "the limit: the name its instances share")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicOptions(RedisOptions):
+    """A topic of messages."""
+
+    topic: str = argument("TOPIC", "the topic: the name its Timeline has")

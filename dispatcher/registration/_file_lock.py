@@ -1,0 +1,23 @@
+"""A file that one process has for itself."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from dispatcher.registration.errors import EntityStoreError
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+
+def lock(descriptor: int) -> None:
+    """Has the open file for this process, until it is closed. BlockingIOError: another has it."""
+    if fcntl is None:
+        raise EntityStoreError(
+            "files cannot be locked here, for there is no fcntl, and two gates would destroy each "
+            "other's: use a RedisEntityStore or a MemoryEntityStore, and no EarlyMessageLog"
+        )
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,146 @@
+"""Whether a file of entities is whole. It is not changed by looking at it."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from dispatcher.registration._sqlite.records import (
+    BEFORE,
+    FORMAT,
+    TABLES,
+    Contents,
+    EntityRow,
+    checksum,
+    contents_of,
+)
+
+_NOT_THE_FILE = ("BUSY", "LOCKED", "CANTOPEN", "READONLY", "PERM", "AUTH", "FULL", "NOMEM")
+"""Errors of SQLite, by their names, that say nothing about what is in the file."""
+
+_MAGIC = bytes.fromhex("377f06")
+_HEAD_OF_LOG, _HEAD_OF_FRAME = struct.Struct(">8I"), struct.Struct(">6I")
+
+
+class Examination(NamedTuple):
+    """What SQLite has found in a file."""
+
+    why: str
+    """What is wrong; "" if nothing is."""
+    version: int
+    """The number of its format, if it can be told."""
+    contents: Contents
+    """Rows that are whole."""
+    broken: list[str]
+    """The names in rows that are not."""
+    sequence: int = 0
+    """The last number that was given, in a file without totals."""
+    is_sound: bool = False
+    """Whether it is a file of SQLite's that is whole, of whatever kind."""
+    is_new: bool = False
+    """Whether nothing was ever stored in it."""
+
+
+def examine(path: Path, log: Path) -> Examination:
+    """Looks at all of a file. sqlite3.Error if it cannot be looked at, whatever is in it."""
+    rows: list[EntityRow] = []
+    broken: list[str] = []
+    version = 0
+    sequence: Any = 0
+    is_sound = False
+    tables: set[str] = set()
+    if not path.exists() or not path.stat().st_size:
+        # SQLite would take it for a new one, and delete the log of writes.
+        return Examination("it is empty", version, contents_of(rows), broken)
+    try:
+        # Only one that cannot write leaves the log of writes where it is when it closes.
+        place = f"file:{quote(str(path))}?mode=ro"
+        with closing(sqlite3.connect(place, uri=True, timeout=0)) as connection:
+            connection.text_factory = bytes
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            tables = _tables(connection)
+            (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            is_sound = found == b"ok"
+            why = "" if is_sound else bytes(found).decode(errors="replace")
+            _read(connection, rows, broken)
+            if version == BEFORE:
+                (sequence,) = connection.execute("SELECT last FROM numbering").fetchone()
+    except UnicodeDecodeError:
+        why = "its tables have names that are no texts"  # which SQLite's own error shows
+    except sqlite3.Error as error:
+        if error.sqlite_errorname.removeprefix("SQLITE_").startswith(_NOT_THE_FILE):
+            raise
+        why = str(error)
+    contents = contents_of(rows)
+    if broken:
+        why = f"{len(broken)} rows are not as they were written"
+    elif not why and tables != TABLES.get(version):
+        why = "its tables are not those that a store makes"
+    elif not why and version == FORMAT and not contents.is_complete:
+        why = "records are missing in it"
+    elif not why and not isinstance(sequence, int):
+        why = "the last number is not one"
+    why = why or _log_damage(log)
+    is_new = is_sound and version == 0 and not tables
+    last = sequence if isinstance(sequence, int) else 0
+    return Examination(why, version, contents, broken, last, is_sound, is_new)
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    made = connection.execute("SELECT sql FROM sqlite_master WHERE type <> 'index'").fetchall()
+    return {bytes(sql or b"").decode(errors="replace") for (sql,) in made}
+
+
+def _read(connection: sqlite3.Connection, rows: list[EntityRow], broken: list[str]) -> None:
+    for sequence, entity, record, told in connection.execute(
+        "SELECT sequence, entity, record, checksum FROM entities"
+    ):
+        try:
+            if told == checksum(sequence, entity, record):
+                rows.append(EntityRow(sequence, entity.decode(), record.decode(), told))
+                continue
+        except (TypeError, UnicodeDecodeError):  # of another type, or no text
+            pass
+        broken.append(entity.decode(errors="replace") if isinstance(entity, bytes) else "?")
+
+
+def _log_damage(log: Path) -> str:
+    """What is wrong with a log of writes that was left by a process that was killed. SQLite takes
+    all up to the first page that is not whole, and says nothing of transactions that come later."""
+    try:
+        data = log.read_bytes()
+    except FileNotFoundError:
+        return ""
+    if not _MAGIC.startswith(data[: len(_MAGIC)]):
+        return "its log of writes is none"
+    if len(data) <= _HEAD_OF_LOG.size + _HEAD_OF_FRAME.size:
+        return ""
+    magic, _, size, _, *salts, first, second = _HEAD_OF_LOG.unpack_from(data)
+    order = {0x377F0682: "<", 0x377F0683: ">"}.get(magic)
+    if order is None or _sums(order, data[:24], 0, 0) != (first, second):
+        return "the beginning of its log of writes is damaged"
+    is_whole, step = True, _HEAD_OF_FRAME.size + size
+    for at in range(_HEAD_OF_LOG.size, len(data) - step + 1, step):
+        number, commits, *frame_salts, one, other = _HEAD_OF_FRAME.unpack_from(data, at)
+        if is_whole:
+            first, second = _sums(order, data[at : at + 8], first, second)
+            page = data[at + _HEAD_OF_FRAME.size : at + _HEAD_OF_FRAME.size + size]
+            first, second = _sums(order, page, first, second)
+            is_whole = frame_salts == salts and (first, second) == (one, other)
+        # Pages of an earlier log may follow, or of a transaction that never came to its end.
+        if not is_whole and (number == 0 or (commits and frame_salts == salts)):
+            return "its log of writes is damaged"
+    return ""
+
+
+def _sums(order: str, data: bytes, first: int, second: int) -> tuple[int, int]:
+    """The checksum of SQLite's log, which goes on from page to page."""
+    numbers = struct.unpack(f"{order}{len(data) // 4}I", data)
+    for one, other in zip(numbers[::2], numbers[1::2], strict=True):
+        first = (first + one + second) & 0xFFFFFFFF
+        second = (second + other + first) & 0xFFFFFFFF
+    return first, second

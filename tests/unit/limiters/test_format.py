@@ -1,0 +1,14 @@
+"""What an instance says in Python arrives in Lua: each field is declared for both."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from limiters.leases._format import REQUEST
+from limiters.leases._messages import Request, Terms
+
+
+def test_all_fields_of_a_request_are_sent() -> None:
+    """One that is missing reached the coordinator in Python, and silently not the one in Redis."""
+    declared = {field.name for kind in (Request, Terms) for field in fields(kind)}
+    assert {field.name for field in REQUEST} == declared - {"terms"}

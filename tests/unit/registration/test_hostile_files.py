@@ -1,0 +1,395 @@
+"""Damaged files of entities: no record that is whole is lost, and none that is not goes unsaid.
+
+The judge knows the bytes of each record: one whose bytes are all in the damaged file is whole.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import stat
+import zlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from dispatcher.registration import EntityStoreError, RegistrationGate, SqliteEntityStore
+from dispatcher.registration._model.reports import Report
+from tests.hostile import files
+
+ENTITIES = 300
+
+
+class Kept(NamedTuple):
+    """A file of entities as a process has left it, and what is in it."""
+
+    path: Path
+    records: dict[str, str]
+    marks: dict[str, bytes]
+    """Of each record, the bytes that it is made of. Those of a long one are only its beginning:
+    the rest lies in pages of its own."""
+
+    def copied(self, to: Path) -> Path:
+        path = to / "entities.db"
+        for ending in ("", "-wal"):
+            if (one := Path(f"{self.path}{ending}")).exists():
+                shutil.copyfile(one, f"{path}{ending}")
+        return path
+
+    def hurt(self, path: Path) -> None:
+        """Damages one record that is not outdated, wherever it lies."""
+        mark = next(mark for mark in self.marks.values() if len(mark) < 150)
+        for one in (path, Path(f"{path}-wal")):
+            if one.exists() and mark in (data := one.read_bytes()):
+                one.write_bytes(data.replace(mark, mark[:-8] + b"?" + mark[-7:]))
+
+
+def record(number: int, turn: int) -> str:
+    """Of various lengths: some lie in more than one page."""
+    length = 9_000 if number % 50 == 7 else number * 37 % 400
+    return f'["top",{{"dict":[["n",{number}],["turn",{turn}],["text","{"x" * length}"]]}}]'
+
+
+def churned(store: SqliteEntityStore) -> dict[str, str]:
+    """Fills a store as life does: updates, removals, new ones."""
+    chance = random.Random(5)
+    store.load()
+    records: dict[str, str] = {}
+    for turn in range(6):
+        some = {
+            f"device/{number}": record(number, turn)
+            for number in chance.sample(range(ENTITIES), ENTITIES // 3)
+        }
+        gone = chance.sample(sorted(records), len(records) // 6)
+        store.save(some)
+        records |= some
+        store.save({}, removed=gone)
+        for one in gone:
+            del records[one]
+    return records
+
+
+def size_of(text: str) -> bytes:
+    """The kind and size of a text, as SQLite writes it."""
+    number = 13 + 2 * len(text)
+    return bytes([number]) if number < 128 else bytes([128 | number >> 7, number & 127])
+
+
+def number_of(value: int) -> tuple[bytes, bytes]:
+    """The kind of a number, and its bytes."""
+    widths = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
+    kind = next(kind for kind, width in widths.items() if value < 1 << 8 * width - 1)
+    return bytes([kind]), value.to_bytes(widths[kind])
+
+
+def log_of(path: Path) -> bytes:
+    log = Path(f"{path}-wal")
+    return log.read_bytes() if log.exists() else b""
+
+
+def bytes_of(path: Path, records: dict[str, str]) -> dict[str, bytes]:
+    with sqlite3.connect(path) as connection:
+        found = {
+            entity: (sequence, checksum)
+            for sequence, entity, checksum in connection.execute(
+                "SELECT sequence, entity, checksum FROM entities"
+            )
+        }
+    connection.close()
+    marks = {}
+    for entity, text in records.items():
+        sequence, checksum = found[entity]
+        assert checksum == zlib.crc32(f"{sequence} {entity}{text}".encode())
+        numbers = number_of(sequence), number_of(checksum)
+        sizes = numbers[0][0] + size_of(entity) + size_of(text) + numbers[1][0]
+        body = numbers[0][1] + f"{entity}{text}".encode() + numbers[1][1]
+        whole = bytes([len(sizes) + 1]) + sizes + body
+        assert len(text) > 4_000 or whole in path.read_bytes() + log_of(path)
+        marks[entity] = whole[:150] if len(text) > 4_000 else whole
+    return marks
+
+
+def left_by(place: Path, *, killed: bool) -> Kept:
+    """What a process has left, that was `killed` or closed its store."""
+    path = place / "open" / "entities.db"
+    path.parent.mkdir()
+    store = SqliteEntityStore(path)
+    records = churned(store)
+    if not killed:
+        store.close()
+    left = Kept(path, records, {}).copied(place)
+    store.close()
+    return Kept(left, records, bytes_of(path, records))
+
+
+@pytest.fixture(scope="module")
+def of_killed(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    made = left_by(tmp_path_factory.mktemp("killed"), killed=True)
+    assert Path(f"{made.path}-wal").stat().st_size > 0
+    return made
+
+
+@pytest.fixture(scope="module")
+def of_closed(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    return left_by(tmp_path_factory.mktemp("closed"), killed=False)
+
+
+@pytest.fixture(params=["of_closed", "of_killed"])
+def filled(request: Any) -> Kept:
+    made: Kept = request.getfixturevalue(request.param)
+    return made
+
+
+class Loaded(NamedTuple):
+    known: dict[str, str]
+    reports: list[Report]
+    sequence: int
+
+
+def loaded(path: Path) -> Loaded:
+    store = SqliteEntityStore(path)
+    try:
+        return Loaded(*store.load(), store.sequence)
+    finally:
+        store.close()
+
+
+def judged(filled: Kept, path: Path, before: Loaded, *, log: bool = False) -> None:
+    """What was loaded of a file that was damaged; or of one whose `log` of writes was, so that
+    the last changes may be gone without a trace."""
+    known, reports, _ = before
+    asides = [one for one in sorted(path.parent.iterdir()) if ".damaged-" in one.name]
+    left = b"".join(one.read_bytes() for one in asides)
+    gone = {
+        entity
+        for entity, mark in filled.marks.items()
+        if asides and (mark not in left or len(filled.records[entity]) > 4_000)
+    }
+    wrong = {entity for entity in known if known[entity] != filled.records.get(entity)}
+    lost = filled.records.keys() - known.keys()
+    assert not lost - gone, "its bytes are all there"
+    if log:
+        assert not (wrong & filled.records.keys()) - gone, "there is a later one"
+        assert reports
+    else:
+        assert not wrong, "it was never so, or is not so any more"
+        assert bool(reports) == bool(asides)
+        told = sum(one.registrations for one in reports)
+        assert told == len(lost) or "how many" in reports[0].reason
+        assert told or not lost
+    again = loaded(path)
+    assert again.known == known
+    assert not again.reports
+    assert again.sequence >= before.sequence
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", files.KINDS)
+def test_r6_no_whole_record_of_a_damaged_file_is_lost_and_no_other_goes_unsaid(
+    filled: Kept, tmp_path: Path, kind: str, seed: int
+) -> None:
+    path = filled.copied(tmp_path)
+    damaged = files.damage(path, kind, random.Random(f"{kind} {seed}"))
+    log_before = log_of(path)
+    found = loaded(path)
+    aside = tmp_path / "entities.db.damaged-1"
+    if found.reports:
+        assert str(aside) in found.reports[0].reason
+        assert aside.read_bytes() == damaged, "it was touched"
+        if log_before:
+            assert Path(f"{aside}-wal").read_bytes() == log_before
+    judged(filled, path, found)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", files.KINDS)
+def test_r6_nor_of_a_file_whose_log_of_writes_is_damaged(
+    of_killed: Kept, tmp_path: Path, kind: str, seed: int
+) -> None:
+    path = of_killed.copied(tmp_path)
+    log = Path(f"{path}-wal")
+    damaged = files.damage(log, kind, random.Random(f"{kind} {seed}"))
+    found = loaded(path)
+    if kind in ("cut_short", "cut_by_pages", "empty") and not found.reports:
+        return  # as one that was killed before it wrote the rest: nothing can tell them apart
+    if found.reports:
+        assert Path(f"{tmp_path / 'entities.db.damaged-1'}-wal").read_bytes() == damaged
+        judged(of_killed, path, found, log=True)
+    else:
+        assert found.known == of_killed.records, "what it says it has is all there"
+
+
+def test_r6_after_churn_one_flipped_bit_costs_one_record(tmp_path: Path) -> None:
+    path = tmp_path / "entities.db"
+    store = SqliteEntityStore(path)
+    store.load()
+    for turn in range(400):
+        store.save({f"e{number}": f'[null,"{turn} of {number}"]' for number in range(100)})
+        store.save({}, removed=[f"e{number}" for number in range(99)])
+    store.save({f"e{number}": f'[null,"last of {number}"]' for number in range(100)})
+    store.close()
+    data = path.read_bytes()
+    at = data.index(b"last of 50") + 3
+    path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    known, reports, _ = loaded(path)
+    assert known.keys() == {f"e{number}" for number in range(100)} - {"e50"}
+    assert [(one.entity, one.registrations) for one in reports if one.registrations] == [("e50", 1)]
+
+
+def moment(path: Path, stop_at: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Loads in a child that is killed at the so-manieth call of the system that changes a file;
+    how it ended."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    calls = iter(range(stop_at))
+
+    def killing(call: Any) -> Any:
+        def run(*arguments: Any, **options: Any) -> Any:
+            if next(calls, None) is None:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*arguments, **options)
+
+        return run
+
+    for name in ("open", "link", "replace", "rename", "unlink", "fsync", "chmod"):
+        monkeypatch.setattr(os, name, killing(getattr(os, name)))
+    SqliteEntityStore(path).load()
+    os._exit(0)
+
+
+def test_r6_sigkill_at_any_moment_of_salvaging_loses_no_whole_record(
+    filled: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for stop_at in range(100):
+        place = tmp_path / str(stop_at)
+        place.mkdir()
+        path = filled.copied(place)
+        filled.hurt(path)
+        end = moment(path, stop_at, monkeypatch)
+        first = loaded(path)
+        assert len(first.known) >= len(filled.records) - 1
+        lost = filled.records.keys() - first.known.keys()
+        if first.reports:
+            judged(filled, path, first, log=True)
+        else:
+            assert any(".damaged-" in one.name for one in place.iterdir()), (
+                "killed when it was done"
+            )
+            assert len(lost) <= 1
+        assert len([one for one in place.iterdir() if one.name.endswith("damaged-1")]) == 1
+        assert not any(one.name.endswith("damaged-2") for one in place.iterdir())
+        if end == 0:
+            assert stop_at > 5
+            return
+    raise AssertionError("it never came to its end")
+
+
+def test_r6_a_disk_that_is_full_while_salvaging_loses_nothing(
+    filled: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = filled.copied(tmp_path)
+    filled.hurt(path)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = {one.name: one.read_bytes() for one in tmp_path.iterdir()}
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        for _ in range(2):
+            with pytest.raises(EntityStoreError, match="its disk is full"):
+                loaded(path)
+    now = {one.name: one.read_bytes() for one in tmp_path.iterdir()}
+    assert before.items() <= now.items()
+    found = loaded(path)
+    judged(filled, path, found, log=True)
+    assert sum(one.registrations for one in found.reports) == 1
+
+
+def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "entities.db"
+    old = os.umask(0)
+    try:
+        store = SqliteEntityStore(path)
+        store.load()
+        store.save({"a": "[null,1]"})
+        modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in tmp_path.iterdir()}
+        store.close()
+        path.chmod(0o644)
+        path.write_bytes(b"x" + path.read_bytes()[1:])
+        loaded(path)
+        modes |= {one.name: stat.S_IMODE(one.stat().st_mode) for one in tmp_path.iterdir()}
+    finally:
+        os.umask(old)
+    assert {"entities.db", "entities.db-wal", "entities.db.damaged-1"} <= modes.keys()
+    assert set(modes.values()) == {0o600}
+
+
+def test_a_file_of_the_format_before_is_converted(tmp_path: Path) -> None:
+    path = tmp_path / "entities.db"
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(
+        "CREATE TABLE entities (sequence INTEGER NOT NULL, entity TEXT NOT NULL UNIQUE, "
+        "record TEXT NOT NULL, checksum INTEGER NOT NULL)"
+    )
+    connection.execute("CREATE TABLE numbering (last INTEGER NOT NULL)")
+    connection.execute("INSERT INTO numbering VALUES (70)")
+    records = {f"e{number}": f"[null,{number}]" for number in range(50)}
+    for number, (entity, text) in enumerate(records.items(), 11):
+        checksum = zlib.crc32(f"{number} {entity}{text}".encode())
+        connection.execute(
+            "INSERT INTO entities VALUES (?, ?, ?, ?)", (number, entity, text, checksum)
+        )
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    old = path.read_bytes()
+    assert loaded(path) == (records, [], 70)
+    assert loaded(path) == (records, [], 70)
+    path.write_bytes(old.replace(b"[null,17]", b"[null,18]"))
+    known, reports, sequence = loaded(path)
+    assert records.keys() - known.keys() == {"e17"}
+    assert [one.entity for one in reports if one.registrations] == ["e17"]
+    assert sequence > 70
+
+
+def test_removed_ones_do_not_come_back_and_are_not_kept_for_ever(tmp_path: Path) -> None:
+    path = tmp_path / "entities.db"
+    store = SqliteEntityStore(path)
+    store.load()
+    sizes = []
+    for turn in range(4):
+        names = [f"turn {turn} number {number}" for number in range(3_000)]
+        store.save(dict.fromkeys(names, '[null,"text"]'))
+        store.save({}, removed=names)
+        store.close()
+        store.load()
+        sizes.append(path.stat().st_size)
+    store.close()
+    assert max(sizes) <= 1.5 * min(sizes) + 100_000
+    assert loaded(path).known == {}
+    with RegistrationGate(SqliteEntityStore(path)) as gate:
+        assert gate.counts["corrupt"] == (0, 0, 0)
+
+
+@pytest.mark.parametrize("bit", [1, 128])
+def test_r6_no_letter_of_what_the_tables_are_keeps_a_gate_from_starting(
+    tmp_path: Path, bit: int
+) -> None:
+    path = tmp_path / "entities.db"
+    store = SqliteEntityStore(path)
+    store.load()
+    store.save({"a": "[null,1]"})
+    store.close()
+    data = path.read_bytes()
+    start = data.index(b"tableentities")
+    for at in range(start - 8, min(start + 190, files.PAGE)):
+        path.write_bytes(data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :])
+        assert loaded(path).known == {"a": "[null,1]"}, at
+        for one in tmp_path.glob("*.damaged-*"):
+            one.unlink()
