@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from dispatcher.cli._options.declaring import CommandElsewhere, CommandGroup, imported
 from dispatcher.cli._options.parser import Parser
-from dispatcher.cli._text.showable import without_passwords
+from dispatcher.cli._text.showable import showable
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
@@ -109,7 +109,7 @@ def _failed(error: Exception) -> int:
 
     if not isinstance(error, (DispatcherError, ValueError)):
         raise error
-    sys.stderr.write(f"dispatcher: {without_passwords(str(error))}\n")
+    sys.stderr.write(f"dispatcher: {showable(str(error))}\n")
     return FAILED if isinstance(error, DispatcherError) else MISUSED
 
 

@@ -13,6 +13,9 @@ class TimelineUnavailableError(TimelineError):
     """Redis gave no answer, or refused. The call may have been carried out all the same; it is
     safe to send it again, as the same Message objects keep the ids they were given."""
 
+    key: str = ""
+    """The key that is of another type than it should be, if that is why."""
+
 
 class BucketCountError(TimelineError):
     """The topic has another number of buckets: `stored`, and not `asked`."""

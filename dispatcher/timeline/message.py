@@ -86,3 +86,6 @@ class Snapshot(MessageOutcome):
     """Whose it is."""
     reason: str = ""
     """Why it is dead, if it is."""
+    _place: tuple[int, bytes, bytes] | None = field(default=None, repr=False, compare=False)
+    """Its bucket, and its id and owner as they are stored there, for whoever looks after the topic:
+    another program may have written what is no text, or into another bucket."""

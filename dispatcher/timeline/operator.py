@@ -40,7 +40,7 @@ class Operator:
     ('hello', 'signup', Deleted(id='user-7'))
     """
 
-    def __init__(self, topic: Topic, producer: Callable[[str], Producer]) -> None:
+    def __init__(self, topic: Topic, producer: Callable[[str, bytes], Producer]) -> None:
         self._topic = topic
         self._producer = producer
 
@@ -118,16 +118,19 @@ class Operator:
         seen: Iterable[Snapshot] | Snapshot,
         act: Callable[[Producer, Snapshots], Sequence[MessageOutcome]],
     ) -> Outcomes:
-        by_group: dict[str, _Placed] = {}
+        by_owner: dict[tuple[str, bytes], _Placed] = {}
         given = [seen] if isinstance(seen, Snapshot) else list(seen)
         for snapshot in given:
             if not isinstance(snapshot, Snapshot):
                 raise ArgumentError("seen", snapshot, "be Snapshots", "get(ids) returns them")
         for place, snapshot in enumerate(given):
-            by_group.setdefault(snapshot.group, []).append((place, snapshot))
+            owner = ids.as_bytes(snapshot.group)
+            if snapshot._place is not None:
+                owner = snapshot._place[2]
+            by_owner.setdefault((snapshot.group, owner), []).append((place, snapshot))
         outcomes: dict[int, MessageOutcome] = {}
-        for group, placed in by_group.items():
-            said = act(self._producer(group), [snapshot for _, snapshot in placed])
+        for (group, owner), placed in by_owner.items():
+            said = act(self._producer(group, owner), [snapshot for _, snapshot in placed])
             outcomes.update(zip((place for place, _ in placed), said, strict=True))
         return [outcomes[place] for place in range(len(outcomes))]
 

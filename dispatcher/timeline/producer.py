@@ -41,7 +41,7 @@ from dispatcher.timeline.outcomes import (
 from limiters._support.validation import ArgumentError, Seconds, count
 
 _CREATED = struct.Struct("<BdHI")
-_OWNED = struct.Struct("<IBdH")
+_OWNED = struct.Struct("<IBdI")
 _LENGTHS = struct.Struct("<IH")
 
 TOGETHER = 100
@@ -75,10 +75,10 @@ class Producer:
     (True, <Status.WAITING: 'waiting'>, Deleted(id='user-7'))
     """
 
-    def __init__(self, topic: Topic, group: str, durably: Durably) -> None:
+    def __init__(self, topic: Topic, group: str, owner: bytes, durably: Durably) -> None:
         self._topic = topic
         self.group = group
-        self._owner = ids.as_bytes(group)
+        self._owner = owner
         self._durably = durably
         self._turn = random.randrange(ids.MOST_BUCKETS)
 
@@ -196,13 +196,13 @@ class Producer:
         relative: bool = True,
         due: int = 0,
     ) -> Outcomes:
-        references = references_in(messages)
+        given = list(given_in(messages))
+        references = list(map(_reference, given))
         names = [name if isinstance(name, str) else repr(name) for name, _ in references]
         items = Items(len(references))
         for place, (name, version) in enumerate(references):
             try:
-                bucket = ids.bucket_of(name, self._topic.buckets)
-                written = ids.as_bytes(name)
+                bucket, written = self._place_of(given[place], name)
                 head = _OWNED.pack(_checked(version), relative, due, len(written))
                 items.add(place, bucket, head + written)
             except ArgumentError as error:
@@ -228,6 +228,12 @@ class Producer:
             left = further
         items.unanswered(names, failed)
         return items.done()
+
+    def _place_of(self, reference: object, name: str) -> tuple[int, bytes]:
+        """The bucket of a message, and its id as it is stored there."""
+        if isinstance(reference, Snapshot) and reference._place is not None:
+            return reference._place[:2]
+        return ids.bucket_of(name, self._topic.buckets), ids.as_bytes(name)
 
     def _note_changed(
         self,
@@ -282,20 +288,25 @@ def _messages(messages: Iterable[Message] | Message) -> list[Message]:
 def references_in(messages: object) -> list[tuple[Any, Any]]:
     """The id of each, and the version that it must have; None for any. Pure.
 
-    A pair of an id and a number is one message at that version. What could be that or two ids is
-    refused.
-
     >>> references_in(("a", 1)), references_in(["a", ("b", 2)]), references_in(("a", "b"))
     ([('a', 1)], [('a', None), ('b', 2)], [('a', None), ('b', None)])
     """
+    return list(map(_reference, given_in(messages)))
+
+
+def given_in(messages: object) -> list[object]:
+    """One or many. Pure.
+
+    A pair of an id and a number is one message at that version. What could be that or two ids is
+    refused."""
     if isinstance(messages, (str, Created, Moved, Snapshot)) or is_pair(messages):
-        return [_reference(messages)]
-    given = list(messages)  # type: ignore[call-overload]
+        return [messages]
+    given: list[object] = list(messages)  # type: ignore[call-overload]
     if is_pair(tuple(given)):
         one = tuple(given)
         advice = f"one message at a version is {one!r}, or [{one!r}]"
         raise ArgumentError("messages", given, "be no list of an id and a number", advice)
-    return [_reference(message) for message in given]
+    return given
 
 
 def is_pair(message: object) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dispatcher.timeline._encoding import ids
 from dispatcher.timeline._encoding.layout import Layout
 from dispatcher.timeline._encoding.times import Moment, epoch_ms, milliseconds
+from dispatcher.timeline._leasing.mending import Mending
 from dispatcher.timeline._reading.looking import counts, totals
 from dispatcher.timeline._reading.scanning import scan
 from dispatcher.timeline._server.durability import Durably
@@ -152,7 +153,8 @@ class Timeline:
 
     def producer(self, group: str) -> Producer:
         """Whoever creates messages on behalf of `group`, which owns them."""
-        return self._producer_of(_short_name("group", group))
+        name = _short_name("group", group)
+        return self._producer_of(name, ids.as_bytes(name))
 
     def consumer(self, consumer_id: str) -> Consumer:
         """The consumer that is called so."""
@@ -232,7 +234,9 @@ class Timeline:
 
     def sweep(self) -> int:
         """Forgets the deleted messages that were remembered for long enough, in small steps; how
-        many. Deleting does that too, by and by."""
+        many. Deleting does that too, by and by. What was damaged in Redis is mended, which
+        consumers do as well."""
+        Mending(self._topic).finish()
         swept, left = 0, list(range(self._topic.buckets))
         while left:
             calls = [(self._topic.layout.keys(bucket), [SWEPT_AT_ONCE]) for bucket in left]
@@ -252,8 +256,8 @@ class Timeline:
         """Lets go of its connections. Those handed in stay open."""
         self._server.connection.close()
 
-    def _producer_of(self, group: str) -> Producer:
-        return Producer(self._topic, group, Durably(self._server, self._patience * 0.8))
+    def _producer_of(self, group: str, owner: bytes) -> Producer:
+        return Producer(self._topic, group, owner, Durably(self._server, self._patience * 0.8))
 
     def _due_within(self, duration_ms: int) -> int:
         edges = [-math.inf, duration_ms + 1]

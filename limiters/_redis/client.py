@@ -61,6 +61,14 @@ class RedisConnection:
                 self._made.pop(other, None)
         return client
 
+    @property
+    def is_cluster(self) -> bool:
+        """Whether keys with different hash tags may be on different nodes. Asks nobody: a client of
+        a cluster cannot even be made while the cluster is away."""
+        if self._url is None:
+            return hasattr(self._given, "nodes_manager")
+        return self._url.scheme.endswith("+cluster")
+
     def close(self) -> None:
         """Closes a client of its own."""
         client = self._made.pop(os.getpid(), None)

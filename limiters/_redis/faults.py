@@ -108,14 +108,23 @@ def may_pass(error: Exception) -> bool:
     """Whether it is worth asking again: the server is away or starts, and does not refuse."""
     import redis
 
-    if isinstance(error, (redis.AuthenticationError, redis.exceptions.NoPermissionError)):
+    every = list(_errors(error))
+    refusing = (redis.AuthenticationError, redis.exceptions.NoPermissionError)
+    if any(isinstance(one, refusing) for one in every):
         return False
     passing = (redis.ConnectionError, redis.TimeoutError, redis.exceptions.ReadOnlyError, OSError)
+    if isinstance(error, redis.exceptions.RedisClusterException):  # it hides what it comes from
+        return any(isinstance(one, passing) for one in every)
     return isinstance(error, passing) or "LOADING" in str(error)
 
 
-def _chain(error: BaseException | None) -> Iterator[str]:
+def _chain(error: BaseException) -> Iterator[str]:
+    """It and what it comes from, in words."""
+    return (f"{type(one).__name__}: {one}" for one in _errors(error))
+
+
+def _errors(error: BaseException | None) -> Iterator[BaseException]:
     """It and what it comes from: a client of a cluster hides that behind what it thinks of it."""
     while error is not None:
-        yield f"{type(error).__name__}: {error}"
+        yield error
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

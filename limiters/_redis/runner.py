@@ -58,7 +58,7 @@ class ScriptRunner:
     @property
     def is_cluster(self) -> bool:
         """Whether keys with different hash tags may be on different nodes."""
-        return hasattr(self.connection.client(), "nodes_manager")
+        return self.connection.is_cluster
 
     def run(self, script: Script, keys: Sequence[Key], arguments: Sequence[Any]) -> Any:
         """The answer of `script`."""
@@ -83,7 +83,10 @@ class ScriptRunner:
         With a command `then`, that is sent on each connection after its calls, and the answers are
         pairs: that of the script, and that of the command.
         """
-        client = self.connection.client()
+        try:
+            client = self.connection.client()
+        except Exception as error:
+            return [self._explain(error, keys[0]) for keys, _ in calls]
         if self.is_cluster:
             if then:
                 return self._run_on_each_node(client, script, calls, then)

@@ -19,7 +19,7 @@ from dispatcher.cli._options.declaring import (
 )
 from dispatcher.cli._options.fallback import Used, settled
 from dispatcher.cli._options.settings import Setting, settings_of
-from dispatcher.cli._text.showable import without_passwords
+from dispatcher.cli._text.showable import showable
 
 CONFIG = "DISPATCHER_CONFIG"
 
@@ -128,7 +128,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Ends with exit code 2."""
-        super().error(without_passwords(message))
+        super().error(showable(message))
 
     def settle(
         self, root: Parser, given: argparse.Namespace, arguments: Sequence[str]

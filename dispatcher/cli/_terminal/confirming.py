@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from dispatcher.cli._text.showable import showable
 from limiters.errors import DispatcherError
 
 
@@ -15,7 +16,7 @@ def confirm(question: str, done: str) -> None:
             f"nothing was {done}: nobody can be asked ({question}), since there is no terminal; "
             "say --yes"
         )
-    sys.stdout.write(f"{question} Type yes: ")
+    sys.stdout.write(f"{showable(question)} Type yes: ")
     sys.stdout.flush()
     if sys.stdin.readline().strip().lower() != "yes":
         raise DispatcherError(f"nothing was {done}")

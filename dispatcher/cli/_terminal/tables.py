@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dispatcher.cli._text.showable import printable, showable
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -76,7 +78,7 @@ def plain(page: TablePage) -> str:
     bcdef  1,000
     """
     titles = [title.lstrip(MARKS) for title in page.columns]
-    lines = [list(row.cells) for row in page.rows]
+    lines = [list(map(printable, row.cells)) for row in page.rows]
     if lines and any(titles):
         lines.insert(0, titles)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -88,7 +90,8 @@ def plain(page: TablePage) -> str:
         ).rstrip()
         for line in lines
     ]
-    return "".join(f"{line}\n" for line in [*page.head, *aligned, *page.foot])
+    around = [list(map(showable, lines)) for lines in (page.head, page.foot)]
+    return "".join(f"{line}\n" for line in [*around[0], *aligned, *around[1]])
 
 
 def _rich(page: TablePage) -> RenderableType:
@@ -111,9 +114,11 @@ def _rich(page: TablePage) -> RenderableType:
             no_wrap=title.startswith("="),
         )
     for row in page.rows:
-        table.add_row(*map(Text, row.cells), style="red" if row.marked else None)
+        cells = map(Text, map(printable, row.cells))
+        table.add_row(*cells, style="red" if row.marked else None)
     body = [table] if page.rows else []
-    return Group(*map(Text, page.head), *body, *map(Text, page.foot))
+    head, foot = (map(Text, map(showable, lines)) for lines in (page.head, page.foot))
+    return Group(*head, *body, *foot)
 
 
 def colourful() -> bool:

@@ -55,10 +55,14 @@ def seconds_of(text: str) -> float:
     (5400.0, 0.5, 0.25)
     """
     if re.fullmatch(r"\d+(\.\d+)?", text):
-        return float(text)
-    if not re.fullmatch(f"({_PART.pattern})+", text):
+        found = float(text)
+    elif re.fullmatch(f"({_PART.pattern})+", text):
+        found = sum(float(number) * UNITS[unit] for number, unit in _PART.findall(text))
+    else:
         raise argparse.ArgumentTypeError(f"a duration is written like {DURATIONS}")
-    return sum(float(number) * UNITS[unit] for number, unit in _PART.findall(text))
+    if found > MILLENNIUM:  # 400 digits are infinitely many seconds
+        raise argparse.ArgumentTypeError("a duration is at most 1,000 years")
+    return found
 
 
 def when_of(text: str) -> When:

@@ -36,7 +36,7 @@ PATIENCE = 2.0
 """How many seconds a step towards Redis may take; after the first that fails none follows."""
 
 NEEDS = Needs(
-    "+evalsha +eval +exists +get +hgetall +hmget +hsetnx +info +scan +time +zcard "
+    "+evalsha +eval +exists +get +hgetall +hlen +hmget +hsetnx +info +scan +time +zcard "
     "+zcount +zrange +zremrangebyscore"
 )
 """All that its user in Redis must be allowed; none of them changes what others see."""

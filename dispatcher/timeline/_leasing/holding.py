@@ -36,8 +36,8 @@ from dispatcher.timeline.outcomes import (
 from limiters._redis.runner import Call
 from limiters._support.validation import ArgumentError
 
-_LEASE = struct.Struct("<ddIIHI")
-_HELD = struct.Struct("<dBBdHH")
+_LEASE = struct.Struct("<ddIIII")
+_HELD = struct.Struct("<dBBdIH")
 
 SAFETY = 0.001
 """By which part of its length a lease counts as shorter here: clocks do not run alike."""

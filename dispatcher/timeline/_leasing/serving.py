@@ -13,6 +13,7 @@ from dispatcher.timeline._encoding.bodies import UnreadableBody
 from dispatcher.timeline._leasing.agenda import GRACE_MS, PATIENCE_MS, Agenda, Wave
 from dispatcher.timeline._leasing.holding import HeldLeases, ends_at, leases_of
 from dispatcher.timeline._leasing.members import Membership
+from dispatcher.timeline._leasing.mending import Mending, tell_dead
 from dispatcher.timeline._leasing.settling import Bury
 from dispatcher.timeline._leasing.wake_signal import Heard
 from dispatcher.timeline._reading.looking import look, times_of
@@ -44,6 +45,9 @@ class Serving:
         self._written = ids.as_bytes(consumer_id)
         self._members = Membership(topic, consumer_id)
         self._made_agenda: Agenda | None = None
+        self._mending = Mending(topic)
+        self._unusable: dict[int, TimelineUnavailableError] = {}
+        """The buckets that have a key of another type."""
         self._looked = -math.inf
         self._closed = False
         self._damped = RateLimitedLog(logger)
@@ -75,6 +79,8 @@ class Serving:
         if len(leases) < limit:
             self.look()
             leases += self._lease(limit - len(leases), length_ms, stop, GRACE_MS)
+        if not leases and self._unusable:
+            raise next(iter(self._unusable.values()))
         return self._done(leases)
 
     def lease_known(self, limit: int, length_ms: int, look_after: float) -> Leases:
@@ -90,11 +96,14 @@ class Serving:
     def look(self) -> None:
         """Looks at all buckets."""
         self._looked = self.clock.monotonic()
+        self._unusable.clear()
         for bucket, seen in look(self._topic):
-            if seen is None:
-                self._put_off(bucket)
+            if isinstance(seen, TimelineError):
+                self._not_served(bucket, seen)
             else:
                 self.agenda.learn(bucket, *seen)
+        with contextlib.suppress(TimelineUnavailableError):  # it is tried after the next look
+            self._mending.go_on(self.buckets)
 
     def until_next(self, look_after: float) -> float:
         """Seconds until something is due, as far as it knows, or it wants to look."""
@@ -182,10 +191,9 @@ class Serving:
         refused = None
         for (bucket, _), answer in zip(wave.portions, answers, strict=True):
             if isinstance(answer, TimelineError):
-                refused = answer
-                self._put_off(bucket)
+                refused = refused if self._not_served(bucket, answer) else answer
                 continue
-            now_us, until, waiting, leased, blob, given_up, beyond = answer
+            now_us, until, waiting, leased, blob, given_up, beyond, bodiless = answer
             self.agenda.learn(bucket, times_of(waiting), times_of(leased), beyond)
             untils, lasts = itertools.repeat(int(until)), itertools.repeat(ends)
             found = list(leases_of(bucket, blob, untils, lasts))
@@ -194,15 +202,23 @@ class Serving:
                 self._topic.tell_lateness(now_us, (lease.due for lease in found))
             if given_up:
                 self._tell_dead(given_up, "they were leased too often")
+            if bodiless:
+                self._tell_dead(bodiless, "their bodies were lost")
         return refused
 
     def _tell_dead(self, messages: int, why: str) -> None:
-        self._damped.log(
-            logging.WARNING,
-            "%s: %d messages are dead: %s",
-            *(self._topic.name, messages, why),
-            extra={"happening": "messages-dead", "topic": self._topic.name, "messages": messages},
-        )
+        tell_dead(self._damped, self._topic.name, messages, why)
 
-    def _put_off(self, bucket: int) -> None:
+    def _not_served(self, bucket: int, error: TimelineError) -> bool:
+        """Puts off a bucket that gave no answer; whether it is the bucket itself that is wrong."""
         self.agenda.put_off(bucket, self.clock.now_ms() + LOOK_AGAIN * 1000)
+        if not isinstance(error, TimelineUnavailableError) or not error.key:
+            return False
+        self._unusable[bucket] = error
+        self._damped.log(
+            logging.ERROR,
+            "%s: bucket %d is not served: %s",
+            *(self._topic.name, bucket, error),
+            extra={"happening": "bucket-unusable", "topic": self._topic.name, "bucket": bucket},
+        )
+        return True

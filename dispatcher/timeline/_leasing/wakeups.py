@@ -4,6 +4,7 @@ timeline, or that a consumer is busy or has room again."""
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -39,9 +40,10 @@ def heard_in(data: bytes) -> Heard | None:
     if subject in (_BUSY, _FREE):
         return ids.as_text(fact), subject == _BUSY
     try:
-        return int(subject), float(fact)
+        bucket, due = int(subject), float(fact)
     except ValueError:
         return None
+    return (bucket, due) if math.isfinite(due) else None
 
 
 class Wakeups:

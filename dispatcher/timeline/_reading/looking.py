@@ -38,7 +38,7 @@ _HEADS = struct.Struct("<dd")
 
 
 class DueTimes(NamedTuple):
-    """The first times of waiting and of leased, at most KNOWN of each."""
+    """The first times of waiting and of leased of a bucket, at most KNOWN of each."""
 
     waiting: list[float]
     leased: list[float]
@@ -51,9 +51,10 @@ def times_of(blob: bytes) -> list[float]:
     return list(struct.unpack(f"<{len(blob) // 8}d", blob))
 
 
-def look(topic: Topic) -> Iterator[tuple[int, DueTimes | None]]:
-    """Each bucket, and what is seen there; None where there is no answer. TimelineError if there
-    is none at all: a node that is gone must not hide what is due on the others."""
+def look(topic: Topic) -> Iterator[tuple[int, DueTimes | TimelineError]]:
+    """Each bucket, and what is seen there, or why nothing is. TimelineError if there is no answer
+    at all: a node that is gone must not hide what is due on the others, nor a key that is no
+    Timeline's what is due in other buckets."""
     groups = groups_of(topic, AT_ONCE)
     answers = topic.server.run_each(
         LOOK, [(topic.layout.some(buckets, "waiting", "leased"), (KNOWN,)) for buckets in groups]
@@ -62,11 +63,13 @@ def look(topic: Topic) -> Iterator[tuple[int, DueTimes | None]]:
         raise answers[0]
     for buckets, answer in zip(groups, answers, strict=True):
         if isinstance(answer, TimelineError):
-            yield from ((bucket, None) for bucket in buckets)
+            yield from ((bucket, answer) for bucket in buckets)
             continue
-        times, beyond = map(times_of, answer[1]), iter(answer[2])
-        seen = map(DueTimes, times, times, map(operator.add, beyond, beyond))
-        yield from zip(buckets, seen, strict=True)
+        for bucket, seen in zip(buckets, answer[1], strict=True):
+            if isinstance(seen, bytes):
+                yield bucket, topic.server.of_another_type(seen)
+            else:
+                yield bucket, DueTimes(times_of(seen[0]), times_of(seen[1]), seen[2])
 
 
 def counts(
@@ -118,10 +121,11 @@ def totals(topic: Topic) -> TopicTotals:
     )
 
 
-def groups_of(topic: Topic, at_once: int) -> list[list[int]]:
-    """The buckets that one script can work on: in a cluster each alone, as nodes differ."""
+def groups_of(topic: Topic, at_once: int, buckets: Sequence[int] | None = None) -> list[list[int]]:
+    """All buckets, or some, as one script can work on them: in a cluster each alone, as nodes
+    differ."""
     step = 1 if topic.server.is_cluster else at_once
-    buckets = range(topic.buckets)
+    buckets = range(topic.buckets) if buckets is None else buckets
     return [list(buckets[start : start + step]) for start in range(0, len(buckets), step)]
 
 

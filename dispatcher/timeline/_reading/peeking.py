@@ -22,8 +22,11 @@ LISTED_AT_ONCE = 1_000
 MOST = LISTED_AT_ONCE // 2
 """How many messages one look may bring: those of one bucket, in up to two sets for each state."""
 
-_LISTED = struct.Struct("<dH")
-_LENGTH = struct.Struct("<H")
+_LISTED = struct.Struct("<dII")
+_LENGTH = struct.Struct("<I")
+
+_Place = tuple[int, bytes]
+"""A bucket, and an id as it is stored there."""
 
 
 def first(
@@ -36,25 +39,36 @@ def first(
     words = [limit, repr(float(start)), repr(float(end)), *(state.value for state in states)]
     groups = groups_of(topic, max(1, LISTED_AT_ONCE // (limit * len(states))))
     calls = [(topic.layout.some(buckets, "waiting", "leased", "dead"), words) for buckets in groups]
-    listed: list[tuple[float, bytes]] = []
-    for answer in topic.server.run_each(FIRST, calls):
+    listed: list[tuple[float, bytes, int]] = []
+    for buckets, answer in zip(groups, topic.server.run_each(FIRST, calls), strict=True):
         if isinstance(answer, TimelineError):
             raise answer
-        listed = heapq.nsmallest(limit, [*listed, *_listed(answer[1])])
-    found = read(topic, [ids.as_text(name) for _, name in listed])
-    snapshots = [it for it in found if isinstance(it, Snapshot)]
+        listed = heapq.nsmallest(limit, [*listed, *_listed(buckets, answer[1])])
+    places = list(dict.fromkeys((bucket, written) for _, written, bucket in listed))
+    found = _read(topic, places)
+    snapshots = [found[place] for place in places if place in found]
     return [it for it in snapshots if it.status in states and start <= it.time < end]
 
 
 def read(topic: Topic, names: Sequence[str]) -> list[MessageOutcome]:
     """Snapshot, NotFound or Invalid for each, whoever owns it."""
-    found: dict[str, MessageOutcome] = {}
-    by_bucket: dict[int, list[str]] = {}
+    invalid: dict[str, MessageOutcome] = {}
+    places: dict[str, _Place] = {}
     for name in dict.fromkeys(names):
         try:
-            by_bucket.setdefault(ids.bucket_of(name, topic.buckets), []).append(name)
+            places[name] = ids.bucket_of(name, topic.buckets), ids.as_bytes(name)
         except ArgumentError as error:
-            found[name] = Invalid(name, str(error))
+            invalid[name] = Invalid(name, str(error))
+    found = _read(topic, list(places.values()))
+    return [invalid.get(name) or found.get(places[name]) or NotFound(name) for name in names]
+
+
+def _read(topic: Topic, places: Sequence[_Place]) -> dict[_Place, Snapshot]:
+    """What is there of them."""
+    found: dict[_Place, Snapshot] = {}
+    by_bucket: dict[int, list[bytes]] = {}
+    for bucket, written in places:
+        by_bucket.setdefault(bucket, []).append(written)
     left = list(by_bucket.items())
     while left:
         calls = [(topic.layout.keys(bucket), [_written(names[:AT_ONCE])]) for bucket, names in left]
@@ -62,22 +76,23 @@ def read(topic: Topic, names: Sequence[str]) -> list[MessageOutcome]:
         for (bucket, asked), answer in zip(left, topic.server.run_each(READ, calls), strict=True):
             if isinstance(answer, TimelineError):
                 raise answer
-            found.update((it.id, it) for it in told(answer[2], answer[3]))
+            for it in told(bucket, answer[2], answer[3]):
+                assert it._place is not None
+                found[it._place[:2]] = it
             if len(asked) > answer[1]:
                 further.append((bucket, asked[answer[1] :]))
         left = further
-    return [found.get(name) or NotFound(name) for name in names]
+    return found
 
 
-def _listed(blob: bytes) -> Iterable[tuple[float, bytes]]:
+def _listed(buckets: Sequence[int], blob: bytes) -> Iterable[tuple[float, bytes, int]]:
     at = 0
     while at < len(blob):
-        time, length = _LISTED.unpack_from(blob, at)
+        time, place, length = _LISTED.unpack_from(blob, at)
         at += _LISTED.size
-        yield time, blob[at : at + length]
+        yield time, blob[at : at + length], buckets[place]
         at += length
 
 
-def _written(names: Sequence[str]) -> bytes:
-    written = [ids.as_bytes(name) for name in names]
-    return b"".join(_LENGTH.pack(len(name)) + name for name in written)
+def _written(names: Sequence[bytes]) -> bytes:
+    return b"".join(_LENGTH.pack(len(name)) + name for name in names)

@@ -13,7 +13,7 @@ from dispatcher.timeline.message import Snapshot
 from dispatcher.timeline.outcomes import Status
 from limiters._support.validation import ArgumentError
 
-_LENGTHS = struct.Struct("<HIH")
+_LENGTHS = struct.Struct("<IIH")
 
 STEP = 32
 """How many messages one script looks at, to begin with."""
@@ -54,7 +54,7 @@ def scan(
     part, bucket, at = _read(cursor, len(parts))
     codes = [STATUSES.index(state) for state in states]
     bounds = [repr(float(start)), repr(float(end)), "1" if bodies else ""]
-    found: dict[str, Snapshot] = {}
+    found: dict[object, Snapshot] = {}
     step, looked = STEP, 0
     while part < len(parts) and len(found) < limit and looked < MOST_ON_A_PAGE:
         if bucket >= topic.buckets:
@@ -63,8 +63,8 @@ def scan(
         words = [parts[part], at, step, owner, *bounds, *codes]
         answer = topic.server.run(SCAN, topic.layout.keys(bucket), words)
         _, following, seen, size, answers, texts = answer
-        wanted = list(told(answers, texts, bodies))
-        found.update((it.id, it) for it in wanted)
+        wanted = list(told(bucket, answers, texts, bodies))
+        found.update((it._place, it) for it in wanted)
         looked += max(seen, STEP)  # a script that finds nothing takes its time too
         step = _next_step(step, seen, len(wanted), size)
         at = following.decode()
@@ -82,13 +82,13 @@ def _next_step(step: int, seen: int, wanted: int, size: int) -> int:
     return step
 
 
-def told(answers: bytes, texts: bytes, bodies: bool = True) -> Iterator[Snapshot]:
-    """What told.lua tells."""
+def told(bucket: int, answers: bytes, texts: bytes, bodies: bool = True) -> Iterator[Snapshot]:
+    """What told.lua tells of a bucket."""
     place = 0
     for said in answers_of(answers):
         id_length, length, why_length = _LENGTHS.unpack_from(texts, place)
         place += _LENGTHS.size
-        name = ids.as_text(texts[place : place + id_length])
+        written = texts[place : place + id_length]
         place += id_length
         stored = texts[place : place + length]
         place += length
@@ -97,9 +97,10 @@ def told(answers: bytes, texts: bytes, bodies: bool = True) -> Iterator[Snapshot
         status = STATUSES[said.status]
         assert status is not None
         body = body_of(stored) if bodies and status is not Status.PROCESSING else None
-        group = ids.as_text(stored[1 : 1 + owner_length(stored)])
-        facts = int(said.time), said.version, said.attempts, group, why
-        yield Snapshot(name, body, status, *facts)
+        owner = stored[1 : 1 + owner_length(stored)]
+        facts = int(said.time), said.version, said.attempts, ids.as_text(owner), why
+        seen_at = (bucket, written, owner)
+        yield Snapshot(ids.as_text(written), body, status, *facts, seen_at)
 
 
 def _read(cursor: str, parts: int) -> tuple[int, int, str]:

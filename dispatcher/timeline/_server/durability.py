@@ -64,10 +64,10 @@ class Durably:
         return self._offered[1]
 
     def _look(self) -> Durability:
-        client = self._server.connection.client()
-        if self._server.is_cluster:
-            client = client.get_redis_connection(client.get_primaries()[0])
         try:
+            client = self._server.connection.client()
+            if self._server.is_cluster:
+                client = client.get_redis_connection(client.get_primaries()[0])
             told = {name: client.info(name) for name in ("server", "persistence", "replication")}
         except Exception as error:
             raise self._server.refused(error, b"INFO") from error

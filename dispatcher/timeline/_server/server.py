@@ -16,7 +16,7 @@ from limiters._redis.runner import Call, Key, ScriptRunner
 from limiters._redis.script import Script, from_files
 
 NEEDS = Needs(
-    "+evalsha +eval +exists +hdel +hexists +hget +hincrby +hmget +hscan +hset +hsetnx "
+    "+evalsha +eval +exists +hdel +hexists +hget +hincrby +hlen +hmget +hscan +hset +hsetnx "
     "+info +publish +subscribe +time +unsubscribe +wait +zadd +zcard +zcount +zmscore "
     "+zrange +zrangebylex +zrangebyscore +zrem +zremrangebyscore +zscan +zscore",
     channels=True,
@@ -29,21 +29,23 @@ def script(*files: str) -> Script:
     return from_files(__package__, *files)
 
 
-CREATE = script("bucket", "create")
-OWNER = script("bucket", "owner")
-LEASE = script("bucket", "times", "give", "lease")
-ACTIVE = script("bucket", "give", "active")
-HOLD = script("bucket", "hold")
-SCAN = script("bucket", "told", "scan")
-READ = script("bucket", "told", "read")
-SWEEP = script("bucket", "sweep")
-LOOK = script("times", "look")
-FIRST = script("first")
-EXISTS = script("stored", "exists")
-COUNT = script("count")
-STATS = script("stats")
-SETTINGS = script("settings")
-JOIN = script("stored", "join")
+CREATE = script("checked", "bucket", "create")
+OWNER = script("checked", "bucket", "owner")
+LEASE = script("checked", "bucket", "times", "give", "lease")
+ACTIVE = script("checked", "bucket", "give", "active")
+HOLD = script("checked", "bucket", "hold")
+SCAN = script("checked", "bucket", "told", "scan")
+READ = script("checked", "bucket", "told", "read")
+SWEEP = script("checked", "bucket", "sweep")
+MEND = script("checked", "bucket", "mend")
+LOOK = script("checked", "times", "look")
+FIT = script("checked", "fit")
+FIRST = script("checked", "first")
+EXISTS = script("checked", "stored", "exists")
+COUNT = script("checked", "count")
+STATS = script("checked", "stats")
+SETTINGS = script("checked", "stored", "settings")
+JOIN = script("checked", "stored", "join")
 
 
 class Server:
@@ -80,9 +82,17 @@ class Server:
         return answers
 
     def refused(self, error: Exception, key: Key) -> TimelineUnavailableError:
-        """The error, in words."""
-        told = in_words(error, self.connection.where, key, NEEDS, self._prefix)
-        return TimelineUnavailableError(told)
+        """The error, in words. Scripts name a key that is of another type."""
+        named = str(error).removeprefix("WRONGTYPE ")
+        wrong = named if named.startswith(f"{self._prefix}:") else ""
+        told = in_words(error, self.connection.where, wrong or key, NEEDS, self._prefix)
+        raised = TimelineUnavailableError(told)
+        raised.key = wrong
+        return raised
+
+    def of_another_type(self, key: bytes) -> TimelineUnavailableError:
+        """The error of a key that a script names."""
+        return self.refused(Exception(f"WRONGTYPE {key.decode()}"), key)
 
     def _learn(self, asked: float, answered: float, answer: Any) -> None:
         self.clock.learn(asked, answered, int(answer[0]))

@@ -93,13 +93,13 @@ class Topic:
         return self._settings
 
     def see(self, stored: Sequence[int]) -> None:
-        """These settings are stored now; with 0 buckets, if Redis has forgotten the topic: then
-        it is stored as it was, before another one is made of it."""
+        """These settings are stored now; with 0 buckets, if Redis has forgotten the topic, and -1
+        for what was damaged: then it is stored as it was, before another one is made of it."""
         self._seen, had, found = time.monotonic(), self._settings, StoredSettings(*stored)
         if had is None:
             return
         try:
-            if not found.buckets:
+            if found.buckets < 1 or min(found) < 0:
                 self._store(*had)
             elif found.buckets != had.buckets:
                 raise BucketCountError(self.name, had.buckets, found.buckets)
@@ -114,8 +114,15 @@ class Topic:
     ) -> StoredSettings:
         """What is stored then; None is left as it is."""
         others = ("" if it is None else it for it in (remember_ms, most_attempts))
-        answer = self.server.run(SETTINGS, [self.layout.settings], [buckets or BUCKETS, *others])
+        asked = [buckets or "", *others, BUCKETS]
+        answer = self.server.run(SETTINGS, [self.layout.settings], asked)
         settings = StoredSettings(*map(int, answer[1:]))
+        if settings.buckets < 1:
+            raise TimelineUnavailableError(
+                f"how many buckets the topic {self.name!r} has was damaged in Redis at "
+                f"{self.server.connection.where}, under {self.layout.settings.decode()}; say once "
+                "with how many it was created: buckets=..."
+            )
         if buckets is not None and buckets != settings.buckets:
             raise BucketCountError(self.name, buckets, settings.buckets)
         return settings

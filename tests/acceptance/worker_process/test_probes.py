@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from dispatcher.timeline import Timeline
 from limiters.embedded import EmbeddedRedis
@@ -49,8 +50,27 @@ def test_a_worker_waits_for_redis_and_says_so_once(log: Path, start: Start) -> N
     assert "hidden" not in worker.text
 
 
-def test_a_signal_ends_the_wait_for_redis(start: Start) -> None:
-    worker = start("quick", DISPATCHER_REDIS=f"redis://127.0.0.1:{own_port()}/0")
+def test_a_worker_waits_for_a_cluster_as_well(log: Path, start: Start) -> None:
+    port = own_port()
+    url = f"redis+cluster://127.0.0.1:{port}"
+    worker = start("quick", "--create-topic", DISPATCHER_REDIS=url)
+    worker.await_word("waiting for Redis")
+    with EmbeddedRedis(port=port, config=["cluster-enabled yes"]):
+        with Redis(port=port) as client:
+            client.execute_command("CLUSTER", "ADDSLOTS", *range(16_384))
+            until(lambda: client.cluster("INFO")["cluster_state"] == "ok")
+        timeline = Timeline(url, "work")
+        create(timeline, 3)
+        until(lambda: len(handled(log)) == 3)
+        timeline.close()
+        worker.signal(signal.SIGTERM)
+        assert worker.ended() == 0
+    assert "Traceback" not in worker.text
+
+
+@pytest.mark.parametrize("scheme", ["redis", "redis+cluster"])
+def test_a_signal_ends_the_wait_for_redis(start: Start, scheme: str) -> None:
+    worker = start("quick", DISPATCHER_REDIS=f"{scheme}://127.0.0.1:{own_port()}")
     worker.await_word("waiting for Redis")
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0

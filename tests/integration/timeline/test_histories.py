@@ -17,6 +17,7 @@ from hypothesis.stateful import (
 )
 
 from dispatcher.timeline import Consumer, Lease, Message, Snapshot, Status
+from dispatcher.timeline._leasing.mending import Mending
 from dispatcher.timeline.outcomes import MessageOutcome
 from limiters.embedded import EmbeddedRedis
 from tests.timelines import Hands, timed
@@ -389,11 +390,13 @@ class Histories(RuleBasedStateMachine):
             assert getattr(stats, state) == by_status.count(state), state
         assert (stats.created, stats.deleted) == (self.created, self.deleted)
         assert stats.created == stats.deleted + stats.dead + stats.remaining
+        assert Mending(self.timeline._topic).damaged(range(BUCKETS)) == []
 
 
 def shown(outcome: MessageOutcome) -> tuple[Any, ...]:
     """The kind of an outcome, and its facts without the id."""
-    facts = tuple(getattr(outcome, name) for name in type(outcome).__slots__)
+    names = [name for name in type(outcome).__slots__ if not name.startswith("_")]
+    facts = tuple(getattr(outcome, name) for name in names)
     return type(outcome).__name__, facts
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from redis import Redis, RedisCluster
+from redis.exceptions import RedisClusterException
 
 from dispatcher.registration import RedisEntityStore, RegistrationGate
 from dispatcher.timeline import (
@@ -24,9 +25,13 @@ from dispatcher.timeline import (
     TimelineUnavailableError,
 )
 from dispatcher.timeline._server.server import LEASE, NEEDS
+from dispatcher.worker import Worker
 from limiters import RedisLeaseManager, SharedResource
+from limiters._redis.client import RedisConnection
+from limiters._redis.faults import may_pass
 from limiters.embedded import EmbeddedRedis
 from tests.servers.cluster import ClusterRedis
+from tests.servers.ports import own_port
 from tests.servers.proxy import Proxy
 from tests.servers.sentinel import SentinelRedis
 from tests.servers.tls import TlsRedis
@@ -393,6 +398,29 @@ def test_t8_a_server_that_is_full_refuses_creates_and_can_be_emptied(
     assert (stats.remaining, stats.processing) == (1_000, 90)
 
 
+@pytest.mark.parametrize("max_attempts", [None, 7])
+def test_t8_a_server_that_is_full_can_be_emptied_by_who_comes_only_then(
+    own_redis: EmbeddedRedis, max_attempts: int | None
+) -> None:
+    before = Timeline(own_redis.url, "topic", buckets=2)
+    before.producer("us").create([Message("x" * 100, id=str(n)) for n in range(300)])
+    with Redis.from_url(own_redis.url) as client:
+        client.script_flush()
+        client.config_set("maxmemory", 1)
+        timeline = Timeline(own_redis.url, "topic", max_attempts=max_attempts)
+        assert timeline.exists()
+        assert timeline.stats().new == 300
+        operator = timeline.operator()
+        assert all(it.ok for it in operator.delete(operator.peek(10)))
+        assert [it.ok for it in timeline.producer("us").move(["299"], delay=0)] == [True]
+        assert timeline.sweep() == 0
+        with Worker(timeline, lambda messages: None, rate_limiter=None):
+            until(lambda: timeline.stats().remaining == 0)
+        with pytest.raises(TimelineUnavailableError, match="has no memory left"):
+            Timeline(own_redis.url, "another").producer("us").create([Message("x")])
+    assert timeline.stats().deleted == 300
+
+
 @pytest.mark.parametrize("cluster", [False, True])
 def test_a_user_who_may_do_what_the_documents_say(
     shared_redis: EmbeddedRedis, cluster_redis: ClusterRedis, cluster: bool
@@ -487,3 +515,26 @@ def test_a_limit_a_gate_and_a_topic_of_one_name_know_nothing_of_each_other(
         assert [len(one.messages) for one in gate.register("orders")] == [1]
     gate.close()
     timeline.close()
+
+
+def test_a_cluster_that_is_away_is_an_answer_of_each_call_as_any_other_is() -> None:
+    timeline = Timeline(f"redis+cluster://127.0.0.1:{own_port()}", "topic", timeout=0.2)
+    calls: list[Callable[[], object]] = [
+        timeline.exists,
+        timeline.stats,
+        timeline.sweep,
+        lambda: timeline.buckets,
+        lambda: timeline.producer("us").create([Message("x")]),
+        lambda: timeline.consumer("c").lease(1, for_=1),
+        lambda: timeline.operator().peek(1),
+    ]
+    for call in calls:
+        with pytest.raises(TimelineUnavailableError, match="refuses connections"):
+            call()
+
+
+def test_it_is_worth_asking_a_cluster_again_that_is_away() -> None:
+    connection = RedisConnection(f"redis+cluster://127.0.0.1:{own_port()}", 0.2)
+    with pytest.raises(RedisClusterException) as raised:
+        connection.client()
+    assert may_pass(raised.value)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dispatcher.cli._commands.connecting import URL_OPTION
 from dispatcher.cli._commands.exporter.options import ExporterOptions
 from dispatcher.cli._options.parser import Invocation
-from dispatcher.cli._text.showable import printable
+from dispatcher.cli._text.showable import showable, showable_log
 from dispatcher.errors import DispatcherError
 from limiters._support.latch import Latch
 from limiters._support.validation import named
@@ -27,6 +27,8 @@ def run(options: ExporterOptions, call: Invocation) -> None:
     from dispatcher.metrics._cluster.cluster import ClusterCollector
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(showable_log)
     with named(URL_OPTION):
         collector = ClusterCollector(
             options.redis,
@@ -45,8 +47,7 @@ def run(options: ExporterOptions, call: Invocation) -> None:
 def _print(collector: ClusterCollector) -> None:
     from dispatcher.metrics._exposition import text_of
 
-    for line in text_of(collector.read(budget=float("inf"))).splitlines():
-        sys.stdout.write(printable(line) + "\n")
+    sys.stdout.write(showable(text_of(collector.read(budget=float("inf")))))
     if not collector.up:
         raise DispatcherError(f"Redis at {collector.where} did not answer; see above")
 

@@ -14,6 +14,7 @@ from dispatcher.cli._commands.leases.options import LeasesOptions
 from dispatcher.cli._commands.leases.table import as_json, page
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Show, redrawn, show
+from dispatcher.cli._text.showable import showable
 from limiters.errors import LeaseManagerError
 from limiters.leases import LimitView
 
@@ -61,6 +62,6 @@ def _look(options: LeasesOptions, manager: RedisLeaseManager) -> LimitView | Non
         if view is None:
             raise no_limit(manager, options)
     except LeaseManagerError as error:
-        sys.stderr.write(f"dispatcher: {error}\n")
+        sys.stderr.write(f"dispatcher: {showable(str(error))}\n")
         return None
     return view

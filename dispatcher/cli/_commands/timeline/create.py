@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import sys
@@ -9,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from dispatcher.cli._commands.timeline.incoming import from_lines, message
+from dispatcher.cli._commands.timeline.incoming import TOO_DEEP, from_lines, message
 from dispatcher.cli._commands.timeline.opening import opened
 from dispatcher.cli._commands.timeline.options import CreateOptions
-from dispatcher.cli._commands.timeline.wording import interrupted, summed_up, tally
+from dispatcher.cli._commands.timeline.wording import cropped, interrupted, summed_up, tally
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.progress import Progress
 from dispatcher.cli._text.showable import printable
@@ -56,14 +57,19 @@ def _given(options: CreateOptions) -> Iterable[Numbered]:
         raise ValueError("--id and --body-json are for a BODY; a line of JSON says its own id")
     if sys.stdin.isatty():
         sys.stderr.write("a line of JSON for each message, until Ctrl-D:\n")
+    if isinstance(sys.stdin, io.TextIOWrapper):  # what is no text is one bad line
+        sys.stdin.reconfigure(errors="surrogateescape")
     return from_lines(sys.stdin, at=options.at, delay=options.delay)
 
 
 def _json(body: str) -> Any:
     try:
         return json.loads(body)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"BODY must be JSON, not {body!r}: {error}") from None
+    except RecursionError:
+        raise ValueError(f"BODY is {TOO_DEEP}") from None
+    except ValueError as error:
+        shown = cropped(repr(body), 100)
+        raise ValueError(f"BODY must be JSON, not {shown}: {error}") from None
 
 
 def _create(

@@ -15,6 +15,8 @@ from limiters._support.validation import UNSHOWN, ArgumentError
 
 Read = TypeVar("Read")
 
+TOO_DEEP = "not JSON that can be read: it is nested too deep"
+
 KEYS = ("body", "body_base64", "id", "at", "delay")
 
 
@@ -36,17 +38,21 @@ def from_lines(
         if line.strip():
             try:
                 yield number, _from_line(line, at, delay)
+            except RecursionError:  # how deep Python can go depends on where it is called
+                yield number, TOO_DEEP
             except ValueError as error:
                 yield number, str(error)
 
 
 def _from_line(line: str, at: When | None, delay: float | None) -> Message:
     try:
+        line.encode()
+    except UnicodeEncodeError:
+        raise ValueError("not UTF-8") from None
+    try:
         given = json.loads(line.strip())
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
-    except RecursionError:
-        raise ValueError("not JSON that can be read: it is nested too deep") from None
     if not isinstance(given, dict):
         raise ValueError(f'each line must be like {{"body": ...}}, not {_short(given)}')
     unknown = [key for key in given if key not in KEYS]

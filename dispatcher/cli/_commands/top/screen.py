@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from dispatcher.cli._commands.top.spans import Line, fitted, plain
 from dispatcher.cli._terminal.tables import colourful, is_terminal
+from dispatcher.cli._text.showable import printable
 
 Draw = Callable[[Sequence[Line]], None]
 
@@ -57,7 +58,7 @@ def _coloured(lines: Sequence[Line]) -> str:
         for one in lines:
             text = Text(no_wrap=True, end="")
             for span in one:
-                text.append(span.text, style=span.style or None)
+                text.append(printable(span.text), style=span.style or None)
             console.print(text)
     return capture.get()
 

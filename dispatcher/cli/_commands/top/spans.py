@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from dispatcher.cli._text.showable import printable
+
 
 class TextSpan(NamedTuple):
     """Some text; `style` is how it looks where there is colour, in rich's words."""
@@ -27,7 +29,7 @@ def plain(lines: Iterable[Line]) -> str:
     >>> plain([[TextSpan("a", "red"), TextSpan("b")], line("c")])
     'ab\\nc\\n'
     """
-    return "".join(f"{''.join(span.text for span in one).rstrip()}\n" for one in lines)
+    return "".join(f"{printable(''.join(span.text for span in one)).rstrip()}\n" for one in lines)
 
 
 def cropped(one: Line, width: int) -> list[TextSpan]:

@@ -14,7 +14,7 @@ from dispatcher.cli._commands.worker import making
 from dispatcher.cli._commands.worker import metrics_page as worker_metrics
 from dispatcher.cli._commands.worker.options import WorkerCommandOptions
 from dispatcher.cli._options.parser import Invocation
-from dispatcher.cli._text.showable import without_passwords
+from dispatcher.cli._text.showable import showable_log
 from limiters._support.validation import in_seconds
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def run(options: WorkerCommandOptions, call: Invocation) -> None:
     )
     logging.Formatter.converter = time.gmtime
     for handler in logging.getLogger().handlers:
-        handler.addFilter(_without_passwords)
+        handler.addFilter(showable_log)
     from dispatcher.worker._process.supervisor import CHILD
 
     if options.processes > 1 and CHILD not in os.environ:
@@ -105,8 +105,3 @@ def _supervise(options: WorkerCommandOptions, call: Invocation) -> None:
     )
     if code:
         raise SystemExit(code)
-
-
-def _without_passwords(record: logging.LogRecord) -> bool:
-    record.msg, record.args = without_passwords(record.getMessage()), ()
-    return True

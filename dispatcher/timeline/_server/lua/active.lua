@@ -18,8 +18,8 @@ for i, entry in ipairs(entries) do
   last = (i < #entries or #entries == limit) and entry or ''
   local id = string.sub(entry, #consumer + 2)
   local status, time = where_is(id)
-  if status == IS_PROCESSING then
-    local state = state_of(redis.call('HGET', STATES, id))
+  local state = state_of(redis.call('HGET', STATES, id))
+  if status == IS_PROCESSING and is_held_by(consumer, state) then
     redis.call('HDEL', STATES, '') -- see bucket.lua: a lease is told also if memory is full
     state.token, state.version = next_tokens(1), state.version + 1
     redis.call('HSET', STATES, id, text_of(state))

@@ -1,5 +1,5 @@
 -- One bucket of a topic, how it is stored, and what is answered for each message of a call. It
--- comes first in every script that changes a bucket. KEYS, which share one hash tag:
+-- comes after checked.lua in every script that changes a bucket. KEYS, which share one hash tag:
 --   waiting   sorted set: id -> when it is due; all that nobody was given since
 --   leased    sorted set: id -> when its lease ends or has ended
 --   messages  hash: id -> owner's length, owner, kind of body, body; written once
@@ -15,6 +15,14 @@
 --
 -- A server that has no memory left refuses a script's first write if it needs some, and lets a
 -- script go on that has written something. So either all is done or nothing.
+--
+-- What others have made of a bucket stops none of its scripts. What cannot be read of a state begins
+-- anew, what has no body is dead; mend.lua does the rest.
+
+local sizes, wrong = sizes_of(KEYS, { false, false, true, true, false, false, false, true })
+if wrong then
+  return wrong
+end
 
 local WAITING, LEASED, MESSAGES, STATES = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local HELD, DEAD, DELETED, META = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -41,17 +49,23 @@ local function due_in(delay_ms)
 end
 
 local function state_of(stored)
-  if not stored then
-    return { version = 1, attempts = 0, token = 0, consumer = '' }
+  if stored and #stored >= 24 then
+    local version, attempts, due, token, at = struct.unpack('<I4I4dd', stored)
+    if
+      version < 2147483648 and attempts < 2147483648
+      and whole(due) and math.abs(due) <= LATEST and whole(token)
+    then
+      return {
+        version = version,
+        attempts = attempts,
+        due = due,
+        token = token,
+        consumer = string.sub(stored, at),
+        is_known = true,
+      }
+    end
   end
-  local version, attempts, due, token, at = struct.unpack('<I4I4dd', stored)
-  return {
-    version = version,
-    attempts = attempts,
-    due = due,
-    token = token,
-    consumer = string.sub(stored, at),
-  }
+  return { version = 1, attempts = 0, due = 0, token = 0, consumer = '' }
 end
 
 local function text_of(state)
@@ -64,21 +78,30 @@ local function owner_of(stored)
   return string.sub(stored, 2, 1 + (string.byte(stored) or 0))
 end
 
+-- Of one that is dead.
+local function reason_of(state)
+  return string.sub(state.consumer, 1, 1000)
+end
+
+local function is_held_by(consumer, state)
+  return state.token > 0 and state.consumer == consumer
+end
+
 local function held_as(consumer, id)
   return consumer .. '\0' .. id
 end
 
 -- Which state a message is in, and when that began or ends.
 local function where_is(id)
-  local due = tonumber(redis.call('ZSCORE', WAITING, id))
+  local due = time_of(redis.call('ZSCORE', WAITING, id))
   if due then
     return due <= NOW and IS_NEW or IS_WAITING, due
   end
-  local ends = tonumber(redis.call('ZSCORE', LEASED, id))
+  local ends = time_of(redis.call('ZSCORE', LEASED, id))
   if ends then
     return ends <= NOW and IS_LOST or IS_PROCESSING, ends
   end
-  return IS_DEAD, tonumber(redis.call('ZSCORE', DEAD, id) or 0)
+  return IS_DEAD, time_of(redis.call('ZSCORE', DEAD, id)) or 0
 end
 
 local function answer(code, status, time, state)
@@ -87,7 +110,31 @@ local function answer(code, status, time, state)
 end
 
 local function head_of(key)
-  return tonumber(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) or math.huge
+  return time_of(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) or math.huge
+end
+
+-- Adds to a total; one that is no number begins anew.
+local function add(total, number)
+  local reply = redis.pcall('HINCRBY', META, total, number)
+  if type(reply) == 'table' then
+    redis.call('HSET', META, total, number)
+  end
+end
+
+-- Makes the totals fit what there is.
+local function settle_totals()
+  local deleted = natural(redis.call('HGET', META, 'deleted')) or 0
+  local placed =
+    redis.call('ZCARD', WAITING) + redis.call('ZCARD', LEASED) + redis.call('ZCARD', DEAD)
+  redis.call('HSET', META, 'deleted', deleted, 'created', deleted + placed)
+end
+
+-- What is on the timeline and has no body is one of nobody's, so that whoever looks after the topic
+-- sees it and can delete it.
+local BODY_LOST = 'its body was lost'
+
+local function adopt(id)
+  redis.call('HSET', MESSAGES, id, '\0')
 end
 
 -- Tells sleeping consumers if there is something earlier than what they know of.
@@ -113,7 +160,7 @@ local function give_up(id, state, why, by)
   state.version, state.consumer = state.version + 1, why
   redis.call('HSET', STATES, id, text_of(state))
   redis.call('ZADD', DEAD, NOW, id)
-  redis.call('HINCRBY', META, 'dead', 1)
+  add('dead', 1)
 end
 
 -- Puts a message onto the timeline at another time, where nobody has it.
@@ -151,7 +198,7 @@ local function finish_removing(remember_ms)
   if #removed_holds > 0 then
     redis.call('ZREM', HELD, unpack(removed_holds))
   end
-  redis.call('HINCRBY', META, 'deleted', #removed)
+  add('deleted', #removed)
   if remember_ms > 0 then
     local old = redis.call('ZRANGEBYSCORE', DELETED, '-inf', NOW, 'LIMIT', 0, 2 * #removed)
     if #old > 0 then
@@ -164,6 +211,6 @@ local function finish_removing(remember_ms)
 end
 
 local function is_remembered(id)
-  local ends = tonumber(redis.call('ZSCORE', DELETED, id))
-  return ends and ends > NOW
+  local ends = time_of(redis.call('ZSCORE', DELETED, id))
+  return ends and ends > NOW and ends <= NOW + LONGEST
 end

@@ -1,4 +1,4 @@
--- Counts messages by time, without looking at any of them.
+-- Counts messages by time, without looking at any of them. It comes after checked.lua.
 --
 -- KEYS   some of the sets waiting, leased and dead of a bucket, then the same of the next ...
 -- ARGV   how many sets of each bucket; the edges of the ranges, in order, "<d" each; relative (1:
@@ -8,6 +8,10 @@
 --
 -- A range has its first edge in it and its last one not. Edges are whole numbers, as times are.
 
+local _, wrong = sizes_of(KEYS, { false })
+if wrong then
+  return wrong
+end
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now = math.floor(now_us / 1000)

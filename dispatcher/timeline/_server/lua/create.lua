@@ -11,7 +11,20 @@ local channel, bucket, owner, messages = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local before = head_of(WAITING)
 local remembers = redis.call('EXISTS', DELETED) == 1
 local start = string.char(#owner) .. owner
-local answers, places, at = {}, {}, 1
+local answers, places, ids, at = {}, {}, {}, 1
+
+-- Puts those onto the timeline that are new. Nothing is left of an older one of that name, which has
+-- lost its body: there would be two.
+local function place()
+  if #ids > 0 then
+    redis.call('ZREM', LEASED, unpack(ids))
+    redis.call('ZREM', DEAD, unpack(ids))
+    redis.call('HDEL', STATES, unpack(ids))
+    redis.call('ZADD', WAITING, unpack(places))
+    add('created', #ids)
+    places, ids = {}, {}
+  end
+end
 
 for _ = 1, #messages do
   if at > #messages then
@@ -29,22 +42,16 @@ for _ = 1, #messages do
     answers[#answers + 1] = answer(DUPLICATE, IS_DELETED)
   elseif redis.call('HSETNX', MESSAGES, id, start .. body) == 1 then
     places[#places + 1], places[#places + 2] = due, id
+    ids[#ids + 1] = id
     answers[#answers + 1] = struct.pack('<BBdI4I4', DONE, 0, due, 1, 0)
   else
     -- One created twice in this call is put onto the timeline only below.
-    if #places > 0 then
-      redis.call('ZADD', WAITING, unpack(places))
-      redis.call('HINCRBY', META, 'created', #places / 2)
-      places = {}
-    end
+    place()
     local status, time = where_is(id)
     local state = state_of(redis.call('HGET', STATES, id))
     answers[#answers + 1] = answer(DUPLICATE, status, time, state)
   end
 end
-if #places > 0 then
-  redis.call('ZADD', WAITING, unpack(places))
-  redis.call('HINCRBY', META, 'created', #places / 2)
-end
+place()
 tell_if_earlier(before, channel, bucket)
 return { NOW_US, table.concat(answers) }

@@ -1,10 +1,16 @@
--- The first messages of buckets, by time, without changing or reading them.
+-- The first messages of buckets, by time, without changing or reading them. It comes after
+-- checked.lua.
 --
 -- KEYS   waiting, leased, dead of a bucket, then of the next ...
 -- ARGV   how many of each bucket and state at most, from, to (without it), then the states that
 --        are looked for: "new", "waiting", "lost", "processing", "dead"
--- Reply  the server's time in microseconds; of each the time, the length of its id, and the id,
---        "<dI2"
+-- Reply  the server's time in microseconds; of each the time, at which place its bucket is
+--        among those asked, the length of its id, and the id, "<dI4I4"
+
+local _, wrong = sizes_of(KEYS, { false })
+if wrong then
+  return wrong
+end
 
 local function server_time_us()
   local time = redis.call('TIME')
@@ -17,7 +23,7 @@ local limit, from, to = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local found = {}
 
 -- Those of `key` that are from `first` up to, and without, `last`.
-local function add(key, first, last)
+local function add(bucket, key, first, last)
   if first >= last then
     return
   end
@@ -26,7 +32,8 @@ local function add(key, first, last)
     'WITHSCORES', 'LIMIT', 0, limit
   )
   for i = 1, #entries, 2 do
-    found[#found + 1] = struct.pack('<dI2', tonumber(entries[i + 1]), #entries[i]) .. entries[i]
+    local numbers = struct.pack('<dI4I4', time_of(entries[i + 1]), bucket, #entries[i])
+    found[#found + 1] = numbers .. entries[i]
   end
 end
 
@@ -42,7 +49,7 @@ local places = {
 for bucket = 1, #KEYS, 3 do
   for i = 4, #ARGV do
     local place = places[ARGV[i]]
-    add(KEYS[bucket + place[1]], place[2], place[3])
+    add((bucket - 1) / 3, KEYS[bucket + place[1]], place[2], place[3])
   end
 end
 return { now_us, table.concat(found) }

@@ -1,7 +1,7 @@
 -- What a consumer may do with what it has leased. It comes after bucket.lua.
 --
 -- ARGV   channel, bucket, remember_ms, leases: one after the other (token, action, relative (0 or
---        1), time, length of the id, length of the reason; id; why it is buried), "<dBBdI2I2"
+--        1), time, length of the id, length of the reason; id; why it is buried), "<dBBdI4I2"
 -- Reply  the server's time in microseconds, an answer for each
 --
 -- Only the right token, and only before the lease ends. What a lease was ended by may be repeated,
@@ -58,7 +58,7 @@ local repeatable = { [RELEASE] = WAITING, [UNTOUCHED] = WAITING, [BURY] = DEAD }
 local function answer_again(id, deed, state)
   local set = state.token == -deed.token and repeatable[deed.action]
   local time = set and redis.call('ZSCORE', set, id)
-  return time and answer(DONE, 0, tonumber(time), state)
+  return time and answer(DONE, 0, time_of(time), state)
 end
 
 local function act(id, deed)
@@ -72,6 +72,9 @@ local function act(id, deed)
   if state.token ~= deed.token then
     return answer_again(id, deed, state) or answer(LOST_IT, 0, 0, state)
   end
+  if not state.ends then
+    return answer(LOST_IT, 0, 0, state) -- it is nowhere, until it is mended
+  end
   if state.ends <= NOW then
     return answer(EXPIRED, 0, state.ends, state)
   end
@@ -84,7 +87,7 @@ for _ = 1, #leases do
   end
   local token, action, relative, time, id_length, why_length
   token, action, relative, time, id_length, why_length, at =
-    struct.unpack('<dBBdI2I2', leases, at)
+    struct.unpack('<dBBdI4I2', leases, at)
   ids[#ids + 1] = string.sub(leases, at, at + id_length - 1)
   at = at + id_length
   deeds[#deeds + 1] = {
@@ -100,7 +103,7 @@ local ends = redis.call('ZMSCORE', LEASED, unpack(ids))
 for i, id in ipairs(ids) do
   if stored[i] and not states[id] then
     states[id] = state_of(stored[i])
-    states[id].ends = tonumber(ends[i])
+    states[id].ends = time_of(ends[i])
   end
 end
 for i, id in ipairs(ids) do

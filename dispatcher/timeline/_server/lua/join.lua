@@ -1,9 +1,14 @@
--- Who consumes a topic at present. It comes after stored.lua.
+-- Who consumes a topic at present. It comes after checked.lua and stored.lua.
 --
 -- KEYS   members, a sorted set: consumer -> until when it counts, unless it comes again; settings
 -- ARGV   consumer, for how many ms it counts from now on (0: it leaves; "": it only looks)
 -- Reply  the server's time in microseconds; the topic's settings; consumer, until, consumer,
 --        until ...
+
+local _, wrong = sizes_of(KEYS, { false, true })
+if wrong then
+  return wrong
+end
 
 local function server_time_us()
   local time = redis.call('TIME')

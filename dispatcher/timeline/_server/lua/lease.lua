@@ -5,7 +5,7 @@
 --        a time may be that is given, how many times of each set the consumer wants to know
 -- Reply  the server's time in microseconds; the end of the leases; the first times in waiting and
 --        in leased that there are then; the leases; how many were given up; how many more are due
---        than the first times tell
+--        than the first times tell; how many had no body, and are dead
 --
 -- What was given too often is dead, and counts towards the limit: so the work is bounded. Nothing
 -- is written that needs memory before something was removed: whoever is full can be emptied.
@@ -24,10 +24,10 @@ local function due_messages()
     if i > #lost and j > #new then
       break
     end
-    if j > #new or (i <= #lost and tonumber(lost[i + 1]) <= tonumber(new[j + 1])) then
+    if j > #new or (i <= #lost and time_of(lost[i + 1]) <= time_of(new[j + 1])) then
       ids[#ids + 1], i = lost[i], i + 2
     else
-      ids[#ids + 1], dues[#ids + 1], j = new[j], tonumber(new[j + 1]), j + 2
+      ids[#ids + 1], dues[#ids + 1], j = new[j], time_of(new[j + 1]), j + 2
     end
   end
   return ids, dues
@@ -35,34 +35,39 @@ end
 
 local ids, dues = due_messages()
 local leases, given_up = {}, 0
-local new_ids, old_holds, ended, states, holds = {}, {}, {}, {}, {}
+local new_ids, old_holds, ended, states, holds, bodiless = {}, {}, {}, {}, {}, {}
+
 if #ids > 0 then
   local stored = redis.call('HMGET', STATES, unpack(ids))
+  local leased_until = redis.call('ZMSCORE', LEASED, unpack(ids))
   local given, bytes = {}, 0
   for i, id in ipairs(ids) do
     if bytes >= MOST_BYTES then
       break
     end
-    local state = state_of(stored[i])
-    if state.token > 0 then
-      old_holds[#old_holds + 1] = held_as(state.consumer, id)
-    end
     if dues[i] then
       new_ids[#new_ids + 1] = id
-      state.due = dues[i]
     end
-    state.version = state.version + 1
-    if most_attempts > 0 and state.attempts >= most_attempts then
-      given_up = given_up + 1
-      ended[#ended + 1] = id
-      state.token, state.consumer = 0, 'leased ' .. state.attempts .. ' times'
-    else
-      state.attempts, state.consumer = state.attempts + 1, consumer
-      local message = redis.call('HGET', MESSAGES, id) or '' -- it is buried as unreadable
-      bytes = bytes + #message
-      given[#given + 1] = { id, state, message }
+    if not (dues[i] and leased_until[i]) then -- otherwise it is leased, and stays so
+      local state, message = state_of(stored[i]), redis.call('HGET', MESSAGES, id)
+      if state.token > 0 then
+        old_holds[#old_holds + 1] = held_as(state.consumer, id)
+      end
+      state.version, state.due = state.version + 1, dues[i] or state.due
+      if not message then
+        bodiless[#bodiless + 1], ended[#ended + 1] = id, id
+        state.token, state.consumer = 0, BODY_LOST
+      elseif most_attempts > 0 and state.attempts >= most_attempts then
+        given_up = given_up + 1
+        ended[#ended + 1] = id
+        state.token, state.consumer = 0, 'leased ' .. state.attempts .. ' times'
+      else
+        state.attempts, state.consumer = state.attempts + 1, consumer
+        bytes = bytes + #message
+        given[#given + 1] = { id, state, message }
+      end
+      states[#states + 1], states[#states + 2] = id, state
     end
-    states[#states + 1], states[#states + 2] = id, state
   end
   if #new_ids > 0 then
     redis.call('ZREM', WAITING, unpack(new_ids))
@@ -75,7 +80,7 @@ if #ids > 0 then
     for _, id in ipairs(ended) do
       redis.call('ZADD', DEAD, NOW, id)
     end
-    redis.call('HINCRBY', META, 'dead', #ended)
+    add('dead', #ended)
   end
   if #given > 0 then
     local token, places = next_tokens(#given), {}
@@ -88,13 +93,21 @@ if #ids > 0 then
     redis.call('ZADD', LEASED, unpack(places))
     redis.call('ZADD', HELD, unpack(holds))
   end
+  for _, id in ipairs(bodiless) do
+    adopt(id)
+  end
   for i = 2, #states, 2 do
     states[i] = text_of(states[i])
   end
-  redis.call('HSET', STATES, unpack(states))
+  if #states > 0 then
+    redis.call('HSET', STATES, unpack(states))
+  end
+  if #bodiless > 0 then
+    settle_totals()
+  end
 end
 return {
   NOW_US, string.format('%.0f', ends), times_in(WAITING, known), times_in(LEASED, known),
   table.concat(leases), given_up,
-  due_beyond(WAITING, known, NOW) + due_beyond(LEASED, known, NOW),
+  due_beyond(WAITING, known, NOW) + due_beyond(LEASED, known, NOW), #bodiless,
 }

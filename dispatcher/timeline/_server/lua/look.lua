@@ -1,15 +1,20 @@
--- Looks at buckets without changing them. It comes after times.lua.
+-- Looks at buckets without changing them. It comes after checked.lua and times.lua.
 --
 -- KEYS   waiting, leased of a bucket, then of the next ...
 -- ARGV   how many times of each at most
--- Reply  the server's time in microseconds; for each key its first times; for each key how many
---        more are due
+-- Reply  the server's time in microseconds; for each bucket the first times of both and how many more
+--        are due, or which of its keys is of another type
 
 local time = redis.call('TIME')
 local now, limit = time[1] * 1000 + math.floor(time[2] / 1000), tonumber(ARGV[1])
-local seen, beyond = {}, {}
+local seen = {}
 
-for i, key in ipairs(KEYS) do
-  seen[i], beyond[i] = times_in(key, limit), due_beyond(key, limit, now)
+for i = 1, #KEYS, 2 do
+  local waiting, leased = KEYS[i], KEYS[i + 1]
+  local _, wrong = sizes_of({ waiting, leased }, { false })
+  seen[#seen + 1] = wrong and named_by(wrong) or {
+    times_in(waiting, limit), times_in(leased, limit),
+    due_beyond(waiting, limit, now) + due_beyond(leased, limit, now),
+  }
 end
-return { time[1] * 1000000 + time[2], seen, beyond }
+return { time[1] * 1000000 + time[2], seen }

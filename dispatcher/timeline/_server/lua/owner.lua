@@ -2,7 +2,7 @@
 --
 -- ARGV   channel, bucket, owner, action ("get", "move" or "delete"), remember_ms, messages: one
 --        after the other (expected version or 0, relative 0 or 1, time, length of the id; id),
---        "<I4BdI2"
+--        "<I4BdI4"
 -- Reply  the server's time in microseconds; an answer for each, or for the first ones, if all
 --        together are too long to be read at once; for "get" what is stored of each that may be
 --        read and why it is dead, after the lengths of both, "<I4I2"
@@ -18,7 +18,7 @@ local states = {} -- of those named so far, for one that is named twice
 local actions = {}
 
 function actions.get(id, stored, state, status, time)
-  local why = status == IS_DEAD and state.consumer or ''
+  local why = status == IS_DEAD and reason_of(state) or ''
   bodies[#bodies + 1] = struct.pack('<I4I2', #stored, #why) .. stored .. why
   return answer(DONE, status, time, state)
 end
@@ -68,7 +68,7 @@ for _ = 1, #messages do
     break
   end
   local version, relative, due, id_length
-  version, relative, due, id_length, at = struct.unpack('<I4BdI2', messages, at)
+  version, relative, due, id_length, at = struct.unpack('<I4BdI4', messages, at)
   local id = string.sub(messages, at, at + id_length - 1)
   at = at + id_length
   if relative == 1 then

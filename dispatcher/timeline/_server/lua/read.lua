@@ -1,6 +1,6 @@
 -- Reads messages, whoever owns them. It comes after bucket.lua and told.lua.
 --
--- ARGV   ids: one after the other (length of the id; id), "<I2"
+-- ARGV   ids: one after the other (length of the id; id), "<I4"
 -- Reply  the server's time in microseconds; how many of the ids were looked at, which is not all
 --        if those are too long to be read at once; what is told of each that is there
 
@@ -11,7 +11,7 @@ for _ = 1, #ids do
     break
   end
   local id_length
-  id_length, at = struct.unpack('<I2', ids, at)
+  id_length, at = struct.unpack('<I4', ids, at)
   local id = string.sub(ids, at, at + id_length - 1)
   at = at + id_length
   looked = looked + 1

@@ -3,7 +3,12 @@
 -- ARGV   how many at most
 -- Reply  the server's time in microseconds, how many
 
-local old = redis.call('ZRANGEBYSCORE', DELETED, '-inf', NOW, 'LIMIT', 0, tonumber(ARGV[1]))
+local limit = tonumber(ARGV[1])
+local old = redis.call('ZRANGEBYSCORE', DELETED, '-inf', NOW, 'LIMIT', 0, limit)
+if #old == 0 then -- so late nothing is remembered, unless it was damaged
+  local far = string.format('(%.0f', NOW + LONGEST)
+  old = redis.call('ZRANGEBYSCORE', DELETED, far, '+inf', 'LIMIT', 0, limit)
+end
 if #old > 0 then
   redis.call('ZREM', DELETED, unpack(old))
 end
