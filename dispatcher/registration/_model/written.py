@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -57,6 +58,32 @@ def message_of(text: str | bytes) -> Any:
         return decode(json.loads(text))
     except Exception as error:  # whatever is in the text, and however deep
         raise UnreadableError from error
+
+
+def sealed_text_of(entity: str, message: object) -> str:
+    """A message of `entity` with a checksum, to be kept where something else may come between.
+
+    >>> sealed_text_of("meter", 21.5)
+    '321d777e21.5'
+    """
+    text = text_of(message)
+    return _checksum(entity, text.encode()) + text
+
+
+def sealed_message_of(entity: str, sealed: str | bytes) -> Any:
+    """The reverse. UnreadableError of a text that was damaged, or is of another entity."""
+    stored = sealed if isinstance(sealed, bytes) else sealed.encode(errors="surrogateescape")
+    text = stored[_CHECKSUM_LENGTH:]
+    if stored[:_CHECKSUM_LENGTH] != _checksum(entity, text).encode():
+        raise UnreadableError
+    return message_of(text)
+
+
+_CHECKSUM_LENGTH = 8
+
+
+def _checksum(entity: str, text: bytes) -> str:
+    return f"{zlib.crc32(text, zlib.crc32(entity.encode())):08x}"
 
 
 def encode(name: str, value: Any, room: int = DEEPEST) -> Any:

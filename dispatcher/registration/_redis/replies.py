@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from dispatcher.registration._model.release import Registration
+from dispatcher.registration._model.release import Release
 from dispatcher.registration._model.reports import CORRUPT, RELEASED, Amounts, Report
 from dispatcher.registration._model.written import (
     UnreadableError,
-    message_of,
     registration_of,
+    sealed_message_of,
 )
 
 _METADATA, _TELEMETRY = "m", "t"
@@ -20,15 +20,7 @@ _METADATA, _TELEMETRY = "m", "t"
 class Piece:
     """A release, or the part of one that is in one reply."""
 
-    __slots__ = (
-        "continues",
-        "entity",
-        "held",
-        "is_readable",
-        "messages",
-        "readable",
-        "registration",
-    )
+    __slots__ = ("continues", "entity", "held", "record", "texts")
 
     def __init__(
         self,
@@ -39,45 +31,41 @@ class Piece:
         continues: bool = False,
     ) -> None:
         self.entity = entity
-        self.registration: Registration | None = None
-        self.is_readable = True
-        """Whether its registration could be read, if it has one."""
+        self.record = record
         self.held = held
         """How much of it was held."""
-        self.messages: list[Any] = []
-        self.readable = {_METADATA: 0, _TELEMETRY: 0, "": 0}
-        """How many messages could be read, by what they are."""
+        self.texts: list[tuple[str, str | bytes]] = []
+        """Its messages as they are stored, and what each is."""
         self.continues = continues
         """Whether it has further messages of the release before it."""
-        if record:
-            try:
-                self.registration = registration_of(entity, record)
-            except UnreadableError:
-                self.is_readable = False
 
-    def take(self, kind: str, texts: list[str | bytes]) -> None:
-        """Takes those of its messages that can be read."""
-        for one in texts:
+    def opened(self) -> tuple[Release, list[Report]]:
+        """What is handed out of it: all that can be read."""
+        registration, is_lost = None, False
+        if self.record:
             try:
-                self.messages.append(message_of(one))
+                registration = registration_of(self.entity, self.record)
+            except UnreadableError:
+                is_lost = True
+        messages: list[Any] = []
+        readable = {_METADATA: 0, _TELEMETRY: 0, "": 0}
+        for kind, text in self.texts:
+            try:
+                messages.append(sealed_message_of(self.entity, text))
             except UnreadableError:
                 continue
-            self.readable[kind] += 1
-
-    def join(self, further: Piece) -> None:
-        """Takes the messages of a piece that continues this one."""
-        self.messages += further.messages
-        for kind, count in further.readable.items():
-            self.readable[kind] += count
-
-    def reports(self) -> list[Report]:
-        """What was held of it and is handed out, and what of that is lost."""
-        registrations, metadata, telemetry = self.held
+            readable[kind] += 1
+        _, metadata, telemetry = self.held
         lost = Amounts(
-            int(not self.is_readable),
-            max(0, metadata - self.readable[_METADATA]),
-            max(0, telemetry - self.readable[_TELEMETRY]),
+            int(is_lost),
+            max(0, metadata - readable[_METADATA]),
+            max(0, telemetry - readable[_TELEMETRY]),
         )
+        release = Release(self.entity, registration, tuple(messages))
+        return release, self._reports(lost)
+
+    def _reports(self, lost: Amounts) -> list[Report]:
+        registrations, metadata, telemetry = self.held
         out = Amounts(
             max(0, registrations - lost.registrations),
             metadata - lost.metadata,
@@ -141,7 +129,7 @@ class GateReply:
                 if not into:
                     into.append(Piece("", "", Amounts(), continues=True))
                 what, count = next(texts), int(next(texts))
-                into[-1].take(what, [next(answer) for _ in range(count)])
+                into[-1].texts += [(what, next(answer)) for _ in range(count)]
             elif kind == "portion":
                 self.portions.append(Portion())
                 into = self.portions[-1].pieces

@@ -15,7 +15,7 @@ from dispatcher.registration._model.written import (
     UnreadableError,
     record_of,
     registration_of,
-    text_of,
+    sealed_text_of,
 )
 from dispatcher.registration._redis.remembered import Remembered
 from dispatcher.registration._redis.replies import GateReply, Piece, read, text
@@ -94,7 +94,8 @@ class RedisRoom:
         """See LocalRoom."""
         if self._still_holds(entity):
             return [*self._set_free(), Release(entity, None, (message,))]
-        self._ask(OFFER, entity.encode(), text_of(message), str(int(metadata)))
+        sealed = sealed_text_of(entity, message)
+        self._ask(OFFER, entity.encode(), sealed, str(int(metadata)))
         return self._set_free()
 
     def look_up(self, entities: Iterable[str]) -> None:
@@ -182,9 +183,12 @@ class RedisRoom:
 
     def _set_free(self) -> list[Release]:
         free, self._free = self._free, []
+        releases = []
         for one in free:
-            self._reports += one.reports()
-        return [Release(one.entity, one.registration, tuple(one.messages)) for one in free]
+            release, reports = one.opened()
+            releases.append(release)
+            self._reports += reports
+        return releases
 
     def _ask(self, script: Script, *arguments: str | bytes) -> GateReply:
         """Has a request carried out, to its end, after what was begun before it. What it sets
@@ -284,7 +288,7 @@ class RedisRoom:
             if portion.pieces and portion.pieces[0].continues:
                 further = portion.pieces.pop(0)
                 if self._portions:
-                    self._portions[-1].join(further)
+                    self._portions[-1].texts += further.texts
             self._portions += portion.pieces
             if portion.is_last:
                 self._free += self._portions

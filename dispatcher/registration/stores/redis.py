@@ -34,8 +34,8 @@ KEYS = (
 )
 
 NEEDS = Needs(
-    "+evalsha +eval +del +exists +hdel +hget +hincrby +hlen +hmget +hscan +hset +rename +time "
-    "+unlink +zadd +zcard +zrange +zrangebylex +zrangebyscore +zrem +zrevrange +zscan +zscore"
+    "+evalsha +eval +del +exists +hdel +hget +hlen +hmget +hscan +hset +rename +time +unlink "
+    "+zadd +zcard +zcount +zrange +zrangebylex +zrangebyscore +zrem +zrevrange +zscan +zscore"
 )
 
 
@@ -44,10 +44,12 @@ def _script(*names: str) -> Script:
 
 
 OFFER, REGISTER, DEREGISTER, EVICT, CONTINUE = (
-    _script("mending", "held", "families", name)
+    _script("examining", "mending", "held", "families", "serving", name)
     for name in ("offer", "register", "deregister", "evict", "continue")
 )
-LOOK, EMISSIONS, MEND = _script("look"), _script("mending", "emissions"), _script("mending", "mend")
+LOOK, EMISSIONS, MEND = (
+    _script(*names) for names in (["look"], ["examining", "emissions"], ["examining", "mend"])
+)
 
 
 _CONVERT = from_files(__package__, "convert")

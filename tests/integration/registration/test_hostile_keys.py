@@ -258,6 +258,8 @@ def test_r5_what_is_lost_is_told_and_counted(
         gate.register(f"e{number}", parent="top")
     with Redis.from_url(shared_redis.url) as client:
         keys.damage(client, key_of(name), kind, random.Random(1))
+        if name == "totals":
+            client.hdel(key_of(name), "number")  # whichever half is left
     released = gate.register("top")
     assert "top" in {one.entity for one in released}
     for number in range(4):
@@ -335,3 +337,20 @@ def test_what_cannot_be_read_again_is_refused_when_it_is_offered(
         gate.register("meter", data=deep)
     assert gate.pending == 0
     gate.close()
+
+
+@pytest.mark.parametrize("name", ["changes", "entities"])
+def test_a_removal_is_seen_by_other_gates_whatever_is_evicted(
+    shared_redis: EmbeddedRedis, name: str
+) -> None:
+    store = RedisEntityStore(shared_redis.url, name="plant", refresh=1e-9)
+    other = RegistrationGate(store)
+    gate = RegistrationGate(RedisEntityStore(shared_redis.url, name="plant"))
+    gate.register("meter")
+    assert other.offer("meter", 1) == other.offer("meter", 1) != []
+    gate.deregister("meter")
+    with Redis.from_url(shared_redis.url) as client:
+        client.delete(key_of(name))
+    assert other.offer("meter", 2) == []
+    gate.close()
+    other.close()

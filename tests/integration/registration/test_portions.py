@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import statistics
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -314,3 +315,14 @@ def test_r2_a_gate_with_lower_bounds_drops_few_with_each_call(
     assert max(after - before for before, after in itertools.pairwise(dropped)) <= 20
     assert low.pending == 10
     assert dropped[-1] == 220
+
+
+def test_a_message_that_is_held_takes_few_commands(stores: Callable[[], CountingStore]) -> None:
+    """What is stored is looked through once a second, and when something is taken away."""
+    store = stores()
+    shared = gate(store)
+    shared.offer("meter", 0)
+    commands = store.count()
+    for number in range(9):
+        shared.offer("meter", number)
+    assert statistics.median(commands) <= 25

@@ -1,12 +1,13 @@
 -- The registrations that were emitted last, in the order of their sequence numbers. It changes
--- nothing, and comes after gate.lua and mending.lua.
+-- nothing, and comes after gate.lua and examining.lua.
 --
 -- KEYS   see gate.lua
 -- ARGV   see gate.lua; then a sequence number, how many at most
 -- Reply  a flat list: "1" if some are missing until they are mended; sequence number, entity,
 --        record, for each with a higher number
 
-put(is_out_of_order() and '1' or '')
+read_totals()
+put(examination().is_out_of_order() and '1' or '')
 local last = string.format('%.0f', total('sequence'))
 local found = redis.call(
   'ZRANGEBYSCORE', EMITTED, '(' .. ARGV[10], last, 'WITHSCORES', 'LIMIT', 0, ARGV[11]

@@ -1,9 +1,10 @@
--- Drops what has been held too long. It comes after families.lua.
+-- Drops what has been held too long. It comes after serving.lua.
 --
 -- KEYS   see gate.lua
 -- ARGV   see gate.lua
 -- Reply  see gate.lua
 
 return serve(false, function()
+  examine()
   evict()
 end)

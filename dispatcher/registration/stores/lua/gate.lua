@@ -9,15 +9,18 @@
 --   registrations  hash: pending entity -> the number of its registration, and the record
 --   waiting        sorted set, by text: "<length of parent>:<parent><number><child>"
 --   order          sorted set, by text: "<number of a pending entity>m" or "t", then a number
---   messages       hash: that text -> a checksum of it and of the message, the message
+--   messages       hash: that text -> the message, with a checksum that the gates make and look at
 --   telemetry      sorted set: pending entity -> how many messages of it are held, see amount()
 --   metadata       sorted set: the same
 --   claims, agendas, unfinished, garbage    see families.lua
---   totals         hash: telemetry, metadata (how many are held), number (the last one given),
+--   totals         hash: telemetry, metadata (how many are held), ended (how many are in order
+--                  besides: of lives that have ended), number (the last one given),
 --                  sequence (that of the last emission), generation (of the last change),
 --                  forgotten (that of the last change that is not in changes any more), now_ms,
 --                  auto (whether entities are registered by themselves: on or off), children (how many
---                  are in children), mending (see mending.lua)
+--                  are in children), mending (see mending.lua), examined_ms (when a
+--                  script last looked through everything), existing (how many keys
+--                  there were when the last script ended: if there are fewer, Redis has lost some)
 --   replies        hash: gate -> number of its last request, and the reply
 --   heard          sorted set: gate -> when its last request came
 -- Times are whole milliseconds of the server's clock, the only one that counts.
@@ -44,11 +47,9 @@
 -- No script takes more than some milliseconds, whatever is stored: each loop has a bound of its
 -- own, and what is too much for one script is continued by the next ones, see families.lua.
 
-local ENTITIES, CHILDREN, EMITTED, CHANGES = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local PENDING, SINCE, REGISTRATIONS, WAITING = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local ORDER, MESSAGES, TELEMETRY, METADATA = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local CLAIMS, AGENDAS, UNFINISHED, GARBAGE = KEYS[13], KEYS[14], KEYS[15], KEYS[16]
-local TOTALS, REPLIES, HEARD = KEYS[17], KEYS[18], KEYS[19]
+local ENTITIES, CHILDREN, EMITTED, CHANGES, PENDING, SINCE, REGISTRATIONS, WAITING,
+  ORDER, MESSAGES, TELEMETRY, METADATA, CLAIMS, AGENDAS, UNFINISHED, GARBAGE,
+  TOTALS, REPLIES, HEARD = unpack(KEYS)
 
 local MOST_DEEP = 1000
 -- How many changes are remembered, and how many of them are in one reply.
@@ -68,12 +69,22 @@ local bounds = {
 -- How much this script may still do; a step takes about three microseconds.
 local budget = 250
 local reply = {}
-local now_ms
+local now_ms, now_us
+
+-- What `make` makes, when it is needed first: to make functions that a script never calls would
+-- take as long as many commands.
+local function once(make)
+  local made
+  return function()
+    made = made or make()
+    return made
+  end
+end
 
 local function put(...)
   for _, value in ipairs({ ... }) do
     -- Lua would write a number of so many digits in another way.
-    reply[#reply + 1] = type(value) == 'number' and string.format('%.0f', value) or value
+    reply[#reply + 1] = type(value) == 'number' and string.format('%d', value) or value
   end
 end
 
@@ -83,17 +94,83 @@ end
 
 -- The whole number, not below 0, that a text is; nil of any other text.
 local function whole(text)
-  local number = text and #text < 17 and string.match(text, '^%d+$') and tonumber(text)
+  local number = text and #text < 17 and string.find(text, '^%d+$') and tonumber(text)
   return number and number < 2 ^ 53 and number or nil
 end
 
+-- By the server's clock.
+local function read_time()
+  local time = redis.call('TIME')
+  now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+  now_us = time[1] * 1000000 + time[2]
+end
+
+-- The totals are read once, by read_totals(), and written once, by write_totals(): until then they
+-- are here alone, and changed by set_total() and add(). Those that are whole numbers come first.
+local NUMBERS = 9
+local TOTAL_FIELDS = {
+  'telemetry', 'metadata', 'number', 'sequence', 'generation', 'forgotten', 'children', 'ended', 'existing',
+  'now_ms', 'examined_ms', 'auto', 'mending',
+}
+-- false: it is not there, or it is no number and has to be one.
+local totals, unwritten = {}, {}
+local are_totals_whole = true
+
+local function read_totals()
+  local found = redis.call('HMGET', TOTALS, unpack(TOTAL_FIELDS))
+  for i = 1, NUMBERS do
+    local number = whole(found[i])
+    totals[TOTAL_FIELDS[i]] = number or false
+    are_totals_whole = are_totals_whole and number
+  end
+  totals.now_ms, totals.examined_ms = whole(found[10]) or 0, whole(found[11]) or 0
+  totals.auto, totals.mending = found[12], found[13]
+end
+
+local function set_total(field, value)
+  if totals[field] ~= value then
+    totals[field], unwritten[field] = value, true
+  end
+end
+
 local function total(field)
-  return whole(redis.call('HGET', TOTALS, field)) or 0
+  return totals[field] or 0
 end
 
 local function add(field, amount)
-  -- As a whole number: Lua writes a zero that was negated as "-0".
-  return redis.call('HINCRBY', TOTALS, field, string.format('%d', amount))
+  local value = total(field) + amount
+  set_total(field, value)
+  return value
+end
+
+local function in_digits(number)
+  return string.format('%d', number)
+end
+
+-- How many keys there are of those that a gate cannot do without.
+local function count_keys()
+  return redis.call('EXISTS', ENTITIES, CHILDREN, EMITTED, PENDING, REGISTRATIONS, WAITING, ORDER,
+    MESSAGES, TELEMETRY, METADATA, CLAIMS, AGENDAS)
+end
+
+local function write_totals()
+  set_total('existing', count_keys())
+  local values, gone = {}, {}
+  for field in pairs(unwritten) do
+    local value = totals[field]
+    if value then
+      values[#values + 1] = field
+      values[#values + 1] = type(value) == 'number' and in_digits(value) or value
+    else
+      gone[#gone + 1] = field
+    end
+  end
+  if #values > 0 then
+    redis.call('HSET', TOTALS, unpack(values))
+  end
+  if #gone > 0 then
+    redis.call('HDEL', TOTALS, unpack(gone))
+  end
 end
 
 local function as_text(number)
@@ -203,7 +280,7 @@ local function changed(entity)
   if redis.call('ZCARD', CHANGES) > MOST_CHANGES then
     local oldest = redis.call('ZRANGE', CHANGES, 0, 0, 'WITHSCORES')
     redis.call('ZREM', CHANGES, oldest[1])
-    redis.call('HSET', TOTALS, 'forgotten', oldest[2])
+    set_total('forgotten', whole(oldest[2]) or false)
   end
 end
 
@@ -216,7 +293,7 @@ local function with_header(agenda, more, status)
   if #links > 0 then
     put('links', cjson.encode(links))
   end
-  local newest, sequence = redis.call('HGET', TOTALS, 'generation') or '0', total('sequence')
+  local newest, sequence = in_digits(total('generation')), in_digits(total('sequence'))
   local generation, count, changes = newest, 0, {}
   if seen > tonumber(newest) or seen < total('forgotten') then
     count = -1
@@ -226,11 +303,14 @@ local function with_header(agenda, more, status)
       'ZRANGEBYSCORE', CHANGES, '(' .. ARGV[3], newest, 'LIMIT', 0, CHANGES_AT_ONCE
     )
     count = #changes
+    local last = count > 0 and redis.call('ZSCORE', CHANGES, changes[count])
     if count == CHANGES_AT_ONCE then
-      generation = redis.call('ZSCORE', CHANGES, changes[count])
+      generation = last
+    elseif last ~= newest then
+      changes, count = {}, -1 -- the last change is lost
     end
   end
-  local whole = { generation, newest, string.format('%.0f', sequence), agenda, more and '1' or '', status,
+  local whole = { generation, newest, sequence, agenda, more and '1' or '', status,
     tostring(count) }
   for _, list in ipairs({ changes, reply }) do
     for _, value in ipairs(list) do

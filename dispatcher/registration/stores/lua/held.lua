@@ -8,6 +8,7 @@
 -- How many entities one script drops at most for one reason: the next ones drop the rest.
 local MOST_DROPPED = 20
 local NO_LIFE = as_text(0)
+local TOO_LONG = 'it was held too long'
 
 -- Ends this script: nothing can be made of what is held. The gate has it forgotten, see mend.lua.
 local function give_up()
@@ -28,6 +29,9 @@ local function held_registration(entity)
 end
 
 local function number_of(entity)
+  if numbers[entity] then
+    return numbers[entity]
+  end
   local score = redis.call('ZSCORE', PENDING, entity)
   if not score then
     return nil
@@ -38,6 +42,7 @@ local function number_of(entity)
     or #redis.call('ZRANGEBYSCORE', PENDING, score, score, 'LIMIT', 0, 2) > 1 then
     give_up()
   end
+  numbers[entity] = number
   return number
 end
 
@@ -70,6 +75,7 @@ local function victim(key, sender)
 end
 
 local function forget_entity(entity)
+  numbers[entity], first = nil, nil
   redis.call('ZREM', PENDING, entity)
   redis.call('HDEL', SINCE, entity)
 end
@@ -102,6 +108,7 @@ local function end_life(entity)
   local metadata, telemetry = amount(METADATA, entity), amount(TELEMETRY, entity)
   add('telemetry', -telemetry)
   add('metadata', -metadata)
+  add('ended', metadata + telemetry)
   set_amount(TELEMETRY, entity, 0)
   set_amount(METADATA, entity, 0)
   local record = held_registration(entity)
@@ -114,6 +121,7 @@ local function end_life(entity)
 end
 
 local function drop(entity, reason)
+  examine_held()
   if number_of(entity) then
     local life, registrations, metadata, telemetry = end_life(entity)
     if life ~= NO_LIFE then
@@ -124,21 +132,27 @@ local function drop(entity, reason)
 end
 
 local function is_old(entity)
-  local since = whole(redis.call('HGET', SINCE, entity))
-  if not since or since > now_ms then
-    redis.call('HSET', SINCE, entity, now_ms) -- that was lost: it waits from now on
+  if young[entity] then
     return false
   end
-  return now_ms - since >= bounds.max_age_ms
+  young[entity] = true
+  local since = whole(redis.call('HGET', SINCE, entity))
+  if not since or since > now_ms then
+    redis.call('HSET', SINCE, entity, in_digits(now_ms)) -- that was lost: it waits from now on
+    return false
+  end
+  young[entity] = now_ms - since < bounds.max_age_ms
+  return not young[entity]
 end
 
 local function oldest()
-  return redis.call('ZRANGE', PENDING, 0, 0)[1]
+  first = first or redis.call('ZRANGE', PENDING, 0, 0)[1]
+  return first
 end
 
 local function drop_if_old(entity)
   if number_of(entity) and is_old(entity) then
-    drop(entity, 'it was held too long')
+    drop(entity, TOO_LONG)
     return true
   end
   return false
@@ -147,9 +161,10 @@ end
 local function evict()
   for _ = 1, MOST_DROPPED do
     local entity = oldest()
-    if not entity or not drop_if_old(entity) then
+    if not entity or not is_old(entity) then
       return
     end
+    drop(entity, TOO_LONG)
   end
 end
 
@@ -163,26 +178,23 @@ local function pend(entity)
     if redis.call('ZCARD', PENDING) < bounds.pending then
       break
     end
+    examine_held()
+    if not oldest() then
+      break
+    end
     drop(oldest(), 'there are too many pending entities')
   end
-  redis.call('ZADD', PENDING, tonumber(next_number()), entity)
-  redis.call('HSET', SINCE, entity, now_ms)
-end
-
--- A message as it came; false if it is not that any more.
-local function checked(text, stored)
-  if not stored then
-    return false
-  end
-  local message = string.sub(stored, 9)
-  return string.sub(stored, 1, 8) == checksum(text .. message) and message
+  numbers[entity] = add('number', 1)
+  redis.call('ZADD', PENDING, in_digits(numbers[entity]), entity)
+  redis.call('HSET', SINCE, entity, in_digits(now_ms))
+  young[entity] = nil
 end
 
 local function keep(key, field, letter, entity, message)
   pend(entity)
   local text = as_text(number_of(entity)) .. letter .. next_number()
   redis.call('ZADD', ORDER, 0, text)
-  redis.call('HSET', MESSAGES, text, checksum(text .. message) .. message)
+  redis.call('HSET', MESSAGES, text, message)
   set_amount(key, entity, amount(key, entity) + 1)
   add(field, 1)
 end
@@ -202,7 +214,12 @@ local function displace(entity, sender, reason)
 end
 
 local function hold_telemetry(entity, message)
-  if amount(TELEMETRY, entity) >= bounds.each then
+  local held = amount(TELEMETRY, entity)
+  if held >= bounds.each or total('telemetry') >= bounds.telemetry then
+    examine_held()
+    held = amount(TELEMETRY, entity)
+  end
+  if held >= bounds.each then
     displace(entity, entity, 'the ring of its entity is full')
   else
     for _ = 1, MOST_DROPPED do
@@ -217,6 +234,9 @@ local function hold_telemetry(entity, message)
 end
 
 local function hold_metadata(entity, message)
+  if total('metadata') >= bounds.metadata then
+    examine_held()
+  end
   for _ = 1, MOST_DROPPED do
     if total('metadata') < bounds.metadata then
       break

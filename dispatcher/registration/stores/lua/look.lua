@@ -7,6 +7,7 @@
 
 -- Reading takes less time than the steps of the other scripts.
 budget = 400
+read_totals()
 put('pending', redis.call('ZCARD', PENDING))
 local answered = 0
 for i = 10, #ARGV do

@@ -1,18 +1,13 @@
--- A script of this gate has failed: forgets what nothing can be made of. It comes after mending.lua.
+-- A script of this gate has failed: forgets what nothing can be made of. It comes after examining.lua.
 --
 -- KEYS   see gate.lua
 -- ARGV   see gate.lua
 -- Reply  see gate.lua; "wrong" for each key that is of another type: then nothing is changed
 
-local HASHES = {
-  [ENTITIES] = true, [SINCE] = true, [REGISTRATIONS] = true, [MESSAGES] = true, [AGENDAS] = true,
-  [TOTALS] = true, [REPLIES] = true,
-}
-
-local time = redis.call('TIME')
-now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+read_time()
+local is_hash = examination().HASHES
 for i, key in ipairs(KEYS) do
-  local found = redis.pcall(HASHES[key] and 'HLEN' or 'ZCARD', key)
+  local found = redis.pcall(is_hash[key] and 'HLEN' or 'ZCARD', key)
   if type(found) == 'table' then
     put('wrong', i)
   end
@@ -21,13 +16,18 @@ if #reply > 0 then
   return { '0', '0', '0', '', '', 'ok', '0', unpack(reply) }
 end
 redis.call('HDEL', REPLIES, gate)
-redis.call('HDEL', TOTALS, 'mending', 'children', 'now_ms')
-forget_what_is_damaged(time)
-forget_held()
+read_totals()
+for _, field in ipairs({ 'mending', 'children', 'now_ms' }) do
+  set_total(field, false) -- they are made anew
+end
+examine()
+examination().forget_held()
 -- What the script has set free before it failed: the next one takes it over.
 local last = redis.call('ZREVRANGE', CLAIMS, 0, 0)[1]
 local agenda = last and string.sub(last, 1, 15)
 if last and not redis.call('HGET', AGENDAS, agenda) and not redis.call('ZSCORE', GARBAGE, agenda) then
   redis.call('ZADD', UNFINISHED, 0, agenda)
 end
-return with_header('', false, 'ok')
+local answered = with_header('', false, 'ok')
+write_totals()
+return answered

@@ -1,4 +1,4 @@
--- A message has come. It comes after families.lua.
+-- A message has come. It comes after serving.lua.
 --
 -- KEYS   see gate.lua
 -- ARGV   see gate.lua; then entity, message, metadata (0 or 1)
@@ -12,7 +12,7 @@ return serve(true, function()
     tell(entity, '', 0, 0, 0)
     put('messages', '', 1, message)
   elseif bounds.auto == 'on' then
-    admit(entity, '[null,null]')
+    families().admit(entity, '[null,null]')
     agenda.message = message
   elseif ARGV[12] == '1' then
     hold_metadata(entity, message)

@@ -1,4 +1,4 @@
--- Registrations have come. It comes after families.lua.
+-- Registrations have come. It comes after serving.lua.
 --
 -- KEYS   see gate.lua
 -- ARGV   see gate.lua; then entity, record, for each
@@ -34,13 +34,16 @@ end
 local function take(entity, record)
   local parent = parent_of(record)
   local has_place = not parent or rooted(parent)
+  if number_of(entity) then
+    examine_held()
+  end
   drop_if_old(entity)
   if has_place and registered(entity) == record then
     forget_registration(entity)
   elseif parent and goes_round(entity, parent) then
     return true
   elseif has_place then
-    admit(entity, record)
+    families().admit(entity, record)
   else
     hold_registration(entity, record)
   end
