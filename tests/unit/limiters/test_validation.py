@@ -239,7 +239,7 @@ def test_a_message_has_all_digits_of_a_number(value: float, said: str) -> None:
     "url",
     [
         "redis://user:secret@db:6379/0",
-        "redis://db:6379/0?password=a secret",
+        "redis://:secret@db:6379/0?password=a secret",
         b"redis://:secret@db",
         ["rediss://:secret@db"],
     ],
