@@ -21,6 +21,7 @@ parentheses::
       LimiterError                               dispatcher
         ExceedsCapacityError                     limiters
         LeaseManagerError                        limiters
+          DamagedLimitError                      limiters
         LimiterStoppedError                      limiters
         RedisNotInstalledError (ImportError)     limiters.errors
         ServerNotFoundError                      limiters.embedded

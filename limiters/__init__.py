@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from limiters._support.validation import ArgumentError
     from limiters.config import LimiterConfig
     from limiters.errors import (
+        DamagedLimitError,
         DispatcherError,
         ExceedsCapacityError,
         ImproperOrderError,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArgumentError",
+    "DamagedLimitError",
     "DispatcherError",
     "Event",
     "ExceedsCapacityError",
@@ -52,6 +54,7 @@ __getattr__, __dir__ = lazily(
         "limiters._support.validation": ["ArgumentError"],
         "limiters.config": ["LimiterConfig"],
         "limiters.errors": [
+            "DamagedLimitError",
             "DispatcherError",
             "ExceedsCapacityError",
             "ImproperOrderError",

@@ -24,7 +24,7 @@ from limiters._budgets.shortage import Shortage
 from limiters._budgets.window import BURST, UNEVEN_BURST, Tenure, WindowLedger
 from limiters._support.float_error import covers
 from limiters.leases._confirmed_clock import ConfirmedClock, Exchange
-from limiters.leases._format import DRIFT, UNITS, WHOLE_BATCHES
+from limiters.leases._format import DRIFT, MAX_PERMIT_MS, UNITS, WHOLE_BATCHES
 from limiters.leases._messages import Kind, Reply, Request, Terms, usable_lease
 
 MIN_REQUEST_INTERVAL = 0.05
@@ -32,9 +32,6 @@ MIN_REQUEST_INTERVAL = 0.05
 
 HISTORY_SLICES = 200
 """Ages of spending are sent in slices of a period, rounded to the later end."""
-
-MAX_PERMIT_MS = 300
-"""For how long a permit is asked for, at most."""
 
 WORTH_A_CALL = 4
 """A surplus of more than this part of what it holds is released at once, a smaller one with the

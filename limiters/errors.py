@@ -6,6 +6,7 @@ them and `except LimiterError` those of the limiters alone.
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any
 
 from limiters._plain_numbers import plain
@@ -84,6 +85,21 @@ class LimiterStoppedError(LimiterError):
 
 class LeaseManagerError(LimiterError):
     """Whoever keeps the leases gave no answer, or refused: only what is reserved can be used."""
+
+
+class DamagedLimitError(LeaseManagerError):
+    """What Redis keeps of a limit is not as it was written. The next request of an instance finds
+    that too, and the limit starts over; so it does when it is deleted."""
+
+    def __init__(self, name: str, where: str, damage: str) -> None:
+        self.name = name
+        """What the limit is called."""
+        self.where = where
+        """Where its Redis is."""
+        super().__init__(
+            f"{damage}. It is the limit {name!r} in Redis at {where}; it starts over as soon as an "
+            f"instance asks, or by: dispatcher limit delete {quote(name)}"
+        )
 
 
 class RedisNotInstalledError(LimiterError, ImportError):

@@ -112,7 +112,7 @@ def verify(
         worst=worst,
         worst_at=worst_at,
         total=total,
-        used=_used(entries, steps),
+        used=_used(entries, steps, period),
     )
 
 
@@ -168,10 +168,10 @@ def _largest(steps: list[tuple[float, float]], start: float, end: float) -> floa
     return max(capacity for _, capacity in steps[max(first, 0) : last])
 
 
-def _used(entries: list[Spent], steps: list[tuple[float, float]]) -> float:
+def _used(entries: list[Spent], steps: list[tuple[float, float]], period: float) -> float:
     first, last = entries[0].at, entries[-1].at
     spent = math.fsum(entry.cost for entry in entries if entry.at > first)
-    return spent / _could_have(steps, first, last) if spent else 0.0
+    return spent * period / _could_have(steps, first, last) if spent else 0.0
 
 
 def _could_have(steps: list[tuple[float, float]], start: float, end: float) -> float:

@@ -15,7 +15,7 @@ from dispatcher.builders._windows.closing import RULES, AfterEnd, AfterTimeout, 
 from dispatcher.builders._windows.duplicates import Duplicates
 from dispatcher.builders._windows.windows import Window, Windows
 from dispatcher.builders.errors import MeasurementError
-from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, seconds
+from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, flag, seconds
 
 M = TypeVar("M")
 _NUMBER = TimeKind.NUMBER
@@ -366,11 +366,11 @@ class EventTimeBuilder(Generic[M]):
         form, state = saved.unpack(data)
         builder = cls.__new__(cls)
         try:
-            rule = RULES[state["rule"]](*state["spans"])
-            rule.memory = TimeSpan(state["memory"])
+            rule = RULES[state["rule"]](*(_span("spans", one) for one in state["spans"]))
+            rule.memory = TimeSpan(_span("memory", state["memory"]))
             builder._begin(rule, key, event_time)
             builder._restore(saved.in_present_format(form, state), decode)
-        except (LookupError, TypeError, AttributeError) as error:
+        except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
             reason = f"it cannot be read: {error!r}"
             raise ArgumentError("data", UNSHOWN, "be what dump() gave", reason) from error
         return builder
@@ -380,10 +380,14 @@ class EventTimeBuilder(Generic[M]):
             self._now, self._now_kind = read(state["now"])
         if state["kind"] is not None:
             self._kind = TimeKind(state["kind"])
-        self.duplicates, self.dropped = state["duplicates"], state["dropped"]
+        self.duplicates, self.dropped = _counted(state["duplicates"]), _counted(state["dropped"])
         for start, end, shortened, arrivals, messages in state["open"]:
-            window = Window(start, end, shortened=shortened)
-            for arrival, told in zip(arrivals, messages, strict=True):
+            window = Window(
+                self._time_of(start), self._time_of(end), shortened=flag("shortened", shortened)
+            )
+            if not arrivals or window.end < window.start:
+                raise ValueError("a batch has no member, or ends before it begins")
+            for arrival, told in zip(map(self._arrival, arrivals), messages, strict=True):
                 message = decode(told) if decode else told
                 key = self._key.value(message)
                 self._read_key(message, key)
@@ -391,7 +395,29 @@ class EventTimeBuilder(Generic[M]):
                 window.put(key, time, arrival, message)
             self._open(window)
         for until, keys, times in state["closed"]:
-            self._closed.remember(list(zip(keys, times, strict=True)), until)
+            known = zip(keys, map(self._time_of, times), strict=True)
+            self._closed.remember(list(known), self._arrival(until))
+
+    def _time_of(self, value: Any) -> Any:
+        """An event time that was saved."""
+        return _of_kind(value, self._kind)
+
+    def _arrival(self, value: Any) -> Any:
+        """A time of arrival that was saved."""
+        return _of_kind(value, self._now_kind)
+
+
+def _of_kind(value: Any, kind: TimeKind | None) -> Any:
+    time, own = read(value)
+    if own is not kind:
+        raise TypeError(f"{value!r} is not a time like the others")
+    return time
+
+
+def _counted(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise TypeError(f"{value!r} is no count")
+    return value
 
 
 def _span(name: str, value: object) -> float:

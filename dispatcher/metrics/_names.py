@@ -163,6 +163,9 @@ EXPORTER_DRIFT = _gauge(
 )
 READ_SECONDS = _gauge("exporter_read_seconds", "", "How long reading all of it from Redis took.")
 READ_FAILURES = _counter("exporter_read_failures", "", "Reads that Redis did not answer.")
+UNREADABLE = _gauge(
+    "unreadable", "what", "1 for each limit, topic and query whose data cannot be read.", "max"
+)
 CLUSTER_CAPACITY = _gauge(
     "cluster_capacity",
     "limit kind",

@@ -42,7 +42,10 @@ class Readings:
 
     def add(self, reading: Reading) -> None:
         """One more."""
-        place = reading.metric, reading.labels
+        labels = tuple(map(_written, reading.labels))
+        if labels != reading.labels:
+            reading = reading._replace(labels=labels)
+        place = reading.metric, labels
         known = self._all.get(place)
         self._all[place] = reading if known is None else _together(known, reading)
 
@@ -55,6 +58,11 @@ class Readings:
         for reading in self:
             sorted_.setdefault(reading.metric, []).append(reading)
         return sorted_
+
+
+def _written(label: str) -> str:
+    """A label as it can be written: somebody may have made it of bytes that are no text."""
+    return label.encode("utf-8", "replace").decode()
 
 
 def _together(one: Reading, other: Reading) -> Reading:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from prometheus_client import REGISTRY, CollectorRegistry, start_http_server
+import threading
+
+from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from dispatcher._http_port import HttpPort
 from dispatcher.errors import DispatcherError
+from dispatcher.metrics._http import server_of
 from dispatcher.metrics._mirror import is_multi_process
 from limiters._support.validation import ArgumentError
 
@@ -41,10 +44,12 @@ def serve(
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     try:
-        server, thread = start_http_server(port, addr, registry or REGISTRY)
+        server = server_of(port, addr, registry or REGISTRY)
     except OSError as error:
         raise MetricsServerError(
             f"metrics cannot be served at {addr}:{port}: {error.strerror or error}. "
             "Choose another port, or 0 for a free one"
         ) from error
+    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
     return MetricsServer(server, thread, "/metrics")

@@ -6,11 +6,9 @@ from limiters._plain_numbers import plain
 from limiters._sharing.options import SharedResourceOptions
 from limiters._support.float_error import covers
 from limiters._support.validation import ArgumentError, in_seconds
+from limiters.leases._format import FEWEST_INTERVALS
 from limiters.leases._messages import Terms, check_partitions, milliseconds
 from limiters.leases.protocol import LeaseManager
-
-FEWEST_INTERVALS = 4
-"""How many sync intervals a lease lasts at least (law C5 and the rest of them rely on it)."""
 
 
 def terms_of(options: SharedResourceOptions) -> Terms:

@@ -6,9 +6,12 @@ import re
 
 
 def without_passwords(text: str) -> str:
-    """The same without what stands between :// and @.
+    """A text without the secrets of the URLs in it: what stands between :// and @, and all options.
 
-    >>> without_passwords("no such limit: redis://:secret@db:6379/0")
-    'no such limit: redis://***@db:6379/0'
+    >>> without_passwords("no such limit: redis://:secret@db:6379/0?ssl_password=secret")
+    'no such limit: redis://***@db:6379/0?***'
     """
-    return re.sub(r"://\S*@", "://***@", text)
+    is_one = re.match(r"[\w+.-]+://", text) is not None  # and may have spaces
+    rest = "(?s:.)" if is_one else r"\S"
+    hidden = re.sub(f"://{rest}*@", "://***@", text)
+    return re.sub(rf"(://[^\s?#]*)[?#]{rest}*", r"\1?***", hidden)

@@ -236,7 +236,10 @@ def _number(name: str, value: object, expected: str) -> float:
 def _shown(value: object) -> str:
     """`value` in a message. A `repr` may be the user's code, or a number of any length."""
     try:
-        text = without_passwords(repr(value))
+        if isinstance(value, str):
+            text = repr(without_passwords(value))
+        else:
+            text = without_passwords(repr(value))
     except Exception:
         return f"an object of class {type(value).__qualname__}"
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

@@ -5,6 +5,8 @@ Numbers of a request, reply or record are doubles, packed into one string; so no
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import math
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,18 +14,23 @@ from dataclasses import replace
 from typing import Any
 
 from limiters.errors import Sendable
+from limiters.leases._coordinator.certainty import agrees
 from limiters.leases._coordinator.shares import Level
 from limiters.leases._coordinator.state import Limit, Permit, Ramp, Record, Registry, Waiter
 from limiters.leases._format import (
+    CHECK_LENGTH,
     FORMAT,
     HEADER,
-    MAX_WHOLE,
+    MAX_FORMAT,
     NEVER,
+    NUMBERS,
+    RANGES,
     RECORD,
     RECORD_PREFIX,
     REGISTRY,
     REPLY,
     REQUEST,
+    SALT,
     Field,
     FieldKind,
     Fields,
@@ -31,7 +38,7 @@ from limiters.leases._format import (
     texts_of,
 )
 from limiters.leases._ledger import Ledger
-from limiters.leases._messages import Entries, Reply, Request, Terms
+from limiters.leases._messages import Entries, Reply, Request, Terms, as_bytes, value_of
 from limiters.leases._messages import Kind as ReplyKind
 
 _PREFIX = RECORD_PREFIX.encode()
@@ -51,16 +58,11 @@ class FormatError(Sendable, ValueError):
 
 def arguments_of(request: Request) -> list[bytes]:
     """The arguments of limit_sync.lua, after the name of the limit."""
-    texts = [_text_of(_value(request, field), field.kind) for field in _REQUEST_TEXTS]
-    return [*texts, _packed([float(_value(request, field)) for field in _REQUEST_NUMBERS])]
+    texts = [_text_of(value_of(request, field), field.kind) for field in _REQUEST_TEXTS]
+    return [*texts, _packed([float(value_of(request, field)) for field in _REQUEST_NUMBERS])]
 
 
 _REQUEST_TEXTS, _REQUEST_NUMBERS = texts_of(REQUEST), numbers_of(REQUEST)
-_OF_REQUEST = frozenset(Request.__dataclass_fields__)
-
-
-def _value(request: Request, field: Field) -> Any:
-    return getattr(request if field.name in _OF_REQUEST else request.terms, field.name)
 
 
 def _text_of(value: Any, kind: FieldKind) -> bytes:
@@ -111,30 +113,32 @@ def limit_of(
     grants: Mapping[bytes, bytes] | None = None,
 ) -> Limit | None:
     """The limit that a hash keeps, with the labels of its instances and what came along with
-    grants, if those are given; None if there is none. FormatError if it cannot be read."""
+    grants, if those are given; None if there is none. FormatError if it is not whole."""
     if not fields:
         return None
     try:
-        return _limit(fields, people or {}, grants or {})
-    except (KeyError, struct.error, ValueError, OverflowError) as error:
+        limit = read_limit(fields, people or {}, grants or {})
+        count = _HEADER.read(fields[b"header"][:-CHECK_LENGTH])["instances"]
+        if len(limit.records) != count or not agrees(limit):
+            raise ValueError("its parts do not add up")
+    except (LookupError, struct.error, ValueError, ArithmeticError) as error:
         if isinstance(error, FormatError):
             raise
-        raise FormatError("what is stored of the limit cannot be read", FORMAT) from error
+        raise FormatError(f"what is stored of the limit is damaged: {error}", FORMAT) from error
+    return limit
 
 
-def _limit(
+def read_limit(
     fields: Mapping[bytes, bytes], people: Mapping[bytes, bytes], grants: Mapping[bytes, bytes]
 ) -> Limit:
-    packed = fields[b"header"]
-    stored = struct.unpack_from("<d", packed)[0]
-    if not (0 < stored <= MAX_WHOLE and stored.is_integer()):
-        raise ValueError("no number of a format")
-    stored = int(stored)
-    if stored != FORMAT:
-        raise FormatError(f"the limit is stored in format {stored}, not {FORMAT}", stored)
-    value = _HEADER.read(packed)
-    del value["format"], value["instances"]
+    """The same, whether or not its parts add up."""
+    value = _HEADER.read(_whole_header(fields))
+    if value.pop("format") != FORMAT:
+        raise ValueError("the number of its format is another one")
+    del value["instances"]
     terms = Terms(**{name: value.pop(name) for name in _TERMS})
+    if not terms.are_divisible:
+        raise ValueError("it has too many partitions")
     return Limit(
         server=as_text(fields[b"server"]),
         nonce=as_text(fields[b"nonce"]),
@@ -155,16 +159,39 @@ def _limit(
     )
 
 
+def header_checksum(packed: bytes, fields: Mapping[bytes, bytes]) -> bytes:
+    """The checksum of a header and of the texts beside it, but for the number of the format."""
+    return checksum(b"header", b"\0".join([packed[8:], *(fields[name] for name in _TEXTS)]))
+
+
+_TEXTS = (b"server", b"nonce", b"cause", b"ledger", b"returning", b"queue")
+
+
+def _whole_header(fields: Mapping[bytes, bytes]) -> bytes:
+    """The numbers of the header. ValueError if it is damaged, or a text beside it; FormatError if
+    it is of another format."""
+    header = fields.get(b"header", b"")
+    packed, ends = header[:-CHECK_LENGTH], header[-CHECK_LENGTH:]
+    if all(name in fields for name in _TEXTS) and ends == header_checksum(packed, fields):
+        return packed
+    stored = struct.unpack_from("<d", header)[0] if len(header) >= 8 else 0.0
+    if stored != FORMAT and 0 < stored <= MAX_FORMAT and stored.is_integer():
+        raise FormatError(f"the limit is stored in format {stored:.0f}, not {FORMAT}", int(stored))
+    raise ValueError("its header, or a text beside that, is not as it was written")
+
+
 def _record(
     name: bytes, packed: bytes, people: Mapping[bytes, bytes], grants: Mapping[bytes, bytes]
 ) -> Record:
-    value = _RECORD.read(packed)
+    value = _RECORD.read(_unsealed(name, packed))
     permit = Permit(
         value.pop("permit"),
         *(value.pop(f"permit_{one}") for one in ("at", "cost", "stayed", "wave")),
     )
     record = Record(permit=permit, label=as_text(people.get(name, b"")), **value)
-    given = entries_of(grants.get(name, b""))
+    given: Entries = ()
+    with contextlib.suppress(ValueError, struct.error):  # which count as lost
+        given = entries_of(_unsealed(name, grants.get(name, b"")))
     if record.granted and given[:1] == ((record.born, record.seq),):
         record.given = _ledger(given[1:])
     return record
@@ -192,18 +219,45 @@ def registry_of(fields: Mapping[bytes, bytes]) -> Registry | None:
     """What a server knows of all limits; None if it knows nothing."""
     if not fields:
         return None
-    value = _REGISTRY.read(fields[b"header"])
+    packed, ends = fields[b"header"][:-CHECK_LENGTH], fields[b"header"][-CHECK_LENGTH:]
+    if ends != checksum(b"registry", fields[b"server"] + b"\0" + packed):
+        raise ValueError("it is not as it was written")
+    value = _REGISTRY.read(packed)
+    if len(fields) != value["names"] + 2:
+        raise ValueError("a name is lost")
+    told = {
+        as_text(name[len(_PREFIX) :]): _unsealed(name, text).split()
+        for name, text in fields.items()
+        if name.startswith(_PREFIX)
+    }
     return Registry(
         as_text(fields[b"server"]),
         value["since"],
-        {
-            as_text(name[len(_PREFIX) :]): int(float(at))
-            for name, at in fields.items()
-            if name.startswith(_PREFIX)
-        },
+        {name: int(float(until)) for name, (until, _) in told.items()},
+        {name: int(span) for name, (_, span) in told.items() if int(span)},
         None if value["now"] == NEVER else value["now"],
         value["skew"],
     )
+
+
+# Checksums, of what is stored under a name; `check` in _format.py is the same in Lua.
+
+
+def checksum(name: bytes, text: bytes) -> bytes:
+    """The checksum of what is stored under a name."""
+    whole = SALT.encode() + name + b"\0" + text
+    return hashlib.sha1(whole, usedforsecurity=False).hexdigest()[:CHECK_LENGTH].encode()
+
+
+def _unsealed(name: bytes, text: bytes) -> bytes:
+    """The text without its checksum; ValueError if that is another one."""
+    whole = text[:-CHECK_LENGTH]
+    if checksum(name, whole) != text[-CHECK_LENGTH:]:
+        raise ValueError(f"{as_text(name)!r} is not as it was written")
+    return whole
+
+
+# Numbers.
 
 
 def floats_of(packed: bytes) -> tuple[float, ...]:
@@ -233,25 +287,27 @@ def _ledger(entries: Entries) -> Ledger:
     return ledger
 
 
-# The rule for every number that is stored or answered; `_rule` in _format.py is the same in Lua.
+_ANY = {kind: Field("a number", kind, *RANGES[kind.value]) for kind in NUMBERS}
 
 
 def _whole(value: float) -> int:
-    if not -MAX_WHOLE <= value <= MAX_WHOLE:
-        raise ValueError("a whole number is beyond all measure")
-    return int(value)
+    return int(_checked(_ANY[FieldKind.WHOLE], value))
 
 
 def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError("a number is not finite")
+    return _checked(_ANY[FieldKind.FLOAT], value)
+
+
+def _checked(field: Field, value: float) -> float:
+    if not field.fits(value):
+        raise ValueError(f"{field.name} is {value!r}")
     return value
 
 
 _AS: Mapping[FieldKind, Callable[[float], Any]] = {
-    FieldKind.WHOLE: _whole,
-    FieldKind.FLOAT: _finite,
-    FieldKind.FLAG: lambda value: bool(_finite(value)),
+    FieldKind.WHOLE: int,
+    FieldKind.FLOAT: float,
+    FieldKind.FLAG: bool,
 }
 
 
@@ -261,13 +317,14 @@ class _Numbers:
     def __init__(self, declared: Fields) -> None:
         numbers = numbers_of(declared)
         self._layout = struct.Struct(f"<{len(numbers)}d")
-        self._checks = [(field.name, _AS[field.kind]) for field in numbers]
+        self._fields = [(field, _AS[field.kind]) for field in numbers]
 
     def read(self, packed: bytes) -> dict[str, Any]:
         """Each by its name."""
         values = self._layout.unpack(packed)
         return {
-            name: check(value) for (name, check), value in zip(self._checks, values, strict=True)
+            field.name: kind(_checked(field, value))
+            for (field, kind), value in zip(self._fields, values, strict=True)
         }
 
 
@@ -291,11 +348,6 @@ def pairs(flat: Any) -> dict[bytes, bytes]:
     """The fields of a hash, from a list of names and values."""
     texts = [raw(one) for one in flat]
     return dict(zip(texts[::2], texts[1::2], strict=True))
-
-
-def as_bytes(text: str) -> bytes:
-    """As names and labels are written."""
-    return text.encode("utf-8", "surrogateescape")
 
 
 def as_text(value: bytes) -> str:

@@ -6,14 +6,19 @@ same constants and fields as Lua, in front of each script. Durations are whole m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from limiters._guard import GUARD_MS
+from limiters._support.validation import MAX_AMOUNT
 
-FORMAT = 2
+FORMAT = 3
 """Written into every header, request and reply. Other formats are refused, never guessed."""
+
+MAX_FORMAT = 1_000
+"""A larger number is none of a format."""
 
 UNITS = 2**32
 """A lease is an amount: so many units of the whole limit, whatever its capacity."""
@@ -81,6 +86,36 @@ MAX_WHOLE = 2**53
 MAX_PARTITIONS = 10_000
 """Into how many partitions people may see a limit divided."""
 
+MIN_CAPACITY = 1e-100
+"""Far above the smallest float, so that a unit is worth something."""
+
+MAX_PERIOD_MS = 86_400_000
+"""A day: nobody waits for longer."""
+
+MIN_LEASE_MS, MAX_LEASE_MS = 200, 86_400_000
+"""A shorter lease would end between two requests, however soon they follow."""
+
+FEWEST_INTERVALS = 4
+"""How many sync intervals a lease lasts at least (law C5 and the rest of them rely on it)."""
+
+MAX_PERMIT_MS = 300
+"""For how long a permit is asked for, at most."""
+
+MAX_NAME, MAX_TEXT = 200, 1_000
+"""How many bytes the name of an instance has at most, and any other text of a request."""
+
+MAX_ENTRIES = 1_000
+"""How many entries of spending a request has at most. Slices of a period are far fewer."""
+
+MAX_TOTALS = 64
+"""How many sums a request adds to at most."""
+
+LATEST = 10**15
+"""A time after all others: no turn comes later."""
+
+CHECK_LENGTH = 16
+"""How many letters a checksum has. What an accident leaves fits its own once in 2^64 times."""
+
 NEVER = -(10**15)
 """A time before all others."""
 
@@ -99,6 +134,17 @@ RECORD_PREFIX = "="
 
 _CONSTANTS = (
     "FORMAT",
+    "MAX_FORMAT",
+    "MAX_AMOUNT",
+    "MIN_CAPACITY",
+    "FEWEST_INTERVALS",
+    "MAX_PERMIT_MS",
+    "MAX_NAME",
+    "MAX_TEXT",
+    "MAX_ENTRIES",
+    "MAX_TOTALS",
+    "LATEST",
+    "CHECK_LENGTH",
     "UNITS",
     "SLICES",
     "GUARD_MS",
@@ -119,6 +165,8 @@ _CONSTANTS = (
     "MAX_WHOLE",
     "MAX_PARTITIONS",
     "NEVER",
+    "DEFAULT_LEASE_MS",
+    "DEFAULT_PERIOD_MS",
     "DEFAULT_SPAN",
     "CHUNK",
     "RECORD_PREFIX",
@@ -142,22 +190,58 @@ class FieldKind(Enum):
 NUMBERS = (FieldKind.WHOLE, FieldKind.FLOAT, FieldKind.FLAG)
 
 
+RANGES: Mapping[str, tuple[float, float]] = {
+    "n": (-MAX_WHOLE, MAX_WHOLE),
+    "f": (-math.inf, math.inf),
+    "b": (-math.inf, math.inf),
+    "count": (0, MAX_WHOLE),
+    "units": (0, UNITS),
+    "weight": (1, MAX_WEIGHT * WEIGHT_SCALE),
+    "cost": (-MAX_AMOUNT, MAX_AMOUNT),
+    "amount": (0, MAX_AMOUNT),
+    "capacity": (MIN_CAPACITY, MAX_AMOUNT),
+    "factor": (MIN_CAPACITY / MAX_PARTITIONS, MAX_AMOUNT),
+    "period": (1, MAX_PERIOD_MS),
+    "lease": (MIN_LEASE_MS, MAX_LEASE_MS),
+    "stamp": (-LATEST, LATEST),
+    "delay": (0, 2 * LATEST),
+    "version": (0, MAX_WHOLE // 2),
+}
+"""From where to where a number may be, by the word for its kind. None may be infinite."""
+
+_KINDS = {"capacity": "f", "factor": "f", "cost": "f", "amount": "f", "delay": "f"}
+"""The kinds of those that are not whole."""
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One field: its name in both languages, and what it is."""
 
     name: str
     kind: FieldKind
+    low: float = -math.inf
+    high: float = math.inf
+
+    def fits(self, value: float) -> bool:
+        """Whether a number can be one of this field. `_rule` is the same in Lua."""
+        if not (self.low <= value <= self.high and math.isfinite(value)):
+            return False
+        return self.kind is not FieldKind.WHOLE or value == math.floor(value)
 
 
 Fields = tuple[Field, ...]
 
 
 def _fields(text: str) -> Fields:
-    return tuple(
-        Field(name, FieldKind(kind or "n"))
-        for name, _, kind in (one.partition(":") for one in text.split())
-    )
+    return tuple(_field(*one.partition(":")[::2]) for one in text.split())
+
+
+def _field(name: str, word: str) -> Field:
+    word = word or "n"
+    if word not in RANGES:
+        return Field(name, FieldKind(word))
+    kind = FieldKind(_KINDS.get(word, word if len(word) == 1 else "n"))
+    return Field(name, kind, *RANGES[word])
 
 
 def numbers_of(fields: Fields) -> Fields:
@@ -171,10 +255,12 @@ def texts_of(fields: Fields) -> Fields:
 
 
 REQUEST = _fields(
-    "format instance:s seq born server:s age nonce:s ended:b confirmed tries "
-    "capacity:f factor:f period lease version served:b in_force:f rising:f "
-    "units left released history:p stamped:p need:f by_permit:f ask:f gathers:b waited valid "
-    "piece:f weight interval spent:f reserved:f label:s leaving:b permit permit_spent:p totals:d"
+    "format instance:s seq:count born:count server:s age:count nonce:s ended:b confirmed "
+    "tries:count capacity:capacity factor:factor period:period lease:lease version:version "
+    "served:b in_force:amount rising:amount "
+    "units:units left:count released:units history:p stamped:p need:cost by_permit:cost ask:cost "
+    "gathers:b waited:count valid:count piece:cost weight:weight interval:count spent:cost "
+    "reserved:cost label:s leaving:b permit:count permit_spent:p totals:d"
 )
 """What an instance sends. `history` and `permit_spent` are pairs of age and cost, `stamped` and
 what is granted pairs of time stamp and cost."""
@@ -187,25 +273,33 @@ REPLY = _fields(
     "counted:b instances needs free"
 )
 
-SCANNED = _fields("units gone need weight ask:f ask_since gathers:b piece:f turn:f seen interval")
+SCANNED = _fields(
+    "units:units gone need:units weight:weight ask:amount ask_since gathers:b piece:cost turn:f "
+    "seen interval:count"
+)
 """What a pass over all records reads of each."""
 
 RECORD = SCANNED + _fields(
-    "seq born until fair:f permit permit_at permit_cost:f permit_stayed:f permit_wave "
-    "spent:f reserved:f evicted:b counted:b share granted"
+    "seq:count born:count until fair:f permit:count permit_at permit_cost:amount permit_stayed:f "
+    "permit_wave spent:cost reserved:cost evicted:b counted:b share:units granted:units"
 )
 """What is stored of an instance, in one string."""
 
 HEADER = _fields(
-    "format now skew since proven not_before last interval doubted:b deleted:b "
-    "capacity:f factor:f period lease version served:b ramp_from:f ramp_at ramp_rate:f "
-    "pool stayed:f wave next_id instances kept_until due "
-    "shares_at fair_units fair_weight level_units level_weight needs spare:f short_since behind:f"
+    "format now:stamp skew since:stamp proven not_before last interval:count doubted:b deleted:b "
+    "capacity:capacity factor:factor period:period lease:lease version:count served:b "
+    "ramp_from:amount ramp_at ramp_rate:amount peak:amount peak_until "
+    "pool:units stayed:f wave next_id:count instances:count kept_until due "
+    "shares_at fair_units:units fair_weight:count level_units:units level_weight:count needs:count "
+    "spare:f short_since behind:delay"
 )
 """What is stored of the limit itself, in one string; beside it are texts and lists."""
 
-REGISTRY = _fields("format since now skew")
+REGISTRY = _fields("format since now skew names:count")
 """What one server process knows of all limits, beside a time for each name."""
+
+SALT = f"limit {FORMAT}:"
+"""What every checksum begins with: no other format has the same ones."""
 
 
 def lua_prelude() -> str:
@@ -215,8 +309,9 @@ def lua_prelude() -> str:
         "local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max",
         "local byte, sub = string.byte, string.sub",
         "-- Whether a value, which may be nil, can be a whole number; and whether it is finite.",
-        f"local function is_whole(n) return n and {_rule({'n': FieldKind.WHOLE})} end",
-        f"local function is_finite(n) return n and {_rule({'n': FieldKind.FLOAT})} end",
+        f"local function is_whole(n) return n and {_rule({'n': _field('n', 'n')})} end",
+        f"local function is_finite(n) return n and {_rule({'n': _field('n', 'f')})} end",
+        _CHECKS,
         _scanner(),
         _reader("read_record", RECORD),
         _writer("write_record", RECORD),
@@ -224,10 +319,33 @@ def lua_prelude() -> str:
         _writer("write_header", HEADER),
         _reader("read_registry", REGISTRY),
         _writer("write_registry", REGISTRY),
-        _reader("read_request", REQUEST),
+        _reader("read_request", REQUEST, judges=False),
+        _judge("fits_request", REQUEST),
         _writer("write_reply", REPLY),
     ]
     return "\n".join(lines) + "\n"
+
+
+_CHECKS = f"""
+-- The checksum of what is stored under a name; `checksum` in _codec.py is the same.
+local function check(name, text)
+  return sub(redis.sha1hex('{SALT}' .. name .. '\\0' .. text), 1, CHECK_LENGTH)
+end
+
+-- A text with its checksum behind it.
+local function sealed(name, text)
+  return text .. check(name, text)
+end
+
+-- The text without its checksum; nil if that is another one.
+local function unsealed(name, text)
+  if not text or #text < CHECK_LENGTH then
+    return nil
+  end
+  local whole = sub(text, 1, -CHECK_LENGTH - 1)
+  return check(name, whole) == sub(text, -CHECK_LENGTH) and whole or nil
+end
+"""
 
 
 def _in_lua(field: Field) -> str:
@@ -235,27 +353,29 @@ def _in_lua(field: Field) -> str:
     return f"t.{field.name}_" if field.name == "until" else f"t.{field.name}"
 
 
-def _rule(kinds: Mapping[str, FieldKind]) -> str:
-    """A condition in Lua: whether these variables can be numbers of these kinds. Whole ones are
-    within measure, others are finite; written so that NaN, which is in no order with any number,
-    is refused as well. `_whole` and `_finite` in _codec.py are the same."""
-    return " and ".join(
-        f"{name} >= {-MAX_WHOLE} and {name} <= {MAX_WHOLE}"
-        if kind is FieldKind.WHOLE
-        else f"{name} - {name} == 0"
-        for name, kind in kinds.items()
-    )
+def _rule(fields: Mapping[str, Field]) -> str:
+    """A condition in Lua: whether these variables can be numbers of these fields, as `Field.fits`
+    says. Written so that NaN, which is in no order with any number, is refused as well."""
+    conditions = []
+    for name, field in fields.items():
+        if math.isinf(field.high):
+            conditions.append(f"{name} - {name} == 0")
+        else:
+            conditions.append(f"{name} >= {field.low!r} and {name} <= {field.high!r}")
+        if field.kind is FieldKind.WHOLE:
+            conditions.append(f"{name} % 1 == 0")
+    return " and ".join(conditions)
 
 
 def _scanner() -> str:
     """A Lua function that returns what a pass reads of a packed record; nil if its length is
     another one, or a number cannot be one."""
-    names = {f"{field.name}_": field.kind for field in SCANNED}
+    names = {f"{field.name}_": field for field in SCANNED}
     listed = ", ".join(names)
     return "\n".join(
         [
             "local function scanned(packed)",
-            f"  if #packed ~= {8 * len(RECORD)} then return nil end",
+            f"  if #packed ~= {8 * len(RECORD) + CHECK_LENGTH} then return nil end",
             f"  local {listed} = struct.unpack('<{'d' * len(SCANNED)}', packed)",
             f"  if not ({_rule(names)}) then return nil end",
             f"  return {listed}",
@@ -264,13 +384,21 @@ def _scanner() -> str:
     )
 
 
-def _reader(name: str, fields: Fields) -> str:
+def _judge(name: str, fields: Fields) -> str:
+    """A Lua function: whether each number in such a table, and each text, can be one."""
+    numbers = {_in_lua(one): one for one in numbers_of(fields) if one.kind is not FieldKind.FLAG}
+    texts = [f"#t.{one.name} <= MAX_TEXT" for one in fields if one.kind is FieldKind.TEXT]
+    return f"local function {name}(t)\n  return {' and '.join([_rule(numbers), *texts])}\nend"
+
+
+def _reader(name: str, fields: Fields, *, judges: bool = True) -> str:
     """A Lua function that makes a table of fields: of texts, and the numbers packed. It returns nil
-    if their length is another one, and nil and true if a number cannot be one."""
+    if their length is another one, or, if it `judges`, a number cannot be one."""
     texts, numbers = texts_of(fields), numbers_of(fields)
     targets = ", ".join(_in_lua(field) for field in numbers)
     flags = [f"  t.{one.name} = t.{one.name} ~= 0" for one in numbers if one.kind is FieldKind.FLAG]
     arguments = ", ".join([*(f"{field.name}_" for field in texts), "packed"])
+    rule = _rule({_in_lua(one): one for one in numbers})
     return "\n".join(
         [
             f"local function {name}({arguments})",
@@ -278,9 +406,7 @@ def _reader(name: str, fields: Fields) -> str:
             "  local t = {}",
             *(f"  t.{field.name} = {field.name}_" for field in texts),
             f"  {targets} = struct.unpack('<{'d' * len(numbers)}', packed)",
-            f"  if not ({_rule({_in_lua(one): one.kind for one in numbers})}) then",
-            "    return nil, true",
-            "  end",
+            *([f"  if not ({rule}) then return nil end"] if judges else []),
             *flags,
             "  return t",
             "end",

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 from limiters._guard import GUARD_MS
-from limiters.leases._format import SLICES
+from limiters.leases._format import FLOAT_ERROR, SLICES
 
 
 def slice_end(at: int, period: int) -> int:
@@ -48,10 +48,10 @@ class Ledger:
         else:
             self.entries.insert(index, (at, cost))
 
-    def merge(self, other: Ledger) -> None:
-        """Adds the entries of another ledger."""
-        for at, cost in other.entries:
-            self.add(at, cost)
+    def merge(self, entries: Iterable[tuple[int, float]], part: float = 1.0) -> None:
+        """Adds `part` of the entries of another ledger."""
+        for at, cost in entries:
+            self.add(at, cost * part)
 
     def subtract(self, at: int, cost: float) -> None:
         """Takes `cost` back from the entry at `at`."""
@@ -80,6 +80,20 @@ class Ledger:
         for _, cost in self.entries:
             total += cost
         return total
+
+
+def believed(
+    entries: Iterable[tuple[int, float]], most: float, since: int
+) -> list[tuple[int, float]]:
+    """What a request says was spent on something that is worth `most`: no more than that, so that
+    it takes nothing from others; and only what still counts after `since`."""
+    counting = [(at, max(0.0, cost)) for at, cost in entries if at > since]
+    total = 0.0
+    for _, cost in counting:
+        total += cost
+    if total > most * (1 + FLOAT_ERROR):
+        counting = [(at, cost / total * most) for at, cost in counting]
+    return counting
 
 
 def _stamp(entry: tuple[int, float]) -> int:

@@ -7,33 +7,48 @@ something happened; `stamped` entries carry times of the server that `server` na
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from limiters._plain_numbers import plain
-from limiters._support.validation import ArgumentError, amount, seconds
+from limiters._support.validation import MAX_AMOUNT, ArgumentError, amount, seconds
 from limiters.leases._format import (
     DRIFT,
+    FEWEST_INTERVALS,
     FLOAT_ERROR,
     FORMAT,
+    MAX_ENTRIES,
+    MAX_LEASE_MS,
+    MAX_NAME,
     MAX_PARTITIONS,
+    MAX_PERIOD_MS,
+    MAX_PERMIT_MS,
+    MAX_TEXT,
+    MAX_TOTALS,
     MAX_WEIGHT,
+    MAX_WHOLE,
+    MIN_CAPACITY,
+    MIN_LEASE_MS,
+    REQUEST,
     UNITS,
     WEIGHT_SCALE,
+    Field,
+    FieldKind,
 )
 from limiters.leases._ledger import counts_for
+
+AGE = Field("age", FieldKind.WHOLE, -MAX_WHOLE, MAX_WHOLE)
 
 Entries = tuple[tuple[int, float], ...]
 """Spending: (time stamp or age in milliseconds, cost)."""
 
-MIN_CAPACITY = 1e-100
-"""Far above the smallest float, so that a unit is worth something."""
+MIN_PERIOD, MAX_PERIOD = 0.001, MAX_PERIOD_MS / 1000
+"""Seconds: ages are whole milliseconds."""
 
-MIN_PERIOD, MAX_PERIOD = 0.001, 86_400.0
-"""Seconds: ages are whole milliseconds, and nobody waits for longer than a day."""
-
-MIN_LEASE, MAX_LEASE = 0.2, 86_400.0
-"""Seconds: a shorter lease would end between two requests, however soon they follow."""
+MIN_LEASE, MAX_LEASE = MIN_LEASE_MS / 1000, MAX_LEASE_MS / 1000
+"""Seconds."""
 
 
 def partitions_of(capacity: float, factor: float) -> int:
@@ -43,8 +58,7 @@ def partitions_of(capacity: float, factor: float) -> int:
 
 def check_partitions(terms: Terms) -> None:
     """Refuses terms with more partitions than there may be."""
-    # Not by partitions_of(): no whole number is as large as such a quotient may be.
-    if terms.capacity / terms.factor - FLOAT_ERROR > MAX_PARTITIONS:
+    if not terms.are_divisible:
         least = terms.capacity / MAX_PARTITIONS
         raise ArgumentError(
             "factor",
@@ -92,6 +106,11 @@ def lease_seconds(value: object) -> float:
     return lease
 
 
+def as_bytes(text: str) -> bytes:
+    """As names and labels are written."""
+    return text.encode("utf-8", "surrogateescape")
+
+
 def milliseconds(duration: float) -> int:
     """Whole milliseconds of a duration in seconds."""
     return round(duration * 1000)
@@ -136,6 +155,12 @@ class Terms:
     def rank(self) -> tuple[int, bool]:
         """Terms of a higher rank replace others while a server is uncertain."""
         return self.version, self.served
+
+    @property
+    def are_divisible(self) -> bool:
+        """Whether people may see the limit divided into so many partitions."""
+        # Not by partitions_of(): no whole number is as large as such a quotient may be.
+        return self.capacity / self.factor - FLOAT_ERROR <= MAX_PARTITIONS
 
     def agrees(self, other: Terms) -> bool:
         """Whether instances under both may share a limit."""
@@ -211,6 +236,53 @@ class Request:
     """What was done since what it reported before, by `totals.COUNTERS`; () for nothing."""
 
 
+_OF_REQUEST = frozenset(Request.__dataclass_fields__)
+
+
+def value_of(request: Request, one: Field) -> Any:
+    """What a request says in one of the fields of REQUEST."""
+    return getattr(request if one.name in _OF_REQUEST else request.terms, one.name)
+
+
+def fault_of(request: Request) -> str | None:
+    """The field of a request that has what no instance can say; None if there is none."""
+    for one in REQUEST:
+        if not _fits(one, value_of(request, one)):
+            return one.name
+    if not 0 < len(as_bytes(request.instance)) <= MAX_NAME:
+        return "instance"
+    return None if request.terms.are_divisible else "factor"
+
+
+def _fits(one: Field, value: Any) -> bool:
+    if one.kind is FieldKind.FLAG:
+        return True
+    if one.kind is FieldKind.TEXT:
+        return len(as_bytes(value)) <= MAX_TEXT
+    if one.kind is FieldKind.PAIRS:
+        return len(value) <= MAX_ENTRIES and all(map(_is_entry, value))
+    if one.kind is FieldKind.FLOATS:
+        return len(value) <= MAX_TOTALS and all(abs(number) <= MAX_AMOUNT for number in value)
+    return one.fits(value)
+
+
+def _is_entry(pair: Sequence[float]) -> bool:
+    at, cost = pair
+    return AGE.fits(at) and math.isfinite(cost)
+
+
+def checked(request: Request) -> Request | None:
+    """The request as it is served: what would reach further than anything of an instance does is
+    cut. None if no instance can have sent it. So a mad or hostile one harms nobody else."""
+    if fault_of(request) is not None:
+        return None
+    return replace(
+        request,
+        interval=min(request.interval, -(-request.terms.lease // FEWEST_INTERVALS)),
+        valid=min(request.valid, MAX_PERMIT_MS),
+    )
+
+
 class Kind(StrEnum):
     """What a reply is."""
 
@@ -223,6 +295,8 @@ class Kind(StrEnum):
     """The instance has another lease or period than the limit."""
     STALE = "stale"
     """A later request of this instance was served; nothing was changed."""
+    INVALID = "invalid"
+    """The request has what no instance can say; nothing was changed."""
     FORMAT = "format"
     """The request, or what is stored, is of another format."""
 

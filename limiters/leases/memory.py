@@ -16,7 +16,7 @@ from limiters.leases._coordinator.state import Registry
 from limiters.leases._format import NEVER
 from limiters.leases._messages import Reply, Request
 from limiters.leases._options import MemoryLeaseOptions, TermsChange
-from limiters.leases.protocol import LeaseManager, LimitView, view_of
+from limiters.leases.protocol import LeaseManager, LimitView, served, view_of
 
 SERVER = "memory"
 
@@ -62,7 +62,7 @@ class MemoryLeaseManager(LeaseManager):
 
     def sync(self, request: Request) -> Reply:
         with self._lock:
-            return self._coordinator.sync(request, SERVER, self._now())
+            return served(self._coordinator.sync(request, SERVER, self._now()), request, self._name)
 
     @takes(TermsChange)
     def set_terms(self, change: TermsChange) -> bool:

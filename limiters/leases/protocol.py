@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from limiters._support.signatures import takes
+from limiters.errors import LeaseManagerError
 from limiters.leases._coordinator.state import Limit, Record
 from limiters.leases._format import NEVER, UNITS, WEIGHT_SCALE
-from limiters.leases._messages import Reply, Request, Terms, partitions_of
+from limiters.leases._messages import Kind, Reply, Request, Terms, fault_of, partitions_of
 from limiters.leases._options import TermsChange
 
 
@@ -131,6 +132,17 @@ def _has_left(record: Record, limit: Limit, now: int) -> bool:
         return False
     gone = max(record.gone, limit.kept_until if limit.kept_until > NEVER else record.gone)
     return gone <= now or record.until < record.seen + limit.terms.lease
+
+
+def served(reply: Reply, request: Request, name: str) -> Reply:
+    """The reply to a request that was served; LeaseManagerError to one that was refused since no
+    instance can have sent it."""
+    if reply.kind is Kind.INVALID:
+        raise LeaseManagerError(
+            f"a request to the limit {name!r} has {fault_of(request) or 'something'} that no "
+            "instance can have; nothing was changed"
+        )
+    return reply
 
 
 @runtime_checkable

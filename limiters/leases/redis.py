@@ -14,11 +14,10 @@ from limiters._redis.runner import Key, ScriptRunner
 from limiters._redis.script import Script
 from limiters._support.signatures import lists, takes
 from limiters._support.validation import in_seconds, text
-from limiters.errors import ImproperOrderError, LeaseManagerError
+from limiters.errors import DamagedLimitError, ImproperOrderError, LeaseManagerError
 from limiters.leases._codec import (
     FormatError,
     arguments_of,
-    as_bytes,
     floats_in,
     limit_of,
     pairs,
@@ -26,7 +25,7 @@ from limiters.leases._codec import (
     reply_of,
 )
 from limiters.leases._format import DEFAULT_SPAN, FORMAT
-from limiters.leases._messages import Kind, Reply, Request, Terms, check_partitions
+from limiters.leases._messages import Kind, Reply, Request, Terms, as_bytes, check_partitions
 from limiters.leases._options import RedisLeaseOptions, TermsChange
 from limiters.leases._scripts import (
     DELETE,
@@ -41,7 +40,7 @@ from limiters.leases._scripts import (
     old_keys_of,
     registry_key,
 )
-from limiters.leases.protocol import LeaseManager, LimitView, view_of
+from limiters.leases.protocol import LeaseManager, LimitView, served, view_of
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -49,8 +48,8 @@ if TYPE_CHECKING:
 MAX_TIMEOUT = 1.0
 
 NEEDS = Needs(
-    "+evalsha +eval +del +exists +hdel +hget +hgetall +hmget +hset +info +persist +pexpire +set "
-    "+time +type"
+    "+evalsha +eval +del +exists +hdel +hget +hgetall +hlen +hmget +hset +info +persist +pexpire "
+    "+set +time +type"
 )
 
 
@@ -117,7 +116,7 @@ class RedisLeaseManager(LeaseManager):
             ) from error
         if reply.kind is Kind.FORMAT:
             raise self._of_another_format(reply.format)
-        return reply
+        return served(reply, request, self._name)
 
     @takes(TermsChange)
     def set_terms(self, change: TermsChange) -> bool:
@@ -146,7 +145,9 @@ class RedisLeaseManager(LeaseManager):
         try:
             limit = limit_of(pairs(fields), labels)
         except FormatError as error:
-            raise self._of_another_format(error.stored) from error
+            if error.stored != FORMAT:
+                raise self._of_another_format(error.stored) from error
+            raise DamagedLimitError(self._name, self.where, str(error)) from error
         if limit is None or limit.deleted:
             return None
         totals = floats_in(labels.get(b"totals", b""))  # which may be lost, or damaged
@@ -167,11 +168,6 @@ class RedisLeaseManager(LeaseManager):
                 "processes of the earlier version, then: "
                 f"dispatcher limit delete {quote(self._name)} --old-format"
             )
-        if "NOTFINITE" in said:
-            return LeaseManagerError(
-                f"a request to the limit {self._name!r} has a number that is not finite; nothing "
-                "was changed"
-            )
         if "FORMAT" in said[:2] and said[-1].isdigit():
             return self._of_another_format(int(said[-1]))
         if "WRONGTYPE" in str(error):
@@ -184,15 +180,10 @@ class RedisLeaseManager(LeaseManager):
         return LeaseManagerError(in_words(error, self.where, self._keys[0], NEEDS, self._prefix))
 
     def _of_another_format(self, stored: int) -> LeaseManagerError:
-        if stored == FORMAT:
-            return LeaseManagerError(
-                f"Redis at {self.where} has something under {self._keys[0]} that is not a limit "
-                f"of format {FORMAT}, or only a part of one; the limit starts over as soon as a "
-                "request finds that"
-            )
         return LeaseManagerError(
             f"Redis at {self.where} keeps the limit {self._name!r} in format {stored}; this "
-            f"version needs format {FORMAT}. Use the same version everywhere, or another prefix"
+            f"version needs format {FORMAT}. Use the same version everywhere, or another prefix; "
+            f"or, if no process of that version runs any more, delete the key {self._keys[0]}"
         )
 
 

@@ -481,8 +481,8 @@ def _lowered_and_handed_over(part: float) -> float:
 
     spend(y, 900, 1000)
     spend(x, 1000, 100)
-    x.merge(y.split(1.0))
-    z.merge(x.split(part))
+    x.merge(y.split(1.0).entries)
+    z.merge(x.split(part).entries)
     spend(x, 1907, (1 - part) * 200)
     spend(z, 1907, part * 200)
     return sum(cost for at, cost in log if 950 < at <= 1950) / 200

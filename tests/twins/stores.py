@@ -11,12 +11,19 @@ from redis import Redis
 from redis.client import Pipeline
 
 from limiters import ArgumentError
-from limiters.leases._codec import arguments_of, as_bytes, limit_of, pairs, registry_of, reply_of
+from limiters.leases._codec import (
+    arguments_of,
+    header_checksum,
+    pairs,
+    read_limit,
+    registry_of,
+    reply_of,
+)
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
-from limiters.leases._format import HEADER, NEVER, RECORD_PREFIX
+from limiters.leases._format import CHECK_LENGTH, HEADER, NEVER, RECORD_PREFIX
 from limiters.leases._ledger import Ledger
-from limiters.leases._messages import Reply, Request
+from limiters.leases._messages import Reply, Request, as_bytes
 from limiters.leases._scripts import TWIN, keys_of, registry_key, source_of
 from tests.twins.compared import plain
 
@@ -95,7 +102,7 @@ class InPython:
     def corrupt(self, name: str) -> None:
         limit = self.limits[name].limit
         if limit is not None:
-            limit.pool += 1
+            limit.pool += -1 if limit.pool else 1
 
     def copied(self) -> Callable[[], None]:
         """Goes back to what is stored now."""
@@ -118,7 +125,7 @@ class Scripts:
             for part in ("sync", "set", "delete", "evict")
         }
         self._known["stored"] = client.script_load(STORED)
-        self._known["mark"] = client.script_load(source_of("mark", server=TOLD))
+        self._known["mark"] = client.script_load(source_of("registry", "mark", server=TOLD))
 
     def __getitem__(self, part: str) -> str:
         """What the server calls it."""
@@ -197,13 +204,15 @@ class InRedis:
     def corrupt(self, name: str) -> None:
         self._arrive()
         key = self.keys[name][0]
-        header = self.client.hget(key, "header")
-        if header is None:
+        fields = self.client.hgetall(key)
+        if not fields:
             self._answers.append(None)
             return
+        header = fields[b"header"][:-CHECK_LENGTH]
         at = 8 * [field.name for field in HEADER].index("pool")
         (pool,) = struct.unpack_from("<d", header, at)
-        changed = header[:at] + struct.pack("<d", pool + 1) + header[at + 8 :]
+        changed = header[:at] + struct.pack("<d", pool - 1 if pool else 1) + header[at + 8 :]
+        changed += header_checksum(changed, fields)
         self._send("hset", key, "header", changed, read=_nothing)
 
     def ask_for_stored(self, name: str) -> None:
@@ -248,4 +257,5 @@ def _read_stored(answer: list[Any]) -> Any:
     assert not known or all(other <= known for other in others)
     packed = people.get(b"totals", b"")
     totals = struct.unpack(f"<{len(packed) // 8}d", packed)
-    return plain((limit_of(limit, people, grants), totals, registry_of(registry)))
+    found = read_limit(limit, people, grants) if limit else None
+    return plain((found, totals, registry_of(registry)))

@@ -35,8 +35,8 @@ from dispatcher.worker._process.health_server import PortInUseError
 from dispatcher.worker._process.process import NoTopicError
 from dispatcher.worker.errors import WorkerFailedError
 from limiters import ArgumentError
+from limiters.errors import DamagedLimitError, NothingRunError, ServerStartError
 from limiters.errors import ExceedsCapacityError as TooExpensiveForALimiterError
-from limiters.errors import NothingRunError, ServerStartError
 from limiters.leases._codec import FormatError
 
 # Those that are made of something else than a message.
@@ -57,6 +57,7 @@ MADE: dict[type[BaseException], Callable[[], BaseException]] = {
     NoOperationError: lambda: NoOperationError("a text"),
     NoTopicError: lambda: NoTopicError("mails", "redis://db"),
     NoWatcherError: lambda: NoWatcherError(None),
+    DamagedLimitError: lambda: DamagedLimitError("orders", "redis://db", "it is damaged"),
     PartialFailure: lambda: PartialFailure([("first",)], KeyError("first")),
     PortInUseError: lambda: PortInUseError("localhost", 80, "it is taken"),
     RegistrationCycleError: lambda: RegistrationCycleError("meter", "house"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dispatcher.cli._options.redis import LimitOptions, RedisOptions
 from dispatcher.cli._text.showable import printable, without_passwords
 from limiters._support.validation import named
-from limiters.errors import DispatcherError, LeaseManagerError
+from limiters.errors import DamagedLimitError, DispatcherError, LeaseManagerError
 
 if TYPE_CHECKING:
     from limiters.leases.redis import RedisLeaseManager
@@ -41,7 +41,7 @@ def lease_manager(options: LimitOptions) -> Iterator[RedisLeaseManager]:
 
 def naming_another(options: RedisOptions, error: DispatcherError) -> DispatcherError:
     """The same, with what to do if nobody has said which Redis is meant."""
-    if not options.is_local:
+    if not options.is_local or isinstance(error, DamagedLimitError):
         return error
     return type(error)(f"{error} Name another one: --redis URL, or the variable DISPATCHER_REDIS.")
 

@@ -100,6 +100,8 @@ class ClusterCollector(Collector):
             else:
                 self._back()
             readings.add(Reading(names.REDIS_UP, (), self._up or False))
+            for what in sorted(self._unreadable):
+                readings.add(Reading(names.UNREADABLE, (what,), 1))
             readings.add(Reading(names.READ_FAILURES, (), self._failures))
             readings.add(Reading(names.READ_SECONDS, (), time.monotonic() - began))
             return readings
@@ -156,8 +158,6 @@ class ClusterCollector(Collector):
         try:
             readings = list(read(client, name))
         except Exception as error:
-            if not _is_an_answer(error):
-                raise
             client.time()  # raises if it is not this one alone
             self._failures += 1
             if what not in self._unreadable:
@@ -287,9 +287,3 @@ def read_totals(name: str, view: LimitView) -> Iterator[Reading]:
         (names.CLUSTER_SYNC_FAILURES, "sync_failures"),
     ):
         yield Reading(metric, (name,), told[counter])
-
-
-def _is_an_answer(error: Exception) -> bool:
-    from redis.exceptions import ResponseError  # whoever has a connection has it
-
-    return isinstance(error, (LeaseManagerError, TimelineError, ResponseError))

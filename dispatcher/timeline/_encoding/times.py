@@ -44,13 +44,15 @@ def epoch_ms(name: str, value: object) -> int:
         if value.tzinfo is None:
             raise ArgumentError(name, UNSHOWN, f"have a time zone, which {value!r} has not")
         return -((_EPOCH - value) // _MILLISECOND)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    is_odd = isinstance(value, float) and not math.isfinite(value)  # no float is as large as an int
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or is_odd:
         raise ArgumentError(name, value, "be a datetime or epoch milliseconds")
     if abs(value) < EARLIEST:
         raise ArgumentError(name, UNSHOWN, f"be in milliseconds, but {value!r} looks like seconds")
     if abs(value) >= LATEST:
+        shown = f"{value!r}" if abs(value) < 1e30 else "so large a number"
         raise ArgumentError(
-            name, UNSHOWN, f"be in milliseconds, but {value!r} looks like micro- or nanoseconds"
+            name, UNSHOWN, f"be in milliseconds, but {shown} looks like micro- or nanoseconds"
         )
     return math.ceil(value)
 

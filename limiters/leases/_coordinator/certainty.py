@@ -39,7 +39,7 @@ def doubt(limit: Limit, server: str, now: int, token: str, cause: str) -> None:
     if limit.server != server:
         if limit.ramp.rate > 0:  # it began at a time of the other server
             limit.ramp = Ramp(limit.in_force, now, limit.ramp.rate)
-        limit.server, limit.not_before = server, NEVER
+        limit.server, limit.not_before, limit.peak_until = server, NEVER, NEVER
         limit.now, limit.skew = now, 0
     limit.since = limit.last = now
     start_over(limit, now, token, cause)

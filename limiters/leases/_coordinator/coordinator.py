@@ -12,6 +12,7 @@ import heapq
 import math
 from dataclasses import replace
 
+from limiters._support.validation import MAX_AMOUNT
 from limiters.leases._coordinator import certainty, permits
 from limiters.leases._coordinator.shares import level_of
 from limiters.leases._coordinator.state import Limit, Ramp, Record, Registry
@@ -20,6 +21,7 @@ from limiters.leases._format import (
     FORMAT,
     FREE_SHARE,
     INSTANCES_PER_MS,
+    MAX_PERMIT_MS,
     MAX_TRIES,
     NEVER,
     QUEUE_LENGTH,
@@ -27,8 +29,8 @@ from limiters.leases._format import (
     UNITS,
     WHOLE_BATCHES,
 )
-from limiters.leases._ledger import Ledger, slice_end
-from limiters.leases._messages import Kind, Reply, Request, Terms, check_partitions
+from limiters.leases._ledger import Ledger, believed, slice_end
+from limiters.leases._messages import Kind, Reply, Request, Terms, check_partitions, checked
 from limiters.leases._totals import Totals
 
 
@@ -54,6 +56,10 @@ class Coordinator:
         """Serves one request. Safe to be sent again."""
         if request.format != FORMAT:
             return Reply(Kind.FORMAT, seq=request.seq)
+        valid = checked(request)
+        if valid is None:
+            return Reply(Kind.INVALID)
+        request = valid
         now = self._time(request, server, clock)
         if now is None:
             return Reply(Kind.RETRY, seq=request.seq, server=server)
@@ -118,6 +124,8 @@ class Coordinator:
                 certainty.doubt(limit, server, now, token, "the server is another one")
             return limit, False
         limit = self.limit = certainty.new_limit(terms, server, now, token)
+        if self.registered and self.registry is not None and self.registry.server == server:
+            limit.proven = self.registry.spans.get(self.name, 0)  # whatever was lost of it
         if not vouched:
             certainty.doubt(limit, server, now, token, "the limit is new to this server")
         return limit, True
@@ -239,7 +247,7 @@ class Coordinator:
                 record.units -= lost
                 self._return_later(limit, lost)
             limit.pool += record.units
-            limit.ledger.merge(record.given)
+            limit.ledger.merge(record.given.entries)
             evicted, record = record.evicted, None
             del limit.records[request.instance]
         else:
@@ -275,15 +283,23 @@ class Coordinator:
             return
         record.units -= released
         limit.pool += released
-        for age, cost in request.history:
-            limit.ledger.add(slice_end(limit.now - age, limit.terms.period), cost)
+        period = limit.terms.period
+        spent = [
+            (slice_end(limit.now - max(0, age), period), cost) for age, cost in request.history
+        ]
         if not uncertain:  # else the stamps may be those of another server
-            for at, cost in request.stamped:
-                limit.ledger.add(at, cost)
+            latest = slice_end(limit.now + MAX_PERMIT_MS, period)
+            spent += [(min(at, latest), cost) for at, cost in request.stamped]
+        since = limit.now - limit.terms.counts
+        # While uncertain nobody knows what it was told elsewhere; and nothing is granted.
+        most = MAX_AMOUNT if uncertain else released / UNITS * limit.most_in_force
+        limit.ledger.merge(believed(spent, most, since))
 
     def _return_later(self, limit: Limit, units: int) -> None:
         """What an instance no longer states, and did not release: its spending counts."""
         at = slice_end(limit.now + limit.terms.counts, limit.terms.period)
+        if limit.returning and limit.returning[-1][0] == at:
+            units += limit.returning.pop()[1]
         limit.returning.append((at, units))
         limit.due = min(limit.due, at)
 
@@ -437,6 +453,9 @@ class Coordinator:
         if registry is None or not self.registered:
             return
         span = limit.terms.span
+        certain = not certainty.remaining(limit, self.default_span)
+        if span > registry.spans.get(self.name, 0) or certain:
+            registry.spans[self.name] = span
         if registry.names.get(self.name, NEVER) - limit.now < span:
             registry.names[self.name] = limit.now + REGISTRY_SPANS * span
 
@@ -482,6 +501,9 @@ class Coordinator:
         if not terms.agrees(old) and known is not None:
             self._start_over(limit, now, token, "an operator changed the lease or the period")
         limit.terms, limit.deleted = terms, False
+        if capacity and known is not None:
+            limit.peak = max(before, limit.peak if limit.now < limit.peak_until else 0.0)
+            limit.peak_until = limit.now + max(old.span, terms.span)
         if capacity:
             limit.ramp = Ramp(before, limit.now, ramp or 0.0) if known is not None else Ramp()
         self._store_time(server, now, clock - now)

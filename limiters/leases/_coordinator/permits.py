@@ -15,6 +15,7 @@ from limiters.leases._format import (
     CREDIT_PERIODS,
     FEW_BATCHES,
     FLOAT_ERROR,
+    LATEST,
     LEAST_PACE,
     MIN_STAYED,
     QUEUE_LENGTH,
@@ -22,7 +23,7 @@ from limiters.leases._format import (
     SILENT_MS,
     UNITS,
 )
-from limiters.leases._ledger import slice_end
+from limiters.leases._ledger import believed, slice_end
 from limiters.leases._messages import Request
 
 
@@ -128,7 +129,7 @@ def follow_fair_share(limit: Limit, record: Record) -> None:
             record.turn = max(record.turn, limit.turns_at + _takes(limit, record, record.ask))
     elif record.turn > limit.turns_at:
         record.turn = limit.turns_at + (record.turn - limit.turns_at) * (record.fair / fair)
-    record.fair = fair
+    record.turn, record.fair = min(record.turn, LATEST), fair
 
 
 def spent_by_share(limit: Limit, record: Record, request: Request, elapsed: int) -> None:
@@ -143,7 +144,7 @@ def spent_by_share(limit: Limit, record: Record, request: Request, elapsed: int)
         # so that those that have not spent go first.
         if request.spent > 0:
             takes = _takes(limit, record, max(record.ask, record.piece))
-            record.turn = max(record.turn, limit.turns_at + takes)
+            record.turn = min(max(record.turn, limit.turns_at + takes), LATEST)
         return
     if not record.ask:
         record.turn = max(record.turn, limit.turns_at - CREDIT_PERIODS * limit.terms.period)
@@ -159,9 +160,17 @@ def correct(limit: Limit, record: Record, request: Request) -> None:
         return
     stayed = limit.stayed / permit.stayed if limit.wave == permit.wave else 0.0
     limit.ledger.subtract(permit.at, permit.cost * stayed)
-    for age, cost in request.permit_spent:
-        at = permit.at if age < 0 else slice_end(limit.now - age, limit.terms.period)
-        limit.ledger.add(min(permit.at, at), cost * stayed)
+    used = [
+        (
+            permit.at
+            if age < 0
+            else min(permit.at, slice_end(limit.now - age, limit.terms.period)),
+            cost,
+        )
+        for age, cost in request.permit_spent
+    ]
+    since = limit.now - limit.terms.counts
+    limit.ledger.merge(believed(used, permit.cost, since), stayed)
 
 
 def handed_over(limit: Limit, part: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from limiters.leases._coordinator.shares import Level
-from limiters.leases._format import NEVER, UNITS, WEIGHT_SCALE
+from limiters.leases._format import MIN_CAPACITY, NEVER, UNITS, WEIGHT_SCALE
 from limiters.leases._ledger import Ledger
 from limiters.leases._messages import Terms
 
@@ -23,7 +23,7 @@ class Ramp:
         """The capacity in force at `now`."""
         if self.rate <= 0:
             return goal
-        return min(goal, self.start + self.rate * max(0, now - self.at))
+        return min(goal, max(MIN_CAPACITY, self.start + self.rate * max(0, now - self.at)))
 
 
 @dataclass(slots=True)
@@ -121,6 +121,10 @@ class Limit:
     doubted: bool = False
     deleted: bool = False
     ramp: Ramp = field(default_factory=Ramp)
+    peak: float = 0.0
+    """The most that an instance may have been told was in force, before an operator changed it."""
+    peak_until: int = NEVER
+    """Up to then it may have spent on that, and that counts."""
     pool: int = UNITS
     ledger: Ledger = field(default_factory=Ledger)
     """Spending on what the pool holds, permits included."""
@@ -154,6 +158,11 @@ class Limit:
         return self.ramp.in_force(self.terms.capacity, self.now)
 
     @property
+    def most_in_force(self) -> float:
+        """The most that any spending that counts may have been based on."""
+        return max(self.in_force, self.peak if self.now < self.peak_until else 0.0)
+
+    @property
     def turns_at(self) -> float:
         """The time by the clock of turns. It goes slower while whoever lives on permits and has
         waited longest is two periods late: where batches do not fit together, all of them are late,
@@ -173,5 +182,7 @@ class Registry:
     server: str
     since: int
     names: dict[str, int] = field(default_factory=dict)
+    spans: dict[str, int] = field(default_factory=dict)
+    """How long a lease of each can count."""
     now: int | None = None
     skew: int = 0

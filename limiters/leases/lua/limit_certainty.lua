@@ -41,7 +41,7 @@ local function doubt(server, now, token, cause)
     if limit.ramp_rate > 0 then -- it began at a time of the other server
       limit.ramp_from, limit.ramp_at = in_force(), now
     end
-    limit.server, limit.not_before = server, NEVER
+    limit.server, limit.not_before, limit.peak_until = server, NEVER, NEVER
     limit.now, limit.skew = now, 0
   end
   limit.since, limit.last = now, now
@@ -53,7 +53,7 @@ local function new_limit(terms, server, now, token)
   limit = {
     server = server, nonce = token, cause = '', now = now, skew = 0, since = NEVER, proven = 0,
     not_before = NEVER, last = now, interval = 0, doubted = false, deleted = false, wave = 0,
-    next_id = 0,
+    next_id = 0, peak = 0, peak_until = NEVER,
   }
   adopt(terms)
   start(now, token)
@@ -130,6 +130,7 @@ local function last_use()
   for i = 1, #all, 2 do
     if byte(all[i]) == RECORD_BYTE then
       local units, gone = scanned(all[i + 1])
+      units = unsealed(all[i], all[i + 1]) and units
       count = count + 1
       if not units then
         held = nil

@@ -23,7 +23,7 @@ local function load(name, instance, server, version)
   if format then
     return redis.error_reply(string.format('FORMAT %.17g', format)), format
   end
-  load_registry(server)
+  load_registry()
 end
 
 -- Confirmed time: how far the server's clock is believed.
@@ -84,7 +84,7 @@ local function vouched_for(terms, server, now)
     return false
   end
   if not registry or registry.server ~= server then
-    new_registry(server, now)
+    registry = new_registry(server, now)
   end
   local settled = registry.since + max(span_of(terms), DEFAULT_SPAN)
   return settled <= now and registry.names_until <= now
@@ -103,6 +103,9 @@ local function open(terms, server, now, token)
     return false
   end
   new_limit(terms, server, now, token)
+  if registry and registry.server == server then
+    limit.proven = registry.names_span -- whatever was lost of it, or cannot be read
+  end
   if unreadable then
     doubt(server, now, token, UNREADABLE)
   elseif not vouched then
@@ -124,7 +127,7 @@ local function collect(token)
   for i = 1, #all, 2 do
     local name = all[i]
     if byte(name) == RECORD_BYTE and not records.removed[name] then
-      local one = read_record(all[i + 1])
+      local one = read_record(unsealed(name, all[i + 1]))
       if not one then
         held = nil
         break
@@ -201,20 +204,32 @@ local function release(record, request, uncertain)
   end
   record.units = record.units - released
   limit.pool = limit.pool + released
-  local ledger, history = ledger_of(), doubles(request.history)
-  for i = 1, #history, 2 do
-    ledger_add(ledger, slice_end(limit.now - history[i], limit.period), history[i + 1])
+  local now, spent = limit.now, {}
+  for i = 1, #request.history, 2 do
+    spent[i] = slice_end(now - max(0, request.history[i]), limit.period)
+    spent[i + 1] = request.history[i + 1]
   end
   if not uncertain then -- else the stamps may be those of another server
-    ledger_merge(ledger, doubles(request.stamped))
+    local latest = slice_end(now + MAX_PERMIT_MS, limit.period)
+    for i = 1, #request.stamped, 2 do
+      spent[#spent + 1] = min(request.stamped[i], latest)
+      spent[#spent + 1] = request.stamped[i + 1]
+    end
   end
+  -- While uncertain nobody knows what it was told elsewhere; and nothing is granted.
+  local most = uncertain and MAX_AMOUNT or released / UNITS * most_in_force()
+  ledger_merge(ledger_of(), believed(spent, most, now - counts_of(limit)))
 end
 
 -- What an instance no longer states, and did not release: its spending counts.
 local function return_later(units)
   local at = slice_end(limit.now + counts_of(limit), limit.period)
-  limit.returning[#limit.returning + 1] = at
-  limit.returning[#limit.returning + 1] = units
+  local returning = limit.returning
+  if returning[#returning - 1] == at then
+    returning[#returning] = returning[#returning] + units
+  else
+    returning[#returning + 1], returning[#returning + 2] = at, units
+  end
   limit.due = min(limit.due, at)
 end
 
@@ -302,7 +317,7 @@ local function refresh(record, token)
   local held, count, needed, asked = 0, 0, 0, 0
   local all, removed, own = listed(), records.removed, records.own
   local length = #all
-  all[length + 1], all[length + 2] = own, write_record(record)
+  all[length + 1], all[length + 2] = own, sealed(own, write_record(record))
   for i = 1, length + 2, 2 do
     local name, text = all[i], all[i + 1]
     local counts = byte(name) == RECORD_BYTE and name ~= own and not removed[name]
@@ -517,6 +532,9 @@ local function write_ahead()
     return
   end
   local span = span_of(limit)
+  if span > registry.names_span or remaining() == 0 then
+    registry.names_span = span
+  end
   if registry.names_until - limit.now < span then
     registry.names_until = limit.now + REGISTRY_SPANS * span
   end
@@ -592,7 +610,9 @@ local function operator_starts_over(now, token, cause)
   limit.not_before = last
   limit.proven = max(limit.proven, span_of(limit))
   if registry then
-    registry.names_until = limit.not_before
+    -- Of what could not be read, nobody knows how long it may be out.
+    local known = unreadable and registry.names_until or NEVER
+    registry.names_until = max(limit.not_before, known)
   end
   start_over(now, token, cause)
 end

@@ -5,18 +5,24 @@
 -- ARGV   the name of the limit; a text that was never used before, for the nonce
 -- Reply  whether there was one: 1 or 0. Or an error, as of limit_set.lua.
 
+-- Those of what cannot be read.
+local UNKNOWN_TERMS = {
+  capacity = 1, factor = 1, period = DEFAULT_PERIOD_MS, lease = DEFAULT_LEASE_MS, version = 0,
+  served = false, in_force = 0, rising = 0,
+}
+
 local function delete()
   local server, version = server_identity()
   local failure = load(ARGV[1], nil, server, version)
   if failure then
     return failure
   end
-  if not limit or limit.deleted then
+  if limit and limit.deleted or not limit and not unreadable then
     return 0
   end
   local clock, token = server_time(), ARGV[2]
   local now = confirmed_time(nil, server, clock)
-  open(limit, server, now, token)
+  open(limit or UNKNOWN_TERMS, server, now, token)
   limit.now = math.max(limit.now, now)
   operator_starts_over(now, token, 'an operator deleted it')
   limit.deleted, people.reset = true, true

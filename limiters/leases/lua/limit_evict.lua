@@ -15,7 +15,7 @@ local function evict()
     return 0
   end
   record.evicted = true
-  redis.call('HSET', LIMIT, records.own, write_record(record))
+  redis.call('HSET', LIMIT, records.own, sealed(records.own, write_record(record)))
   return 1
 end
 

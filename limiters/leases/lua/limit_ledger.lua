@@ -119,11 +119,30 @@ local function ledger_add(ledger, at, cost)
   ledger[position], ledger[position + 1] = at, cost
 end
 
--- Adds the entries of another ledger.
-local function ledger_merge(ledger, other)
+-- Adds `part` of the entries of another ledger.
+local function ledger_merge(ledger, other, part)
   for i = 1, #other, 2 do
-    ledger_add(ledger, other[i], other[i + 1])
+    ledger_add(ledger, other[i], other[i + 1] * (part or 1))
   end
+end
+
+-- What a request says was spent on something that is worth `most`: no more than that, so that it
+-- takes nothing from others; and only what still counts after `since`.
+local function believed(entries, most, since)
+  local counting, total = {}, 0
+  for i = 1, #entries, 2 do
+    local at, cost = entries[i], max(0, entries[i + 1])
+    if at > since then
+      counting[#counting + 1], counting[#counting + 2] = at, cost
+      total = total + cost
+    end
+  end
+  if total > most * (1 + FLOAT_ERROR) then
+    for i = 2, #counting, 2 do
+      counting[i] = counting[i] / total * most
+    end
+  end
+  return counting
 end
 
 -- Takes `cost` back from the entry at `at`.

@@ -7,6 +7,5 @@ if redis.call('DBSIZE') > 0 then
   return 0
 end
 local server = server_identity()
-local registry = { format = FORMAT, since = NEVER, now = NEVER, skew = 0 }
-redis.call('HSET', KEYS[1], 'header', write_registry(registry), 'server', server)
+store_registry(KEYS[1], '', new_registry(server, NEVER))
 return 1

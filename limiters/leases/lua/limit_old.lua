@@ -22,15 +22,13 @@ redis.call('SET', KEYS[1], 'kept by format ' .. FORMAT)
 redis.call('DEL', unpack(KEYS, 2, MOST))
 if REGISTRY then
   local field, now, server = RECORD_PREFIX .. ARGV[1], server_time(), server_identity()
-  local known = redis.call('HMGET', REGISTRY, 'header', 'server', field)
-  if not read_registry(known[1]) or known[2] ~= server then -- it would be replaced, and forget
-    local new = { format = FORMAT, since = now, now = NEVER, skew = 0 }
-    redis.call('DEL', REGISTRY)
-    redis.call('HSET', REGISTRY, 'header', write_registry(new), 'server', server)
+  local known = stored_registry(REGISTRY, field)
+  if not known or known.server ~= server then
+    known = new_registry(server, now)
   end
   local guard = math.max(GUARD_MS, math.ceil(period * GUARD_MS / 1000))
   local ends = now + math.max(DEFAULT_SPAN, lease + period + guard)
-  ends = math.max(ends, tonumber(known[3] or NEVER) or NEVER)
-  redis.call('HSET', REGISTRY, field, string.format('%.17g', ends))
+  known.names_until = math.max(ends, known.names_until)
+  store_registry(REGISTRY, field, known)
 end
 return 1

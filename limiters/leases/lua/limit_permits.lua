@@ -212,7 +212,7 @@ local function follow_fair_share(record)
   elseif record.turn > turns_at() then
     record.turn = turns_at() + (record.turn - turns_at()) * (record.fair / fair)
   end
-  record.fair = fair
+  record.turn, record.fair = min(record.turn, LATEST), fair
 end
 
 -- What an instance spent on its share delays its next permit, too: both together are what it may
@@ -225,7 +225,7 @@ local function spent_by_share(record, request, elapsed)
   if limit.now - elapsed < limit.short_since then
     if request.spent > 0 then
       local takes = takes_for(record, max(record.ask, record.piece))
-      record.turn = max(record.turn, turns_at() + takes)
+      record.turn = min(max(record.turn, turns_at() + takes), LATEST)
     end
     return
   end
@@ -248,14 +248,15 @@ local function correct(record, request)
   end
   local ledger = ledger_of()
   ledger_subtract(ledger, at, cost * stayed)
-  local spent = doubles(request.permit_spent)
-  for i = 1, #spent, 2 do
-    local used = at
-    if spent[i] >= 0 then
-      used = slice_end(limit.now - spent[i], limit.period)
+  local used = {}
+  for i = 1, #request.permit_spent, 2 do
+    local age, stamp = request.permit_spent[i], at
+    if age >= 0 then
+      stamp = min(at, slice_end(limit.now - age, limit.period))
     end
-    ledger_add(ledger, min(at, used), spent[i + 1] * stayed)
+    used[i], used[i + 1] = stamp, request.permit_spent[i + 1]
   end
+  ledger_merge(ledger, believed(used, cost, limit.now - counts_of(limit)), stayed)
 end
 
 -- `part` of the pool was granted: entries of permits are no longer in it as a whole.

@@ -33,7 +33,9 @@ local function set_terms()
   }
   open(known and limit or given, server, now, token)
   limit.now = max(limit.now, now)
-  local before, old_lease, old_period = in_force(), limit.lease, limit.period
+  local before, old_span = in_force(), span_of(limit)
+  local peak = max(before, limit.now < limit.peak_until and limit.peak or 0)
+  local old_lease, old_period = limit.lease, limit.period
   lease, period = lease ~= 0 and lease or old_lease, period ~= 0 and period or old_period
   if known and (lease ~= old_lease or period ~= old_period) then
     operator_starts_over(now, token, 'an operator changed the lease or the period')
@@ -47,6 +49,7 @@ local function set_terms()
     limit.ramp_from, limit.ramp_at, limit.ramp_rate = 0, 0, 0
     if known then
       limit.ramp_from, limit.ramp_at, limit.ramp_rate = before, limit.now, ramp
+      limit.peak, limit.peak_until = peak, limit.now + max(old_span, span_of(limit))
     end
   end
   store_time(server, now, clock - now)

@@ -1,21 +1,23 @@
 -- How one limit is stored: _coordinator/state.py in Lua. Constants and the fields of what is packed
 -- come from _format.py. Keys, of one slot but for the last:
---   KEYS[1]  hash, the limit: `header` (packed); `server`, `nonce`, `cause`; `ledger`, `returning`
---            (packed pairs); `queue` (who waits for a permit); "=" + instance -> record (packed)
+--   KEYS[1]  hash, the limit: `header` (packed, with the checksum of all but the records);
+--            `server`, `nonce`, `cause`; `ledger`, `returning` (packed pairs); `queue` (who waits for
+--            a permit); "=" + instance -> record (packed, with its checksum)
 --   KEYS[2]  hash: "=" + instance -> what came along with its last grant, packed pairs of which
---            the first is (born, seq) of its record. If it is lost, the grant counts as spent.
+--            the first is (born, seq) of its record, with their checksum. If it is lost, the grant
+--            counts as spent.
 --   KEYS[3]  hash, for people: "=" + instance -> label; `totals` (packed). It may be lost.
 --   KEYS[4]  the limit of the first format. A string occupies it, so that a process of that format
 --            fails; if it is a hash, this one fails.
---   KEYS[5]  hash, the registry of the server: `header` (packed), `server`, "=" + name -> the time up
---            to which something of that limit may be out. Not given in a cluster.
+--   KEYS[5]  hash, the registry of the server: see limit_registry.lua. Not given in a cluster.
 --
 -- A call reads first and writes last, in `save`, so that one that fails has written nothing. A
 -- server without memory lets a script go on that has written something, however little: the first
 -- write needs memory, so either all are refused or none.
 --
--- What holds between two calls: the pool, what instances hold and `returning` sum to UNITS; the
--- header counts the records. Where that is not so, everything is forgotten (see certainty).
+-- What holds between two calls: checksums fit; the pool, what instances hold and `returning` sum to
+-- UNITS; the header counts the records. Where that is not so, everything is forgotten (see
+-- certainty). A record is compared with its checksum before what it holds goes anywhere.
 --
 -- Nothing relies on the order in which a hash is listed. Times are whole milliseconds.
 
@@ -26,7 +28,6 @@ local RECORD_BYTE = byte(RECORD_PREFIX)
 local stored = {} -- the strings of the limit's hash, as they were read
 local people = {} -- what of KEYS[3] was read, and what is to be written
 local registry -- what the server knows of all limits; nil if there is none
-local registry_text, registry_until
 local limit -- the limit; nil if there is none
 local limit_name -- as the registry calls it
 local old_is_free -- whether nothing occupies KEYS[4]
@@ -73,9 +74,30 @@ local function write_queue(queue)
   return table.concat(parts)
 end
 
--- Whether the terms in a header can be those of a limit.
-local function are_terms(t)
-  return t.capacity > 0 and t.factor > 0 and t.period > 0 and t.lease > 0
+-- Whether people may see a limit divided so.
+local function is_divisible(t)
+  return t.capacity / t.factor - FLOAT_ERROR <= MAX_PARTITIONS
+end
+
+-- The checksum of a header and of the texts beside it, but for the number of the format: so a header
+-- of this format is known as one even if that number is damaged.
+local function header_check(packed, texts)
+  local parts = {
+    sub(packed, 9), texts.server, texts.nonce, texts.cause, texts.ledger, texts.returning,
+    texts.queue,
+  }
+  return check('header', table.concat(parts, '\0'))
+end
+
+-- The packed numbers of the header that was read; nil if it is damaged, or a text beside it.
+local function whole_header()
+  local header = stored.header
+  if #header < 8 + CHECK_LENGTH or not (stored.server and stored.nonce and stored.cause
+    and stored.ledger and stored.returning and stored.queue) then
+    return nil
+  end
+  local packed = sub(header, 1, -CHECK_LENGTH - 1)
+  return header_check(packed, stored) == sub(header, -CHECK_LENGTH) and packed or nil
 end
 
 -- The first key that keeps something else than a hash, if one does: a script that found that out only
@@ -104,15 +126,15 @@ local function load_limit(instance)
   if not header then
     return nil, redis.call('EXISTS', LIMIT) == 1
   end
-  if #header >= 8 then
+  local packed = whole_header()
+  if not packed and #header >= 8 then
     local format = struct.unpack('<d', header)
-    if format ~= FORMAT and format > 0 and format <= MAX_WHOLE and format % 1 == 0 then
+    if format ~= FORMAT and format > 0 and format <= MAX_FORMAT and format % 1 == 0 then
       return nil, false, format
     end
   end
-  local one = read_header(header)
-  if not one or one.format ~= FORMAT or not are_terms(one) or not stored.server or not stored.nonce
-    or not stored.cause or not stored.queue then
+  local one = read_header(packed)
+  if not one or one.format ~= FORMAT or not is_divisible(one) then
     return nil, true
   end
   stored.entries, one.returning = pairs_in(stored.ledger), pairs_in(stored.returning)
@@ -137,28 +159,10 @@ local function ledger_of()
   return limit.ledger
 end
 
-local function load_registry(server)
-  if not REGISTRY then
-    return
+local function load_registry()
+  if REGISTRY then
+    registry = stored_registry(REGISTRY, RECORD_PREFIX .. limit_name)
   end
-  local read = redis.call('HMGET', REGISTRY, 'header', 'server', RECORD_PREFIX .. limit_name)
-  registry = read_registry(read[1])
-  local names_until = tonumber(read[3] or NEVER)
-  if not registry or registry.format ~= FORMAT or not read[2] or not is_whole(names_until) then
-    registry = nil
-    return
-  end
-  registry.server, registry.names_until = read[2], names_until
-  registry_text, registry_until = read[1], registry.names_until
-end
-
--- What a server process knows at first.
-local function new_registry(server, since)
-  registry = {
-    format = FORMAT, server = server, since = since, now = NEVER, skew = 0, names_until = NEVER,
-    is_new = true,
-  }
-  registry_until = NEVER
 end
 
 -- What is stored of the calling instance; nil if nothing is. And whether it cannot be read.
@@ -166,7 +170,7 @@ local function load_own_record()
   if records.forgotten or records.removed[records.own] or not records.own_text then
     return nil
   end
-  local record = read_record(records.own_text)
+  local record = read_record(unsealed(records.own, records.own_text))
   return record, record == nil
 end
 
@@ -176,7 +180,7 @@ local function given_of(record)
     record.given = {}
     if record.granted > 0 then
       local text = redis.call('HGET', GRANTS, records.own)
-      local given = pairs_in(text) or {}
+      local given = pairs_in(unsealed(records.own, text)) or {}
       if given[1] == record.born and given[2] == record.seq then
         table.remove(given, 1)
         table.remove(given, 1)
@@ -209,7 +213,12 @@ local function in_force()
     return limit.capacity
   end
   local risen = limit.ramp_rate * max(0, limit.now - limit.ramp_at)
-  return min(limit.capacity, limit.ramp_from + risen)
+  return min(limit.capacity, max(MIN_CAPACITY, limit.ramp_from + risen))
+end
+
+-- The most that any spending that counts may have been based on.
+local function most_in_force()
+  return max(in_force(), limit.now < limit.peak_until and limit.peak or 0)
 end
 
 -- What one unit is worth.
@@ -236,26 +245,8 @@ local function delete_fields(key, names)
 end
 
 local function save_registry()
-  if not registry then
-    return
-  end
-  local header = write_registry(registry)
-  local fields = {}
-  if header ~= registry_text then
-    fields[1], fields[2] = 'header', header
-  end
-  if registry.is_new then
-    fields[#fields + 1], fields[#fields + 2] = 'server', registry.server
-  end
-  if registry.names_until ~= registry_until then
-    fields[#fields + 1] = RECORD_PREFIX .. limit_name
-    fields[#fields + 1] = string.format('%.17g', registry.names_until)
-  end
-  if registry.is_new then
-    redis.call('DEL', REGISTRY)
-  end
-  if #fields > 0 then
-    redis.call('HSET', REGISTRY, unpack(fields))
+  if registry then
+    store_registry(REGISTRY, RECORD_PREFIX .. limit_name, registry)
   end
 end
 
@@ -270,11 +261,11 @@ local function add_totals(added)
   if #added == 0 then
     return
   end
-  local new, known = doubles(added), floats_in(people.stored_totals) or {}
-  for i = 1, max(#new, #known) do
-    known[i] = (new[i] or 0) + (known[i] or 0)
+  local sums, known = {}, floats_in(people.stored_totals) or {}
+  for i = 1, max(#added, min(#known, MAX_TOTALS)) do
+    sums[i] = (added[i] or 0) + (known[i] or 0)
   end
-  people.totals = packed(known)
+  people.totals = packed(sums)
 end
 
 local function save_people()
@@ -303,8 +294,8 @@ local function save_grant(record)
     return
   end
   if record.granted > 0 and record.is_granted then
-    local request = packed({ record.born, record.seq })
-    redis.call('HSET', GRANTS, records.own, request .. packed(record.given))
+    local text = packed({ record.born, record.seq }) .. packed(record.given)
+    redis.call('HSET', GRANTS, records.own, sealed(records.own, text))
   elseif record.granted == 0 and record.was_granted then
     redis.call('HDEL', GRANTS, records.own)
   end
@@ -317,7 +308,6 @@ local function save(record)
   end
   limit.format = FORMAT
   local new = {
-    header = write_header(limit),
     server = limit.server,
     nonce = limit.nonce,
     cause = limit.cause,
@@ -325,6 +315,8 @@ local function save(record)
     returning = packed(limit.returning),
     queue = write_queue(limit.queue),
   }
+  local header = write_header(limit)
+  new.header = header .. header_check(header, new)
   local fields = { 'header', new.header }
   local start = records.forgotten
   for field, text in pairs(new) do
@@ -333,7 +325,7 @@ local function save(record)
     end
   end
   if record then
-    local text = write_record(record)
+    local text = sealed(records.own, write_record(record))
     if start or text ~= records.own_text or records.removed[records.own] then
       fields[#fields + 1], fields[#fields + 2] = records.own, text
     end

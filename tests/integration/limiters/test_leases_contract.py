@@ -290,16 +290,17 @@ def test_c9_anyone_changes_the_capacity_for_all(kept: Kept) -> None:
 
 
 def test_c9_a_raise_can_be_ramped(kept: Kept) -> None:
-    kept.ask("a", 1, terms=QUICK)
+    terms = replace(QUICK, lease=2_000)  # so that time is believed for as long as it is waited here
+    kept.ask("a", 1, terms=terms)
     before = kept.now()
     assert kept.manager.set_terms(capacity=2_000.0, ramp=5_000.0)
     kept.turn(0.05)
-    reply = kept.ask("a", 2, terms=QUICK, need=5_000.0)
+    reply = kept.ask("a", 2, terms=terms, need=5_000.0)
     elapsed = kept.now() - before
     assert reply.terms.capacity == 2_000.0
     assert 1_000.0 + 5_000.0 * 0.048 <= reply.terms.in_force <= 1_010.0 + 5_000.0 * elapsed
     kept.turn(0.25)
-    assert kept.ask("a", 3, terms=QUICK, need=5_000.0).terms.in_force == 2_000.0
+    assert kept.ask("a", 3, terms=terms, need=5_000.0).terms.in_force == 2_000.0
 
 
 @pytest.mark.parametrize("field", ["lease", "period"])

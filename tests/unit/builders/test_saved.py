@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any
@@ -165,3 +167,61 @@ def test_e8_a_time_finer_than_datetimes_is_refused_by_name() -> None:
         pack([fine])
     with pytest.raises(TypeError, match="is a NaTType"):
         pack([pandas.NaT])
+
+
+WRONG: tuple[Any, ...] = (
+    None,
+    True,
+    "x",
+    -1,
+    1.5,
+    [],
+    [1],
+    {"dict": []},
+    {"tuple": []},
+    {"bytes": "00"},
+    10**30,
+)
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The places of all that a state is made of."""
+    yield path
+    if isinstance(value, dict | list):
+        for place, one in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(one, (*path, place))
+
+
+def loaded_from(data: bytes) -> EventTimeBuilder[Any]:
+    return EventTimeBuilder.load(data, key="k", event_time="at")
+
+
+def replaced(value: Any, path: tuple[Any, ...], other: Any) -> Any:
+    if not path:
+        return other
+    copied = value.copy()
+    copied[path[0]] = replaced(value[path[0]], path[1:], other)
+    return copied
+
+
+def test_what_is_loaded_works_or_is_refused_whatever_has_become_of_it() -> None:
+    made: EventTimeBuilder[Any] = EventTimeBuilder(50, 100, key="k", event_time="at")
+    for at in range(5):
+        made.add({"k": "a", "at": at * 40}, now=at * 40)
+    state = json.loads(made.dump())
+    cases = 0
+    for path in leaves(state):
+        for other in WRONG:
+            data = json.dumps(replaced(state, path, other)).encode()
+            cases += 1
+            try:
+                loaded = loaded_from(data)
+            except ValueError:
+                continue
+            assert loaded.duplicates + 1 > 0, path
+            assert loaded.deadline is None or loaded.deadline + 1 > 0, (path, other)
+            loaded.add({"k": "new", "at": 500}, now=500)
+            loaded.add({"k": "a", "at": 501}, now=700)
+            again = loaded_from(loaded.dump())
+            assert again.flush() == loaded.flush()
+    assert cases > 400

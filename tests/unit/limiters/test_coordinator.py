@@ -868,3 +868,19 @@ def test_a_reply_says_what_it_is_of() -> None:
     reply = Server("one").sync(Request("a", 7, TERMS, need=10.0), 100.0)
     assert isinstance(reply, Reply)
     assert (reply.seq, reply.server, reply.now, reply.format) == (7, "one", 100_000, FORMAT)
+
+
+def test_c8_limit_that_is_lost_waits_for_leases_longer_than_those_of_who_comes_first() -> None:
+    long = replace(TERMS, lease=60_000)
+    story = Story()
+    held = story.join("held", long)
+    story.run(2)
+    assert held.held(story.now) == 1_000
+    held.connected = False
+    story.server.stored.limit = None
+    late = story.join("late")
+    began = story.now
+    story.run(20)
+    assert held.spent[-1][0] > began + 15
+    assert not late.spent
+    assert story.worst() <= 1_000 * FORGIVEN

@@ -48,7 +48,7 @@ def test_c2_however_often_it_is_split_nothing_is_lost_and_nothing_is_added(
         assert math.fsum(found) == pytest.approx(cost)
     again = Ledger()
     for ledger in (*taken, rest):
-        again.merge(ledger)
+        again.merge(ledger.entries)
     assert dict(again.entries) == pytest.approx(dict(whole.entries))
 
 

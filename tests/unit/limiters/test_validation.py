@@ -236,7 +236,13 @@ def test_a_message_has_all_digits_of_a_number(value: float, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["redis://user:secret@db:6379/0", b"redis://:secret@db", ["rediss://:secret@db"]]
+    "url",
+    [
+        "redis://user:secret@db:6379/0",
+        "redis://:secret@db:6379/0?password=a secret",
+        b"redis://:secret@db",
+        ["rediss://:secret@db"],
+    ],
 )
 def test_a_url_in_the_wrong_place_is_shown_without_its_password(url: Any) -> None:
     for make in (

@@ -103,6 +103,8 @@ def test_what_was_used_counts_capacities_for_as_long_as_they_were_in_force() -> 
     log = [(0.0, "a", 99), (1.0, "a", 10), (2.0, "a", 10)]
     assert verify(log, [(0.0, 10), (1.0, 30)]).used == pytest.approx(20 / 40)
     assert verify([], 10).used == 0
+    log = [(0.0, "a", 10), (60.0, "a", 10), (120.0, "a", 5)]
+    assert verify(log, 10, period=60).used == pytest.approx(0.75)
     assert str(verify([], 10)) == "nothing was spent"
 
 

@@ -26,7 +26,7 @@ from limiters._stats.histogram import Histogram
 
 BOUNDED = {
     *("limit", "batcher", "topic", "gate", "builder", "member", "query"),
-    *("outcome", "kind", "state", "reason", "cause", "longer_than"),
+    *("outcome", "kind", "state", "reason", "cause", "longer_than", "what"),
 }
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 

@@ -87,6 +87,8 @@ def test_t2_times_are_rounded_up() -> None:
         (1_794_999_600, None, "looks like seconds"),
         (1_794_999_600.5, None, "looks like seconds"),
         (1_794_999_600_000_000, None, "looks like micro"),
+        (10**400, None, "so large a number looks like micro"),
+        pytest.param(-(10**5000), None, "so large a number looks", id="too long to be written"),
         (datetime(2026, 11, 18), None, "time zone"),
         ("tomorrow", None, "at must be a datetime or epoch milliseconds, not 'tomorrow'"),
         (True, None, "at must be"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 from dispatcher.cli._commands.connecting import lease_manager, no_limit
 from dispatcher.cli._commands.limit.options import LimitDeleteOptions, LimitShowOptions
@@ -21,8 +22,11 @@ from dispatcher.cli._text.wording import (
     uncertainty,
     waiters,
 )
-from limiters.errors import LeaseManagerError
+from limiters.errors import DamagedLimitError, LeaseManagerError
 from limiters.leases import LimitView
+
+if TYPE_CHECKING:
+    from limiters.leases.redis import RedisLeaseManager
 
 
 def show_limit(options: LimitShowOptions, call: Invocation) -> None:
@@ -78,22 +82,27 @@ def delete_limit(options: LimitDeleteOptions, call: Invocation) -> None:
         return
     name = printable(options.name)
     with lease_manager(options) as manager:
-        view = manager.look()
-        if view is None:
-            raise no_limit(manager, options)
+        known = _known_of(manager, options)
         if not options.yes:
-            known = len(view.instances)
-            confirm(
-                f"Delete limit {name} in {manager.where}? {known} instance{'s' * (known != 1)} "
-                "took part lately.",
-                "deleted",
-            )
+            confirm(f"Delete limit {name} in {manager.where}? {known}", "deleted")
         if not manager.delete():
             raise no_limit(manager, options)
     sys.stdout.write(
         f"limit {name} is deleted. An instance that still runs makes it again, with the terms it "
         "knows, and then\nnothing new is granted for a lease and a period.\n"
     )
+
+
+def _known_of(manager: RedisLeaseManager, options: LimitDeleteOptions) -> str:
+    """What is known of a limit that is to be deleted."""
+    try:
+        view = manager.look()
+    except DamagedLimitError:
+        return "It is damaged, so nobody knows how many instances took part lately."
+    if view is None:
+        raise no_limit(manager, options)
+    count = len(view.instances)
+    return f"{count} instance{'s' * (count != 1)} took part lately."
 
 
 def _delete_old_format(options: LimitDeleteOptions) -> None:

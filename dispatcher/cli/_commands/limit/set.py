@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from dispatcher.cli._commands.connecting import lease_manager, no_limit
 from dispatcher.cli._commands.limit.options import CHANGE, NEW, LimitSetOptions
 from dispatcher.cli._options.parser import Invocation
@@ -9,7 +11,7 @@ from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.moments import duration
 from dispatcher.cli._text.showable import printable
 from dispatcher.cli._text.wording import grants, terms_of
-from limiters.errors import LeaseManagerError
+from limiters.errors import DamagedLimitError, LeaseManagerError
 from limiters.leases import LimitView
 from limiters.leases._messages import ramp_of
 
@@ -22,10 +24,14 @@ def run(options: LimitSetOptions, call: Invocation) -> None:
         *flags, last = (flag for name, flag in CHANGE.flags.items() if name != "ramp")
         raise ValueError(f"say what to change: {', '.join(flags)} or {last}")
     with lease_manager(options) as manager:
-        before = manager.look()
+        damaged = None
+        try:
+            before = manager.look()
+        except DamagedLimitError as error:
+            before, damaged = None, error
         if before is None:
             if change["capacity"] is None:
-                raise no_limit(manager, options)
+                raise damaged or no_limit(manager, options)
             change = {
                 name: getattr(NEW, name) if value is None else value
                 for name, value in change.items()
@@ -35,6 +41,11 @@ def run(options: LimitSetOptions, call: Invocation) -> None:
             raise LeaseManagerError(
                 f"limit {printable(options.name)!r} was deleted at the same moment; set it again"
             )
+    if damaged is not None:
+        sys.stdout.write(
+            "What was stored of it could not be read: it starts over, and what was not said now is "
+            "as for a new limit.\n\n"
+        )
     _tell(printable(options.name), before, now, ramped=ramp is not None)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
+from typing import Any
 
 from dispatcher.cli._commands.connecting import naming_another, no_such
 from dispatcher.cli._commands.leases import table as lease_table
@@ -54,6 +56,8 @@ def _once(options: TopOptions, observer: ClusterObserver) -> None:
         _print(as_json(seen))
     else:
         print_once(Drawing().picture(seen, None, time.monotonic(), terminal_width()))
+    if seen.errors:
+        raise seen.errors[0]
 
 
 def _lines_of_json(observer: ClusterObserver, pause: float) -> None:
@@ -92,13 +96,24 @@ class Drawing:
         for name, view in seen.limits.items():
             if view is None:
                 lines.append(line(f"limit {printable(name)}: there is no such limit", "yellow"))
+            elif isinstance(view, DispatcherError):
+                lines.append(line(f"limit {printable(name)}: {_said(view)}", "red"))
             else:
                 memory = self._memories.setdefault(name, Memory())
                 if trouble is None:
                     memory.observe(view, now)
                 lines += of_limit(name, view, memory, now, columns, fine=fine_letters())
             lines.append(line(""))
-        return [*lines, *of_topics(seen.topics)]
+        readable = {
+            name: stats
+            for name, stats in seen.topics.items()
+            if not isinstance(stats, DispatcherError)
+        }
+        lines += of_topics(readable)
+        for name, stats in seen.topics.items():
+            if isinstance(stats, DispatcherError):
+                lines.append(line(f"topic {printable(name)}: {_said(stats)}", "red"))
+        return lines
 
     def _trouble(self, trouble: str | None, now: float) -> list[Line]:
         if trouble is None:
@@ -118,13 +133,21 @@ def as_json(seen: ClusterView) -> dict[str, object]:
     return {
         "at": time.time(),
         "limits": {
-            name: None if view is None else lease_table.as_json(name, view)
+            name: _as_json(view, partial(lease_table.as_json, name))
             for name, view in seen.limits.items()
         },
-        "topics": {
-            name: None if stats is None else asdict(stats) for name, stats in seen.topics.items()
-        },
+        "topics": {name: _as_json(stats, asdict) for name, stats in seen.topics.items()},
     }
+
+
+def _as_json(one: Any, written: Callable[[Any], dict[str, Any]]) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    return {"error": _said(one)} if isinstance(one, DispatcherError) else written(one)
+
+
+def _said(error: DispatcherError) -> str:
+    return printable(without_passwords(str(error)))
 
 
 def _print(told: object) -> None:

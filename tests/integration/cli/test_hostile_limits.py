@@ -1,0 +1,122 @@
+"""The commands about limits work when one is damaged: they show the others, and say which one it
+is; what mends it works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from redis import Redis
+
+from limiters.embedded import EmbeddedRedis
+from tests.commands import Run, Said
+from tests.hostile import damages
+from tests.hostile.damages import Damage, failures, report
+from tests.hostile.limit import KEYS, NAME, OTHER, PEOPLE, Scene, in_turned_time
+
+SHOWING = (
+    ("limit", "show", NAME),
+    ("limit", "show", NAME, "--json"),
+    ("leases", NAME),
+    ("leases", NAME, "--json"),
+    ("leases", NAME, "--evict", "b"),
+)
+
+
+@pytest.fixture(scope="module")
+def scene(_one_redis: EmbeddedRedis) -> Iterator[Scene]:
+    with Redis.from_url(_one_redis.url) as client, in_turned_time():
+        yield Scene(client)
+
+
+@pytest.fixture(autouse=True)
+def _url(_one_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISPATCHER_REDIS", _one_redis.url)
+
+
+def shown(said: Said) -> None:
+    """It showed something, or said in one line what is wrong."""
+    assert "Traceback" not in said.err
+    assert said.code in (0, 1), said
+    assert said.code == 0 or NAME in said.err or "dispatcher:limits:" in said.err, said
+
+
+def test_each_command_says_what_is_damaged_and_the_remedy_works(scene: Scene, run: Run) -> None:
+    def check(_: Scene, name: str, damage: Damage) -> None:
+        scene.put_back()
+        damage(scene.client)
+        for command in SHOWING:
+            shown(run(*command))
+        both = run("top", NAME, OTHER, "--once")
+        shown(both)
+        said = both.out + both.err
+        assert f"limit {OTHER}: 70" in said or "there is no limit" in said, said
+        remedy(run)
+
+    def remedy(run: Run) -> None:
+        was_there = bool(scene.client.exists(KEYS[0]))
+        deleted = run("limit", "delete", NAME, "--yes")
+        if any(key in deleted.err for key in KEYS) or "--old-format" in deleted.err:
+            return  # something else keeps the place: it says which
+        assert deleted.code == (0 if was_there else 1), deleted
+        new = ("--shared-capacity", "50", "--lease-time", "3")
+        assert run("limit", "set", NAME, *new).code == 0
+        assert run("limit", "show", NAME, "--json").json["shared_capacity"] == 50
+
+    failed = failures(scene, (*damages.to_keys(1), *damages.to_fields(scene)), check)
+    assert not failed, report(failed)
+
+
+def test_a_damaged_limit_can_be_set_anew(scene: Scene, run: Run) -> None:
+    scene.put_back()
+    scene.client.hset(KEYS[0], "header", b"damaged")
+    said = run("limit", "set", NAME, "--shared-capacity", "50")
+    assert said.code == 0, said
+    assert "could not be read" in said.out
+    assert run("limit", "show", NAME, "--json").json["shared_capacity"] == 50
+
+
+def test_top_shows_the_other_limits(scene: Scene, run: Run) -> None:
+    scene.put_back()
+    scene.client.hset(KEYS[0], "header", b"damaged")
+    said = run("top", NAME, OTHER, "--once")
+    assert f"limit {OTHER}: 70" in said.out
+    assert f"limit {NAME}" in said.out
+    assert "is damaged" in said.out
+    assert said.code == 1
+
+
+def test_top_as_json_has_the_other_limits(scene: Scene, run: Run) -> None:
+    scene.put_back()
+    scene.client.hset(KEYS[0], "header", b"damaged")
+    limits = run("top", NAME, OTHER, "--once", "--json").json["limits"]
+    assert limits[OTHER]["capacity_in_force"] == 70
+    assert "is damaged" in limits[NAME]["error"]
+
+
+def test_the_exporter_shows_the_other_limits_and_names_the_damaged_one(
+    scene: Scene, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    def check(_: Scene, name: str, damage: Damage) -> None:
+        scene.put_back()
+        damage(scene.client)
+        said = run("exporter", "--once")
+        assert said.code == 0, said
+        assert "dispatcher_redis_up 1.0" in said.out
+        assert f'dispatcher_cluster_capacity{{kind="shared",limit="{OTHER}"}} 70.0' in said.out
+
+    failed = failures(scene, (*damages.to_keys(1), *damages.to_fields(scene)), check)
+    assert not failed, report(failed)
+    scene.put_back()
+    scene.client.hset(KEYS[0], "header", b"damaged")
+    said = run("exporter", "--once")
+    assert f'dispatcher_unreadable{{what="limit {NAME}"}} 1.0' in said.out
+    assert f"limit {NAME} cannot be read" in caplog.text
+
+
+def test_nothing_that_is_stored_does_something_to_a_terminal(scene: Scene, run: Run) -> None:
+    scene.put_back()
+    scene.client.hset(PEOPLE, "=a", b"\x1b[2J\xff\x07\xc2\x9b2J")
+    for command in (*SHOWING, ("top", NAME, "--once"), ("exporter", "--once")):
+        said = run(*command)
+        assert not {"\x1b", "\x07", "\x9b", "\udcff"} & {*said.out, *said.err}, command

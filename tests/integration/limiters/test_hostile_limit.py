@@ -1,0 +1,104 @@
+"""Whatever becomes of what Redis keeps of a limit: a call heals it, or says what is wrong; nobody
+is granted too much, nothing crashes or hangs, and what mends it works when it is needed (law C8).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+from redis import Redis
+
+from limiters import LeaseManagerError
+from limiters.embedded import EmbeddedRedis
+from tests.hostile import damages
+from tests.hostile.damages import Damage, failures, report
+from tests.hostile.limit import KEYS, TERMS, Scene, in_turned_time
+from tests.story import Instance
+
+
+@pytest.fixture(scope="module")
+def scene(_one_redis: EmbeddedRedis) -> Iterator[Scene]:
+    with Redis.from_url(_one_redis.url) as client, in_turned_time():
+        yield Scene(client)
+
+
+def everybody_asks(scene: Scene, instances: list[Instance]) -> None:
+    for one in instances:
+        one.share.want(5_000.0, 100.0, scene.now)
+        one.ask(scene.server, scene.now)  # type: ignore[arg-type]
+
+
+def judge(scene: Scene, name: str, damage: Damage) -> None:
+    """Nobody is granted too much, and the limit serves again after a while."""
+    instances = [*scene.put_back(), Instance("late", TERMS)]
+    may = scene.power(instances) + scene.free()
+    damage(scene.client)
+    try:
+        everybody_asks(scene, instances)
+    except LeaseManagerError as error:
+        mend_as_said(scene, str(error))
+        everybody_asks(scene, instances)
+    assert scene.power(instances) <= may * (1 + 1e-6), name
+    serves_again(scene, instances)
+
+
+def mend_as_said(scene: Scene, said: str) -> None:
+    named = [key for key in KEYS if key in said]
+    if "--old-format" in said:
+        scene.server.manager.delete_old_format()
+        return
+    assert len(named) == 1, said
+    assert "delete" in said
+    scene.client.delete(named[0])
+
+
+def serves_again(scene: Scene, instances: list[Instance]) -> None:
+    """A new instance gets all, once the others are gone."""
+    late, now = instances[-1], scene.now
+    for _ in range(60):
+        now += 0.4
+        late.share.want(5_000.0, 0.0, now)
+        if late.share.next_call(now) <= now:
+            late.ask(scene.server, now)  # type: ignore[arg-type]
+        if late.held(now) >= 0.99 * TERMS.capacity:
+            return
+    raise AssertionError(f"it holds {late.held(now)}")
+
+
+def test_c8_a_damaged_key_never_grants_too_much_and_heals(scene: Scene) -> None:
+    failed = failures(scene, damages.to_keys(), judge)
+    assert not failed, report(failed)
+
+
+def test_c8_a_damaged_field_never_grants_too_much_and_heals(scene: Scene) -> None:
+    failed = failures(scene, damages.to_fields(scene), judge)
+    assert not failed, report(failed)
+
+
+def test_c8_a_damaged_number_never_grants_too_much_and_heals(scene: Scene) -> None:
+    failed = failures(scene, damages.to_numbers(), judge)
+    assert not failed, report(failed)
+
+
+def test_c8_a_number_that_fits_its_checksum_crashes_nothing(scene: Scene) -> None:
+    failed = failures(scene, damages.on_purpose(), call_everything)
+    assert not failed, report(failed)
+
+
+def call_everything(scene: Scene, name: str, damage: Damage) -> None:
+    instances = scene.put_back()
+    damage(scene.client)
+    manager = scene.server.manager
+    with contextlib.suppress(LeaseManagerError):
+        view = manager.look()
+        assert view is None or 1 <= view.partitions <= 10_000
+    for one in instances:
+        with contextlib.suppress(LeaseManagerError, AssertionError):
+            one.ask(scene.server, scene.now)  # type: ignore[arg-type]
+    manager.evict("b")
+    assert manager.delete()
+    assert manager.look() is None
+    assert manager.set_terms(capacity=5.0, factor=1.0, period=1, lease_time=2)
+    assert manager.look() is not None
