@@ -114,9 +114,9 @@ def _failed(error: Exception) -> int:
 
 
 def _version() -> str:
-    from importlib.metadata import version
+    import dispatcher
 
-    return version("batch-dispatcher")
+    return dispatcher.__version__
 
 
 if __name__ == "__main__":

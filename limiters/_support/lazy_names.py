@@ -1,7 +1,7 @@
 """Names of a package whose modules are imported when a name is asked for.
 
 A package whose `__init__` imports all that it exports makes everything below it as slow to import
-as all of it. `dispatcher --help` needs nothing of the engine, and took half a second.
+as all of it, and `dispatcher --help` needs nothing of the engine.
 """
 
 from __future__ import annotations

@@ -25,12 +25,21 @@ Class = TypeVar("Class", bound=type)
 
 
 class OptionFamily:
-    """The options that a dataclass declares, for commands that have other `names` for some."""
+    """The options that a dataclass declares, for commands that have other `names` for some, or
+    other `variables` than those that follow from the names."""
 
-    def __init__(self, declared: type, *, group: str = "", **names: str) -> None:
+    def __init__(
+        self,
+        declared: type,
+        *,
+        group: str = "",
+        variables: Mapping[str, str] | None = None,
+        **names: str,
+    ) -> None:
         self._options = options_of(declared)
         self._hints = get_type_hints(declared)
         self._group = group
+        self._variables = variables or {}
         self._fields = {own: names.get(own, own) for own in self._options}
 
     @property
@@ -61,6 +70,7 @@ class OptionFamily:
             check=one.check and _under(name, one.name, one.check),
             unit=one.unit,
             group=self._group,
+            variable=self._variables.get(one.name, ""),
         )
 
     def given(self, options: object) -> dict[str, Any]:

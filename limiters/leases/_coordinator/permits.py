@@ -96,8 +96,8 @@ def keep_pace(limit: Limit, elapsed: int) -> None:
 def kept_aside(limit: Limit) -> int:
     """How much of the pool is kept for permits: of the batches that are due of those who live on
     them, in order, as many as their fair shares are worth; at least the first one. So they do not
-    starve those that hold shares. Between their turns the others may have it all; but if the first
-    is late, so many are that those count as well who are due as soon."""
+    starve those that hold shares. Between their turns the others may have it all. If the first is
+    late, batches do not fit together: those whose turn comes within the same time count, too."""
     waiting = on_permits(limit)
     if not waiting or waiting[0].turn > limit.turns_at:
         return 0
@@ -182,23 +182,23 @@ def handed_over(limit: Limit, part: float) -> None:
 
 def grant(limit: Limit, name: str, record: Record, request: Request) -> int:
     """A permit, if it is this one's turn and there is room. When to ask again; -1 for never."""
-    terms, now = limit.terms, limit.turns_at
+    terms, clock = limit.terms, limit.turns_at
     due = line(limit)
     names = [one.instance for one in due]
     if name not in names:
-        if record.turn <= now:  # others have waited longer: it is enough to ask with the next sync
+        if record.turn <= clock:  # others have waited longer: the next sync is soon enough
             return -1
-        return min(4 * record.interval, math.ceil(record.turn - now) + 1)
+        return min(4 * record.interval, math.ceil(record.turn - clock) + 1)
     room = limit.pool * limit.worth - limit.ledger.total(limit.now - terms.counts)
     for one in due[: names.index(name)]:
         room -= one.ask
     if room < record.ask - FLOAT_ERROR * limit.in_force:
         return _room_at(limit, record.ask - room, record.interval)
-    turn = now
+    turn = clock
     if limit.fair.weight:
         takes = _takes(limit, record, record.ask)
-        oldest = now - max(takes, CREDIT_PERIODS * terms.period)
-        turn = min(max(oldest, record.turn), now) + takes
+        oldest = clock - max(takes, CREDIT_PERIODS * terms.period)
+        turn = min(max(oldest, record.turn), clock) + takes
     record.turn = turn
     at = slice_end(limit.now + request.valid, terms.period)
     limit.ledger.add(at, record.ask)

@@ -58,7 +58,7 @@ class Record:
     ask_since: int = 0
     gathers: bool = False
     turn: float = 0.0
-    """When its next permit is due."""
+    """When its next permit is due, by the clock of turns."""
     fair: float = 0.0
     """What its fair share was worth when its turn was last computed; 0 as long as it is new."""
     permit: Permit = field(default_factory=Permit)

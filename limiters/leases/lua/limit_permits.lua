@@ -172,8 +172,8 @@ end
 
 -- How much of the pool is kept for permits: of the batches that are due of those who live on them,
 -- in order, as many as their fair shares are worth; at least the first one. So they do not starve
--- those that hold shares. Between their turns the others may have it all; but if the first is late,
--- so many are that those count as well who are due as soon.
+-- those that hold shares. Between their turns the others may have it all. If the first is late,
+-- batches do not fit together: those whose turn comes within the same time count, too.
 local function kept_aside()
   local waiting, at = on_permits(), turns_at()
   if not waiting[1] or waiting[1].turn > at then
@@ -281,7 +281,7 @@ end
 
 -- A permit, if it is this one's turn and there is room. When to ask again; -1 for never.
 local function grant_permit(name, record, request)
-  local now, due = turns_at(), line()
+  local clock, due = turns_at(), line()
   local place
   for i, one in ipairs(due) do
     if one.name == name then
@@ -290,10 +290,10 @@ local function grant_permit(name, record, request)
     end
   end
   if not place then
-    if record.turn <= now then -- others have waited longer: it is enough to ask with the next sync
+    if record.turn <= clock then -- others have waited longer: the next sync is soon enough
       return -1
     end
-    return min(4 * record.interval, ceil(record.turn - now) + 1)
+    return min(4 * record.interval, ceil(record.turn - clock) + 1)
   end
   local worth = worth_of_unit()
   local room = limit.pool * worth - ledger_total(ledger_of(), limit.now - counts_of(limit))
@@ -306,11 +306,11 @@ local function grant_permit(name, record, request)
   if room < record.ask - FLOAT_ERROR * in_force() then
     return room_at(record.ask - room, record.interval)
   end
-  local turn = now
+  local turn = clock
   if limit.fair_weight ~= 0 then
     local takes = takes_for(record, record.ask)
-    local oldest = now - max(takes, CREDIT_PERIODS * limit.period)
-    turn = min(max(oldest, record.turn), now) + takes
+    local oldest = clock - max(takes, CREDIT_PERIODS * limit.period)
+    turn = min(max(oldest, record.turn), clock) + takes
   end
   record.turn = turn
   local at = slice_end(limit.now + request.valid, limit.period)

@@ -30,7 +30,11 @@ def ramp(text: str) -> tuple[float, float]:
 NEW = LimiterOptions
 """What a new limit has unless it is said, as its defaults."""
 
-CHANGE = OptionFamily(TermsChange, capacity="shared_capacity")
+CHANGE = OptionFamily(
+    TermsChange,
+    variables={"lease_time": "DISPATCHER_LIMIT_LEASE_TIME"},  # a worker has one for its messages
+    capacity="shared_capacity",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +42,6 @@ CHANGE = OptionFamily(TermsChange, capacity="shared_capacity")
 class LimitSetOptions(LimitOptions):
     """Which limit, and what it is from now on."""
 
-    lease_time: float | None = option(
-        "for how many seconds an instance holds what it was granted, unless it renews",
-        "S",
-        variable="DISPATCHER_LIMIT_LEASE_TIME",
-    )
     ramp: tuple[float, float] | None = option(
         "raise the capacity by no more than that amount over so many seconds",
         "AMOUNT/SECONDS",
