@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -124,13 +124,23 @@ def _totals_in(one: EntityRow) -> list[StoreTotals]:
     return []
 
 
-def put(
-    connection: sqlite3.Connection,
-    totals: StoreTotals,
-    stored: list[Stored],
-    removed: Iterable[str],
-) -> StoreTotals:
+def totals_in(connection: sqlite3.Connection) -> StoreTotals:
+    """The totals, as of the last transaction. They are read each time: an exception between a
+    transaction and its note in memory would leave an outdated note."""
+    found = connection.execute(
+        "SELECT sequence, entity, record, checksum FROM entities WHERE entity = ''"
+    ).fetchone()
+    totals = _totals_in(EntityRow(*found)) if found else []
+    if not totals or totals[0].row() != found:
+        raise sqlite3.DatabaseError("its totals are not as they were written")
+    return totals[0]
+
+
+def put(connection: sqlite3.Connection, records: Mapping[str, str], removed: Iterable[str]) -> None:
     """Writes records, and that entities are removed; the totals then. In a transaction."""
+    totals = totals_in(connection)
+    numbered = enumerate(records.items(), totals.sequence + 1)
+    stored = [Stored(number, *record) for number, record in numbered]
     names = {one.entity for one in stored}
     before = _sums_before(connection, names.union(removed))
     rows = [row_of(*one) for one in stored]
@@ -150,7 +160,6 @@ def put(
         totals.checksums - before[1] + now[1],
     )
     connection.execute(PUT, new.row())
-    return new
 
 
 def _sums_before(connection: sqlite3.Connection, names: set[str]) -> tuple[int, int]:
@@ -185,8 +194,8 @@ def write_new(path: Path, records: Iterable[EntityRow], sequence: int) -> None:
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """All of the block is stored, or nothing."""
-    connection.execute("BEGIN IMMEDIATE")
     try:
+        connection.execute("BEGIN IMMEDIATE")
         yield
         connection.execute("COMMIT")
     except BaseException:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dispatcher.registration._model.emissions import Stored
 from dispatcher.registration._model.reports import Report
@@ -37,6 +37,13 @@ class LocalStore(Protocol):
         ...
 
 
+class _Change(NamedTuple):
+    sequence: int
+    """The last number that is given then."""
+    stored: dict[str, Stored]
+    removed: tuple[str, ...]
+
+
 class MemoryEntityStore:
     """Keeps the entities in this object: another gate, made with it later, finds them.
 
@@ -50,35 +57,40 @@ class MemoryEntityStore:
     """
 
     def __init__(self) -> None:
-        self._records: dict[str, str] = {}
-        self._numbers: dict[str, int] = {}
-        self._sequence = 0
+        self._stored: dict[str, Stored] = {}
+        self._change = _Change(0, {}, ())
+        """The last one: begun, perhaps carried out."""
 
     @property
     def sequence(self) -> int:
         """See LocalStore."""
-        return self._sequence
+        return self._change.sequence
 
     def load(self) -> tuple[dict[str, str], list[Report]]:
         """See LocalStore."""
-        return dict(self._records), []
+        self._carry_out()
+        return {entity: one.record for entity, one in self._stored.items()}, []
 
     def save(self, records: Mapping[str, str], removed: Collection[str] = ()) -> None:
         """See LocalStore."""
-        for entity, record in records.items():
-            self._sequence += 1
-            self._records[entity], self._numbers[entity] = record, self._sequence
-        for entity in removed:
-            self._records.pop(entity, None)
-            self._numbers.pop(entity, None)
+        self._carry_out()
+        numbered = enumerate(records.items(), self.sequence + 1)
+        stored = {entity: Stored(number, entity, record) for number, (entity, record) in numbered}
+        # From here on it is stored, all of it: whoever calls next carries it out to its end, if
+        # an exception of a signal handler comes in between.
+        self._change = _Change(self.sequence + len(stored), stored, tuple(removed))
+        self._carry_out()
 
     def emitted(self, since: int) -> list[Stored]:
         """See LocalStore."""
-        return [
-            Stored(number, entity, self._records[entity])
-            for entity, number in self._numbers.items()
-            if number > since
-        ]
+        self._carry_out()
+        return [one for one in self._stored.values() if one.sequence > since]
 
     def close(self) -> None:
         """Nothing is held but memory."""
+
+    def _carry_out(self) -> None:
+        """Twice is as good as once."""
+        self._stored.update(self._change.stored)
+        for entity in self._change.removed:
+            self._stored.pop(entity, None)

@@ -6,8 +6,8 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dispatcher.registration._model.emissions import Stored
@@ -22,6 +22,7 @@ from dispatcher.registration._sqlite.records import (
     contents_of,
     put,
     sums_of,
+    totals_in,
     transaction,
     write_new,
 )
@@ -84,57 +85,42 @@ class SqliteEntityStore:
         self._connection: sqlite3.Connection | None = None
         self._process = -1
         self._place: StorePlace | None = None
-        self._totals = StoreTotals(0, 0, 0, 0)
 
     @property
     def sequence(self) -> int:
         """See LocalStore."""
-        return self._totals.sequence
+        with self._settled() as connection:
+            return totals_in(connection).sequence
 
     def load(self) -> tuple[dict[str, str], list[Report]]:
         """See LocalStore."""
         try:
             self._place = StorePlace(self._path)
-        except BlockingIOError:
-            raise EntityStoreError(f"{self._path} {_IN_USE}") from None
-        except OSError as error:
-            raise self._explained(error) from error
-        try:
             contents, reports = self._put_in_order(self._place)
             self._open()
+            return {entity: one.record for entity, one in contents.records.items()}, reports
+        except BlockingIOError:
+            raise EntityStoreError(f"{self._path} {_IN_USE}") from None
         except (sqlite3.Error, OSError) as error:
             self.close()
             raise self._explained(error) from error
         except BaseException:
             self.close()
             raise
-        assert contents.totals is not None
-        self._totals = contents.totals
-        return {entity: one.record for entity, one in contents.records.items()}, reports
 
     def save(self, records: Mapping[str, str], removed: Collection[str] = ()) -> None:
         """See LocalStore."""
-        connection = self._usable()
-        numbered = enumerate(records.items(), self._totals.sequence + 1)
-        stored = [Stored(number, *record) for number, record in numbered]
-        try:
-            with transaction(connection):
-                totals = put(connection, self._totals, stored, removed)
-        except sqlite3.Error as error:
-            raise self._explained(error) from error
-        self._totals = totals
+        with self._settled() as connection, transaction(connection):
+            put(connection, records, removed)
 
     def emitted(self, since: int) -> list[Stored]:
         """See LocalStore."""
-        connection = self._usable()
-        try:
+        with self._settled() as connection:
             rows = connection.execute(
                 "SELECT sequence, entity, record FROM entities "
                 "WHERE sequence > ? AND entity <> '' AND record <> ''",
                 (min(since, _LARGEST),),
             ).fetchall()
-        except sqlite3.Error as error:
-            raise self._explained(error) from error
         return [Stored(*row) for row in rows]
 
     def close(self) -> None:
@@ -145,6 +131,10 @@ class SqliteEntityStore:
                 connection.close()
         if self._place is not None:
             self._place.close()
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):  # its path was refused
+            self.close()  # else its connection keeps the file until the garbage is collected
 
     # Inside.
 
@@ -238,13 +228,21 @@ class SqliteEntityStore:
             return named
         return [Report(CORRUPT, "", lost - len(named), reason=why), *named]
 
-    def _usable(self) -> sqlite3.Connection:
+    @contextmanager
+    def _settled(self) -> Iterator[sqlite3.Connection]:
+        """The file as of the last transaction."""
         if self._connection is None or self._process != os.getpid():
             raise EntityStoreError(
                 f"{self._path} is not open in this process; make a store and a gate of its own "
                 "in each process, with another path, or use a RedisEntityStore"
             )
-        return self._connection
+        try:
+            # An exception of a signal handler may have ended the last call at any moment.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            yield self._connection
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
 
     def _open(self) -> None:
         self._process = os.getpid()
