@@ -3,11 +3,15 @@
 One row is an entity with its record. A row whose record is empty is of an entity that was removed:
 older copies of it may be left elsewhere in the file, and must not be taken for it. The row without
 a name tells the totals. It is written with every change, so a record that is missing is noticed.
+
+Names have no control characters in the file, records neither: the bytes before a row are some, so
+no text looks like a row, and what devices are called is never taken for one.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -39,6 +43,10 @@ REMOVED = ""
 _NAMELESS = ""
 _NAMES_AT_ONCE = 500
 
+_CONTROLS = re.compile(r"[\x00-\x1f]")
+_ESCAPED = re.compile(r"[\x00-\x1f\x7f]")
+_ESCAPES = re.compile(r"\x7f([01][0-9a-f]|7f)")
+
 
 class EntityRow(NamedTuple):
     """One row, as it is stored."""
@@ -47,6 +55,29 @@ class EntityRow(NamedTuple):
     entity: str
     record: str
     checksum: int
+
+
+class BrokenRow(NamedTuple):
+    """One that is not as it was written: in each column may be anything."""
+
+    sequence: object
+    entity: object
+    record: object
+    checksum: object
+
+    @property
+    def name(self) -> str:
+        """What stands for the name, "" if no name can."""
+        try:
+            text = self.entity.decode() if isinstance(self.entity, bytes) else ""
+        except UnicodeDecodeError:
+            return ""
+        return "" if _CONTROLS.search(text) else text
+
+    def is_a_copy_of(self, row: EntityRow) -> bool:
+        """Whether it is that row, but for one column."""
+        columns = (row.sequence, row.entity.encode(), row.record.encode(), row.checksum)
+        return [one == other for one, other in zip(self, columns, strict=True)].count(False) == 1
 
 
 class StoreTotals(NamedTuple):
@@ -90,6 +121,27 @@ def checksum(sequence: int, entity: bytes, record: bytes) -> int:
 def row_of(sequence: int, entity: str, record: str) -> EntityRow:
     """A row with its checksum."""
     return EntityRow(sequence, entity, record, checksum(sequence, entity.encode(), record.encode()))
+
+
+def stored_name(entity: str) -> str:
+    """How a name is written.
+
+    >>> stored_name("meter\\n7"), name_of(stored_name("meter\\n7"))
+    ('meter\\x7f0a7', 'meter\\n7')
+    """
+    return _ESCAPED.sub(lambda found: f"\x7f{ord(found[0]):02x}", entity)
+
+
+def name_of(stored: str) -> str:
+    """The reverse."""
+    return _ESCAPES.sub(lambda found: chr(int(found[1], 16)), stored)
+
+
+def as_written_now(row: EntityRow) -> EntityRow:
+    """A row of a file in which names were written as they are."""
+    if not _CONTROLS.search(row.entity):
+        return row
+    return row_of(row.sequence, stored_name(row.entity), row.record)
 
 
 def sums_of(rows: Iterable[EntityRow]) -> tuple[int, int]:

@@ -19,14 +19,16 @@ from dispatcher.registration._sqlite.records import (
     FORMAT,
     Contents,
     StoreTotals,
-    contents_of,
+    as_written_now,
+    name_of,
     put,
+    stored_name,
     sums_of,
     totals_in,
     transaction,
     write_new,
 )
-from dispatcher.registration._sqlite.salvage import rows_in
+from dispatcher.registration._sqlite.salvage import rows_in, salvaged
 from dispatcher.registration.errors import EntityStoreError
 from limiters._support.validation import ArgumentError
 
@@ -98,7 +100,7 @@ class SqliteEntityStore:
             self._place = StorePlace(self._path)
             contents, reports = self._put_in_order(self._place)
             self._open()
-            return {entity: one.record for entity, one in contents.records.items()}, reports
+            return {name_of(name): one.record for name, one in contents.records.items()}, reports
         except BlockingIOError:
             raise EntityStoreError(f"{self._path} {_IN_USE}") from None
         except (sqlite3.Error, OSError) as error:
@@ -111,7 +113,8 @@ class SqliteEntityStore:
     def save(self, records: Mapping[str, str], removed: Collection[str] = ()) -> None:
         """See LocalStore."""
         with self._settled() as connection, transaction(connection):
-            put(connection, records, removed)
+            named = {stored_name(entity): record for entity, record in records.items()}
+            put(connection, named, [stored_name(entity) for entity in removed])
 
     def emitted(self, since: int) -> list[Stored]:
         """See LocalStore."""
@@ -121,7 +124,7 @@ class SqliteEntityStore:
                 "WHERE sequence > ? AND entity <> '' AND record <> ''",
                 (min(since, _LARGEST),),
             ).fetchall()
-        return [Stored(*row) for row in rows]
+        return [Stored(number, name_of(name), record) for number, name, record in rows]
 
     def close(self) -> None:
         """Lets go of the file."""
@@ -168,17 +171,15 @@ class SqliteEntityStore:
 
     def _written(self, place: StorePlace, contents: Contents, sequence: int) -> Contents:
         """Puts a new file in its place."""
-        records = contents.records
+        records = {one.entity: one for one in map(as_written_now, contents.records.values())}
         place.put(lambda path: write_new(path, records.values(), sequence))
         return Contents(records, StoreTotals(sequence, 1, *sums_of(records.values())), 0)
 
     def _salvaged(self, place: StorePlace, found: Examination) -> tuple[Contents, list[Report]]:
         """Keeps the damaged file under another name, and begins another with what is whole."""
-        contents = contents_of([*found.contents.records.values(), *rows_in(place.path, place.log)])
-        for name in set(found.broken) - found.contents.records.keys():
-            contents.records.pop(name, None)  # what is left of it is older
+        contents, is_certain = salvaged(place.path, place.log, found)
         aside = place.keep()
-        reports = self._losses(found, contents, aside)
+        reports = self._losses(found, contents, is_certain, aside)
         # A number that is given twice would be one that a consumer has handled; which ones the
         # file has lost is unknown, and the time in microseconds is above any of them.
         highest = max((one.sequence for one in contents.records.values()), default=0)
@@ -200,31 +201,32 @@ class SqliteEntityStore:
         )
         return new, reports
 
-    def _losses(self, found: Examination, contents: Contents, aside: Path) -> list[Report]:
-        """What is not whole: by name where that can be read, else how many."""
-        names = sorted({*found.broken} - contents.records.keys() - {""})
-        totals = contents.totals
+    def _losses(
+        self, found: Examination, contents: Contents, is_certain: bool, aside: Path
+    ) -> list[Report]:
+        """What is not whole: by name where that can be read, else how many, if that is certain."""
+        broken = {one.name for one in found.broken if one.record != b""}
+        names = sorted(broken - contents.records.keys() - {""})
         kept = f"the damaged file is kept as {aside}"
         why = f"{self._path}: {found.why}; {kept}"
-        if totals is not None:
-            lost = max(0, totals.entities - len(contents.records))
-            if not lost and not contents.is_complete:
-                lost = 1  # one is not the last that was written
-        else:
-            lost = max(1, len(names))
+        stored = contents.totals.entities if contents.totals else 0
+        lost = max(0, stored - len(contents.records))
+        if not (is_certain and (lost or contents.is_complete)):
+            lost = max(1, lost, len(names))
             why += "; how many entities are lost is not known"
+            is_certain = False
         if len(names) > lost:
             names = []  # some were removed before, and nothing tells which
         named = [
             Report(
                 CORRUPT,
-                name,
+                entity,
                 1,
-                reason=f"{self._path}: the record of {name!r} is damaged and left out; {kept}",
+                reason=f"{self._path}: the record of {entity!r} is damaged and left out; {kept}",
             )
-            for name in names[:_MOST_NAMED]
+            for entity in map(name_of, names[:_MOST_NAMED])
         ]
-        if named and len(named) == lost:
+        if is_certain and named and len(named) == lost:
             return named
         return [Report(CORRUPT, "", lost - len(named), reason=why), *named]
 

@@ -64,8 +64,8 @@ def test_r6_an_interrupted_save_stores_all_or_nothing_and_the_next_one_goes_on(
         gone = [f"e{(turn + 2) % 5}"]
     expected = stored_in(store)
     store.close()
-    again = store if isinstance(store, MemoryEntityStore) else None
-    again = again or SqliteEntityStore(tmp_path / "entities.db")
+    is_file = isinstance(store, SqliteEntityStore)
+    again = SqliteEntityStore(tmp_path / "entities.db") if is_file else store
     assert again.load() == (expected, [])
     again.close()
 
