@@ -19,6 +19,7 @@ from limiters._support.tethered import Tethered
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._messages import Request, Terms
 from tests.processes import ROOT
+from tests.processes.watched import CAPACITY
 from tests.servers.ports import own_port
 from tests.spark_totals import finish, introduce
 from tests.waiting import until
@@ -137,6 +138,10 @@ class Example:
         self._command("exporter", f"--redis={self.far.url}", f"--port={far}")
         code = [sys.executable, "-c", WRONG_CLOCK, str(self.clock)]
         self._run("clock", *code, "exporter", f"--redis={self.redis.url}", f"--port={wrong}")
+
+    def change(self, limit: str) -> None:
+        """As an operator does."""
+        self._limit(limit).set_terms(capacity=CAPACITY - 10)
 
     def mend(self) -> None:
         """Ends every cause."""
