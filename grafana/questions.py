@@ -8,7 +8,7 @@ from typing import Literal
 
 Look = Literal["lines", "stacked", "number", "table", "timeline"]
 
-GREEN, AMBER, RED, BLUE, GREY = "green", "orange", "red", "blue", "gray"
+GREEN, AMBER, RED, BLUE, PURPLE, GREY = "green", "orange", "red", "blue", "purple", "gray"
 
 OUTCOMES = {
     "done": GREEN,
@@ -27,7 +27,10 @@ OUTCOMES = {
     "held": BLUE,
     "new": BLUE,
     "processing": GREEN,
+    "spent": GREEN,
+    "wanted": PURPLE,
     "limit": RED,
+    "to": GREY,
     "reserved": AMBER,
 }
 """What has such a name has such a colour, on every dashboard."""

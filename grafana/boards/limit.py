@@ -57,11 +57,12 @@ USE = Group(
             "limit. At the limit for long: it is kept to, and what comes on top waits; raise it if "
             "the datastore allows more. Far below while more is wanted: see who holds what, below.",
             (
-                Query(measures.spent(BY, "$__rate_interval", LIMIT), "spent"),
-                Query(_max("dispatcher_cluster_demand", "limit"), "wanted"),
-                Query(measures.capacity(BY, LIMIT), "limit"),
-                Query(measures.capacity(BY, LIMIT, "max"), "rises to"),
+                # What is drawn last lies on top.
                 Query(measures.capacity(BY, LIMIT, "reserved"), "reserved"),
+                Query(measures.capacity(BY, LIMIT, "max"), "rises to"),
+                Query(measures.capacity(BY, LIMIT), "limit"),
+                Query(_max("dispatcher_cluster_demand", "limit"), "wanted"),
+                Query(measures.spent(BY, "$__rate_interval", LIMIT), "spent"),
             ),
             unit=units.COST_PER_PERIOD,
             width=24,

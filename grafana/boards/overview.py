@@ -84,8 +84,8 @@ WRONG = Group(
             "or somebody spends beside it. Lower it: `dispatcher limit set`.",
             (
                 Query(
-                    f"sum(max {BY_LIMIT} (increase(dispatcher_cluster_throttled_total"
-                    f"{{{LIMIT}}}[$__range])))",
+                    f"ceil(sum(max {BY_LIMIT} (increase(dispatcher_cluster_throttled_total"
+                    f"{{{LIMIT}}}[$__range]))))",
                     "",
                 ),
             ),
@@ -101,9 +101,9 @@ WRONG = Group(
             "has them with their tracebacks.",
             (
                 Query(
-                    f"sum(max {by('limit', 'outcome')} (increase("
+                    f"ceil(sum(max {by('limit', 'outcome')} (increase("
                     "dispatcher_cluster_operations_total"
-                    f'{{{LIMIT}, outcome=~"failed|abandoned"}}[$__range])))',
+                    f'{{{LIMIT}, outcome=~"failed|abandoned"}}[$__range]))))',
                     "",
                 ),
             ),
@@ -338,7 +338,7 @@ PROCESSES = Group(
             "may not read: they are missing on all dashboards. Its log says why.",
             (
                 Query(
-                    f"max {by('what')} (dispatcher_unreadable{{{here()}}}) or vector(0)",
+                    f"max {by('what')} (dispatcher_unreadable{{{here()}}})",
                     "{{what}}",
                 ),
             ),

@@ -68,9 +68,7 @@ WORK = Group(
             "How late is it taken?",
             "From when a message was due until a worker had it. Above what you promise: more "
             "workers, or a higher limit.",
-            tuple(
-                Query(_lateness(part), f"{{{{cluster}}}} {part:.0%}") for part in (0.5, 0.95, 0.99)
-            ),
+            tuple(Query(_lateness(part), f"{part:.0%}") for part in (0.5, 0.95, 0.99)),
             unit=units.SECONDS,
         ),
         Question(
@@ -111,7 +109,7 @@ TROUBLE = Group(
                     "Takes",
                     units.MESSAGE_RATE,
                 ),
-                Query(_lateness(0.99, "instance"), "Late, 99 %", units.SECONDS),
+                Query(f"{_lateness(0.99, 'instance')} >= 0", "Late, 99 %", units.SECONDS),
                 Query(
                     f"max {by('instance')} (dispatcher_clock_drift_seconds{{{TOPIC}}})",
                     "Clock ahead of Redis'",

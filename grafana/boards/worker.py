@@ -14,6 +14,7 @@ from grafana.questions import (
 )
 
 HERE = here('instance=~"$instance"')
+NO_EXPORTER = 'limit!=""'
 TO_LIMIT = (Link("dispatcher-limit", ("limit",)),)
 
 
@@ -200,7 +201,11 @@ LIMITS = Group(
         Question(
             "Does it reach Redis?",
             "No: its leases run out, and only what is reserved is spent.",
-            (Query(f"min {by('limit')} (dispatcher_redis_up{{{HERE}}})", "{{limit}}"),),
+            (
+                Query(
+                    f"min {by('limit')} (dispatcher_redis_up{{{HERE}, {NO_EXPORTER}}})", "{{limit}}"
+                ),
+            ),
             unit=units.WORD,
             links=TO_LIMIT,
             look="number",

@@ -260,9 +260,9 @@ def test_single_requests_that_are_lost_call_nobody_and_an_instance_that_is_cut_o
     assert "SUCCESS" in promtool("test", "rules", str(tmp_path / "asked.yml"))
 
 
-def shown(where: str, **variables: str) -> str:
-    """The first query of a panel, or an annotation, with variables as somebody has chosen them."""
-    expression = next(expression for place, expression in panels() if place == where)
+def shown(where: str, metric: str = "", **variables: str) -> str:
+    """A query of a panel, or an annotation, with variables as somebody has chosen them."""
+    [expression] = [asked for place, asked in panels() if place == where and metric in asked]
     for name, value in variables.items():
         expression = expression.replace(f"${name}", value)
     return expression
@@ -280,7 +280,7 @@ def test_a_limit_of_the_same_name_in_two_clusters_is_two_limits_and_one_can_be_c
             series[spent] = f"0+{scale * 600}x30"
             series[f'dispatcher_cluster_period_seconds{{limit="orders", {at}}}'] = "1+0x30"
     query = {"limit": "orders", "__rate_interval": "5m"}
-    where = "dispatcher-limit: Is the limit used?"
+    where = "dispatcher-limit: Is the limit used?", "dispatcher_cluster_spent_cost_total"
     east = {"labels": '{cluster="east", limit="orders"}', "value": 10}
     west = {"labels": '{cluster="west", limit="orders"}', "value": 20}
     asked = {".*": [east, west], "west": [west], "east|west": [east, west]}
@@ -288,7 +288,7 @@ def test_a_limit_of_the_same_name_in_two_clusters_is_two_limits_and_one_can_be_c
         tmp_path,
         series,
         [
-            (shown(where, cluster=chosen, **query), "20m", expected)
+            (shown(*where, cluster=chosen, **query), "20m", expected)
             for chosen, expected in asked.items()
         ],
     )

@@ -117,6 +117,7 @@ class Example:
         assert self.mails.buckets == self.letters.buckets  # they are there before their workers
         self._worker("mails", f"--metrics-port={self.worker_port}", "--limit=store")
         introduce(self.client, "clicks")
+        self.client.set("dispatcher:{damaged}:limit", "what nobody can read")
         making = threading.Thread(target=self._make)
         making.start()
         self._ended.callback(making.join)

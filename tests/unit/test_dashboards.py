@@ -245,6 +245,7 @@ def test_what_is_asked_for_exists(expression: str) -> None:
 def test_every_legend_names_labels_that_are_left(board: Any) -> None:
     for panel in panels(board):
         for target in panel["targets"]:
+            assert target.get("legendFormat", "").count("{{cluster}}") <= 1
             for label in re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", "")):
                 kept = re.findall(r"\bby \(([^)]*)\)", target["expr"])
                 assert any(label in one.split(", ") for one in kept), panel["title"]
