@@ -112,8 +112,9 @@ def test_every_query_has_an_answer_and_every_alert_fires_for_its_cause_and_resol
         until(lambda: ("Unwatched", "") in seen, within=PATIENCE)
         until(example.is_known)
         example.watch()
-        until(lambda: prometheus.now('dispatcher_cluster_demand{limit="far"} > 0'))
-        until(lambda: prometheus.now('dispatcher_cluster_capacity{limit="orders"} offset 5s'))
+        until(lambda: prometheus.now('dispatcher_cluster_demand{limit="far"} > 0'), within=PATIENCE)
+        known = 'dispatcher_cluster_capacity{limit="orders"} offset 5s'
+        until(lambda: prometheus.now(known), within=PATIENCE)
         example.change("orders")
         example.far.kill()
 

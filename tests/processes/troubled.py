@@ -18,6 +18,7 @@ from limiters import RedisLeaseManager
 from limiters._support.tethered import Tethered
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._messages import Request, Terms
+from limiters.leases._scripts import keys_of
 from tests.processes import ROOT
 from tests.processes.watched import CAPACITY
 from tests.servers.ports import own_port
@@ -117,7 +118,7 @@ class Example:
         assert self.mails.buckets == self.letters.buckets  # they are there before their workers
         self._worker("mails", f"--metrics-port={self.worker_port}", "--limit=store")
         introduce(self.client, "clicks")
-        self.client.set("dispatcher:{damaged}:limit", "what nobody can read")
+        self.client.set(keys_of("dispatcher", "damaged")[0], "no limit")
         making = threading.Thread(target=self._make)
         making.start()
         self._ended.callback(making.join)
