@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dispatcher.cli.datastore import Datastore
+from limiters.verifier import fairness
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,8 @@ class DemoOutcome:
     def fairness(self) -> float:
         """Jain's index of what the processes had written when one was killed: all had work until
         then. 1 is equal; with four processes 0.25 is all for one."""
-        entries = [one for one in self.datastore.entries if one.at <= self.killed_at]
-        costs = [
-            sum(one.cost for one in entries if one.instance == name) for name in self.processes
-        ]
-        squares = sum(cost**2 for cost in costs)
-        return sum(costs) ** 2 / len(costs) / squares if squares else 1.0
+        log = [(one.at, one.instance, one.cost) for one in self.datastore.entries]
+        return fairness(log, self.processes, start=self.began, end=self.killed_at)
 
     @property
     def freed_after(self) -> float | None:

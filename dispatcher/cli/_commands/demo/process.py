@@ -110,7 +110,9 @@ def _limiter(plan: DemoPlan) -> RateLimiter:
     return SharedResource(
         shared_capacity=plan.capacity,
         factor=plan.capacity / PARTITIONS,
-        lease_manager=RedisLeaseManager(plan.redis, name=LIMIT, lease_time=LEASE),
+        lease_manager=RedisLeaseManager(
+            plan.redis, name=LIMIT, lease_time=LEASE, timeout=LEASE / 2
+        ),
         max_interval=INTERVAL,
     )
 

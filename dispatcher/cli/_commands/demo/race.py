@@ -39,6 +39,8 @@ KILLED, HEIR = "process-2", "process-3"
 HANDOVER = 0.5
 """Seconds after which the rest of a killed process is given to another one."""
 PERIOD = 1.0
+PATIENCE = 10.0
+"""Seconds for one look at the limit, on a machine that starts a dozen processes meanwhile."""
 WIDE = 60
 """Columns of a terminal that has room for all of a progress line."""
 
@@ -54,8 +56,9 @@ def run(*, capacity: float, seconds: float, report: str | None = None) -> None:
         with endings.wholly_closed(EmbeddedRedis()) as redis:
             jobs = _jobs(capacity, seconds)
             text = _introduction(jobs, capacity)
-            console.print(f"\n{text}\n")
-            outcomes = _race(console, jobs, capacity, seconds / 2, redis.url)
+            with closing(_limit(redis.url, capacity)) as leases:
+                console.print(f"\n{text}\n")
+                outcomes = _race(console, jobs, leases, seconds / 2, capacity, redis.url)
         draw(console, outcomes)
         if file is not None:
             file.write(runs(outcomes), [text], remarks(outcomes))
@@ -86,19 +89,25 @@ def _introduction(jobs: Mapping[str, int], capacity: float) -> str:
     )
 
 
+def _limit(redis: str, capacity: float) -> RedisLeaseManager:
+    """Made before the processes start, as nothing is granted until it is certain that nothing is
+    held."""
+    leases = RedisLeaseManager(redis, name=LIMIT, lease_time=LEASE, timeout=PATIENCE)
+    leases.set_terms(
+        capacity=capacity, factor=capacity / PARTITIONS, period=PERIOD, lease_time=LEASE
+    )
+    return leases
+
+
 def _race(
-    console: Console, jobs: Mapping[str, int], capacity: float, kill_after: float, redis: str
+    console: Console,
+    jobs: Mapping[str, int],
+    leases: RedisLeaseManager,
+    kill_after: float,
+    capacity: float,
+    redis: str,
 ) -> list[DemoOutcome]:
     with ExitStack() as stack:
-        leases = stack.enter_context(
-            closing(RedisLeaseManager(redis, name=LIMIT, lease_time=LEASE))
-        )
-        # Before the processes start: nothing is granted until it is certain that nothing is held.
-        leases.set_terms(
-            capacity=capacity, factor=capacity / PARTITIONS, period=PERIOD, lease_time=LEASE
-        )
-        view = leases.look()
-        granting = time.monotonic() + (view.uncertain_ms / 1000 if view is not None else 0.0)
         quarter, own = DemoPlan(capacity=capacity / len(jobs)), DemoPlan()
         shared = DemoPlan(capacity=capacity, redis=redis)
         ways = [
@@ -110,7 +119,8 @@ def _race(
             stack.enter_context(way)
         for way in ways:
             way.wait_until_ready()
-        time.sleep(max(0.0, granting - time.monotonic()))
+        view = leases.look()
+        time.sleep(view.uncertain_ms / 1000 if view is not None else 0.0)
         progress = stack.enter_context(Progress(*_columns(console), console=console))
         _run(progress, ways, kill_after)
         return [way.outcome() for way in ways]
