@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from limiters.embedded import EmbeddedRedis
 from tests.terminals import Terminal
 
 pytestmark = pytest.mark.timeout(360)  # some start Spark
@@ -26,6 +27,7 @@ SAID = {
 }
 """What some of them say besides, however busy the machine."""
 
+README = (ROOT / "README.md").read_text()
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAMS = [
     (path.name, number, program, printed)
@@ -83,6 +85,49 @@ def test_the_demo_compares_three_ways_and_its_report_has_the_same_table(tmp_path
     assert "who holds how much of 20 partitions" in text
     assert {f"process-{number}" for number in (1, 2, 3, 4)} <= set(text)
     assert "process-2 is killed" in text
+    transcript = re.findall(r"\$ make demo\n\n(.*?)```", README, re.DOTALL)
+    assert len(transcript) == 1
+    for passage in transcript[0].split("...\n"):
+        assert _shape(passage) in _shape(done.stdout)
+
+
+def _shape(text: str) -> str:
+    """Without figures, and however it is wrapped and drawn."""
+    text = re.sub(r"━+|[╸╺]", "━", re.sub(r"\d[\d,.]*", "0", text))
+    return re.sub(r"━[━ ]*", "━ ", re.sub(r"\s+", " ", text)).strip()
+
+
+def test_the_worker_of_the_readme_is_ready_to_paste(tmp_path: Path) -> None:
+    section = README.partition("## You have work that is due")[2].partition("\n## ")[0]
+    (handlers,) = re.findall(r"```py\n(.*?)```", section, re.DOTALL)
+    (console,) = re.findall(r"```console\n(.*?)```", section, re.DOTALL)
+    (tmp_path / "handlers.py").write_text(handlers)
+    server, create, work = re.findall(r"^\$ ([^#\n]+)", console, re.MULTILINE)
+    assert server.split() == ["python", "-m", "limiters.embedded", "&"]
+    with EmbeddedRedis() as redis:
+        environment = {
+            **os.environ,
+            "PATH": ACTIVATED,
+            "DISPATCHER_REDIS": redis.url,
+            "PYTHONPATH": str(ROOT),
+            "PYTHONUNBUFFERED": "1",
+        }
+        created = subprocess.run(
+            create.split(),
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert created.stdout == "1 created\n"
+        with subprocess.Popen(
+            work.split(), cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+        ) as worker:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == "sending ['hello']\n"
+            worker.terminate()
+        assert worker.returncode == 0
 
 
 def _table(text: str) -> list[list[str]]:

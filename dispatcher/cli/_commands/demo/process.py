@@ -79,7 +79,7 @@ class UnlimitedWriter:
                 backoff = min(2 * backoff, LAST_BACKOFF)
 
 
-class BatchWriter:
+class LimitedWriter:
     """The same through a Batcher."""
 
     def __init__(self, plan: DemoPlan) -> None:
@@ -100,7 +100,7 @@ class BatchWriter:
         try:
             self._datastore.write(len(batch), len(batch) * COST, waited)
         except TooManyRequestsError:
-            raise Throttled from None
+            raise Throttled(retry_after=FIRST_BACKOFF) from None
 
 
 def _limiter(plan: DemoPlan) -> RateLimiter:
@@ -125,7 +125,7 @@ def main() -> None:
     """Prints that it is ready, writes as many records as each line of its input says, and ends with
     its input, whatever it is doing then."""
     plan = DemoPlan(**json.loads(sys.argv[1]))
-    writer: Writer = UnlimitedWriter(plan) if plan.capacity is None else BatchWriter(plan)
+    writer: Writer = UnlimitedWriter(plan) if plan.capacity is None else LimitedWriter(plan)
     jobs = queue.SimpleQueue[int]()
 
     def follow() -> None:

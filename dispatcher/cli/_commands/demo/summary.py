@@ -84,7 +84,9 @@ def remarks(outcomes: Sequence[DemoOutcome]) -> list[str]:
         "What a killed one held is free when its lease has ended.",
     ]
     if quarter.datastore.refused or shared.datastore.refused:
-        lines.append("The machine was busy: some calls arrived later than they were sent.")
+        lines.append(
+            "A call that is refused although the limit is kept arrived later than it was sent."
+        )
     return lines
 
 
