@@ -151,9 +151,9 @@ def test_the_demo_fits_into_a_narrow_terminal_without_colours() -> None:
 
 def test_the_demo_is_told_in_what_characters_there_are() -> None:
     done = run("-m", "dispatcher.cli.main", "demo", "--seconds", "1", PYTHONIOENCODING="ascii")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
     assert "used of the limit" in done.stdout
-    assert done.stdout.isascii()
+    assert (done.stdout + done.stderr).isascii()  # stderr: a busy machine is logged
 
 
 def _plain(said: str) -> str:
