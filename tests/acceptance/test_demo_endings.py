@@ -113,7 +113,9 @@ def test_it_can_be_ended_at_its_summary(
 ) -> None:
     pipe = tmp_path / "nobody-reads-it"
     os.mkfifo(pipe)
-    with Terminal([*place.demo, "--report", str(pipe)], **place.environment) as terminal:
+    with Terminal(
+        [*place.demo, "--seconds", "1", "--report", str(pipe)], **place.environment
+    ) as terminal:
         terminal.read_until("sharing the limit\r\n")  # the last row of marks is next
         _end(terminal, number)
         _check(terminal, number, place)

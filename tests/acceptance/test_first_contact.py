@@ -103,7 +103,7 @@ def test_the_worker_of_the_readme_is_ready_to_paste(tmp_path: Path) -> None:
     (console,) = re.findall(r"```console\n(.*?)```", section, re.DOTALL)
     (tmp_path / "handlers.py").write_text(handlers)
     server, create, work = re.findall(r"^\$ ([^#\n]+)", console, re.MULTILINE)
-    assert server.split() == ["python", "-m", "limiters.embedded", "&"]
+    assert server.split() == ["python", "-m", "limiters.embedded"]
     with EmbeddedRedis() as redis:
         environment = {
             **os.environ,

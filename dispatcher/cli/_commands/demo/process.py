@@ -15,10 +15,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
-from dispatcher import Batcher, Operation, Throttled, Watcher
+import dispatcher  # names are loaded at their first use: without a Batcher it starts sooner
+import limiters
 from dispatcher.cli._commands.demo.datastore_server import DatastoreClient
 from dispatcher.cli.datastore import TooManyRequestsError
-from limiters import ProvisionedResource, RateLimiter, RedisLeaseManager, SharedResource
 
 COST = 10
 BATCH = 50
@@ -84,33 +84,36 @@ class LimitedWriter:
 
     def __init__(self, plan: DemoPlan) -> None:
         self._datastore = DatastoreClient(plan.port, plan.name)
-        self._watcher = Watcher(self._write, max_batch_size=BATCH)
-        self._batcher = Batcher(rate_limiter=_limiter(plan))
+        self._watcher = dispatcher.Watcher(self._write, max_batch_size=BATCH)
+        self._batcher = dispatcher.Batcher(rate_limiter=_limiter(plan))
         self._batcher.start()
 
     def add(self, records: int) -> None:
         for size in _batches(records):
             now = time.monotonic()
             self._batcher.enqueue_many(
-                [Operation(self._watcher, COST, now, batchable=True) for _ in range(size)]
+                [
+                    dispatcher.Operation(self._watcher, COST, now, batchable=True)
+                    for _ in range(size)
+                ]
             )
 
-    def _write(self, batch: list[Operation]) -> None:
+    def _write(self, batch: list[dispatcher.Operation]) -> None:
         waited = time.monotonic() - batch[0].payload
         try:
             self._datastore.write(len(batch), len(batch) * COST, waited)
         except TooManyRequestsError:
-            raise Throttled(retry_after=FIRST_BACKOFF) from None
+            raise dispatcher.Throttled(retry_after=FIRST_BACKOFF) from None
 
 
-def _limiter(plan: DemoPlan) -> RateLimiter:
+def _limiter(plan: DemoPlan) -> limiters.RateLimiter:
     assert plan.capacity is not None
     if plan.redis is None:
-        return ProvisionedResource(plan.capacity)
-    return SharedResource(
+        return limiters.ProvisionedResource(plan.capacity)
+    return limiters.SharedResource(
         shared_capacity=plan.capacity,
         factor=plan.capacity / PARTITIONS,
-        lease_manager=RedisLeaseManager(
+        lease_manager=limiters.RedisLeaseManager(
             plan.redis, name=LIMIT, lease_time=LEASE, timeout=LEASE / 2
         ),
         max_interval=INTERVAL,
