@@ -21,10 +21,10 @@ class DemoOptions(CheckedOptions):
 
 
 DEMO = Command(
-    description="Two jobs write to one datastore that allows so many request units a "
-    "second: first on\ntheir own, then through a Batcher. Needs nothing but this package and "
-    "the extra cli.",
-    epilog="example:\n  dispatcher demo --capacity 5000 --seconds 3",
+    description="Four processes write to a datastore that allows so many request units a second, "
+    "in three\nways at the same time: a quarter of the limit each, each on its own, sharing the "
+    "limit. Takes\nabout twice --seconds. Needs the extras cli, redis and embedded.",
+    epilog="example:\n  dispatcher demo --capacity 5000 --seconds 10",
     options=DemoOptions,
     run="dispatcher.cli._commands.demo.command:run",
     interrupted="interrupted: everything was stopped\n",
