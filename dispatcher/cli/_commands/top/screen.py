@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
-from typing import NoReturn
+from contextlib import contextmanager, suppress
 
 from dispatcher.cli._commands.top.spans import Line, fitted, plain
 from dispatcher.cli._terminal.tables import colourful, is_terminal
@@ -17,7 +14,6 @@ from dispatcher.cli._text.showable import printable
 Draw = Callable[[Sequence[Line]], None]
 
 OTHER_SCREEN, OWN_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
-TERMINATED = 128 + signal.SIGTERM
 
 
 @contextmanager
@@ -26,13 +22,12 @@ def screen() -> Iterator[Draw]:
     if not is_terminal():
         yield lambda lines: _write(f"{plain(lines)}\n")
         return
-    before = signal.signal(signal.SIGTERM, _end)
     try:
         _write(OTHER_SCREEN)
         yield _draw
     finally:
-        _write(OWN_SCREEN)
-        signal.signal(signal.SIGTERM, before)
+        with suppress(OSError):  # the terminal may be gone
+            _write(OWN_SCREEN)
 
 
 def print_once(lines: Sequence[Line]) -> None:
@@ -61,10 +56,6 @@ def _coloured(lines: Sequence[Line]) -> str:
                 text.append(printable(span.text), style=span.style or None)
             console.print(text)
     return capture.get()
-
-
-def _end(number: int, frame: FrameType | None) -> NoReturn:
-    sys.exit(TERMINATED)
 
 
 def _write(text: str) -> None:
