@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from datetime import UTC, datetime
+from typing import Any
 
 from dispatcher.cli._text.showable import showable, showable_log
 
@@ -37,7 +38,16 @@ class AsJson(logging.Formatter):
         if record.exc_info:
             line["traceback"] = record.exc_text or self.formatException(record.exc_info)
         facts = {name: value for name, value in vars(record).items() if name not in USUAL}
-        return showable(json.dumps(line | facts, default=str))
+        return json.dumps(_shown(line | facts), default=lambda fact: showable(str(fact)))
+
+
+def _shown(value: Any) -> Any:
+    """Without what is secret, before a line is made of it: its quotes must not be touched."""
+    if isinstance(value, dict):
+        return {name: _shown(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return list(map(_shown, value))
+    return showable(value) if isinstance(value, str) else value
 
 
 FORMATTERS = {"text": AsText, "json": AsJson}
