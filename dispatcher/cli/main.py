@@ -29,7 +29,7 @@ DISPATCHER = CommandGroup(
     description="Batches, as fast as a shared limit allows and never faster.",
     epilog="Options may stand in variables too, DISPATCHER_REDIS for --redis, and in a TOML "
     "file that\n--config or DISPATCHER_CONFIG names. The command line counts most, then "
-    "variables, then the file.\n"
+    "variables, then the file.\n\n"
     "exit codes: 0 done, 1 failed, 2 wrong usage, 3 not there, 4 no answer from Redis, 5 partly "
     "done,\n130 interrupted, 143 terminated",
     title="commands",

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, NoReturn
 
 from dispatcher.cli._options.configuration import Commands, ConfigurationError, read
@@ -72,6 +75,23 @@ class Invocation:
         return found[0] if found else None
 
 
+class HelpLines(argparse.HelpFormatter):
+    """Text is filled to the width of the terminal; indented lines, such as examples, stay."""
+
+    WIDEST = 100
+
+    def __init__(self, prog: str, **named: Any) -> None:
+        columns = min(shutil.get_terminal_size().columns, self.WIDEST)
+        super().__init__(prog, **{"width": columns - 2, **named})
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines: list[str] = []
+        for filled, some in groupby(text.splitlines(), lambda it: it[:1] not in ("", " ")):
+            block = list(some)
+            lines += textwrap.wrap(" ".join(block), width) if filled else block
+        return "\n".join(lines)
+
+
 class Parser(argparse.ArgumentParser):
     """Reads the command line of a declared command, which is imported when it is asked for.
 
@@ -85,7 +105,7 @@ class Parser(argparse.ArgumentParser):
         self._declared: Command | CommandGroup | None = None
         self.settings: list[Setting] = []
         self.below: dict[str, Parser] = {}
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **named)
+        super().__init__(formatter_class=HelpLines, **named)
         self.set_defaults(parser=self)
 
     def fill(self) -> Parser:

@@ -50,6 +50,16 @@ def test_the_help_names_every_option_and_its_variable(command: str) -> None:
         assert one.variable in text
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_fits_a_terminal_of_80_columns(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for examples, which are not broken: somebody copies them."""
+    monkeypatch.setenv("COLUMNS", "80")
+    help_, _, _ = COMMANDS[command].format_help().partition("\nexample")
+    assert [line for line in help_.splitlines() if len(line) > 80] == []
+
+
 def test_one_variable_means_the_same_kind_of_value_to_all_commands() -> None:
     kinds: dict[str, set[object]] = {}
     for command in COMMANDS.values():
