@@ -124,6 +124,18 @@ def test_a_signal_leaves_the_terminal_as_it_was_too(
         assert terminal.mode() == before
 
 
+def test_ctrl_z_gives_the_screen_back_until_it_goes_on(mails: Timeline) -> None:
+    with Terminal(LIVE) as terminal:
+        terminal.read_until("nobody consumes mails")
+        os.kill(terminal.pid, signal.SIGTSTP)
+        terminal.read_until("\x1b[?25h\x1b[?1049l")
+        os.kill(terminal.pid, signal.SIGCONT)
+        terminal.read_until("\x1b[?1049h\x1b[?25l")
+        terminal.read_until("nobody consumes mails")
+        terminal.type("q")
+        assert terminal.end() == 0
+
+
 def test_without_a_name_all_are_shown_also_those_that_come_later(
     run: Run, manager: RedisLeaseManager, mails: Timeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from types import FrameType
 
 from dispatcher.cli._commands.top.spans import Line, fitted, plain
 from dispatcher.cli._terminal.tables import colourful, is_terminal
@@ -18,14 +21,28 @@ OTHER_SCREEN, OWN_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 
 @contextmanager
 def screen() -> Iterator[Draw]:
-    """Draws on a screen of its own, which it takes away again, however it ends."""
+    """Draws on a screen of its own, which it takes away again, however it ends, and while it is
+    stopped by Ctrl-Z."""
     if not is_terminal():
         yield lambda lines: _write(f"{plain(lines)}\n")
         return
+    suspend = getattr(signal, "SIGTSTP", None)  # not on Windows
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        _write(OWN_SCREEN)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)  # it stops here, until fg
+        signal.signal(number, stop)
+        _write(OTHER_SCREEN)
+
     try:
+        if suspend is not None:
+            signal.signal(suspend, stop)
         _write(OTHER_SCREEN)
         yield _draw
     finally:
+        if suspend is not None:
+            signal.signal(suspend, signal.SIG_DFL)
         with suppress(OSError):  # the terminal may be gone
             _write(OWN_SCREEN)
 
