@@ -5,29 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from dispatcher.worker._log_words import MOST_NAMED, counted, some_of
 from limiters._support.rate_limited_log import RateLimitedLog
-
-MOST_NAMED = 5
-"""How many ids a line has."""
-
-
-def counted(messages: int) -> str:
-    """How many.
-
-    >>> counted(1), counted(10)
-    ('1 message', '10 messages')
-    """
-    return f"{messages} message{'s' * (messages != 1)}"
-
-
-def some_of(ids: Sequence[str]) -> str:
-    """The first ids, without what would break a line.
-
-    >>> print(some_of(["a", "b"]), some_of(list("abcdefg")), sep="; ")
-    'a', 'b'; 'a', 'b', 'c', 'd', 'e' and 2 more
-    """
-    more = len(ids) - MOST_NAMED
-    return ", ".join(map(repr, ids[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
 
 
 class CallLog:

@@ -43,6 +43,11 @@ class TypedKeys:
             with suppress(termios.error):  # the terminal may be gone
                 termios.tcsetattr(self._input, termios.TCSADRAIN, self._before)
 
+    @property
+    def are_read(self) -> bool:
+        """Whether there is a terminal to type on."""
+        return self._input is not None
+
     def typed(self, letter: str, patience: float) -> bool:
         """Whether somebody types `letter` within so many seconds; if not, returns after them."""
         end = time.monotonic() + patience

@@ -197,7 +197,7 @@ def test_a_password_shows_nowhere(
                 ["timeline", "stats", "mails", "--config", url],
                 ["top", "--topic", "mails", "--once"],
                 ["top", url, "--once"],
-                ["top"],
+                ["top", "--once"],
             ):
                 said = run(*words)
                 assert said.out + said.err

@@ -72,8 +72,9 @@ def _lines_of_json(observer: ClusterObserver, pause: float) -> None:
 
 
 def _live(observer: ClusterObserver, pause: float) -> None:
-    drawing, seen, goes_on = Drawing(leave="q leaves"), ClusterView(), True
+    seen, goes_on = ClusterView(), True
     with TypedKeys() as keys, screen() as draw:
+        drawing = Drawing(leave="q leaves" if keys.are_read else "")
         while goes_on:
             try:
                 seen, trouble = observer.look(), None
