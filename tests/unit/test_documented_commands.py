@@ -125,6 +125,15 @@ def test_the_page_and_the_help_have_every_exit_code() -> None:
     assert set(map(int, re.findall(r"\d+", said))) == known | signalled - {129}
 
 
+def test_the_exit_codes_of_a_worker_are_among_them() -> None:
+    table = PAGES["worker.md"].partition("| exit code |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| (\d+)(?:, (\d+))? \|", table, re.MULTILINE)
+    listed = {int(code) for row in rows for code in row if code}
+    assert listed == {0, 1, 2, 3, 4, 130, 143}
+    said = (ALL["dispatcher worker"].epilog or "").partition("exit codes: ")[2]
+    assert listed == set(map(int, re.findall(r"\d+", said)))
+
+
 def test_columns_and_fields_of_json_have_the_names_on_the_page() -> None:
     odd = {"waits_for": 5.0, "weight": 2.0, "reserved": 1.0, "evicted": True}
     view = limit(instance("a", held=0.5, **odd))

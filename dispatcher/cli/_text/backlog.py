@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from dispatcher.cli._text.moments import duration
 from dispatcher.timeline import Stats
 
@@ -21,6 +23,11 @@ def cells_of(stats: Stats) -> tuple[str, ...]:
         f"{stats.dead:,}",
         f"{stats.consumers:,}",
     )
+
+
+def as_json(topic: str, stats: Stats) -> dict[str, object]:
+    """The same and the rest for scripts: durations in seconds, times in epoch milliseconds."""
+    return {"topic": topic, **asdict(stats), "remaining": stats.remaining}
 
 
 def is_left_alone(stats: Stats) -> bool:

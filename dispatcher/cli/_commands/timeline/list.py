@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 
 from dispatcher.cli._commands.connecting import none_at_all
 from dispatcher.cli._commands.looking import look_once
 from dispatcher.cli._commands.timeline.options import TopicListOptions
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, show
-from dispatcher.cli._text.backlog import NOBODY, TITLES, cells_of, is_left_alone
+from dispatcher.cli._text.backlog import NOBODY, TITLES, as_json, cells_of, is_left_alone
 from dispatcher.cli._text.showable import printable, showable
 from dispatcher.timeline import Stats
 from limiters.errors import DispatcherError
@@ -42,4 +41,4 @@ def _row(topic: str, stats: Stats | DispatcherError) -> Row:
 def _as_json(topic: str, stats: Stats | DispatcherError) -> dict[str, object]:
     if isinstance(stats, DispatcherError):
         return {"topic": topic, "error": showable(str(stats))}
-    return {"topic": topic, **asdict(stats), "remaining": stats.remaining}
+    return as_json(topic, stats)

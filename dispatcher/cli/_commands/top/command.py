@@ -6,7 +6,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -22,6 +21,7 @@ from dispatcher.cli._commands.top.spans import Line, line, wrapped
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.keys import TypedKeys
 from dispatcher.cli._terminal.tables import fine_letters, is_terminal, terminal_width
+from dispatcher.cli._text import backlog
 from dispatcher.cli._text.moments import duration, shown
 from dispatcher.cli._text.showable import printable, without_passwords
 from limiters.errors import DispatcherError
@@ -146,7 +146,10 @@ def as_json(seen: ClusterView) -> dict[str, object]:
             name: _as_json(view, partial(lease_table.as_json, name))
             for name, view in seen.limits.items()
         },
-        "topics": {name: _as_json(stats, asdict) for name, stats in seen.topics.items()},
+        "topics": {
+            name: _as_json(stats, partial(backlog.as_json, name))
+            for name, stats in seen.topics.items()
+        },
     }
 
 
