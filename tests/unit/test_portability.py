@@ -15,7 +15,8 @@ def hide(module, *names):
 
 for module in ("fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"):
     sys.modules[module] = None  # so importing it fails
-hide(os, "chown", "fchmod", "fchown", "fork", "forkpty", "getegid", "geteuid", "getgid", "getgroups",
+hide(os, "chown", "fchmod",
+     "fchown", "fork", "forkpty", "getegid", "geteuid", "getgid", "getgroups",
      "getloadavg", "getpgid", "getpgrp", "getsid", "getuid", "initgroups", "killpg", "lchown",
      "mkfifo", "nice", "openpty", "pipe2", "posix_fadvise", "posix_fallocate", "posix_spawn",
      "posix_spawnp", "pread", "pwrite", "readv", "register_at_fork", "sched_getaffinity",
@@ -82,7 +83,8 @@ with tempfile.TemporaryDirectory() as directory:
             print(raised)
 
 sys.stderr = sys.stdout
-worker = ["worker", "builtins:print", "--topic", "mail", "--shared-capacity", "10", "--processes", "2"]
+worker = ["worker", "builtins:print", "--topic", "mail", "--processes", "2"]
+worker += ["--shared-capacity", "10"]
 assert main(worker) == 2
 """
 
