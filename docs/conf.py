@@ -11,8 +11,7 @@ author = "the maintainers"
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "docs.module_directive",
-    "docs.parameters_directive",
+    "docs.directives",
 ]
 html_theme = "furo"
 html_title = "Batch dispatcher"
