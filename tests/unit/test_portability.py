@@ -16,11 +16,12 @@ def hide(module, *names):
 for module in ("fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"):
     sys.modules[module] = None  # so importing it fails
 hide(os, "chown", "fchmod", "fchown", "fork", "forkpty", "getegid", "geteuid", "getgid",
-     "getgroups", "getloadavg", "getpgid", "getpgrp", "getsid", "getuid", "initgroups", "killpg",
-     "lchown", "mkfifo", "nice", "openpty", "pipe2", "posix_fadvise", "posix_fallocate", "posix_spawn",
-     "posix_spawnp", "pread", "pwrite", "readv", "register_at_fork", "sched_getaffinity",
-     "sched_yield", "sendfile", "setgid", "setpgid", "setsid", "setuid", "sync", "sysconf",
-     "wait", "wait3", "wait4", "waitid", "writev", "O_CLOEXEC", "O_SYNC", "WNOHANG")
+     "getgroups", "getloadavg", "getpgid", "getpgrp", "getsid", "getuid", "initgroups",
+     "killpg", "lchown", "mkfifo", "nice", "openpty", "pipe2", "posix_fadvise",
+     "posix_fallocate", "posix_spawn", "posix_spawnp", "pread", "pwrite", "readv",
+     "register_at_fork", "sched_getaffinity", "sched_yield", "sendfile", "setgid", "setpgid",
+     "setsid", "setuid", "sync", "sysconf", "wait", "wait3", "wait4", "waitid", "writev",
+     "O_CLOEXEC", "O_SYNC", "WNOHANG")
 hide(signal, *(name for name in dir(signal) if name.startswith("SIG") and name not in (
     "SIGABRT", "SIGFPE", "SIGILL", "SIGINT", "SIGSEGV", "SIGTERM", "SIG_DFL", "SIG_IGN")))
 hide(signal, "alarm", "getitimer", "pause", "pthread_kill", "pthread_sigmask", "setitimer",
