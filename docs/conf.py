@@ -28,7 +28,8 @@ if _address:  # each page links to its source
     }
 html_show_copyright = False
 html_static_path = ["_static"]
-html_css_files = ["tables.css", "code.css"]
+html_css_files = ["code.css", "headings.css", "tables.css"]
+html_js_files = ["tables.js"]
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
 autodoc_typehints = "signature"
