@@ -74,3 +74,11 @@ def test_figures_are_those_of_their_page() -> None:
         for number in NUMBER.findall(block)
         if number not in known
     ] == []
+
+
+@pytest.mark.parametrize(
+    "word", ["429", "503", "throttling", "rate limit", "DynamoDB", "Cosmos DB", "OpenAI"]
+)
+def test_the_search_of_the_docs_finds_what_people_look_for(word: str) -> None:
+    """Sphinx indexes no numbers in texts, and finds a title only by half of it: an index entry."""
+    assert f"   ! single: {word}\n" in PAGES["docs/services.md"]
