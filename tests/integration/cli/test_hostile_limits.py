@@ -41,7 +41,10 @@ def shown(said: Said) -> None:
     assert said.code == 0 or NAME in said.err or "dispatcher:limits:" in said.err, said
 
 
-def test_each_command_says_what_is_damaged_and_the_remedy_works(scene: Scene, run: Run) -> None:
+@pytest.mark.parametrize("part", damages.PART)
+def test_each_command_says_what_is_damaged_and_the_remedy_works(
+    scene: Scene, run: Run, part: int
+) -> None:
     def check(_: Scene, name: str, damage: Damage) -> None:
         scene.put_back()
         damage(scene.client)
@@ -63,7 +66,7 @@ def test_each_command_says_what_is_damaged_and_the_remedy_works(scene: Scene, ru
         assert run("limit", "set", NAME, *new).code == 0
         assert run("limit", "show", NAME, "--json").json["shared_capacity"] == 50
 
-    failed = failures(scene, (*damages.to_keys(1), *damages.to_fields(scene)), check)
+    failed = failures(scene, (*damages.to_keys(1), *damages.to_fields(scene)), part, check)
     assert not failed, report(failed)
 
 
@@ -94,9 +97,8 @@ def test_top_as_json_has_the_other_limits(scene: Scene, run: Run) -> None:
     assert "is damaged" in limits[NAME]["error"]
 
 
-def test_the_exporter_shows_the_other_limits_and_names_the_damaged_one(
-    scene: Scene, run: Run, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize("part", damages.PART)
+def test_the_exporter_shows_the_other_limits(scene: Scene, run: Run, part: int) -> None:
     def check(_: Scene, name: str, damage: Damage) -> None:
         scene.put_back()
         damage(scene.client)
@@ -105,8 +107,13 @@ def test_the_exporter_shows_the_other_limits_and_names_the_damaged_one(
         assert "dispatcher_redis_up 1.0" in said.out
         assert f'dispatcher_cluster_capacity{{kind="shared",limit="{OTHER}"}} 70.0' in said.out
 
-    failed = failures(scene, (*damages.to_keys(1), *damages.to_fields(scene)), check)
+    failed = failures(scene, (*damages.to_keys(1), *damages.to_fields(scene)), part, check)
     assert not failed, report(failed)
+
+
+def test_the_exporter_names_the_damaged_limit(
+    scene: Scene, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
     scene.put_back()
     scene.client.hset(KEYS[0], "header", b"damaged")
     said = run("exporter", "--once")

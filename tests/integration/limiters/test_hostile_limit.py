@@ -67,23 +67,27 @@ def serves_again(scene: Scene, instances: list[Instance]) -> None:
     raise AssertionError(f"it holds {late.held(now)}")
 
 
-def test_c8_a_damaged_key_never_grants_too_much_and_heals(scene: Scene) -> None:
-    failed = failures(scene, damages.to_keys(), judge)
+@pytest.mark.parametrize("part", damages.PART)
+def test_c8_a_damaged_key_never_grants_too_much_and_heals(scene: Scene, part: int) -> None:
+    failed = failures(scene, damages.to_keys(), part, judge)
     assert not failed, report(failed)
 
 
-def test_c8_a_damaged_field_never_grants_too_much_and_heals(scene: Scene) -> None:
-    failed = failures(scene, damages.to_fields(scene), judge)
+@pytest.mark.parametrize("part", damages.PART)
+def test_c8_a_damaged_field_never_grants_too_much_and_heals(scene: Scene, part: int) -> None:
+    failed = failures(scene, damages.to_fields(scene), part, judge)
     assert not failed, report(failed)
 
 
-def test_c8_a_damaged_number_never_grants_too_much_and_heals(scene: Scene) -> None:
-    failed = failures(scene, damages.to_numbers(), judge)
+@pytest.mark.parametrize("part", damages.PART)
+def test_c8_a_damaged_number_never_grants_too_much_and_heals(scene: Scene, part: int) -> None:
+    failed = failures(scene, damages.to_numbers(), part, judge)
     assert not failed, report(failed)
 
 
-def test_c8_a_number_that_fits_its_checksum_crashes_nothing(scene: Scene) -> None:
-    failed = failures(scene, damages.on_purpose(), call_everything)
+@pytest.mark.parametrize("part", damages.PART)
+def test_c8_a_number_that_fits_its_checksum_crashes_nothing(scene: Scene, part: int) -> None:
+    failed = failures(scene, damages.on_purpose(), part, call_everything)
     assert not failed, report(failed)
 
 
