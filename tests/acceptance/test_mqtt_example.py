@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.processes import ROOT
 from tests.programs import needs
 from tests.servers.mqtt import PlainBroker
