@@ -266,12 +266,14 @@ REQUEST = _fields(
 what is granted pairs of time stamp and cost."""
 
 REPLY = _fields(
-    "kind:s format seq server:s now nonce:s created:b "
-    "capacity:f factor:f period lease version served:b in_force:f rising:f "
-    "certain:b uncertain cause:s skew "
-    "born units given:p keep share short:b permit permit_cost:f back waiting ahead evicted:b "
-    "counted:b instances needs free"
+    "kind:s format seq:count server:s now:stamp nonce:s created:b "
+    "capacity:amount factor:amount period:count lease:count version:count served:b "
+    "in_force:amount rising:amount certain:b uncertain:count cause:s skew "
+    "born:count units:units given:p keep:units share:units short:b permit:count "
+    "permit_cost:amount back waiting:count ahead:count evicted:b counted:b instances:count "
+    "needs:count free:units"
 )
+"""What an instance receives. Terms that are not told are 0."""
 
 SCANNED = _fields(
     "units:units gone need:units weight:weight ask:amount ask_since gathers:b piece:cost turn:f "
