@@ -99,8 +99,9 @@ def reply_of(answer: Sequence[Any]) -> Reply:
     if kind is ReplyKind.REFUSED:
         return reply
     entries = entries_of(given["given"])
-    if not terms.in_force or (entries and not value["units"]):
-        raise ValueError("spending came along with nothing, or nothing is in force")
+    _checked(_OF_EVERY_LIMIT[0], terms.in_force)
+    if entries and not value["units"]:
+        raise ValueError("spending came along with nothing")
     for _, cost in entries:
         _checked(_COST, cost)
     return replace(reply, cause=as_text(given["cause"]), given=entries, **value)

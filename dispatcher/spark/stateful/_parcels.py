@@ -50,7 +50,7 @@ class Parcels:
                 rows = pa.ipc.read_record_batch(pa.py_buffer(data).slice(end), self.schema)
                 for column in rows.columns:
                     _check(column)
-        except (ValueError, OSError, pa.ArrowException) as error:
+        except (ValueError, OSError, EOFError, pa.ArrowException) as error:
             raise ValueError(f"the state in the checkpoint is damaged: {error}") from error
         return data[self._body : end], rows
 

@@ -23,8 +23,9 @@ def check(data: bytes) -> None:
     with contextlib.suppress(UnreadableError):
         found = written.registration_of(entity, text)
         with contextlib.suppress(ArgumentError):  # too deep: another program wrote it
-            again = written.record_of(found.parent, found.data)
-            assert repr(written.registration_of(entity, again)) == repr(found)
+            record = written.record_of(found.parent, found.data)
+            again = written.registration_of(entity, record)
+            assert written.record_of(again.parent, again.data) == record
     with contextlib.suppress(UnreadableError):
         message = written.message_of(text)
         with contextlib.suppress(ArgumentError):
