@@ -4,10 +4,12 @@ is; what mends it works."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from redis import Redis
 
+from limiters._redis.runner import ScriptRunner
 from limiters.embedded import EmbeddedRedis
 from tests.commands import Run, Said
 from tests.hostile import damages
@@ -64,6 +66,46 @@ def test_each_command_says_what_is_damaged_and_the_remedy_works(scene: Scene, ru
         assert run("limit", "show", NAME, "--json").json["shared_capacity"] == 50
 
     failed = failures(scene, (*damages.to_keys(1), *damages.to_fields(scene)), check)
+    assert not failed, report(failed)
+
+
+COMMANDS = (
+    *SHOWING,
+    ("top", NAME, OTHER, "--once"),
+    ("limit", "set", NAME, "--shared-capacity", "50", "--lease-time", "3"),
+    ("limit", "delete", NAME, "--yes"),
+    ("exporter", "--once"),
+)
+
+
+@pytest.mark.parametrize("place", [2, 3])
+def test_damage_in_the_middle_of_a_command(
+    scene: Scene, run: Run, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    """Between two scripts of it."""
+    scripts, happens = 0, list[Damage]()
+    run_script = ScriptRunner.run
+
+    def watched(runner: ScriptRunner, *arguments: Any) -> Any:
+        nonlocal scripts
+        scripts += 1
+        if scripts == place:
+            happens.pop()(scene.client)
+        return run_script(runner, *arguments)
+
+    monkeypatch.setattr(ScriptRunner, "run", watched)
+
+    def check(_: Scene, name: str, damage: Damage) -> None:
+        nonlocal scripts
+        for command in COMMANDS:
+            scene.put_back()
+            scripts, happens[:] = 0, [damage]
+            shown(run(*command))
+
+    kinds = ("missing", "truncated", "with strays")
+    cases = [it for it in damages.to_keys(1) if it[0].split(" ", 1)[1].startswith(kinds)]
+    assert cases
+    failed = failures(scene, cases, check)
     assert not failed, report(failed)
 
 
