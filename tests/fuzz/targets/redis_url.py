@@ -35,7 +35,7 @@ def _is_secret(url: str) -> bool:
     scheme = re.match(r"[\w+.-]+://", url)
     rest = url[scheme.end() :] if scheme else ""
     place, _, _ = rest.partition("?")
-    return rest.count(SECRET) == 1 and SECRET not in place.rpartition("@")[2]
+    return url.count(SECRET) == rest.count(SECRET) == 1 and SECRET not in place.rpartition("@")[2]
 
 
 def seeds() -> Iterator[bytes]:
