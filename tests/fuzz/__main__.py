@@ -1,27 +1,24 @@
 """python -m tests.fuzz [--minutes 10] [--target NAME]: looks, target after target, for inputs on
 which one fails.
 
-What it has found worth keeping lies in `.fuzz/`, where the next call goes on. It needs the
-dependency group `fuzz`, which `make fuzz` installs.
+What it has found worth keeping lies in `.fuzz/`, where the next call goes on. It needs atheris,
+which `make fuzz` installs.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
+import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.fuzz.targets import NAMES
+from tests.fuzz.telling import told
 from tests.loop import ending
 from tests.loop.options import positive
 
 ROOT = Path(__file__).parents[2]
-_ROUND = re.compile(r"cov: (\d+) ft: \d+ corp: (\d+)/")
-_RUNS = re.compile(r"stat::number_of_executed_units: +(\d+)")
-_FAILED = re.compile(r"Test unit written to (\S+)")
-_ERROR = re.compile(r"^ *(\w[\w.]*(?:Error|Exception|Warning)\b.*)$|^=+ \d+ =+ (ERROR: .*)$", re.M)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -37,6 +34,8 @@ def main(arguments: Sequence[str]) -> int:
         "--folder", type=Path, default=ROOT / ".fuzz", help="where it keeps inputs; .fuzz"
     )
     options = parser.parse_args(arguments)
+    if importlib.util.find_spec("atheris") is None:
+        parser.error("atheris is not installed; make fuzz does that")
     names = options.names or NAMES
     seconds = max(1, round(60 * options.minutes / len(names)))
     return max([_fuzz(name, seconds, options.folder.absolute()) for name in names])
@@ -49,20 +48,8 @@ def _fuzz(name: str, seconds: int, folder: Path) -> int:
     words = [name, str(corpus), str(seconds)]
     command = [sys.executable, "-m", "tests.fuzz.fuzzing", *words]
     code = ending.run(command, cwd=ROOT, log=log)
-    said = log.read_text(errors="replace")
-    runs = [int(number) for number in _RUNS.findall(said)]
-    rounds = _ROUND.findall(said) or [("0", "0")]
-    covered, kept = map(int, rounds[-1])
-    found = f"{sum(runs):,} inputs, {covered:,} edges, {kept:,} kept"
-    if not code:
-        print(f"{name}: {found}", flush=True)
-        return 0
-    errors = [one or other for one, other in _ERROR.findall(said)]
-    print(f"{name}: FAILED after {found}: {errors[0] if errors else f'exit code {code}'}")
-    for path in _FAILED.findall(said):
-        print(f"  .venv/bin/python -m tests.reproduce fuzz {name} {path}")
-    print(f"  all that was said: {log}", flush=True)
-    return 1
+    print("\n".join(told(name, code, log)), flush=True)
+    return int(code != 0)
 
 
 if __name__ == "__main__":

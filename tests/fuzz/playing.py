@@ -45,7 +45,7 @@ def bounded() -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise HangingError(f"it takes more than {SECONDS} seconds")
 
-    bound_memory()
+    memory = bound_memory()
     before = signal.signal(signal.SIGALRM, interrupt)
     signal.alarm(SECONDS)
     try:
@@ -53,10 +53,12 @@ def bounded() -> Iterator[None]:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+        resource.setrlimit(resource.RLIMIT_AS, memory)
 
 
-def bound_memory() -> None:
-    """From now on, to use too much is a MemoryError."""
+def bound_memory() -> tuple[int, int]:
+    """From now on, to use too much is a MemoryError; the bounds before."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, most))
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, before[1]))
+    return before
