@@ -94,7 +94,8 @@ class MidwayServer(ScriptServer):
     def sync(self, request: Request, now: float) -> Reply:
         self._scripts += 1
         self._before.pop(self._scripts, lambda client: None)(self.client)
-        return super().sync(request, now)
+        reply: Reply = super().sync(request, now)
+        return reply
 
 
 @pytest.mark.parametrize(
