@@ -12,7 +12,7 @@ from tests.cluster.playing import play
 from tests.cluster.suite import PART
 from tests.servers.spark_cluster import SparkCluster
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,9 @@ def main(arguments: Sequence[str]) -> None:
     name, corpus, seconds = arguments
     with atheris.instrument_imports(include=["dispatcher", "limiters"]):
         check = target(name).check
-    for number, seed in enumerate(playing.inputs(name)):
-        Path(corpus, f"seed-{number}").write_bytes(seed)
+        for number, seed in enumerate(playing.inputs(name)):
+            check(seed)  # now, so that what it imports is instrumented too
+            Path(corpus, f"seed-{number}").write_bytes(seed)
     playing.bound_memory()
     options = {
         "artifact_prefix": f"{corpus}.",

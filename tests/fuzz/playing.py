@@ -15,8 +15,8 @@ from tests.fuzz.targets import target
 REGRESSIONS = Path(__file__).with_name("regressions")
 """A file a target: inputs as Python writes bytes, one a line, below what failed."""
 
-SECONDS = 20
-"""How long one input may take, on a busy machine too."""
+SECONDS = 60
+"""How long one input may take, on a busy machine too: far longer than any should."""
 
 ROOM = 2**30
 """How many bytes of memory a target may use beyond what its process has at first."""

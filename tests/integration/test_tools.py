@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.loop import lines
+from tests.samples import sample
 from tests.simulation import seeds
 from tests.waiting import until
 
@@ -33,7 +34,7 @@ def test_a_comparison_that_is_ended_removes_its_clones(tmp_path: Path, end: sign
     assert not list(tmp_path.glob("compare-*"))
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("end", sample([signal.SIGTERM, signal.SIGINT, signal.SIGHUP], every=3))
 def test_storms_that_are_ended_end_their_processes_and_say_so(
     tmp_path: Path, end: signal.Signals
 ) -> None:

@@ -86,15 +86,15 @@ def a_limit_has_what_its_living_instances_take(server: EmbeddedRedis, client: An
 def totals_are_one_sum_however_many_have_gone(server: EmbeddedRedis, client: Any) -> None:
     with closing(RedisLeaseManager(server.url, name="orders", timeout=10)) as manager:
         instances = Instances(manager)
-        people, sizes = keys_of("dispatcher", "orders")[2], []
+        people = keys_of("dispatcher", "orders")[2]
+        most = bytes_in_table("totals of instances that are gone")
         for wave in range(3):
             instances.fill(wave)
-            until(lambda: instances.are_gone() and client.hlen(people) <= 2)
-            sizes.append(client.memory_usage(people))
+            # A server gives the room of a hash back step by step, with the calls that come later.
+            until(lambda: instances.are_gone() and client.memory_usage(people) < most)
         view = manager.look()
         assert view is not None
         assert view.totals[0] >= 3 * NUMBER
-        assert max(sizes) < bytes_in_table("totals of instances that are gone")
 
 
 def the_registry_has_one_field_a_name(server: EmbeddedRedis, client: Any) -> None:

@@ -39,7 +39,7 @@ def test_c1_c9_changes_alone_are_followed_within_two_intervals(first: int) -> No
     assert _windows(STORMS["changes"], range(first, first + EACH)) >= 1_000
 
 
-@pytest.mark.parametrize("first", [0, pytest.param(5, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("first", [0, pytest.param(5, marks=pytest.mark.long)])
 def test_x1_a_return_grants_at_most_what_was_free(first: int) -> None:
     assert _windows(STORMS["returns"], range(first, first + EACH)) >= 500
 
@@ -48,11 +48,11 @@ def test_x1_a_return_grants_at_most_what_was_free(first: int) -> None:
     ("storm", "first"),
     [
         ("shorter-first", 75),
-        pytest.param("shorter-first", 65, marks=pytest.mark.thorough),
+        pytest.param("shorter-first", 65, marks=pytest.mark.long),
         ("split-brain", 0),
-        pytest.param("split-brain", 5, marks=pytest.mark.thorough),
+        pytest.param("split-brain", 5, marks=pytest.mark.long),
         pytest.param("small-steps", 0, marks=pytest.mark.thorough),
-        pytest.param("small-steps", 5, marks=pytest.mark.thorough),
+        pytest.param("small-steps", 5, marks=pytest.mark.long),
     ],
 )
 def test_x2_x3_x4_grant_no_more_than_they_are_said_to(storm: str, first: int) -> None:

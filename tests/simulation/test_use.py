@@ -114,7 +114,7 @@ def test_c1_c5_c6_a_backlog_uses_the_limit_fairly_and_cheaply(
     "light",
     [
         4,
-        pytest.param(10, marks=pytest.mark.thorough),
+        pytest.param(10, marks=[pytest.mark.thorough, pytest.mark.long]),
         pytest.param(19, marks=[pytest.mark.thorough, pytest.mark.long]),
     ],
 )

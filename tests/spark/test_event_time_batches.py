@@ -41,7 +41,13 @@ def names(rows: list[Any], subject: str) -> list[list[str]]:
     return [[f"{m.k}:t{m.t}" for m in row.messages] for row in rows if row.subject == subject]
 
 
-@pytest.mark.parametrize("store", [None, ROCKSDB], ids=["default", "RocksDB"])
+@pytest.mark.parametrize(
+    "store",
+    [
+        pytest.param(None, id="default"),
+        pytest.param(ROCKSDB, id="RocksDB", marks=pytest.mark.long),
+    ],
+)
 def test_e6_the_use_cases_letter_by_letter(
     spark: SparkSession, stream: Stream, store: str | None
 ) -> None:

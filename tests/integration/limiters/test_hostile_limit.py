@@ -68,18 +68,21 @@ def serves_again(scene: Scene, instances: list[Instance]) -> None:
     raise AssertionError(f"it holds {late.held(now)}")
 
 
-def test_c8_a_damaged_key_never_grants_too_much_and_heals(scene: Scene) -> None:
-    failed = failures(scene, damages.to_keys(), judge)
+@pytest.mark.parametrize("part", damages.PART)
+def test_c8_a_damaged_key_never_grants_too_much_and_heals(scene: Scene, part: int) -> None:
+    failed = failures(scene, damages.to_keys(), part, judge)
     assert not failed, report(failed)
 
 
-def test_c8_a_damaged_field_never_grants_too_much_and_heals(scene: Scene) -> None:
-    failed = failures(scene, damages.to_fields(scene), judge)
+@pytest.mark.parametrize("part", damages.PART)
+def test_c8_a_damaged_field_never_grants_too_much_and_heals(scene: Scene, part: int) -> None:
+    failed = failures(scene, damages.to_fields(scene), part, judge)
     assert not failed, report(failed)
 
 
-def test_c8_a_damaged_number_never_grants_too_much_and_heals(scene: Scene) -> None:
-    failed = failures(scene, damages.to_numbers(), judge)
+@pytest.mark.parametrize("part", damages.PART)
+def test_c8_a_damaged_number_never_grants_too_much_and_heals(scene: Scene, part: int) -> None:
+    failed = failures(scene, damages.to_numbers(), part, judge)
     assert not failed, report(failed)
 
 
@@ -98,15 +101,15 @@ class MidwayServer(ScriptServer):
         return reply
 
 
+@pytest.mark.parametrize("part", damages.PART)
 @pytest.mark.parametrize(
     ("place", "is_sent_back"),
     [(2, True), (4, False)],
     ids=["between a challenge and its answer", "between two instances"],
 )
 def test_c8_damage_in_the_middle_of_a_call_never_grants_too_much_and_heals(
-    scene: Scene, place: int, is_sent_back: bool
+    scene: Scene, place: int, is_sent_back: bool, part: int
 ) -> None:
-
     def judge_midway(scene: Scene, name: str, damage: Damage) -> None:
         instances = [*scene.put_back(), Instance("late", TERMS)]
         may = scene.power(instances) + scene.free()
@@ -123,12 +126,13 @@ def test_c8_damage_in_the_middle_of_a_call_never_grants_too_much_and_heals(
         assert scene.power(instances) <= may * (1 + 1e-6), name
         serves_again(scene, instances)
 
-    failed = failures(scene, damages.to_keys(1), judge_midway)
+    failed = failures(scene, damages.to_keys(1), part, judge_midway)
     assert not failed, report(failed)
 
 
-def test_c8_a_number_that_fits_its_checksum_crashes_nothing(scene: Scene) -> None:
-    failed = failures(scene, damages.on_purpose(), call_everything)
+@pytest.mark.parametrize("part", damages.PART)
+def test_c8_a_number_that_fits_its_checksum_crashes_nothing(scene: Scene, part: int) -> None:
+    failed = failures(scene, damages.on_purpose(), part, call_everything)
     assert not failed, report(failed)
 
 

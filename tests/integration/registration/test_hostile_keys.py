@@ -22,9 +22,12 @@ from dispatcher.registration.stores.redis import KEYS
 from limiters._redis.script import Script
 from limiters.embedded import EmbeddedRedis
 from tests.hostile import keys
+from tests.samples import grid, sample
 
 MOST_SCRIPTS = 60
 """That one call may need."""
+
+DAMAGES = [kind for kind in keys.KINDS if kind != keys.ANOTHER_TYPE]
 
 
 class HangingError(BaseException):
@@ -168,8 +171,7 @@ def works(gate: RegistrationGate, store: WatchedStore) -> None:
     assert gate.pending >= 0
 
 
-@pytest.mark.parametrize("kind", [one for one in keys.KINDS if one != keys.ANOTHER_TYPE])
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize(("name", "kind"), grid(KEYS, DAMAGES, every=5))
 def test_each_call_heals_or_says_what_is_wrong(
     kept: keys.Kept, client: Any, server: EmbeddedRedis, name: str, kind: str
 ) -> None:
@@ -209,8 +211,7 @@ def test_a_key_of_another_type_is_named(
     works(RegistrationGate(store), store)
 
 
-@pytest.mark.parametrize("place", [2, 3, 4])
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize(("name", "place"), grid(KEYS, [2, 3, 4], every=3))
 def test_a_key_that_is_evicted_in_the_middle_of_a_call(
     kept: keys.Kept, client: Any, server: EmbeddedRedis, name: str, place: int
 ) -> None:
@@ -226,7 +227,7 @@ def test_a_key_that_is_evicted_in_the_middle_of_a_call(
         store.close()
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", sample(range(30), every=6))
 def test_several_keys_at_once(
     kept: keys.Kept, client: Any, server: EmbeddedRedis, seed: int
 ) -> None:
@@ -234,8 +235,7 @@ def test_several_keys_at_once(
     for call in CALLS.values():
         kept.put_back()
         for name in chance.sample(KEYS, 4):
-            kind = chance.choice([one for one in keys.KINDS if one != keys.ANOTHER_TYPE])
-            keys.damage(client, key_of(name), kind, chance)
+            keys.damage(client, key_of(name), chance.choice(DAMAGES), chance)
         judged(server, call, chance.choice(BOUNDS))
 
 

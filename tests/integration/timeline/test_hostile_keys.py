@@ -32,6 +32,7 @@ from dispatcher.worker import Worker
 from limiters.embedded import EmbeddedRedis
 from tests.commands import Run
 from tests.hostile import keys
+from tests.samples import grid, sample
 from tests.servers.cluster import ClusterRedis
 from tests.waiting import until
 
@@ -310,8 +311,7 @@ def empty(stage: Stage, timeline: Timeline) -> None:
         assert stage.client.hlen(key_of("states", bucket)) <= number
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "kind"), grid(NAMES, KINDS, every=5))
 def test_each_call_heals_or_says_what_is_wrong(stage: Stage, name: str, kind: str) -> None:
     chance = random.Random(f"{name} {kind}")
     for what, call in CALLS.items():
@@ -372,7 +372,7 @@ def test_a_key_that_is_evicted_in_the_middle_of_a_call(stage: Stage, name: str) 
         works(stage)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", sample(range(20), every=5))
 def test_several_keys_at_once(stage: Stage, seed: int) -> None:
     chance = random.Random(seed)
     kinds = [one for one in KINDS if one != "of another type"]
@@ -384,8 +384,7 @@ def test_several_keys_at_once(stage: Stage, seed: int) -> None:
     works(stage)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "kind"), grid(NAMES, KINDS, every=5))
 def test_each_command_heals_or_says_what_is_wrong(
     stage: Stage, run: Run, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
 ) -> None:
@@ -405,8 +404,7 @@ def test_each_command_heals_or_says_what_is_wrong(
             assert all(letter.isprintable() or letter == "\n" for letter in text)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize(("name", "kind"), grid(PARTS, KINDS, every=5))
 def test_no_subscriber_stops(stage: Stage, name: str, kind: str) -> None:
     stage.put_back()
     if not keys.damage(stage.client, key_of(name), kind, random.Random(f"{name} {kind}")):

@@ -46,9 +46,11 @@ def test_k3_a_filter_that_drops_rows_that_were_sent_stops_the_query(
     ("change", "told"),
     [
         ("where subject <> 'a'", {}),
-        ("upper(subject) as subject", {}),
+        pytest.param("upper(subject) as subject", {}, marks=pytest.mark.long),
         ("upper(subject) as subject", {"identity": ["n"]}),
-        ("lane + 1 as lane", {"order": "global", "lane": "lane"}),
+        pytest.param(
+            "lane + 1 as lane", {"order": "global", "lane": "lane"}, marks=pytest.mark.long
+        ),
     ],
 )
 def test_k3_a_subject_that_is_gone_or_has_another_name_stops_the_query(

@@ -66,7 +66,7 @@ def test_c9_a_batcher_goes_on_although_every_event_is_lost(
         limiter.grant(1).spend(1)
         batcher.enqueue(Operation(Watcher(lambda batch: sent.set()), 1, None))
         assert not sent.is_set()
-        limiter.set_capacity(10)
+        limiter.set_capacity(1_000)
         assert sent.wait(PATIENCE)
 
 

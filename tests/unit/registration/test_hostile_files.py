@@ -20,6 +20,7 @@ import pytest
 from dispatcher.registration import EntityStoreError, RegistrationGate, SqliteEntityStore
 from dispatcher.registration._model.reports import Report
 from tests.hostile import files
+from tests.samples import grid, sample
 
 ENTITIES = 300
 
@@ -187,8 +188,7 @@ def judged(filled: Kept, path: Path, before: Loaded, *, log: bool = False) -> No
     assert again.sequence >= before.sequence
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("kind", files.KINDS)
+@pytest.mark.parametrize(("kind", "seed"), grid(list(files.KINDS), range(6), every=3))
 def test_r6_no_whole_record_of_a_damaged_file_is_lost_and_no_other_goes_unsaid(
     filled: Kept, tmp_path: Path, kind: str, seed: int
 ) -> None:
@@ -205,8 +205,7 @@ def test_r6_no_whole_record_of_a_damaged_file_is_lost_and_no_other_goes_unsaid(
     judged(filled, path, found)
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("kind", files.KINDS)
+@pytest.mark.parametrize(("kind", "seed"), grid(list(files.KINDS), range(6), every=3))
 def test_r6_nor_of_a_file_whose_log_of_writes_is_damaged(
     of_killed: Kept, tmp_path: Path, kind: str, seed: int
 ) -> None:
@@ -377,7 +376,7 @@ def test_removed_ones_do_not_come_back_and_are_not_kept_for_ever(tmp_path: Path)
         assert gate.counts["corrupt"] == (0, 0, 0)
 
 
-@pytest.mark.parametrize("bit", [1, 128])
+@pytest.mark.parametrize("bit", sample([1, 128], every=2))
 def test_r6_no_letter_of_what_the_tables_are_keeps_a_gate_from_starting(
     tmp_path: Path, bit: int
 ) -> None:

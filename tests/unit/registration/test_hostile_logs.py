@@ -22,6 +22,7 @@ from dispatcher.registration import (
     RegistrationGate,
 )
 from tests.hostile import files
+from tests.samples import grid
 
 SENT = tuple(f"{number} {'x' * (number * 7 % 40)}" for number in range(12))
 
@@ -63,8 +64,7 @@ def whole_before_damage(data: bytes, damaged: bytes) -> int:
     return count
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("kind", files.KINDS)
+@pytest.mark.parametrize(("kind", "seed"), grid(list(files.KINDS), range(8), every=4))
 def test_what_is_whole_comes_out_and_the_rest_is_counted(
     gate: RegistrationGate, tmp_path: Path, kind: str, seed: int
 ) -> None:
