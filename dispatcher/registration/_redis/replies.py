@@ -14,7 +14,7 @@ from dispatcher.registration._model.written import (
     sealed_message_of,
 )
 
-_METADATA, _TELEMETRY, _RELEASING = "m", "t", ""
+_METADATA, _TELEMETRY, _OFFERED = "m", "t", ""
 
 
 class Piece:
@@ -48,7 +48,7 @@ class Piece:
             except UnreadableError:
                 is_lost = True
         messages: list[Any] = []
-        readable = {_METADATA: 0, _TELEMETRY: 0, _RELEASING: 0}
+        readable = {_METADATA: 0, _TELEMETRY: 0, _OFFERED: 0}
         for kind, text in self.texts:
             try:
                 messages.append(sealed_message_of(self.entity, text))
@@ -129,7 +129,7 @@ class GateReply:
                 if not into:
                     into.append(Piece("", "", Amounts(), continues=True))
                 what, count = next(texts), _count(next(texts))
-                if what not in (_METADATA, _TELEMETRY, _RELEASING):
+                if what not in (_METADATA, _TELEMETRY, _OFFERED):
                     raise ValueError(f"messages are of no kind {what!r}")
                 into[-1].texts += [(what, next(answer)) for _ in range(count)]
             elif kind == "portion":

@@ -8,8 +8,7 @@ import struct
 from collections.abc import Iterator, Mapping
 
 from dispatcher.cli._commands.leases.table import as_json, page
-from dispatcher.cli._commands.limit.command import _as_json, _state
-from dispatcher.cli._text.wording import terms_of, uncertainty
+from dispatcher.cli._text.wording import grants, skew, terms_of, uncertainty, waiters
 from dispatcher.metrics._cluster.cluster import read_limit
 from dispatcher.metrics._exposition import text_of
 from dispatcher.metrics.readings import Readings
@@ -65,10 +64,10 @@ def _show(view: LimitView) -> None:
     assert 1 <= view.partitions <= 10_000
     assert 0 <= view.free <= 1
     page("orders", view)
-    json.dumps([as_json("orders", view), _as_json("orders", view)])
+    json.dumps(as_json("orders", view))
     assert terms_of(view)
-    assert _state(view)
-    uncertainty(view)
+    assert grants(view)
+    "\n".join([*uncertainty(view), *waiters(view), *skew(view)])
     assert text_of(Readings(read_limit("orders", view, members=True)))
 
 
