@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import tempfile
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -71,3 +73,9 @@ def of_blob(value: bytes | str) -> bytes:
     """What `Input.blob`, or `Input.text`, reads as `value`."""
     data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
     return len(data).to_bytes(2, "little") + data
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder in memory, where there is such a thing: a disk takes its time to keep what nobody
+    needs."""
+    return tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)

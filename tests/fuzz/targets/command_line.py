@@ -4,9 +4,9 @@ message, or with a ValueError that says which option; or all options of the comm
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
@@ -14,7 +14,7 @@ from unittest.mock import patch
 from dispatcher.cli._options.parser import CONFIG, Parser
 from dispatcher.cli.main import command_line
 from limiters.errors import DispatcherError
-from tests.fuzz.inputs import Input, of_blob
+from tests.fuzz.inputs import Input, of_blob, scratch
 
 COMMANDS = (
     *(["leases"], ["top"], ["exporter"], ["worker"], ["demo"]),
@@ -27,13 +27,13 @@ def check(data: bytes) -> None:
     given = Input(data)
     command = given.choice(COMMANDS)
     words = [given.text().replace("\0", "") for _ in range(given.byte() % 6)]
-    parser, said = command_line(), io.StringIO()
+    parser, said = _parser(), io.StringIO()
     variables = {
         given.choice(_variables(parser, command)): given.text().replace("\0", "")
         for _ in range(given.byte() % 6)
     }
     toml = given.rest()
-    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, variables, clear=True):
+    with scratch() as folder, patch.dict(os.environ, variables, clear=True):
         if toml:
             path = Path(folder) / "a.toml"
             path.write_bytes(toml)
@@ -50,6 +50,11 @@ def check(data: bytes) -> None:
             call.options()
         except (ValueError, DispatcherError) as error:
             assert str(call.by_its_option(error))
+
+
+@functools.cache
+def _parser() -> Parser:
+    return command_line()
 
 
 def _variables(parser: Parser, command: list[str]) -> list[str]:

@@ -3,13 +3,12 @@ come out as they were, and nothing else does."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 from dispatcher.registration import EarlyMessageLog
-from tests.fuzz.inputs import Input, of_blob
+from tests.fuzz.inputs import Input, of_blob, scratch
 
 TEXTS = ["1", '{"dict":[]}', "x" * 40, "4"]
 
@@ -17,7 +16,7 @@ TEXTS = ["1", '{"dict":[]}', "x" * 40, "4"]
 def check(data: bytes) -> None:
     given = Input(data)
     with (
-        tempfile.TemporaryDirectory() as folder,
+        scratch() as folder,
         closing(
             EarlyMessageLog(folder, max_bytes=400, max_age=60, max_bytes_per_entity=200)
         ) as log,

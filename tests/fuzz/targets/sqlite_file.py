@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import functools
 import logging
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 from dispatcher.registration import SqliteEntityStore
 from dispatcher.registration.errors import EntityStoreError
-from tests.fuzz.inputs import Input, of_blob
+from tests.fuzz.inputs import Input, of_blob, scratch
 
 RECORDS = {f"meter {number}": f'["house",{number}]' for number in range(40)}
 RECORDS["long"] = f'[null,"{"x" * 9_000}"]'
@@ -22,7 +21,7 @@ REMOVED = "meter 7"
 @functools.cache
 def whole(with_log: bool) -> tuple[bytes, bytes]:
     """The file and its log of writes."""
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch() as folder:
         path = Path(folder) / "a.db"
         with closing(SqliteEntityStore(path)) as store:
             store.load()
@@ -46,7 +45,7 @@ def check(data: bytes) -> None:
         part[at : at + length] = piece
         if before != part:
             changed.add("log" if is_of_log else "file")
-    with tempfile.TemporaryDirectory() as folder:
+    with scratch() as folder:
         path = Path(folder) / "a.db"
         path.write_bytes(file)
         if log:
