@@ -144,6 +144,8 @@ local function collect(token)
       else
         due = min(due or at, at)
       end
+    elseif not TEXTS[name] then
+      records.removed[name] = true
     end
   end
   if not amounts_agree(held, count) then

@@ -64,6 +64,7 @@ def serves_again(scene: Scene, instances: list[Instance]) -> None:
         if late.share.next_call(now) <= now:
             late.ask(scene.server, now)  # type: ignore[arg-type]
         if late.held(now) >= 0.99 * TERMS.capacity:
+            assert scene.strays() == []
             return
     raise AssertionError(f"it holds {late.held(now)}")
 
