@@ -235,6 +235,7 @@ def read_limit(name: str, view: LimitView, *, members: bool) -> Iterator[Reading
     reserved = sum(one.reserved for one in alive)
     yield Reading(names.CLUSTER_CAPACITY, (name, "reserved"), reserved)
     yield Reading(names.CLUSTER_PERIOD, (name,), view.terms.period / 1000)
+    yield Reading(names.CLUSTER_LEASE, (name,), view.terms.lease / 1000)
     yield Reading(names.CLUSTER_PARTITION, (name,), view.terms.factor)
     for state, share in (
         ("held", sum(one.held for one in alive)),
