@@ -181,7 +181,7 @@ class EarlyMessageLog:
     def _locked(self) -> int:
         """The descriptor of the lock of a directory that is this log's, and empty."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        descriptor = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT, _MODE)
         try:
             lock(descriptor)
             self._delete_what_is_left()

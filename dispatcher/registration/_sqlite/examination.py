@@ -23,6 +23,8 @@ _THE_FILE = ("ERROR", "CORRUPT", "NOTADB", "FORMAT", "MISMATCH", "TOOBIG", "SCHE
 """Errors of SQLite, by their names, that what is in the file can cause. All others are those of the
 system: a full disk, one that cannot be read, no memory, no file handles, no right to write."""
 
+_HEAD_OF_FILE = 100
+"""Bytes."""
 _MAGIC = bytes.fromhex("377f06")
 _HEAD_OF_LOG, _HEAD_OF_FRAME = struct.Struct(">8I"), struct.Struct(">6I")
 
@@ -55,9 +57,11 @@ def examine(path: Path, log: Path) -> Examination:
     sequence: Any = 0
     is_sound = False
     tables: set[str] = set()
-    if not _size_of(path):
+    size = _size_of(path)
+    if size < _HEAD_OF_FILE:
         # SQLite would take it for a new one, and delete the log of writes.
-        return Examination("it is empty", version, contents_of(rows), broken)
+        why = "it is cut short" if size else "it is empty"
+        return Examination(why, version, contents_of(rows), broken)
     try:
         # Only one that cannot write leaves the log of writes where it is when it closes.
         place = f"file:{quote(str(path))}?mode=ro"
@@ -88,7 +92,7 @@ def examine(path: Path, log: Path) -> Examination:
     elif not why and not isinstance(sequence, int):
         why = "the last number is not one"
     why = why or _log_damage(log)
-    is_new = is_sound and version == 0 and not tables
+    is_new = is_sound and version == 0 and not tables and not _size_of(log)
     last = sequence if isinstance(sequence, int) else 0
     return Examination(why, version, contents, broken, last, is_sound, is_new)
 

@@ -38,9 +38,7 @@ class StorePlace:
         found = _found(self.path)
         if found is not None and not stat.S_ISREG(found.st_mode):
             raise EntityStoreError(f"{path} is no regular file; give the path of a file")
-        self._lock = os.open(
-            _beside(self.path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-        )
+        self._lock = os.open(_beside(self.path, ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         _held.add(self)
         try:
             lock(self._lock)
