@@ -203,6 +203,8 @@ class RedisRoom:
         self._continue()
         if reply.status == "conflict":
             raise AutoRegistrationConflictError
+        if reply.status == "full":
+            raise self._store.full()
         return reply
 
     def _continue(self) -> None:
@@ -254,7 +256,10 @@ class RedisRoom:
             ) from error.__cause__
 
     def _mend(self, error: EntityStoreError | None) -> None:
-        reply = read(self._run_twice(MEND, self._header("0")))
+        try:
+            reply = read(self._run_twice(MEND, self._header("0")))
+        except UnreadableError:  # the next try says so
+            return
         self._reports += reply.reports
         if reply.wrong and error is not None:
             raise self._store.wrong_key(error, reply.wrong) from error.__cause__

@@ -20,10 +20,13 @@ from dispatcher.registration._sqlite.records import (
     contents_of,
 )
 
-_NOT_THE_FILE = ("BUSY", "LOCKED", "CANTOPEN", "READONLY", "PERM", "AUTH", "FULL", "NOMEM")
-"""Errors of SQLite, by their names, that say nothing about what is in the file."""
+_THE_FILE = ("ERROR", "CORRUPT", "NOTADB", "FORMAT", "MISMATCH", "TOOBIG", "SCHEMA", "RANGE")
+"""Errors of SQLite, by their names, that what is in the file can cause. All others are those of the
+system: a full disk, one that cannot be read, no memory, no file handles, no right to write."""
 
 _DAMAGED_LOG = "its log of writes is damaged"
+_HEAD_OF_FILE = 100
+"""Bytes."""
 _MAGIC = bytes.fromhex("377f06")
 _HEAD_OF_LOG, _HEAD_OF_FRAME = struct.Struct(">8I"), struct.Struct(">6I")
 
@@ -50,16 +53,19 @@ class Examination(NamedTuple):
 
 
 def examine(path: Path, log: Path) -> Examination:
-    """Looks at all of a file. sqlite3.Error if it cannot be looked at, whatever is in it."""
+    """Looks at all of a file. sqlite3.Error or OSError if it cannot be looked at, whatever is in
+    it."""
     rows: list[EntityRow] = []
     broken: list[BrokenRow] = []
     version = 0
     sequence: Any = 0
     is_sound = False
     tables: set[str] = set()
-    if not path.exists() or not path.stat().st_size:
+    size = _size_of(path)
+    if size < _HEAD_OF_FILE:
         # SQLite would take it for a new one, and delete the log of writes.
-        return Examination("it is empty", version, contents_of(rows), broken)
+        why = "it is cut short" if size else "it is empty"
+        return Examination(why, version, contents_of(rows), broken)
     try:
         # Only one that cannot write leaves the log of writes where it is when it closes.
         place = f"file:{quote(str(path))}?mode=ro"
@@ -70,18 +76,19 @@ def examine(path: Path, log: Path) -> Examination:
             (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             is_sound = found == b"ok"
             why = "" if is_sound else bytes(found).decode(errors="replace")
+            why = " ".join(why.split())  # it has several lines
             _read(connection, rows, broken)
             if version == BEFORE:
                 (sequence,) = connection.execute("SELECT last FROM numbering").fetchone()
     except UnicodeDecodeError:
         why = "its tables have names that are no texts"  # which SQLite's own error shows
     except sqlite3.Error as error:
-        if error.sqlite_errorname.removeprefix("SQLITE_").startswith(_NOT_THE_FILE):
+        if not error.sqlite_errorname.removeprefix("SQLITE_").startswith(_THE_FILE):
             raise
         why = str(error)
     contents = contents_of(rows)
     if broken:
-        why = f"{len(broken)} rows are not as they were written"
+        why = f"rows that are not as they were written: {len(broken)}"
     elif not why and tables != TABLES.get(version):
         why = "its tables are not those that a store makes"
     elif not why and version == FORMAT and not contents.is_complete:
@@ -90,9 +97,16 @@ def examine(path: Path, log: Path) -> Examination:
         why = "the last number is not one"
     log_damage, is_log_whole = _log_damage(log)
     why = why or log_damage
-    is_new = is_sound and version == 0 and not tables
+    is_new = is_sound and version == 0 and not tables and not _size_of(log)
     last = sequence if isinstance(sequence, int) else 0
     return Examination(why, version, contents, broken, last, is_sound, is_new, is_log_whole)
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:

@@ -22,6 +22,8 @@ from zlib import crc32
 from dispatcher.registration._model.emissions import Stored
 
 FORMAT = 3
+"""Numbers of later formats differ from it in more than one bit: a single one that is flipped is
+damage."""
 BEFORE = 2
 """The format without totals, which is converted."""
 
@@ -231,7 +233,7 @@ def _sums_before(connection: sqlite3.Connection, names: set[str]) -> tuple[int, 
 def write_new(path: Path, records: Iterable[EntityRow], sequence: int) -> None:
     """Fills the empty file `path` with a store of these records. It is not a store before that
     is done, and not safe from a power cut before it is synced."""
-    stored = sorted(records)
+    stored = sorted(map(as_written_now, records))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = OFF")
         connection.execute("PRAGMA synchronous = OFF")

@@ -11,9 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from dispatcher.registration._sqlite.examination import Examination
-from dispatcher.registration._sqlite.records import Contents, EntityRow, checksum, contents_of
+from dispatcher.registration._sqlite.records import (
+    REMOVED,
+    Contents,
+    EntityRow,
+    checksum,
+    contents_of,
+)
 
 _USUAL_PAGE = 4096
 _HEAD_OF_LOG, _HEAD_OF_FRAME = 32, 24
@@ -28,27 +35,52 @@ _SHORTEST_TEXT = 13
 _PageOf = Callable[[int], bytes]
 
 
-def salvaged(path: Path, log: Path, found: Examination) -> tuple[Contents, bool]:
-    """The newest whole copy of each record in a damaged file; and whether it is certain that none
-    of them is outdated, and how many are missing."""
+class Salvage(NamedTuple):
+    """What is left of a damaged file."""
+
+    contents: Contents
+    """The newest whole copy of each record."""
+    lost: int
+    """How many others there were; at least one if that is not certain."""
+    is_certain: bool
+    """Whether the number is, and none of the records is outdated."""
+    names: list[str]
+    """Of those that are lost, as far as they can be read."""
+
+
+def salvaged(path: Path, log: Path, found: Examination) -> Salvage:
+    """Decides by checksums and sequence numbers which copy of a record is the newest whole one, and
+    by the totals whether that is all. OSError if the file cannot be read."""
     read = found.contents.records
     contents = contents_of([*read.values(), *rows_in(path, log)])
-    if contents.is_complete:
-        return contents, found.is_log_whole
+    if contents.is_complete and found.is_log_whole:
+        return Salvage(contents, 0, True, [])
     # Only a log of writes has copies that are outdated: SQLite overwrites those in the file.
     unproven = contents.records.keys() - read.keys() if _bytes_of(log) else set()
-    for broken in found.broken:
+    for broken in () if contents.is_complete else found.broken:
         copy = contents.records.get(broken.name)
         if copy is not None and broken.name not in read:
             if not broken.is_a_copy_of(copy):
                 del contents.records[broken.name]  # it is older
             unproven.discard(broken.name)
-    are_last = contents.totals is not None and contents.totals == found.contents.totals
-    return contents, found.is_log_whole and are_last and not unproven
+    broken_names = {one.name for one in found.broken if one.record != REMOVED.encode()}
+    names = sorted(broken_names - contents.records.keys() - {""})
+    lost = contents.totals.entities - len(contents.records) if contents.totals else 0
+    if (
+        found.is_log_whole
+        and lost > 0
+        and not unproven
+        and contents.totals == found.contents.totals
+    ):
+        # More of them than are lost: some were removed before, and nothing tells which.
+        return Salvage(contents, lost, True, names if len(names) <= lost else [])
+    # The totals are gone, perhaps outdated, or records that are outdated or were removed are used.
+    return Salvage(contents, max(1, lost, len(names)), False, names)
 
 
 def rows_in(path: Path, log: Path) -> Iterator[EntityRow]:
-    """Every row that is whole in a file, and in its log of writes; also those that are outdated."""
+    """Every row that is whole in a file, and in its log of writes; also those that are outdated.
+    OSError if they cannot be read."""
     main, logged = _bytes_of(path), _bytes_of(log)
     size = _page_size(main[16:18], 2) or _page_size(logged[8:12], 4) or _USUAL_PAGE
     lookups = _lookups(main, logged, size)
@@ -82,22 +114,11 @@ def _lookups(main: bytes, logged: bytes, size: int) -> list[_PageOf]:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """Also of a disk that cannot read some of them."""
+    # OSError if the disk cannot read all of it: it may be able to the next time.
     try:
         return path.read_bytes()
     except FileNotFoundError:
         return b""
-    except OSError:
-        pass
-    parts = []
-    with path.open("rb", buffering=0) as file:
-        for at in range(0, path.stat().st_size, _USUAL_PAGE):
-            try:
-                file.seek(at)
-                parts.append(file.read(_USUAL_PAGE))
-            except OSError:
-                parts.append(b"\0" * _USUAL_PAGE)
-    return b"".join(parts)
 
 
 def _page_size(told: bytes, width: int) -> int:
