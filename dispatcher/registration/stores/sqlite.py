@@ -6,7 +6,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -190,9 +190,14 @@ class SqliteEntityStore:
             assert contents.totals is not None
             return self._written(place, contents, contents.totals.sequence), []
         if contents.removed > max(_MOST_REMOVED, len(contents.records)):
-            with suppress(OSError, sqlite3.Error):  # no room: it stays as it is
-                assert contents.totals is not None
-                contents = self._written(place, contents, contents.totals.sequence)
+            assert contents.totals is not None
+            try:
+                place.write(_filling(contents, contents.totals.sequence))
+            except (OSError, sqlite3.Error):  # no room: it stays as it is
+                return contents, []
+            # Once this has begun, the file is not the one to write to.
+            place.replace()
+            return _as_written(contents, contents.totals.sequence), []
         return contents, []
 
     def _check_is_a_store(self, place: StorePlace, found: Examination) -> None:
@@ -212,7 +217,7 @@ class SqliteEntityStore:
 
     def _written(self, place: StorePlace, contents: Contents, sequence: int) -> Contents:
         """Puts a new file in its place."""
-        place.write(lambda path: write_new(path, contents.records.values(), sequence))
+        place.write(_filling(contents, sequence))
         place.replace()
         return _as_written(contents, sequence)
 
@@ -225,7 +230,7 @@ class SqliteEntityStore:
         # file has lost is unknown, and the time in microseconds is above any of them.
         highest = max((one.sequence for one in contents.records.values()), default=0)
         sequence = max(highest, time.time_ns() // 1_000)
-        place.write(lambda path: write_new(path, contents.records.values(), sequence))
+        place.write(_filling(contents, sequence))
         number = place.free_number()
         aside = place.kept_as(number)
         reports = self._losses(found, contents, aside)
@@ -301,6 +306,10 @@ class SqliteEntityStore:
         said = str(error)
         words = next((words for sign, words in _KNOWN if sign in said), "cannot be used")
         return EntityStoreError(f"{self._path} {words.format(then=then)} ({said})")
+
+
+def _filling(contents: Contents, sequence: int) -> Callable[[Path], None]:
+    return lambda path: write_new(path, contents.records.values(), sequence)
 
 
 def _as_written(contents: Contents, sequence: int) -> Contents:
