@@ -184,20 +184,16 @@ class SqliteEntityStore:
         if found.why:
             return self._salvaged(place, found)
         contents = found.contents
-        if found.version == BEFORE:
-            return self._written(place, contents, found.sequence), []
-        if place.has_another_name:
-            assert contents.totals is not None
-            return self._written(place, contents, contents.totals.sequence), []
+        sequence = contents.totals.sequence if contents.totals else found.sequence
+        if found.version == BEFORE or place.has_another_name:
+            return self._written(place, contents, sequence), []
         if contents.removed > max(_MOST_REMOVED, len(contents.records)):
-            assert contents.totals is not None
             try:
-                place.write(_filling(contents, contents.totals.sequence))
+                place.write(_filling(contents, sequence))
             except (OSError, sqlite3.Error):  # no room: it stays as it is
                 return contents, []
-            # Once this has begun, the file is not the one to write to.
-            place.replace()
-            return _as_written(contents, contents.totals.sequence), []
+            place.replace()  # or the gate is refused: it would write to a file that is replaced
+            return _as_written(contents, sequence), []
         return contents, []
 
     def _check_is_a_store(self, place: StorePlace, found: Examination) -> None:
@@ -206,7 +202,7 @@ class SqliteEntityStore:
         is_of_another = found.is_sound and not found.contents.totals and found.version != BEFORE
         if not is_later and (not is_of_another or any(rows_in(place.path, place.log))):
             return
-        if found.version == 0:
+        if found.version <= FORMAT:
             raise EntityStoreError(
                 f"{self._path} is an SQLite file, but no store of entities; give another path"
             )

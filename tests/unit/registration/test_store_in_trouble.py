@@ -260,10 +260,12 @@ def test_a_file_of_a_later_format_is_refused_and_left_as_it_is(
     assert not any(".damaged" in one for one in names(tmp_path))
 
 
-def test_a_file_of_somebody_else_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [0, 1, 3])
+def test_a_file_of_somebody_else_is_refused_and_left_as_it_is(tmp_path: Path, version: int) -> None:
     path = tmp_path / "entities.db"
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE people (name)")
+    connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
     before = path.read_bytes()
     with pytest.raises(EntityStoreError, match="is an SQLite file, but no store of entities"):
