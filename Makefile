@@ -9,7 +9,7 @@ export PYTHONUNBUFFERED = 1
 # The tests start hundreds of Pythons: each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test long fast unit loop storms twins lowest cluster soak packages check hooks changelog dist publish bench compare docs dashboards clean
+.PHONY: help install demo test long fast unit loop storms twins fuzz lowest cluster soak packages check hooks changelog dist publish bench compare docs dashboards clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make loop     all tests again and again, in a clone: N=20, BUSY=1 keeps every core busy"
 	@echo "make storms   simulated clusters, seed after seed, on from where it was: MINUTES=10"
 	@echo "make twins    the script in Redis and its twin in Python, random histories, likewise: MINUTES=10"
+	@echo "make fuzz     each target of tests/fuzz in turn, for inputs on which it fails, likewise: MINUTES=10"
 	@echo "make lowest   the tests with the lowest versions that pyproject.toml allows (Python 3.11)"
 	@echo "make cluster  Spark's sinks on a standalone cluster, through kills, stops and fail-overs"
 	@echo "make soak     everything at once, end to end, in all kinds of trouble; MINUTES=10"
@@ -105,6 +106,14 @@ storms: install
 
 twins: install
 	@$(BIN)/python -m tests.twins --minutes '$(MINUTES)'
+
+# There is no such fuzzer for every system, and no test needs it.
+$(VENV)/.fuzz: $(VENV)/.installed
+	@$(PIP) install --group fuzz
+	@touch $@
+
+fuzz: $(VENV)/.fuzz
+	@$(BIN)/python -m tests.fuzz --minutes '$(MINUTES)'
 
 $(VENV)-lowest/.installed: pyproject.toml tests/lowest.py
 	@test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
@@ -197,4 +206,4 @@ dashboards: install
 	@$(BIN)/python -m grafana
 
 clean:
-	rm -rf $(VENV) $(VENV)-* .loop dist docs/_build demo.html soak.html .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-* .fuzz .loop dist docs/_build demo.html soak.html .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -81,8 +81,9 @@ class Announcements:
             self._troubles.add(message)
             _log.log(
                 OUTAGES.began(self._where, asked),
-                "the lease manager does not answer; only what is still held can be spent: %s",
-                message,
+                "limit %r: the lease manager does not answer; only what is still held can be "
+                "spent: %s",
+                *(self._limit, message),
                 extra={
                     "happening": "leases-away",
                     "limit": self._limit,
@@ -98,13 +99,17 @@ class Announcements:
             if self._connected is False:
                 _log.log(
                     OUTAGES.ended(self._where),
-                    "the lease manager answers again: shared capacity is requested",
+                    "limit %r: the lease manager answers again, and shared capacity is requested",
+                    self._limit,
                     extra={"happening": "leases-back", "limit": self._limit},
                 )
             self._connected = True
             self._emit(events.CONNECTED)
         if news.disowned:
-            self._trouble_with("disowned", "somebody else used the same identity; taking a new one")
+            self._trouble_with(
+                "disowned",
+                f"limit {self._limit!r}: somebody else used the same identity; taking a new one",
+            )
             return
         self._refusal(news.refused)
         if not news.answered:

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from dispatcher._discovery import Discovery
 from dispatcher.metrics import _names as names
-from dispatcher.metrics._cluster.discovery import Discovery
 from dispatcher.metrics._cluster.spark_totals import queries_of, read_query
 from dispatcher.metrics._collector import families
 from dispatcher.metrics._kinds.leaves import read_topic
@@ -70,6 +70,8 @@ class ClusterCollector(Collector):
         self._timelines: dict[str, Timeline] = {}
         self._lock = threading.Lock()
         self._up: bool | None = None
+        self.trouble = ""
+        """Why Redis could not be read when it was last; "" if it could."""
         self._asked = 0.0
         self._failures = 0
         self._unreadable: set[str] = set()
@@ -202,10 +204,11 @@ class ClusterCollector(Collector):
 
     def _away(self, error: Exception) -> None:
         self._failures += 1
+        said = str(error)
+        if not isinstance(error, (LeaseManagerError, TimelineError)):
+            said = in_words(error, self.where, f"{self._prefix}:*", NEEDS, self._prefix)
+        self.trouble = said
         if self._up is not False:
-            said = str(error)
-            if not isinstance(error, (LeaseManagerError, TimelineError)):
-                said = in_words(error, self.where, f"{self._prefix}:*", NEEDS, self._prefix)
             _log.log(
                 OUTAGES.began(self.where, self._asked),
                 "Redis cannot be read: %s",
@@ -219,6 +222,7 @@ class ClusterCollector(Collector):
         self._up = False
 
     def _back(self) -> None:
+        self.trouble = ""
         if self._up is False:
             facts = {"happening": "redis-back", "where": self.where}
             level = OUTAGES.ended(self.where, self._asked)
