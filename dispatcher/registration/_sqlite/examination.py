@@ -20,7 +20,10 @@ from dispatcher.registration._sqlite.records import (
     contents_of,
 )
 
-_THE_FILE = ("ERROR", "CORRUPT", "NOTADB", "FORMAT", "MISMATCH", "TOOBIG", "SCHEMA", "RANGE")
+_THE_FILE = (
+    *("ERROR", "CORRUPT", "NOTADB", "FORMAT", "MISMATCH", "TOOBIG", "SCHEMA", "RANGE"),
+    "IOERR_SHORT_READ",
+)
 """Errors of SQLite, by their names, that what is in the file can cause. All others are those of the
 system: a full disk, one that cannot be read, no memory, no file handles, no right to write."""
 

@@ -6,7 +6,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -177,8 +177,11 @@ class SqliteEntityStore:
         if found.version == BEFORE or place.has_another_name:
             self._written(place, contents, sequence)
         elif contents.removed > max(_MOST_REMOVED, len(contents.records)):
-            with suppress(OSError, sqlite3.Error):  # no room: it stays as it is
-                self._written(place, contents, sequence)
+            try:
+                place.write(_filling(contents, sequence))
+            except (OSError, sqlite3.Error):  # no room: it stays as it is
+                return contents, []
+            place.replace()  # or the gate is refused: it would write to a file that is replaced
         return contents, []
 
     def _check_is_a_store(self, place: StorePlace, found: Examination) -> None:
@@ -187,7 +190,7 @@ class SqliteEntityStore:
         is_of_another = found.is_sound and not found.contents.totals and found.version != BEFORE
         if not is_later and (not is_of_another or any(rows_in(place.path, place.log))):
             return
-        if found.version == 0:
+        if found.version <= FORMAT:
             raise EntityStoreError(
                 f"{self._path} is an SQLite file, but no store of entities; give another path"
             )
@@ -198,7 +201,7 @@ class SqliteEntityStore:
 
     def _written(self, place: StorePlace, contents: Contents, sequence: int) -> None:
         """Puts a new file in its place."""
-        place.write(lambda path: write_new(path, contents.records.values(), sequence))
+        place.write(_filling(contents, sequence))
         place.replace()
 
     def _salvaged(self, place: StorePlace, found: Examination) -> tuple[Contents, list[Report]]:
@@ -209,7 +212,7 @@ class SqliteEntityStore:
         # file has lost is unknown, and the time in microseconds is above any of them.
         highest = max((one.sequence for one in records.values()), default=0)
         sequence = max(highest, time.time_ns() // 1_000)
-        place.write(lambda path: write_new(path, records.values(), sequence))
+        place.write(_filling(salvage.contents, sequence))
         number = place.free_number()
         aside = place.kept_as(number)
         # Before it takes the place: the next start finds nothing that is damaged.
@@ -281,3 +284,7 @@ class SqliteEntityStore:
         said = str(error)
         words = next((words for sign, words in _KNOWN if sign in said), "cannot be used")
         return EntityStoreError(f"{self._path} {words.format(then=then)} ({said})")
+
+
+def _filling(contents: Contents, sequence: int) -> Callable[[Path], None]:
+    return lambda path: write_new(path, contents.records.values(), sequence)

@@ -21,7 +21,7 @@ def opened(path: Path) -> Iterator[SqliteEntityStore]:
     store.load()
     connection = store._connection
     assert connection is not None
-    connection.execute("PRAGMA synchronous = OFF")  # nobody cuts the power
+    connection.execute("PRAGMA synchronous = OFF")  # no test cuts the power
     yield store
     store.close()
 
