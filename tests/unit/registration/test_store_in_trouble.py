@@ -157,6 +157,26 @@ def test_r6_an_error_of_the_system_at_any_moment_loses_nothing(
     raise AssertionError("it never came to its end")
 
 
+def test_r6_what_could_not_be_written_is_not_there_and_the_rest_is(tmp_path: Path) -> None:
+    path = tmp_path / "entities.db"
+    store = SqliteEntityStore(path)
+    store.load()
+    for number in range(3):
+        store.save({f"before {number}": '[null,"text"]'})
+        size = Path(f"{path}-wal").stat().st_size
+        with limited(resource.RLIMIT_FSIZE, size + 5_000 * number):
+            for _ in range(2):
+                with pytest.raises(EntityStoreError, match="then try again"):
+                    store.save({f"large {number}": f'[null,"{"x" * 20_000}"]'})
+        store.save({f"after {number}": '[null,"text"]'})
+    store.close()
+    known, reports, _ = loaded(path)
+    assert known.keys() == {
+        f"{when} {number}" for when in ("before", "after") for number in range(3)
+    }
+    assert not reports
+
+
 def test_a_block_that_cannot_be_read_is_no_damage(
     of_killed: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
