@@ -136,6 +136,8 @@ def stored_name(entity: str) -> str:
 
 def name_of(stored: str) -> str:
     """The reverse."""
+    if "\x7f" not in stored:
+        return stored
     return _ESCAPES.sub(lambda found: chr(int(found[1], 16)), stored)
 
 

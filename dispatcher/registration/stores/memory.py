@@ -40,8 +40,8 @@ class LocalStore(Protocol):
 class _Change(NamedTuple):
     sequence: int
     """The last number that is given then."""
-    stored: dict[str, Stored]
-    removed: tuple[str, ...]
+    stored: Mapping[str, Stored] = {}
+    removed: Collection[str] = ()
 
 
 class MemoryEntityStore:
@@ -58,8 +58,8 @@ class MemoryEntityStore:
 
     def __init__(self) -> None:
         self._stored: dict[str, Stored] = {}
-        self._change = _Change(0, {}, ())
-        """The last one: begun, perhaps carried out."""
+        self._change = _Change(0)
+        """What is stored and not carried out yet."""
 
     @property
     def sequence(self) -> int:
@@ -74,11 +74,13 @@ class MemoryEntityStore:
     def save(self, records: Mapping[str, str], removed: Collection[str] = ()) -> None:
         """See LocalStore."""
         self._carry_out()
-        numbered = enumerate(records.items(), self.sequence + 1)
-        stored = {entity: Stored(number, entity, record) for number, (entity, record) in numbered}
-        # From here on it is stored, all of it: whoever calls next carries it out to its end, if
-        # an exception of a signal handler comes in between.
-        self._change = _Change(self.sequence + len(stored), stored, tuple(removed))
+        sequence, stored = self._change.sequence, {}
+        for entity, record in records.items():
+            sequence += 1
+            stored[entity] = Stored(sequence, entity, record)
+        # From here on all of it is stored. If an exception of a signal handler comes in between,
+        # the next call carries it out to its end.
+        self._change = _Change(sequence, stored, tuple(removed))
         self._carry_out()
 
     def emitted(self, since: int) -> list[Stored]:
@@ -90,7 +92,10 @@ class MemoryEntityStore:
         """Nothing is held but memory."""
 
     def _carry_out(self) -> None:
-        """Twice is as good as once."""
-        self._stored.update(self._change.stored)
-        for entity in self._change.removed:
-            self._stored.pop(entity, None)
+        """Idempotent."""
+        sequence, stored, removed = self._change
+        if stored or removed:
+            self._stored.update(stored)
+            for entity in removed:
+                self._stored.pop(entity, None)
+            self._change = _Change(sequence)
