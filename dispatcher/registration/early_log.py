@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import struct
@@ -14,6 +15,7 @@ from dispatcher.registration._file_lock import lock
 from dispatcher.registration._model.fullest import Fullest
 from dispatcher.registration.errors import EntityStoreError
 from limiters._support.validation import Seconds, count, optional_count, seconds
+from limiters._support.validation import path as path_of
 
 _FRAME = struct.Struct("<II")
 """Before each message: its length, and its checksum."""
@@ -24,6 +26,9 @@ _MODE = 0o600
 LOGS_PER_FOLDER = 1_000
 """Large directories are slow on many file systems. Logs go to folders in their order of creation,
 not by a hash: what is created together lies together on the disk."""
+
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors that say nothing about a file: it can be read when the system has handles, or memory."""
 
 _WRITTEN_BY_A_LOG = re.compile(r"(\d+|[0-9a-f]{40})\.(early|new)")
 
@@ -76,7 +81,8 @@ class EarlyMessageLog:
         self._max_age = seconds("max_age", max_age)
         each = optional_count("max_bytes_per_entity", max_bytes_per_entity)
         self._each = min(max_bytes, each or max(1, max_bytes // 10))
-        self._directory = Path(directory)
+        self.directory = path_of("directory", directory, "a directory")
+        """Where the logs are."""
         self._folders: Counter[Path] = Counter()
         """How many logs each one has."""
         self._logs: OrderedDict[str, _Log] = OrderedDict()
@@ -87,24 +93,16 @@ class EarlyMessageLog:
         self.displaced: list[tuple[str, int]] = []
         """Who lost how many messages for newer ones, until somebody takes that away."""
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT, _MODE)
-        except OSError as error:
-            raise EntityStoreError(
-                f"directory must be one that can be written to, not {str(directory)!r}: {error}"
-            ) from error
-        try:
-            lock(self._lock)
-        except OSError:
-            os.close(self._lock)
+            self._lock = self._locked()
+        except BlockingIOError:
             raise EntityStoreError(
                 f"directory must be one that nobody else uses; {str(directory)!r} is in use by "
                 "another gate: give each its own"
             ) from None
-        except BaseException:
-            os.close(self._lock)
-            raise
-        self._delete_what_is_left()
+        except OSError as error:
+            raise EntityStoreError(
+                f"directory must be one that can be written to, not {str(directory)!r}: {error}"
+            ) from error
 
     @property
     def size(self) -> int:
@@ -139,11 +137,17 @@ class EarlyMessageLog:
         self._change(entity, log, len(frame), 1)
         return True
 
-    def take(self, entity: str) -> list[str]:
-        """All messages that are whole, in order; their log is deleted."""
+    def read(self, entity: str) -> list[str]:
+        """All messages that are whole, in order. OSError if it cannot be told which, since the
+        system has no file handles or no memory."""
         bodies = self._read(self._logs[entity]) if entity in self._logs else []
-        self.drop(entity)
         return [body.decode(errors="replace") for body in bodies]
+
+    def take(self, entity: str) -> list[str]:
+        """The same; their log is deleted."""
+        texts = self.read(entity)
+        self.drop(entity)
+        return texts
 
     def drop(self, entity: str) -> int:
         """Deletes a log; how many messages it had."""
@@ -174,6 +178,18 @@ class EarlyMessageLog:
 
     # Inside.
 
+    def _locked(self) -> int:
+        """The descriptor of the lock of a directory that is this log's, and empty."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT, _MODE)
+        try:
+            lock(descriptor)
+            self._delete_what_is_left()
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
     def _new_log(self, now: float) -> _Log:
         log = _Log(self._numbers + 1, now)
         folder = self._path(log).parent
@@ -185,7 +201,7 @@ class EarlyMessageLog:
 
     def _path(self, log: _Log) -> Path:
         # By its number: the name of an entity may be anything, also "../../etc".
-        return self._directory / str(log.number // LOGS_PER_FOLDER) / f"{log.number}.early"
+        return self.directory / str(log.number // LOGS_PER_FOLDER) / f"{log.number}.early"
 
     def _delete(self, log: _Log) -> None:
         path = self._path(log)
@@ -206,9 +222,8 @@ class EarlyMessageLog:
         bodies = self._read(log)
         kept = bodies[(len(bodies) + 1) // 2 :]
         lost = log.count - len(kept)
-        self.displaced.append((entity, lost))
         if not kept:
-            self.drop(entity)
+            self.displaced.append((entity, self.drop(entity)))
             return
         frames = b"".join(_FRAME.pack(len(body), zlib.crc32(body)) + body for body in kept)
         path = self._path(log)
@@ -218,11 +233,14 @@ class EarlyMessageLog:
             beside.touch(_MODE)
             beside.write_bytes(frames)
             beside.replace(path)
-        except OSError:
+        except OSError as error:
             # ... but then there is no room to be made but by letting go of all of them.
             _delete(beside)
-            self.displaced[-1] = (entity, self.drop(entity))
+            if error.errno in _PASSING:
+                raise
+            self.displaced.append((entity, self.drop(entity)))
             return
+        self.displaced.append((entity, lost))
         self._change(entity, log, len(frames) - log.size, -lost)
 
     def _change(self, entity: str, log: _Log, size: int, messages: int) -> None:
@@ -236,7 +254,9 @@ class EarlyMessageLog:
         message begins."""
         try:
             data = self._path(log).read_bytes()[: log.size]
-        except OSError:
+        except OSError as error:
+            if error.errno in _PASSING:
+                raise
             return []
         bodies, at = [], 0
         while at + _FRAME.size <= len(data):
@@ -250,8 +270,8 @@ class EarlyMessageLog:
         return bodies
 
     def _delete_what_is_left(self) -> None:
-        folders = [path for path in self._directory.iterdir() if path.name.isdecimal()]
-        for folder in (self._directory, *folders):
+        folders = [path for path in self.directory.iterdir() if path.name.isdecimal()]
+        for folder in (self.directory, *folders):
             with suppress(OSError):
                 for path in list(folder.iterdir()):
                     if _WRITTEN_BY_A_LOG.fullmatch(path.name):

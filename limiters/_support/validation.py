@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final
 
 from limiters._support.passwords import without_passwords
@@ -207,6 +209,14 @@ def key_part(name: str, value: object) -> str:
         advice = "in a cluster they would spread keys that belong together"
         raise ArgumentError(name, part, "be without braces", advice)
     return part
+
+
+def path(name: str, value: object, what: str) -> Path:
+    """`value` as the path of `what`, which no empty text is."""
+    written = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
+    if not isinstance(written, str) or not written or "\0" in written:
+        raise ArgumentError(name, value, f"be the path of {what}")
+    return Path(written)
 
 
 def function(name: str, value: object) -> None:

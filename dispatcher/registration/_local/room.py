@@ -129,9 +129,13 @@ class LocalRoom:
     def _carry_out(self, admission: RegistrationOrder, now: float) -> list[Release]:
         """The store comes first: if it fails, nothing has changed. What is held comes last: it
         may take the places of what waits."""
+        logged = self._waiting.read_logs(admission.records)
         if admission.records:
             self._store.save(admission.records)
-        releases = [self._release(one, record) for one, record in admission.admitted]
+        releases = [
+            self._release(one, record, logged.pop(one.entity, ()))
+            for one, record in admission.admitted
+        ]
         for entity, registration, text in admission.waits():
             if registration is None:
                 self._waiting.forget_registration(entity)
@@ -139,9 +143,9 @@ class LocalRoom:
                 self._waiting.hold_registration(registration, text, now)
         return releases
 
-    def _release(self, registration: Registration, record: str) -> Release:
+    def _release(self, registration: Registration, record: str, logged: Iterable[str]) -> Release:
         entity = registration.entity
-        held, messages = self._waiting.take(entity)
+        held, messages = self._waiting.take(entity, logged)
         reports = self._waiting.reports
         before = self.known.get(entity)
         reports.append(Report(REGISTERED if before is None else UPDATED, entity, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -20,6 +21,7 @@ from dispatcher.registration._model.reports import (
 )
 from dispatcher.registration._model.written import UnreadableError, message_of, text_of
 from dispatcher.registration.early_log import EarlyMessageLog
+from dispatcher.registration.errors import EntityStoreError
 from limiters._support.validation import in_seconds
 
 
@@ -132,8 +134,21 @@ class Waiting:
             self._let_go(entity, pending)
             self._forget_if_empty(entity, pending)
 
-    def take(self, entity: str) -> tuple[Amounts, tuple[Any, ...]]:
-        """Takes all that is held of `entity`: how much it is, and the messages in order."""
+    def read_logs(self, entities: Iterable[str]) -> dict[str, list[str]]:
+        """What the early log has of each. EntityStoreError if it cannot be read for now."""
+        if self._log is None:
+            return {}
+        try:
+            return {entity: self._log.read(entity) for entity in entities}
+        except OSError as error:
+            raise EntityStoreError(
+                f"the early log in {self._log.directory} cannot be read: {error}; see ulimit -n, "
+                "then register again"
+            ) from error
+
+    def take(self, entity: str, texts: Iterable[str]) -> tuple[Amounts, tuple[Any, ...]]:
+        """Takes all that is held of `entity`: how much it is, and the messages in order. `texts`
+        are those that the early log has."""
         pending = self._entities.pop(entity, None)
         if pending is None:
             return Amounts(), ()
@@ -141,7 +156,8 @@ class Waiting:
         self._account(entity, pending)
         logged: list[Any] = []
         if pending.logged and self._log is not None:
-            for text in self._log.take(entity):
+            self._log.drop(entity)
+            for text in texts:
                 with suppress(UnreadableError):
                     logged.append(message_of(text))
             lost = pending.logged - len(logged)
@@ -192,7 +208,9 @@ class Waiting:
         try:
             fits = log.append(entity, text, now)
         except OSError as error:
-            self.reports.append(Report(ERROR, entity, reason=f"the early log: {error}"))
+            self.reports.append(
+                Report(ERROR, entity, reason=f"the early log in {log.directory}: {error}")
+            )
             fits = None
         displaced, log.displaced = log.displaced, []
         for one, count in displaced:

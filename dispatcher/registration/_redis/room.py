@@ -203,6 +203,8 @@ class RedisRoom:
         self._continue()
         if reply.status == "conflict":
             raise AutoRegistrationConflictError
+        if reply.status == "full":
+            raise self._store.full()
         return reply
 
     def _continue(self) -> None:

@@ -19,8 +19,12 @@ from dispatcher.registration._sqlite.records import (
     contents_of,
 )
 
-_NOT_THE_FILE = ("BUSY", "LOCKED", "CANTOPEN", "READONLY", "PERM", "AUTH", "FULL", "NOMEM")
-"""Errors of SQLite, by their names, that say nothing about what is in the file."""
+_THE_FILE = (
+    *("ERROR", "CORRUPT", "NOTADB", "FORMAT", "MISMATCH", "TOOBIG", "SCHEMA", "RANGE"),
+    "IOERR_SHORT_READ",
+)
+"""Errors of SQLite, by their names, that what is in the file can cause. All others are those of the
+system: a full disk, one that cannot be read, no memory, no file handles, no right to write."""
 
 _HEAD_OF_FILE = 100
 """Bytes."""
@@ -48,14 +52,15 @@ class Examination(NamedTuple):
 
 
 def examine(path: Path, log: Path) -> Examination:
-    """Looks at all of a file. sqlite3.Error if it cannot be looked at, whatever is in it."""
+    """Looks at all of a file. sqlite3.Error or OSError if it cannot be looked at, whatever is in
+    it."""
     rows: list[EntityRow] = []
     broken: list[str] = []
     version = 0
     sequence: Any = 0
     is_sound = False
     tables: set[str] = set()
-    size = path.stat().st_size if path.exists() else 0
+    size = _size_of(path)
     if size < _HEAD_OF_FILE:
         # SQLite would take it for a new one, and delete the log of writes.
         why = "it is cut short" if size else "it is empty"
@@ -70,18 +75,19 @@ def examine(path: Path, log: Path) -> Examination:
             (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             is_sound = found == b"ok"
             why = "" if is_sound else bytes(found).decode(errors="replace")
+            why = " ".join(why.split())  # it has several lines
             _read(connection, rows, broken)
             if version == BEFORE:
                 (sequence,) = connection.execute("SELECT last FROM numbering").fetchone()
     except UnicodeDecodeError:
         why = "its tables have names that are no texts"  # which SQLite's own error shows
     except sqlite3.Error as error:
-        if error.sqlite_errorname.removeprefix("SQLITE_").startswith(_NOT_THE_FILE):
+        if not error.sqlite_errorname.removeprefix("SQLITE_").startswith(_THE_FILE):
             raise
         why = str(error)
     contents = contents_of(rows)
     if broken:
-        why = f"{len(broken)} rows are not as they were written"
+        why = f"rows that are not as they were written: {len(broken)}"
     elif not why and tables != TABLES.get(version):
         why = "its tables are not those that a store makes"
     elif not why and version == FORMAT and not contents.is_complete:
@@ -89,13 +95,16 @@ def examine(path: Path, log: Path) -> Examination:
     elif not why and not isinstance(sequence, int):
         why = "the last number is not one"
     why = why or _log_damage(log)
-    is_new = is_sound and version == 0 and not tables and not _is_there(log)
+    is_new = is_sound and version == 0 and not tables and not _size_of(log)
     last = sequence if isinstance(sequence, int) else 0
     return Examination(why, version, contents, broken, last, is_sound, is_new)
 
 
-def _is_there(log: Path) -> bool:
-    return log.exists() and log.stat().st_size > 0
+def _size_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:

@@ -18,6 +18,8 @@ from zlib import crc32
 from dispatcher.registration._model.emissions import Stored
 
 FORMAT = 3
+"""Numbers of later formats differ from it in more than one bit: a single one that is flipped is
+damage."""
 BEFORE = 2
 """The format without totals, which is converted."""
 

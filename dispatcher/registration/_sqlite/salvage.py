@@ -44,7 +44,8 @@ class _Pages(NamedTuple):
 
 
 def rows_in(path: Path, log: Path) -> Iterator[EntityRow]:
-    """Every row that is whole in a file, and in its log of writes; also those that are outdated."""
+    """Every row that is whole in a file, and in its log of writes; also those that are outdated.
+    OSError if they cannot be read."""
     pages = _read(path, log)
     lookups = pages.lookups()
     for page in (*pages.main, *(page for _, page in pages.logged)):
@@ -78,22 +79,11 @@ def _read(path: Path, log: Path) -> _Pages:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """Also of a disk that cannot read some of them."""
+    # OSError if the disk cannot read all of it: it may be able to the next time.
     try:
         return path.read_bytes()
     except FileNotFoundError:
         return b""
-    except OSError:
-        pass
-    parts = []
-    with path.open("rb", buffering=0) as file:
-        for at in range(0, path.stat().st_size, _USUAL_PAGE):
-            try:
-                file.seek(at)
-                parts.append(file.read(_USUAL_PAGE))
-            except OSError:
-                parts.append(b"\0" * _USUAL_PAGE)
-    return b"".join(parts)
 
 
 def _page_size(told: bytes, width: int) -> int:

@@ -141,6 +141,12 @@ class RedisEntityStore:
         assert isinstance(error.__cause__, Exception)
         return self._explained(error.__cause__, self.keys[position - 1])
 
+    def full(self) -> EntityStoreError:
+        """What to raise if a call is refused since it needs memory, and there is none."""
+        from redis.exceptions import OutOfMemoryError
+
+        return self._explained(OutOfMemoryError(), self.keys[0])
+
     def _keys_of(self, form: str, names: Iterable[str]) -> tuple[str, ...]:
         tag = f"{self._prefix}:{form}:{{{quote(self._name, safe='')}}}:gate"
         return tuple(f"{tag}:{one}" for one in names)

@@ -6,7 +6,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,26 +28,49 @@ from dispatcher.registration._sqlite.records import (
 from dispatcher.registration._sqlite.salvage import rows_in
 from dispatcher.registration.errors import EntityStoreError
 from limiters._support.validation import ArgumentError
+from limiters._support.validation import path as path_of
 
 _log = logging.getLogger("dispatcher.registration")
 
 _IN_USE = "is in use by another gate; give each its own, or use a RedisEntityStore"
-_FULL = "cannot grow: its disk is full; free some space, then register again"
+_FULL = "cannot grow: its disk is full; free some space, then {then}"
+_LIMITED = (
+    "cannot grow: this process may not write a file of that size; raise ulimit -f, then {then}"
+)
+_RIGHTS = "cannot be written to; give this user the right to write it and its directory"
 _KNOWN = (
     ("locked", _IN_USE),
     ("full", _FULL),
     ("No space left", _FULL),
-    ("quota exceeded", _FULL),
-    ("unable to open", "cannot be opened; does its directory exist, and may it be written to?"),
+    ("uota exceeded", _FULL),
+    ("File too large", _LIMITED),
+    (
+        "unable to open",
+        "cannot be opened; does its directory exist, may it be written to, and has this process "
+        "file handles left (ulimit -n)?",
+    ),
     ("No such file", "cannot be opened; does its directory exist, and may it be written to?"),
-    ("readonly", "cannot be written to; give this user the right to write it and its directory"),
-    ("ermission", "cannot be written to; give this user the right to write it and its directory"),
-    ("disk I/O", "cannot be written to; is its disk full or failing?"),
+    ("Too many open files", "cannot be opened: no file handles are left; see ulimit -n"),
+    ("readonly", _RIGHTS),
+    ("ermission", _RIGHTS),
+    ("not permitted", _RIGHTS),
+    ("Read-only", "cannot be written to: its file system is read-only"),
+    (
+        "disk I/O",
+        "cannot be read or written: its disk is full or failing, or files are limited in size "
+        "(ulimit -f); mend that, then {then}",
+    ),
+    (
+        "Input/output",
+        "cannot be read or written: its disk is failing; copy what can be read to another disk, "
+        "then {then}",
+    ),
 )
 
 _MOST_REMOVED = 1_000
 """How many rows of removed entities stay in a file in any case: it is written anew when they are
 more than that, and more than the others."""
+_UNKNOWN = "how many is not known"
 _LARGEST = 2**63 - 1
 """The largest number that SQLite knows."""
 _MOST_NAMED = 1_000
@@ -78,9 +101,10 @@ class SqliteEntityStore:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-            raise ArgumentError("path", path, "be the path of a file")
-        self._path = Path(path)
+        self._path = path_of("path", path, "a file")
+        if str(path) == ":memory:":
+            advice = "a MemoryEntityStore keeps nothing on a disk"
+            raise ArgumentError("path", path, "be the path of a file", advice)
         self._connection: sqlite3.Connection | None = None
         self._process = -1
         self._place: StorePlace | None = None
@@ -98,13 +122,13 @@ class SqliteEntityStore:
         except BlockingIOError:
             raise EntityStoreError(f"{self._path} {_IN_USE}") from None
         except OSError as error:
-            raise self._explained(error) from error
+            raise self._explained(error, "start again") from error
         try:
             contents, reports = self._put_in_order(self._place)
-            self._open()
+            self._open(self._place.path)
         except (sqlite3.Error, OSError) as error:
             self.close()
-            raise self._explained(error) from error
+            raise self._explained(error, "start again") from error
         except BaseException:
             self.close()
             raise
@@ -156,50 +180,65 @@ class SqliteEntityStore:
         found = examine(place.path, place.log)
         if found.is_new:
             return self._written(place, nothing, 0), []
-        if found.is_sound and not found.contents.totals and found.version != BEFORE:
-            self._check_is_a_store(place, found.version)
+        self._check_is_a_store(place, found)
         if found.why:
             return self._salvaged(place, found)
         contents = found.contents
-        if found.version == BEFORE:
-            return self._written(place, contents, found.sequence), []
+        sequence = contents.totals.sequence if contents.totals else found.sequence
+        if found.version == BEFORE or place.has_another_name:
+            return self._written(place, contents, sequence), []
         if contents.removed > max(_MOST_REMOVED, len(contents.records)):
-            with suppress(OSError, sqlite3.Error):  # no room: it stays as it is
-                assert contents.totals is not None
-                contents = self._written(place, contents, contents.totals.sequence)
+            try:
+                place.write(_filling(contents, sequence))
+            except (OSError, sqlite3.Error):  # no room: it stays as it is
+                return contents, []
+            place.replace()  # or the gate is refused: it would write to a file that is replaced
+            return _as_written(contents, sequence), []
         return contents, []
 
-    def _check_is_a_store(self, place: StorePlace, version: int) -> None:
-        if next(rows_in(place.path, place.log), None) is None:
+    def _check_is_a_store(self, place: StorePlace, found: Examination) -> None:
+        # A file of this format whose number has a flipped bit is damaged, see FORMAT.
+        is_later = found.version > FORMAT and (found.version ^ FORMAT).bit_count() > 1
+        is_of_another = found.is_sound and not found.contents.totals and found.version != BEFORE
+        if not is_later and (not is_of_another or any(rows_in(place.path, place.log))):
+            return
+        if found.version <= FORMAT:
             raise EntityStoreError(
-                f"{self._path} is of format {version}, and this version knows {FORMAT}; "
-                "use the version that wrote it, or another path"
+                f"{self._path} is an SQLite file, but no store of entities; give another path"
             )
+        raise EntityStoreError(
+            f"{self._path} is of format {found.version}, and this version knows {FORMAT}; "
+            "use the version that wrote it, or another path"
+        )
 
     def _written(self, place: StorePlace, contents: Contents, sequence: int) -> Contents:
         """Puts a new file in its place."""
-        records = contents.records
-        place.put(lambda path: write_new(path, records.values(), sequence))
-        return Contents(records, StoreTotals(sequence, 1, *sums_of(records.values())), 0)
+        place.write(_filling(contents, sequence))
+        place.replace()
+        return _as_written(contents, sequence)
 
     def _salvaged(self, place: StorePlace, found: Examination) -> tuple[Contents, list[Report]]:
         """Keeps the damaged file under another name, and begins another with what is whole."""
         contents = contents_of([*found.contents.records.values(), *rows_in(place.path, place.log)])
         for name in set(found.broken) - found.contents.records.keys():
             contents.records.pop(name, None)  # what is left of it is older
-        aside = place.keep()
-        reports = self._losses(found, contents, aside)
         # A number that is given twice would be one that a consumer has handled; which ones the
         # file has lost is unknown, and the time in microseconds is above any of them.
         highest = max((one.sequence for one in contents.records.values()), default=0)
-        new = self._written(place, contents, max(highest, time.time_ns() // 1_000))
+        sequence = max(highest, time.time_ns() // 1_000)
+        place.write(_filling(contents, sequence))
+        number = place.free_number()
+        aside = place.kept_as(number)
+        reports = self._losses(found, contents, aside)
+        lost = sum(one.registrations for one in reports)
+        # Before it takes the place: the next start finds nothing that is damaged.
         _log.error(
-            "%s is damaged (%s); %d entities could be read of it and are used, %s are lost, and "
-            "the damaged file is kept as %s",
+            "%s is damaged (%s); entities that could be read of it and are used: %d, and lost: "
+            "%s; the damaged file is kept as %s",
             self._path,
             found.why,
             len(contents.records),
-            sum(one.registrations for one in reports) or "none",
+            f"at least {lost}, {_UNKNOWN}" if contents.totals is None else lost,
             aside,
             extra={
                 "happening": "store-damaged",
@@ -208,7 +247,8 @@ class SqliteEntityStore:
                 "entities": len(contents.records),
             },
         )
-        return new, reports
+        place.replace(number)
+        return _as_written(contents, sequence), reports
 
     def _losses(self, found: Examination, contents: Contents, aside: Path) -> list[Report]:
         """What is not whole: by name where that can be read, else how many."""
@@ -222,7 +262,7 @@ class SqliteEntityStore:
                 lost = 1  # one is not the last that was written
         else:
             lost = max(1, len(names))
-            why += "; how many entities are lost is not known"
+            why += f"; at least {lost} lost, {_UNKNOWN}"
         if len(names) > lost:
             names = []  # some were removed before, and nothing tells which
         named = [
@@ -246,10 +286,10 @@ class SqliteEntityStore:
             )
         return self._connection
 
-    def _open(self) -> None:
+    def _open(self, path: Path) -> None:
         self._process = os.getpid()
         connection = self._connection = sqlite3.connect(
-            self._path, timeout=0, isolation_level=None, check_same_thread=False
+            path, timeout=0, isolation_level=None, check_same_thread=False
         )
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA journal_mode = WAL")
@@ -258,7 +298,17 @@ class SqliteEntityStore:
         with transaction(connection):
             pass
 
-    def _explained(self, error: Exception) -> EntityStoreError:
+    def _explained(self, error: Exception, then: str = "try again") -> EntityStoreError:
         said = str(error)
         words = next((words for sign, words in _KNOWN if sign in said), "cannot be used")
-        return EntityStoreError(f"{self._path} {words} ({said})")
+        return EntityStoreError(f"{self._path} {words.format(then=then)} ({said})")
+
+
+def _filling(contents: Contents, sequence: int) -> Callable[[Path], None]:
+    return lambda path: write_new(path, contents.records.values(), sequence)
+
+
+def _as_written(contents: Contents, sequence: int) -> Contents:
+    """What a new file has in it."""
+    records = contents.records
+    return Contents(records, StoreTotals(sequence, 1, *sums_of(records.values())), 0)

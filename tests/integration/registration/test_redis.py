@@ -313,6 +313,59 @@ def test_a_request_that_the_server_refuses_does_not_stay_in_the_way(
     assert one.register("a")[0].messages == (2,)
 
 
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_redis_that_is_full_can_be_emptied_by_a_gate(
+    own_redis: EmbeddedRedis, connect: Callable[[str], Redis], is_new: bool
+) -> None:
+    before = gate(own_redis)
+    before.register_many([Registration(name) for name in ("house", "shed")])
+    before.register("window", parent="shed")
+    for name in ("meter", "other"):
+        for number in range(90):
+            before.offer(name, number)
+    before.register("door", parent="gone")
+    before.register("lock", parent="door")
+    before.offer("lock", "early")
+    client = connect(own_redis.url)
+    if is_new:
+        client.script_flush()
+    client.config_set("maxmemory", 1)
+    one = gate(own_redis) if is_new else before
+    pending = one.pending
+
+    # What needs memory is refused, and changes nothing.
+    for name in ("new", "meter"):
+        with pytest.raises(EntityStoreError, match="has no memory left; raise its maxmemory"):
+            one.offer(name, 1)
+    for refused in (
+        Registration("new"),
+        Registration("new", "nobody"),
+        Registration("house", None, 1),
+        Registration("door", "another"),
+    ):
+        with pytest.raises(EntityStoreError, match="has no memory left; raise its maxmemory"):
+            one.register_many([refused])
+    assert (one.pending, one.counts["dropped"]) == (pending, (0, 0, 0))
+
+    # What frees some, or needs none, is not.
+    assert one.offer("house", 1) == [Release("house", None, (1,))]
+    assert one.register("house") == one.register("lock", parent="door") == []
+    assert [len(release.messages) for release in one.register("meter", data={"id": 1})] == [90]
+    with pytest.raises(EntityStoreError, match="has no memory left"):
+        one.register_many([Registration("other"), Registration("new")])
+    assert [release.entity for release in one.register("gone")] == ["other", "gone", "door", "lock"]
+    assert one.deregister("shed") == ["shed", "window"]
+    assert one.evict() == 0
+    assert len(one.emissions_since(0)) == 6
+
+    client.config_set("maxmemory", 0)
+    assert one.pending == 0
+    assert one.register("new")[0].entity == "new"
+    assert one.counts["corrupt"] == (0, 0, 0)
+    one.evict()
+    assert client.hlen("dispatcher:v3:{plant}:gate:messages") == 0
+
+
 @pytest.mark.parametrize("option", [{"name": ""}, {"prefix": "{x}"}, {"timeout": 0}])
 def test_options_are_checked(option: dict[str, Any]) -> None:
     (name,) = option

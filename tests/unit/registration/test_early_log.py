@@ -115,6 +115,18 @@ def test_r7_a_directory_belongs_to_one_gate(made: Made, tmp_path: Path) -> None:
         EarlyMessageLog(tmp_path / "early", max_bytes=1, max_age=1)
 
 
+def test_a_lock_that_cannot_be_had_is_not_said_to_be_of_another_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("dispatcher.registration.early_log.lock", failing)
+    with pytest.raises(EntityStoreError, match="No locks available"):
+        EarlyMessageLog(tmp_path, max_bytes=1, max_age=1)
+    assert opened(tmp_path) == []
+
+
 def test_r7_a_log_is_bounded_in_bytes_and_the_newest_stay(made: Made, tmp_path: Path) -> None:
     gate = made(max_bytes_per_entity=100)
     for number in range(1_000):
@@ -277,8 +289,55 @@ def test_on_a_full_disk_telemetry_is_held_in_memory_in_order(
     assert gate.counts["corrupt"].telemetry == 0
 
 
+def test_an_error_of_the_disk_is_told_with_the_place(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = made()
+    heard: list[Any] = []
+    gate.add_listener(heard.append, "error")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "touch", full)
+    gate.offer("a", 1)
+    monkeypatch.undo()
+    gate.close()
+    (event,) = heard
+    assert (
+        event.message
+        == f"the early log in {tmp_path / 'early'}: [Errno 28] No space left on device"
+    )
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_r7_what_cannot_be_read_for_now_is_not_lost(
+    made: Made, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    gate = made(max_bytes=40, max_bytes_per_entity=40)
+    for value in (1, 2, 3, 4):
+        gate.offer("a", value)
+    gate.register("a", parent="b")
+
+    def failing(*_: object, **__: object) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", failing)
+        gate.offer("a", 5)  # the log is full, and cannot be halved: in memory
+        for _ in range(2):
+            with pytest.raises(EntityStoreError, match=r"the early log in .* cannot be read"):
+                gate.register("b")
+    assert gate.counts["registered"] == gate.counts["displaced"] == gate.counts["corrupt"]
+    top, below = gate.register("b")
+    assert (top.entity, below.messages) == ("b", (1, 2, 3, 4, 5))
+
+
 def test_options_are_checked(tmp_path: Path) -> None:
     bad: Any
+    for bad in ("", None, 7, b"early", "a\0b"):
+        with pytest.raises(ValueError, match="directory must be the path of a directory"):
+            EarlyMessageLog(bad, max_bytes=1, max_age=1)
     for bad in ({"max_bytes": 0}, {"max_age": -1}, {"max_bytes_per_entity": 0}):
         (name,) = bad
         with pytest.raises(ValueError, match=f"{name} must"):

@@ -5,6 +5,7 @@ The judge knows the bytes of each record: one whose bytes are all in the damaged
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import shutil
@@ -241,10 +242,11 @@ def test_r6_after_churn_one_flipped_bit_costs_one_record(tmp_path: Path) -> None
 
 def moment(path: Path, stop_at: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """Loads in a child that is killed at the so-manieth call of the system that changes a file;
-    how it ended."""
+    how it ended. What it logs is in the file `said`."""
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1]
+    logging.getLogger("dispatcher").addHandler(logging.FileHandler(path.with_name("said")))
     calls = iter(range(stop_at))
 
     def killing(call: Any) -> Any:
@@ -261,7 +263,7 @@ def moment(path: Path, stop_at: int, monkeypatch: pytest.MonkeyPatch) -> int:
     os._exit(0)
 
 
-def test_r6_sigkill_at_any_moment_of_salvaging_loses_no_whole_record(
+def test_r6_sigkill_at_any_moment_of_salvaging_loses_no_whole_record_and_none_goes_unsaid(
     filled: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for stop_at in range(100):
@@ -276,12 +278,29 @@ def test_r6_sigkill_at_any_moment_of_salvaging_loses_no_whole_record(
         if first.reports:
             judged(filled, path, first, log=True)
         else:
-            assert any(".damaged-" in one.name for one in place.iterdir()), (
-                "killed when it was done"
-            )
+            assert "lost: 1; the damaged file is kept as" in (place / "said").read_text()
             assert len(lost) <= 1
         assert len([one for one in place.iterdir() if one.name.endswith("damaged-1")]) == 1
         assert not any(one.name.endswith("damaged-2") for one in place.iterdir())
+        assert {one.stat().st_nlink for one in place.iterdir()} == {1}
+        if end == 0:
+            assert stop_at > 5
+            return
+    raise AssertionError("it never came to its end")
+
+
+def test_r6_sigkill_at_any_moment_of_writing_a_file_again_loses_nothing(
+    filled: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for stop_at in range(100):
+        place = tmp_path / str(stop_at)
+        place.mkdir()
+        path = filled.copied(place)
+        os.link(path, place / "another name")
+        end = moment(path, stop_at, monkeypatch)
+        assert loaded(path)[:2] == (filled.records, [])
+        assert {one.stat().st_nlink for one in place.iterdir()} == {1}
+        assert not any(".damaged" in one.name for one in place.iterdir())
         if end == 0:
             assert stop_at > 5
             return

@@ -7,6 +7,9 @@
 return serve(true, function()
   local entity, message = ARGV[10], ARGV[11]
   evict()
+  if is_full and not registered(entity) then
+    return 'full'
+  end
   drop_if_old(entity)
   if registered(entity) then
     tell(entity, '', 0, 0, 0)

@@ -3,7 +3,7 @@
 -- KEYS   see gate.lua
 -- ARGV   see gate.lua; then entity, record, for each
 -- Reply  see gate.lua; "taken", how many are carried out; "cycle" if the next one is refused, as
---        that entity would be its own ancestor
+--        that entity would be its own ancestor; "full" if it would need memory that the server has not
 --
 -- Many are carried out as if one came after the other: behind one that sets others free the rest
 -- waits for another call, when those are registered.
@@ -30,7 +30,12 @@ local function goes_round(entity, parent)
   return false
 end
 
--- Whether the registration is refused.
+-- Whether what `entity` holds, or what waits for it, comes out of memory.
+local function frees(entity)
+  return number_of(entity) or #beginning(WAITING, prefix(entity), 1) > 0
+end
+
+-- Why the registration is refused, if it is.
 local function take(entity, record)
   local parent = parent_of(record)
   local has_place = not parent or rooted(parent)
@@ -41,21 +46,22 @@ local function take(entity, record)
   if has_place and registered(entity) == record then
     forget_registration(entity)
   elseif parent and goes_round(entity, parent) then
-    return true
+    return 'cycle'
+  elseif is_full and not (has_place and frees(entity)) and held_registration(entity) ~= record then
+    return 'full'
   elseif has_place then
     families().admit(entity, record)
   else
     hold_registration(entity, record)
   end
-  return false
 end
 
 return serve(true, function()
   evict()
   local taken, wrong = 0, nil
   for i = 10, #ARGV, 2 do
-    if take(ARGV[i], ARGV[i + 1]) then
-      wrong = 'cycle'
+    wrong = take(ARGV[i], ARGV[i + 1])
+    if wrong then
       break
     end
     taken = taken + 1

@@ -1,5 +1,8 @@
 -- Carries out a request, once. It comes after families.lua.
 
+-- Whether the server has no memory left: then nothing is taken but what frees some, or needs none.
+local is_full = false
+
 local ABANDONED_MS = 10000
 local REMEMBERED_MS = 3600000
 
@@ -66,9 +69,16 @@ local function serve(hands_out, carry_out)
   if last == request and type(before) == 'table' then
     return before
   end
-  -- It needs memory, and so comes before all other writes: a server that has none left refuses
-  -- either all of them or none.
-  redis.call('HSET', TOTALS, 'now_ms', in_digits(now_ms))
+  -- A server that has no memory left refuses the first write if that needs some, and lets a script
+  -- go on that has written something: so each script tries first, and decides by itself.
+  local tried = redis.pcall('HSET', TOTALS, 'now_ms', in_digits(now_ms))
+  if type(tried) == 'table' then
+    is_full = string.find(tried.err, '^%-?OOM') ~= nil
+    if is_full then
+      redis.call('HDEL', TOTALS, '')
+    end
+    redis.call('HSET', TOTALS, 'now_ms', in_digits(now_ms))
+  end
   if not are_totals_whole or totals.existing ~= count_keys()
     or math.abs(now_ms - totals.examined_ms) >= EXAMINED_MS then
     examine()
