@@ -8,7 +8,8 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from dispatcher.cli._options.redis import LimitOptions, RedisOptions
-from dispatcher.cli._text.showable import printable, without_passwords
+from dispatcher.cli._text.showable import printable
+from limiters._redis.url import shown
 from limiters._support.validation import named
 from limiters.errors import DamagedLimitError, DispatcherError, LeaseManagerError
 
@@ -59,6 +60,6 @@ def no_limit(manager: RedisLeaseManager, options: LimitOptions) -> LeaseManagerE
 def no_such(missing: Sequence[str], options: RedisOptions) -> DispatcherError:
     """What to say if some of what was named is not there."""
     return DispatcherError(
-        f"there is no {printable(', no '.join(missing))} in {without_passwords(options.redis)} "
+        f"there is no {printable(', no '.join(missing))} in {shown(options.redis)} "
         f"under the prefix {options.prefix!r}"
     )

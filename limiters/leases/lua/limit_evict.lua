@@ -15,6 +15,7 @@ local function evict()
     return 0
   end
   record.evicted = true
+  begin_writing()
   redis.call('HSET', LIMIT, records.own, sealed(records.own, write_record(record)))
   return 1
 end

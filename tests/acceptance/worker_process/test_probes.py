@@ -68,6 +68,24 @@ def test_a_worker_waits_for_a_cluster_as_well(log: Path, start: Start) -> None:
     assert "Traceback" not in worker.text
 
 
+def test_a_worker_that_waits_tells_what_it_waits_for_as_that_changes(start: Start) -> None:
+    port = own_port()
+    worker = start("quick", DISPATCHER_REDIS=f"redis://:wrong@127.0.0.1:{port}/0")
+    worker.await_word("refuses connections")
+    with EmbeddedRedis(port=port, password="hidden"):
+        worker.await_word("does not accept the user and password")
+        worker.signal(signal.SIGTERM)
+        assert worker.ended() == 0
+
+
+def test_a_worker_does_not_wait_for_a_plain_server_to_become_a_cluster(
+    shared_redis: EmbeddedRedis, start: Start
+) -> None:
+    worker = start("quick", DISPATCHER_REDIS=f"redis+cluster://127.0.0.1:{shared_redis.port}")
+    assert worker.ended() == 1
+    assert "is not a cluster; use redis://" in worker.text
+
+
 @pytest.mark.parametrize("scheme", ["redis", "redis+cluster"])
 def test_a_signal_ends_the_wait_for_redis(start: Start, scheme: str) -> None:
     worker = start("quick", DISPATCHER_REDIS=f"{scheme}://127.0.0.1:{own_port()}")

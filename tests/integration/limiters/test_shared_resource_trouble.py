@@ -77,8 +77,8 @@ def test_c7_whatever_a_lease_manager_raises_the_limiter_goes_on(
         assert limiter.acquire(20, LONG)
         said = [it.message.partition(":")[0] for it in caplog.records if "limiters" in it.name]
         assert said == [
-            "the lease manager does not answer; only what is still held can be spent",
-            "the lease manager answers again",
+            "limit 'memory' is not served; only what is still held can be spent",
+            "limit 'memory' is served again",
         ]
     assert heard.names.count("disconnected") == 1
     assert heard.names.count("error") == 1
