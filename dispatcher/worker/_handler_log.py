@@ -37,8 +37,8 @@ class CallLog:
         """Messages are given up."""
         self._damped.log(
             logging.WARNING,
-            "%d messages are dead: %s",
-            *(messages, reason),
+            "%d %s dead: %s",
+            *(messages, "message is" if messages == 1 else "messages are", reason),
             extra={"happening": "messages-dead", "topic": self._topic, "messages": messages},
         )
 

@@ -75,9 +75,9 @@ class Settler:
         if left:
             done = sum(total_of(ending) in ("done", "dead") for _, ending in list(self._left))
             logger.warning(
-                "%d messages could not be settled, since Redis does not answer; all are given out "
-                "again when their leases end, and %d that the handler has done with may be handled "
-                "twice",
+                "Redis does not answer, so %d of the messages could not be settled: they are given "
+                "out again when their leases end, and %d that the handler has done with may be "
+                "handled twice",
                 left,
                 done,
                 extra={"happening": "not-settled", "topic": self._topic, "messages": left},

@@ -112,8 +112,8 @@ def in_words(error: Exception, where: str, key: str | bytes, needs: Needs, prefi
     """What `error` means, of the Redis `where`, in a call with `key`; `needs` is what the user
     must be allowed on keys that begin with `prefix`.
 
-    >>> in_words(Exception("OOM not allowed"), "redis://db", "shop:x", Needs("+get"), "shop")
-    'Redis at redis://db has no memory left; free some, or give it more: CONFIG SET maxmemory <bytes>'
+    >>> in_words(Exception("LOADING"), "redis://db", "shop:x", Needs("+get"), "shop")
+    'Redis at redis://db is still loading its data; it will answer when it is done'
     """
     _, meaning = _found(error) or ("", "cannot be used: {said}")
     words = meaning.format(

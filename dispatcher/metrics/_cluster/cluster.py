@@ -37,7 +37,7 @@ PATIENCE = 2.0
 
 NEEDS = Needs(
     "+evalsha +eval +exists +get +hgetall +hlen +hmget +hsetnx +info +scan +time +zcard "
-    "+zcount +zrange +zremrangebyscore"
+    "+zcount +zrange"
 )
 """All that its user in Redis must be allowed; none of them changes what others see."""
 

@@ -73,7 +73,7 @@ def run(
     if port is not None:
         probes = {
             "/healthz": lambda: verdict(worker.trouble()),
-            "/readyz": lambda: verdict(worker.unready()),
+            "/readyz": lambda: verdict(unready(worker)),
         }
         pages = Pages(probes | more_pages, host, port)
         facts = {"happening": "serving", "url": pages.url, "where": worker.timeline.where}
@@ -101,6 +101,13 @@ def run(
     finally:
         if pages is not None:
             pages.close()
+
+
+def unready(worker: Worker) -> str:
+    """Why it does no work at present; "" if it does."""
+    if worker.life is Life.NEW:
+        return "it starts: Redis has not answered yet"
+    return worker.unready()
 
 
 class NoTopicError(DispatcherError):
