@@ -4,10 +4,12 @@ not hold. `--brief`: only what takes a few seconds, for `benchmarks.compare`."""
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 
 GROUPS = {
     "throughput": "throughput",
@@ -34,12 +36,26 @@ GROUPS = {
 the garbage collector to look at that everything measured after it is slower."""
 
 
+def what_is_measured(module: str) -> str:
+    """The first paragraph of its docstring; nothing is imported for that."""
+    path = Path(__file__).with_name(f"{module}.py")
+    text = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+    return " ".join(text.partition("\n\n")[0].split())
+
+
 def main() -> int:
     """Runs the groups named, or all."""
-    parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
+    width = max(map(len, GROUPS))
+    parts = [f"  {name:<{width}}  {what_is_measured(GROUPS[name])}" for name in GROUPS]
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks",
+        description=__doc__,
+        epilog="the parts:\n" + "\n".join(parts),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--brief", action="store_true", help="what takes a few seconds")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each figure")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(GROUPS))
+    parser.add_argument("names", nargs="*", metavar="NAME", help="parts; all if none is named")
     options = parser.parse_args()
     if unknown := set(options.names) - set(GROUPS):
         parser.error(f"no group {sorted(unknown)}; there are: {', '.join(GROUPS)}")
@@ -47,7 +63,7 @@ def main() -> int:
     for name in options.names or GROUPS:
         module = importlib.import_module(f"benchmarks.{GROUPS[name]}")
         if not options.json:
-            print(f"{name}: {(module.__doc__ or '').splitlines()[0]}")
+            print(f"{name}: {what_is_measured(GROUPS[name])}")
         for figure in ((options.brief and getattr(module, "brief", None)) or module.run)():
             print(json.dumps(asdict(figure)) if options.json else figure, flush=True)
             holds = holds and figure.holds

@@ -2,10 +2,69 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
+import time
 from http.server import HTTPServer
+from socketserver import ThreadingMixIn
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+
+MOST = 32
+"""Connections at a time: one more ends the oldest, so that a scrape or a probe always gets
+through."""
+
+LONGEST = 30.0
+"""Seconds that a connection may last. A scrape has its answer long before."""
+
+
+class BoundedConnections(ThreadingMixIn, HTTPServer):
+    """A thread for each connection, with a bound on how many there are and how long each may last.
+
+    Otherwise a client could have the process start threads until it has no more, by connections
+    that send nothing, or a byte now and then.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128  # of five, most of many would have to try again after a second
+
+    def __init__(self, *arguments: Any) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[socket.socket, float] = {}
+        """Until when each may last, the oldest first."""
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Makes room for it first."""
+        with self._lock:
+            if len(self._open) >= MOST:
+                self._cut(next(iter(self._open)))
+            self._open[request] = time.monotonic() + LONGEST
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """It has ended."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Called twice a second: ends what has lasted too long."""
+        now = time.monotonic()
+        with self._lock:
+            for request in [one for one, until in self._open.items() if until <= now]:
+                self._cut(request)
+
+    def _cut(self, request: socket.socket) -> None:
+        """Its thread notices, and lets go of it."""
+        del self._open[request]
+        with contextlib.suppress(OSError):  # its other side was faster
+            request.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """The client has gone, or was cut off: that is no news."""
 
 
 class HttpPort:

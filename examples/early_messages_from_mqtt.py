@@ -13,6 +13,7 @@ package of that name installs. The topics:
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -103,11 +104,14 @@ class Mapper:
 
 def main(broker: str | None) -> None:
     """Live, then after a restart."""
+    if broker and not re.fullmatch(r".+:[0-9]+", broker):
+        sys.exit(f"a broker is named by HOST:PORT, not {broker!r}")
     with ExitStack() as closing:
         directory = closing.enter_context(tempfile.TemporaryDirectory())
         place = broker or closing.enter_context(own_broker(directory))
         host, _, port = place.rpartition(":")
-        device = connected(host, int(port))
+        # One that was named runs, or it does not: only one's own is waited for.
+        device = connected(host, int(port), patience=0 if broker else 30)
         device.loop_start()
         closing.callback(device.loop_stop)
         closing.callback(device.disconnect)
@@ -191,17 +195,17 @@ def subscribe(client: Client, *topics: str) -> None:
     assert confirmed.wait(30), "the broker does not answer"
 
 
-def connected(host: str, port: int) -> Client:
-    """A client of a broker that may have been started just now."""
+def connected(host: str, port: int, patience: float = 0) -> Client:
+    """A client of a broker, which may need so many seconds to start."""
     client = Client(CallbackAPIVersion.VERSION2)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + patience
     while True:
         try:
             client.connect(host, port)
             return client
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
+        except OSError as error:
+            if time.monotonic() >= deadline:
+                sys.exit(f"no MQTT broker answers at {host}:{port}: {error.strerror or error}")
             time.sleep(0.05)
 
 

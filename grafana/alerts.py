@@ -12,8 +12,10 @@ from typing import Literal
 from grafana import measures
 from grafana.measures import RULES
 from grafana.pace import Pace
+from grafana.questions import Link
 
 MINUTE = 60.0
+DAY = 86_400.0
 
 OFTEN = 0.01
 """Calls a second of one instance: each loses one now and then, and of a hundred one always has."""
@@ -43,6 +45,22 @@ class Alert:
     """For how many seconds it has to be so."""
     summary: str
     what_to_do: str
+    seen: Link
+    """The panel that explains it."""
+    seen_of_batcher: Link | None = None
+    """The same for a Batcher whose limit is not shared."""
+
+
+OVERVIEW, LIMIT, TOPIC = "dispatcher-overview", "dispatcher-limit", "dispatcher-topic"
+SPARK, WORKER = "dispatcher-spark", "dispatcher-worker"
+
+
+def _of_limit(panel: str) -> Link:
+    return Link(LIMIT, ("limit",), panel)
+
+
+def _of_topic(panel: str) -> Link:
+    return Link(TOPIC, ("topic",), panel)
 
 
 RECORDS = (
@@ -65,15 +83,18 @@ ALERTS = (
         "Leases have run out: only reserved capacity is used, and nothing is shared. Look at the "
         "server, and at the way to it (network, password, full memory). Nothing has to be "
         "restarted: with Redis the capacity is back within two sync intervals.",
+        Link(OVERVIEW, panel="How do processes do?"),
     ),
     Alert(
         "DispatcherUnwatched",
         "critical",
-        lambda pace: "absent(dispatcher_exporter_read_seconds)",
+        lambda pace: measures.unwatched(pace.window(DAY)),
         5 * MINUTE,
-        "No exporter is scraped: no other alert about the cluster can fire",
+        "No exporter{{ with $labels.cluster }} of cluster {{ . }}{{ end }} is scraped: no other "
+        "alert about the cluster can fire",
         "See whether `dispatcher exporter` runs, and whether Prometheus reaches it "
         "(Status, Targets). The instances go on without it.",
+        Link(OVERVIEW, panel="Is everything watched?"),
     ),
     Alert(
         "DispatcherSyncFailing",
@@ -84,6 +105,7 @@ ALERTS = (
         "A lost request is sent again and costs nothing; ten minutes of it cost capacity. Compare "
         "dispatcher_sync_seconds of the instances: if all are slow it is Redis, if one is, "
         "its network. An instance that is cut off falls back to what it has reserved.",
+        _of_limit("Do instances reach Redis?"),
     ),
     Alert(
         "DispatcherLimitNearlyUsed",
@@ -94,6 +116,7 @@ ALERTS = (
         "It is kept to, but there is no room left: what comes on top waits. See who uses it in the "
         "dashboard of the limit. Raise what the datastore allows and then the limit "
         "(`dispatcher limit set`), or give the less urgent instances a smaller weight.",
+        _of_limit("Is the limit used?"),
     ),
     Alert(
         "DispatcherThrottled",
@@ -104,6 +127,8 @@ ALERTS = (
         "The limit is set higher than what the datastore allows, or somebody spends beside it. "
         "Lower it at once with `dispatcher limit set`; then find who does not go through it, or "
         "whether operations cost more than they say.",
+        _of_limit("Does the datastore refuse?"),
+        Link(WORKER, panel="What fails?"),
     ),
     Alert(
         "DispatcherCapacityIdle",
@@ -116,6 +141,7 @@ ALERTS = (
         "limit see who holds much and spends little (a callback that hangs, a program that asks "
         "and does not spend), whether partitions are overdue, and whether anything is "
         "granted. `dispatcher leases --evict` takes from one what it holds.",
+        _of_limit("Who shares it?"),
     ),
     Alert(
         "DispatcherNothingGranted",
@@ -128,6 +154,7 @@ ALERTS = (
         "out has ended; instances keep what they prove. With long leases or periods that takes "
         "long. If it comes again and again, Redis loses its state or changes its server: make it "
         "keep its state (appendonly), and see why it restarts or fails over.",
+        _of_limit("Is nothing granted?"),
     ),
     Alert(
         "DispatcherRefused",
@@ -139,6 +166,7 @@ ALERTS = (
         "Nobody can share a limit under two lease times or periods. Its log says which ones "
         "differ, and has the command (`dispatcher limit set`) that changes them for everybody: "
         "use it before you deploy instances with other ones, or correct their configuration.",
+        _of_limit("Who shares it?"),
     ),
     Alert(
         "DispatcherBufferNearlyFull",
@@ -149,6 +177,7 @@ ALERTS = (
         "Whoever enqueues is blocked or refused soon. If the limit is used up, raise it or enqueue "
         "less; if it is not, the callbacks are slow: see dispatcher_callback_seconds, and raise "
         "max_concurrent_batches.",
+        Link(WORKER, ("instance",), "What waits?"),
     ),
     Alert(
         "DispatcherBatchesFailing",
@@ -159,6 +188,8 @@ ALERTS = (
         "The log says why: `batch-failed`, of a worker `handler-failed`. They are retried as the "
         "watcher was told, and cost capacity each time. Abandoned ones took too long: raise "
         "max_operation_time, or find out why the datastore is slow.",
+        _of_limit("What fails?"),
+        Link(WORKER, panel="What fails?"),
     ),
     Alert(
         "DispatcherBacklogGrowing",
@@ -171,6 +202,7 @@ ALERTS = (
         "More falls due in topic {{ $labels.topic }} than is done: {{ $value }} messages wait",
         "If the limit of its workers is used up, raise it; if it is not, start more workers, or "
         "raise their concurrency. See also whether messages fail and come again.",
+        _of_topic("What waits?"),
     ),
     Alert(
         "DispatcherTopicLate",
@@ -183,6 +215,7 @@ ALERTS = (
         "{{ $value | humanizeDuration }}",
         "Are there consumers? Do they get capacity? A single old message that is always "
         "the same: look at it with `dispatcher timeline peek {{ $labels.topic }}`.",
+        _of_topic("How late is the latest?"),
     ),
     Alert(
         "DispatcherNobodyConsumes",
@@ -195,6 +228,7 @@ ALERTS = (
         "Messages of topic {{ $labels.topic }} are due, and nobody consumes it",
         "Start a worker: `dispatcher worker --topic {{ $labels.topic }}`. If some are running, see "
         "their /readyz and their log, and whether they use the same Redis and prefix.",
+        _of_topic("Who consumes?"),
     ),
     Alert(
         "DispatcherDeadLetters",
@@ -205,6 +239,7 @@ ALERTS = (
         "They failed too often, or were refused for good; each has its reason. See them "
         "with `dispatcher timeline dead {{ $labels.topic }}`, repair the cause, then "
         "`dispatcher timeline requeue` or delete them: they stay until somebody decides.",
+        _of_topic("What is dead?"),
     ),
     Alert(
         "DispatcherClockDrift",
@@ -216,6 +251,7 @@ ALERTS = (
         "Redis' clock is believed only as far as instances confirm it. But what is scheduled "
         "by this machine's clock falls due that much too early or too late. Set the clock right "
         "(chrony, ntpd), of this machine or, if all say so, of Redis'.",
+        Link(OVERVIEW, panel="How do processes do?"),
     ),
     Alert(
         "DispatcherSparkRowsRejected",
@@ -229,5 +265,6 @@ ALERTS = (
         "The handler refused them for good (Reject), or they came too late for a sink that does "
         "not send late ones. Look at the dead letters of the sink, and correct the rows or "
         "the handler; the query itself goes on.",
+        Link(SPARK, ("query",), "What is rejected?"),
     ),
 )

@@ -9,6 +9,20 @@ from __future__ import annotations
 RULES = "without (instance, pod, job, kind, state, outcome)"
 """How rules group."""
 
+CLUSTER = 'cluster=~"$cluster"'
+"""What panels ask for: `cluster` is a label that Prometheus' scrape configuration gives, if there
+are several of them."""
+
+
+def by(*labels: str) -> str:
+    """How panels group: the same name in two clusters is two things."""
+    return f"by ({', '.join(('cluster', *labels))})"
+
+
+def here(more: str = "") -> str:
+    """The condition of a panel."""
+    return f"{CLUSTER}, {more}" if more else CLUSTER
+
 
 def spent(by: str, window: str, where: str = "") -> str:
     """Shared cost that is spent in one period of the limit."""
@@ -50,12 +64,12 @@ def failed(window: str) -> str:
 
     shared = f"""{cluster('{outcome!="done"}')} / ({cluster("")} > 0)"""
     others = f"""{alone('{outcome!="done"}')} / ({alone("")} > 0)"""
-    return f"{shared}\nor\n({others} unless on (limit) {cluster('')})"
+    return f"{shared}\nor\n({others} unless on (cluster, limit) {cluster('')})"
 
 
 def due(by: str, where: str = "") -> str:
     """Messages of a topic that are due, and nobody has."""
-    inner = by.replace(", state, outcome", "") if by.startswith("without") else "by (topic, state)"
+    inner = by.replace(", state, outcome", "") if by == RULES else by.replace(")", ", state)")
     messages = f'dispatcher_timeline_messages{{{_and(where)}state=~"new|lost"}}'
     return f"sum {by} (max {inner} ({messages}))"
 
@@ -64,7 +78,7 @@ def refused(window: str) -> str:
     """429s a second: of a shared limit, and of Batchers without one."""
     shared = f"max {RULES} (rate(dispatcher_cluster_throttled_total[{window}]))"
     others = f"sum without (instance, pod, job) (rate(dispatcher_throttled_total[{window}]))"
-    return f"{shared}\nor\n({others} unless on (limit) {shared})"
+    return f"{shared}\nor\n({others} unless on (cluster, limit) {shared})"
 
 
 def unanswered(window: str, most: float) -> str:
@@ -74,6 +88,34 @@ def unanswered(window: str, most: float) -> str:
     told = f"max {RULES} (rate(dispatcher_cluster_sync_failures_total[{window}]))"
     members = f'max {RULES} (dispatcher_cluster_members{{state="active"}})'
     return f"{own} > {most}\nor\n{told} / clamp_min({members}, 1) > {most}"
+
+
+def unwatched(window: str) -> str:
+    """Where no exporter is scraped: none at all, or none of a cluster that had one."""
+    there = "dispatcher_exporter_read_seconds"
+    had = f"group by (cluster) (present_over_time({there}[{window}]))"
+    return f"absent({there})\nor\n({had} unless group by (cluster) ({there}))"
+
+
+def changed(by: str, where: str) -> str:
+    """What has changed of the terms of a limit since the step before: `what`, and what it is now.
+
+    A label that holds the value makes another value another series: one that was not there.
+    """
+    terms = {
+        "capacity": f'dispatcher_cluster_capacity{{{_and(where)}kind="max"}}',
+        "period in seconds": f"dispatcher_cluster_period_seconds{{{where}}}",
+        "lease time in seconds": f"dispatcher_cluster_lease_seconds{{{where}}}",
+        "cost of a partition": f"dispatcher_cluster_partition_cost{{{where}}}",
+    }
+    return "\nor\n".join(_changed(by, what, metric) for what, metric in terms.items())
+
+
+def _changed(by: str, what: str, metric: str) -> str:
+    now, before = f"max {by} ({metric})", f"max {by} ({metric} offset $__interval)"
+    new = f'count_values {by} ("to", {now}) unless count_values {by} ("to", {before})'
+    known = f"{new} and {by.replace('by', 'on', 1)} {before}"
+    return f'label_replace({known}, "what", "{what}", "", "")'
 
 
 def _and(where: str) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Look = Literal["lines", "stacked", "number"]
+Look = Literal["lines", "stacked", "number", "table", "timeline"]
 
-GREEN, AMBER, RED, BLUE, GREY = "green", "orange", "red", "blue", "gray"
+GREEN, AMBER, RED, BLUE, PURPLE, GREY = "green", "orange", "red", "blue", "purple", "gray"
 
 OUTCOMES = {
     "done": GREEN,
@@ -27,18 +27,44 @@ OUTCOMES = {
     "held": BLUE,
     "new": BLUE,
     "processing": GREEN,
+    "spent": GREEN,
+    "wanted": PURPLE,
     "limit": RED,
+    "to": GREY,
     "reserved": AMBER,
 }
 """What has such a name has such a colour, on every dashboard."""
 
+Words = Mapping[float, tuple[str, str]]
+"""Values that are words, and their colours."""
+
+YES_IS_GOOD: Words = {1: ("yes", GREEN), 0: ("no", RED)}
+YES_IS_BAD: Words = {1: ("yes", RED), 0: ("no", GREEN)}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """To a dashboard, for the object that a series, a row or an alert is about."""
+
+    board: str
+    """Its uid."""
+    choices: tuple[str, ...] = ()
+    """Labels, each of which chooses the variable of its name."""
+    panel: str = ""
+    """The title of one panel; "" for the whole dashboard."""
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """PromQL, and how its series are called."""
+    """PromQL, and how its series are called; in a table, the heading of its column."""
 
     expression: str
     legend: str
+    unit: str = ""
+    """"" for that of the panel."""
+    words: Words = field(default_factory=dict)
+    links: tuple[Link, ...] = ()
+    """Besides those of the panel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +74,19 @@ class Question:
     title: str
     advice: str
     queries: tuple[Query, ...]
-    unit: str = "short"
+    unit: str
     look: Look = "lines"
     width: int = 12
     height: int = 8
     steps: tuple[tuple[float, str], ...] = ()
     """From which value on it has which colour; green below the first."""
-    words: Mapping[float, tuple[str, str]] = field(default_factory=dict)
-    """Values that are words, and their colours."""
+    words: Words = field(default_factory=dict)
     least: float | None = 0
     most: float | None = None
+    links: tuple[Link, ...] = ()
+    """From each series."""
+    labels: Mapping[str, tuple[str, tuple[Link, ...]]] = field(default_factory=dict)
+    """Of a table: the labels that make a row, with the heading and the links of their column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +104,19 @@ class Choice:
     name: str
     label: str
     metric: str
+    where: str = ""
     several: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An annotation: what happened is marked in all panels, where its expression has a value."""
+
+    name: str
+    expression: str
+    title: str
+    tags: tuple[str, ...]
+    color: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +128,4 @@ class Board:
     description: str
     choices: tuple[Choice, ...]
     groups: tuple[Group, ...]
+    marks: tuple[Mark, ...] = ()

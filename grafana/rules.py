@@ -8,6 +8,8 @@ import yaml
 
 from grafana.alerts import ALERTS, RECORDS, Alert
 from grafana.pace import Pace
+from grafana.places import address
+from grafana.questions import Link
 
 RUNBOOK = "docs/dashboards.md"
 
@@ -53,6 +55,22 @@ def anchor(alert: Alert) -> str:
     return alert.name.lower()
 
 
+def dashboard(alert: Alert) -> str:
+    """The path in Grafana of the panel that explains it.
+
+    >>> dashboard(ALERTS[0])
+    '/d/dispatcher-overview?var-cluster={{ $labels.cluster | urlquery }}&viewPanel=16'
+    """
+    if alert.seen_of_batcher is None:
+        return _address(alert.seen)
+    own = _address(alert.seen_of_batcher)
+    return f"{{{{ if $labels.batcher }}}}{own}{{{{ else }}}}{_address(alert.seen)}{{{{ end }}}}"
+
+
+def _address(link: Link) -> str:
+    return address(link, lambda label: f"{{{{ $labels.{label} | urlquery }}}}")
+
+
 def _alert(alert: Alert, pace: Pace) -> dict[str, Any]:
     rule: dict[str, Any] = {"alert": alert.name, "expr": alert.expression(pace)}
     if alert.hold:
@@ -61,6 +79,7 @@ def _alert(alert: Alert, pace: Pace) -> dict[str, Any]:
     rule["annotations"] = {
         "summary": alert.summary,
         "description": alert.what_to_do,
+        "dashboard": dashboard(alert),
         "runbook": f"{RUNBOOK}#{anchor(alert)}",
     }
     return rule

@@ -183,6 +183,7 @@ class SharedResource(Resource):
                 reserved=self._reserved,
                 max=share.terms.capacity + self._reserved,
                 demand=self._demand,
+                member=share.profile.label,
                 spent_shared=self._spent_before + share.spent_in_all,
                 spent_reserved=self._reserved_ledger.total(),
                 partitions_held=self._partitions(share.units) if worth else 0.0,

@@ -12,8 +12,8 @@ import dis
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator
-from types import CodeType, FrameType
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import dispatcher
@@ -21,9 +21,7 @@ import limiters
 
 LONG = bool(os.environ.get("LONG"))
 
-_OURS = tuple(
-    os.path.dirname(package.__file__ or "") + os.sep for package in (dispatcher, limiters)
-)
+OURS = (dispatcher, limiters)
 
 
 class Alarm(BaseException):
@@ -55,10 +53,19 @@ def _delivered_at(code: CodeType) -> frozenset[int]:
 
 
 class _Interrupt:
-    def __init__(self, at: int, handler: Callable[[], object], every_bytecode: bool) -> None:
+    def __init__(
+        self,
+        at: int,
+        handler: Callable[[], object],
+        every_bytecode: bool,
+        packages: Sequence[ModuleType] = OURS,
+    ) -> None:
         self.left = at
         self.handler = handler
         self.every_bytecode = every_bytecode
+        self.folders = tuple(
+            os.path.dirname(package.__file__ or "") + os.sep for package in packages
+        )
         self.raised = False
         self.where = ""
 
@@ -72,7 +79,7 @@ class _Interrupt:
         sys.settrace(None)
 
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(_OURS):
+        if not frame.f_code.co_filename.startswith(self.folders):
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
@@ -113,8 +120,10 @@ def each_point(
     error: type[BaseException] = KeyboardInterrupt,
     every_bytecode: bool = False,
     step: int = 1,
+    packages: Sequence[ModuleType] = OURS,
 ) -> Iterator[str]:
-    """Where each exception came. `prepare` gives the call to be interrupted next."""
+    """Where each exception came. `prepare` gives the call to be interrupted next, in the code of
+    these packages."""
 
     def handler() -> None:
         raise error
@@ -122,7 +131,7 @@ def each_point(
     at = 0
     while True:
         call = prepare()
-        interrupt = _Interrupt(at, handler, every_bytecode)
+        interrupt = _Interrupt(at, handler, every_bytecode, packages)
         try:
             with interrupt:
                 call()

@@ -131,7 +131,7 @@ def check_built(folder: Path) -> list[str]:
         if run(command, "--version", cwd=Path(place)).split() != ["dispatcher", version()]:
             found.append(f"dispatcher --version does not print {version()}")
         said = run(command, "demo", "--seconds", "1", "--report", "demo.html", cwd=Path(place))
-        if "used capacity" not in said or not (Path(place) / "demo.html").exists():
+        if "used of the limit" not in said or not (Path(place) / "demo.html").exists():
             found.append(f"the demo printed no summary or wrote no report:\n{said}")
     return found
 

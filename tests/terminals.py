@@ -7,8 +7,10 @@ import pty
 import select
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Sequence
+from typing import Any
 
 PATIENCE = 60.0
 
@@ -51,6 +53,10 @@ class Terminal:
         if self._ours >= 0:
             os.close(self._ours)
         self._ours = -1
+
+    def mode(self) -> list[Any]:
+        """How it treats what is typed."""
+        return termios.tcgetattr(self._ours)
 
     @property
     def pid(self) -> int:

@@ -24,6 +24,27 @@ class SignalledError(KeyboardInterrupt):
         self.number = signal.Signals(number)
 
 
+@contextmanager
+def raised() -> Iterator[None]:
+    """In its `with` block SIGINT, SIGTERM and SIGHUP raise SignalledError, so that everything
+    inside is closed. What is ignored, such as SIGHUP by nohup, stays so. For the main thread."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for one in before:
+            signal.signal(one, signal.SIG_IGN)  # closing is not cut short
+        raise SignalledError(number)
+
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    before = {one: now for one in WORDS if (now := signal.getsignal(one)) in usual}
+    try:
+        for one in before:
+            signal.signal(one, end)
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
 class Endings:
     """In its `with` block SIGINT, SIGTERM and SIGHUP raise, so that everything inside is closed;
     then it says so in one line on stderr, and exits with 128 and the signal's number.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 from collections import deque
@@ -22,11 +21,9 @@ class Datastore:
         self.latency = latency
         self.written = 0
         self.refused = 0
-        self._log: list[tuple[float, float]] = []
         self.entries: list[Entry] = []
         """What was written."""
-        self.refusals: list[float] = []
-        """When something was refused."""
+        self.refusals: list[Entry] = []
         self._recent: deque[tuple[float, float]] = deque()
         self._spent = 0.0
         self._lock = threading.Lock()
@@ -39,40 +36,32 @@ class Datastore:
                 self._spent -= self._recent.popleft()[1]
             if self._spent + cost > self.capacity:
                 self.refused += 1
-                self.refusals.append(now)
+                self.refusals.append(Entry(now, who, cost, records, waited))
                 raise TooManyRequestsError
             self._recent.append((now, cost))
             self._spent += cost
-            self._log.append((now, cost))
             self.entries.append(Entry(now, who, cost, records, waited))
             self.written += records
         time.sleep(self.latency)
 
-    def worst_window(self) -> float:
-        """The largest share of the capacity that was used in any second."""
-        times, costs = zip(*self._log, strict=True) if self._log else ((), ())
-        sums = [0.0, *itertools.accumulate(costs)]
-        worst, first = 0.0, 0
-        for last, now in enumerate(times):
-            while times[first] <= now - 1:
+    def most_asked(self) -> float:
+        """The most that was asked for in any second, written or refused, in capacities."""
+        log = sorted((one.at, one.cost) for one in (*self.entries, *self.refusals))
+        most = asked = 0.0
+        first = 0
+        for now, cost in log:
+            asked += cost
+            while log[first][0] <= now - 1:
+                asked -= log[first][1]
                 first += 1
-            worst = max(worst, sums[last + 1] - sums[first])
-        return worst / self.capacity
+            most = max(most, asked)
+        return most / self.capacity
 
-    def used(self) -> float | None:
-        """The share of the capacity that was used in whole seconds, from the first write on; None
-        if there was none."""
-        began, ended = (self._log[0][0], self._log[-1][0]) if self._log else (0.0, 0.0)
-        if not (whole := int(ended - began)):
-            return None
-        return sum(cost for at, cost in self._log if at < began + whole) / whole / self.capacity
-
-    def use(self, slice_: float = 0.1) -> list[float]:
-        """The share of the capacity used in each slice of time, first to last."""
-        if not self._log:
+    def use(self, slice_: float, since: float) -> list[float]:
+        """The share of the capacity used in each slice of time, from then to the last write."""
+        if not self.entries:
             return []
-        began = self._log[0][0]
-        shares = [0.0] * (int((self._log[-1][0] - began) / slice_) + 1)
-        for at, cost in self._log:
-            shares[int((at - began) / slice_)] += cost / self.capacity / slice_
+        shares = [0.0] * (int((self.entries[-1].at - since) / slice_) + 1)
+        for one in self.entries:
+            shares[int((one.at - since) / slice_)] += one.cost / self.capacity / slice_
         return shares

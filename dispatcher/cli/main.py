@@ -1,7 +1,7 @@
 """`dispatcher`: reads the command line and says how it ended.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. Whatever is wrong with the
-command line itself is a ValueError, here and in the library; what fails is a DispatcherError.
+Whatever is wrong with the command line itself is a ValueError, here and in the library; what
+fails is a DispatcherError. `_exit_codes` says how each ends.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
+from dispatcher.cli._exit_codes import DONE, FAILED, SIGNALLED, code_of
 from dispatcher.cli._options.declaring import CommandElsewhere, CommandGroup, imported
 from dispatcher.cli._options.parser import Parser
+from dispatcher.cli._signals import WORDS, SignalledError, raised
 from dispatcher.cli._text.showable import showable
-
-DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
 
 def _elsewhere(name: str, help: str) -> CommandElsewhere:  # noqa: A002
@@ -27,8 +29,9 @@ DISPATCHER = CommandGroup(
     description="Batches, as fast as a shared limit allows and never faster.",
     epilog="Options may stand in variables too, DISPATCHER_REDIS for --redis, and in a TOML "
     "file that\n--config or DISPATCHER_CONFIG names. The command line counts most, then "
-    "variables, then the file.\n"
-    "exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted",
+    "variables, then the file.\n\n"
+    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 not there, 4 no answer from Redis, 5 partly "
+    "done,\n130 interrupted, 143 terminated",
     title="commands",
     metavar="COMMAND",
     commands={
@@ -64,11 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return DONE
     call = given.parser.settle(parser, given, arguments)
     try:
-        imported(call.command.run)(call.options(), call)
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        sys.stderr.write(call.interrupted)
-        return INTERRUPTED
+        with raised():
+            imported(call.command.run)(call.options(), call)
+            sys.stdout.flush()
+    except KeyboardInterrupt as error:
+        number = error.number if isinstance(error, SignalledError) else signal.SIGINT
+        with suppress(OSError):  # the terminal may be gone
+            sys.stderr.write(call.interrupted.replace("interrupted", WORDS[number]))
+        return SIGNALLED + number
     except BrokenPipeError:  # `| head` has seen enough
         _discard_output()
         return FAILED
@@ -105,12 +111,11 @@ def _discard_output() -> None:
 
 
 def _failed(error: Exception) -> int:
-    from limiters.errors import DispatcherError
-
-    if not isinstance(error, (DispatcherError, ValueError)):
+    code = code_of(error)
+    if code is None:
         raise error
     sys.stderr.write(f"dispatcher: {showable(str(error))}\n")
-    return FAILED if isinstance(error, DispatcherError) else MISUSED
+    return code
 
 
 def _version() -> str:

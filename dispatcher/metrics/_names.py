@@ -84,6 +84,12 @@ CAPACITY = _gauge(
 )
 SPENT = _counter("spent_cost", "limit kind", "Cost of callbacks begun, shared and reserved.")
 PARTITIONS = _gauge("partitions", "limit state", "Partitions held, and wanted, with fractions.")
+LIMITER_INFO = _gauge(
+    "limiter_info",
+    "limit member",
+    "1, with the name that the exporter and `dispatcher leases` have for this instance.",
+    "max",
+)
 DEMAND = _gauge("demand", "limit", "Cost that waits to be spent.")
 FAIR_SHARE = _gauge("fair_share", "limit", "Fair share of this process, in partitions.")
 PERMITS = _counter("permits", "limit", "Permits granted.")
@@ -172,6 +178,7 @@ CLUSTER_CAPACITY = _gauge(
     "Of a period: shared (in force), reserved (of all members), max (what shared rises to).",
 )
 CLUSTER_PERIOD = _gauge("cluster_period_seconds", "limit", "The period of the limit.")
+CLUSTER_LEASE = _gauge("cluster_lease_seconds", "limit", "The lease time of the limit.")
 CLUSTER_PARTITION = _gauge("cluster_partition_cost", "limit", "What one partition is worth.")
 CLUSTER_PARTITIONS = _gauge(
     "cluster_partitions",

@@ -32,6 +32,8 @@ class Run:
     * `partitions`: into how many people see it divided, if shares are to be shown so.
     * `refused`: when the datastore refused a request; None if nobody counted.
     * `settling`: see limiters.verifier.verify.
+    * `marks`: what happened when, drawn as a line with that text.
+    * `facts`: the table of the page, names and values; None for what the verifier finds.
     """
 
     title: str
@@ -42,6 +44,8 @@ class Run:
     partitions: int | None = None
     refused: Sequence[float] | None = None
     settling: float = 0.0
+    marks: Sequence[tuple[float, str]] = ()
+    facts: Sequence[tuple[str, str]] | None = None
     verdict: Verdict = field(init=False)
     """What the verifier says of it."""
 
@@ -54,7 +58,7 @@ class Run:
     def span(self) -> tuple[float, float]:
         """From when to when there is anything to be seen."""
         times = [*(one.at for one in self.entries), *(at for at, _ in self.holdings)]
-        times += self.refused or ()
+        times += [*(self.refused or ()), *(at for at, _ in self.marks)]
         return (min(times), max(times)) if times else (0.0, 0.0)
 
     @property

@@ -35,13 +35,17 @@ class ReportFile:
         if self._is_plain:
             os.unlink(self._temporary(""))
 
-    def write(self, runs: Sequence[Run]) -> None:
-        """Writes it. ReportError if it cannot be written any more."""
-        text = image(runs) if self.path.suffix.lower() == ".svg" else page(runs)
+    def write(
+        self, runs: Sequence[Run], text: Sequence[str] = (), notes: Sequence[str] = ()
+    ) -> None:
+        """Writes it, a page with paragraphs above and below its table. ReportError if it cannot be
+        written any more."""
+        is_image = self.path.suffix.lower() == ".svg"
+        drawn = image(runs) if is_image else page(runs, text, notes)
         if not self._is_plain:
-            self.path.write_text(text, "utf-8")
+            self.path.write_text(drawn, "utf-8")
             return
-        name = self._temporary(text)
+        name = self._temporary(drawn)
         try:
             os.replace(name, self.path)
         except OSError as error:

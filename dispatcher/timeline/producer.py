@@ -303,7 +303,9 @@ def given_in(messages: object) -> list[object]:
     refused."""
     if isinstance(messages, (str, Created, Moved, Snapshot)) or is_pair(messages):
         return [messages]
-    given: list[object] = list(messages)  # type: ignore[call-overload]
+    if not isinstance(messages, Iterable) or isinstance(messages, (bytes, bytearray)):
+        raise ArgumentError("messages", messages, "be an id, or several of them in a list")
+    given: list[object] = list(messages)
     if is_pair(tuple(given)):
         one = tuple(given)
         advice = f"one message at a version is {one!r}, or [{one!r}]"

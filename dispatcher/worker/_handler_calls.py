@@ -78,7 +78,7 @@ class Calls:
         for delay, leases in fates.again.items():
             works += [(by_lease[id(it)], ReleaseLease(delay=delay)) for it in leases]
         for reason, leases in fates.dead.items():
-            self._log.dead(len(leases), reason)
+            self._log.dead([one.id for one in leases], reason)
             works += [(by_lease[id(it)], Bury(reason)) for it in leases]
         self._settler.settle(works)
 
@@ -175,8 +175,10 @@ class Calls:
             return Fates(again={1.0: batch}, error=error)
 
     def _report(self, run: HandlerRun, fates: Fates) -> None:
-        again = sum(map(len, fates.again.values()))
-        dead = sum(map(len, fates.dead.values()))
+        again, dead = (
+            [one.id for leases in some.values() for one in leases]
+            for some in (fates.again, fates.dead)
+        )
         self._log.failed(
             self._handler.name, fates.error, messages=len(run.held), again=again, dead=dead
         )

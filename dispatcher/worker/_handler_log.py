@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
+from dispatcher.worker._log_words import MOST_NAMED, counted, some_of
 from limiters._support.rate_limited_log import RateLimitedLog
 
 
@@ -15,39 +17,52 @@ class CallLog:
         self._damped = RateLimitedLog(logging.getLogger("dispatcher.worker.failures"))
 
     def failed(
-        self, handler: str, error: BaseException | None, *, messages: int, again: int, dead: int
+        self,
+        handler: str,
+        error: BaseException | None,
+        *,
+        messages: int,
+        again: Sequence[str],
+        dead: Sequence[str],
     ) -> None:
-        """A call has failed, for all of its messages or for some."""
+        """A call has failed, for all of its messages or for some; with the ids of those."""
         self._damped.log(
             logging.ERROR if dead else logging.WARNING,
-            "%s failed: %d messages, to be tried again: %d, dead: %d",
-            *(handler, messages, again, dead),
+            "%s failed for %d of %s in topic %s: %d to be tried again, %d dead (%s)",
+            *(handler, len(again) + len(dead), counted(messages), self._topic),
+            *(len(again), len(dead), some_of([*again, *dead])),
             exc_info=error,
             extra={
                 "happening": "handler-failed",
                 "topic": self._topic,
                 "messages": messages,
-                "again": again,
-                "dead": dead,
+                "again": len(again),
+                "dead": len(dead),
+                "ids": [*again, *dead][:MOST_NAMED],
                 "error": type(error).__name__,
             },
         )
 
-    def dead(self, messages: int, reason: str) -> None:
+    def dead(self, ids: Sequence[str], reason: str) -> None:
         """Messages are given up."""
         self._damped.log(
             logging.WARNING,
-            "%d %s dead: %s",
-            *(messages, "message is" if messages == 1 else "messages are", reason),
-            extra={"happening": "messages-dead", "topic": self._topic, "messages": messages},
+            "%s of topic %s given up (%s): %s",
+            *(counted(len(ids)), self._topic, some_of(ids), reason),
+            extra={
+                "happening": "messages-dead",
+                "topic": self._topic,
+                "messages": len(ids),
+            },
         )
 
     def too_late(self, messages: int) -> None:
         """Leases have ended before the handler was called."""
         self._damped.log(
             logging.WARNING,
-            "%d leases ended before their messages began",
-            messages,
+            "the leases of %s of topic %s ended before the handler was called; is lease_time too "
+            "short?",
+            *(counted(messages), self._topic),
             extra={"happening": "leases-lost", "topic": self._topic, "messages": messages},
         )
 
@@ -55,9 +70,9 @@ class CallLog:
         """A call was raised, and nobody has run it."""
         self._damped.log(
             logging.ERROR,
-            "a call of the handler could not begin within max_operation_time; its %d messages "
-            "are given back. Does a coroutine block the event loop?",
-            messages,
+            "a call of the handler could not begin within max_operation_time; %s of topic %s "
+            "given back. Does a coroutine block the event loop?",
+            *(counted(messages), self._topic),
             extra={"happening": "handler-stuck", "topic": self._topic, "messages": messages},
         )
 

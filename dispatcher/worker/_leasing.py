@@ -14,6 +14,7 @@ from dispatcher.timeline import Leases, TimelineUnavailableError
 from dispatcher.worker._environment import WorkerEnvironment
 from dispatcher.worker._handler_calls import Calls
 from dispatcher.worker._intake import Intake
+from dispatcher.worker._log_words import counted
 from dispatcher.worker._messages import Held
 from dispatcher.worker._room import View, claim, to_lease
 from dispatcher.worker._settling import Settler
@@ -101,8 +102,8 @@ class Leasing:
             if mine:
                 self._consumer.release(mine, delay=0)
                 logger.info(
-                    "%r gives out again %d messages that it had before",
-                    *(self._consumer, len(mine)),
+                    "%r gives out again %s that it had before",
+                    *(self._consumer, counted(len(mine))),
                     extra={
                         "happening": "worker-resumes",
                         "topic": self._topic,

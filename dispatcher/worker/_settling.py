@@ -24,6 +24,7 @@ from dispatcher.timeline import (
     TimelineUnavailableError,
 )
 from dispatcher.worker._environment import WorkerEnvironment
+from dispatcher.worker._log_words import counted
 from dispatcher.worker._messages import Held
 from limiters._support.rate_limited_log import RateLimitedLog
 
@@ -165,9 +166,9 @@ class Settler:
         for total, number in lost.items():
             self._damped.log(
                 logging.WARNING,
-                "%d messages could not be %s: their leases had ended, and they are or will be "
+                "%s of topic %s could not be %s: their leases had ended, and they are or will be "
                 "given out again; is lease_time too short, or was this process stopped?",
-                *(number, _PAST[total]),
+                *(counted(number), self._topic, _PAST[total]),
                 extra={"happening": "leases-lost", "topic": self._topic, "messages": number},
             )
 

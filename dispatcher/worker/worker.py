@@ -22,6 +22,7 @@ from dispatcher.worker._handler_calls import Calls
 from dispatcher.worker._intake import Intake
 from dispatcher.worker._lease_keeper import Keeper
 from dispatcher.worker._leasing import Leasing
+from dispatcher.worker._log_words import counted, some_of
 from dispatcher.worker._messages import Holds
 from dispatcher.worker._options import WorkerArguments, WorkerOptions
 from dispatcher.worker._settling import Settler
@@ -281,10 +282,10 @@ class Worker:
         left = self._holds.await_ended(max(0.0, deadline - time.monotonic()))
         if left:
             logger.warning(
-                "%d messages were still in the handler after the drain time of %g s, and are "
-                "given back; should it end after all, they are handled twice",
-                len(left),
-                patience,
+                "%s of topic %s still in the handler after the drain time of %g s (%s): given "
+                "back; should it end after all, handled twice",
+                *(counted(len(left)), self.timeline.topic, patience),
+                some_of([one.lease.id for one in left]),
                 extra={"happening": "drain-time-over", "messages": len(left)},
             )
             self._settler.settle([(one, ReleaseLease(delay=0)) for one in left])

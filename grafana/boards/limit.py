@@ -1,18 +1,51 @@
 """One datastore, which is one limit: who uses it, who waits for it, what it refuses."""
 
-from grafana import measures
-from grafana.questions import AMBER, RED, Board, Choice, Group, Query, Question
+from grafana import measures, units
+from grafana.boards.choices import CLUSTER
+from grafana.measures import by, here
+from grafana.questions import (
+    AMBER,
+    BLUE,
+    RED,
+    YES_IS_BAD,
+    Board,
+    Choice,
+    Group,
+    Link,
+    Mark,
+    Query,
+    Question,
+)
 
-LIMIT = 'limit="$limit"'
-BY = "by (limit)"
+LIMIT = here('limit="$limit"')
+BY = by("limit")
+WORKER = Link("dispatcher-worker", ("instance",))
 
 
-def _each(metric: str) -> tuple[Query, ...]:
-    return (Query(f"max by (member) ({metric}{{{LIMIT}}})", "{{member}}"),)
+def changed_limits(where: str) -> Mark:
+    """Marks the moments in which somebody changed a limit."""
+    return Mark(
+        "Changed limits",
+        measures.changed(BY, where),
+        "Limit {{limit}}: {{what}} is now {{to}}",
+        ("cluster", "limit"),
+        BLUE,
+    )
 
 
-def _rate(metric: str, more: str = "", by: str = "limit") -> str:
-    return f"max by ({by}) (rate({metric}{{{LIMIT}{more}}}[$__rate_interval]))"
+def _max(metric: str, *labels: str) -> str:
+    return f"max {by(*labels)} ({metric}{{{LIMIT}}})"
+
+
+def _rate(metric: str, more: str = "", label: str = "limit") -> str:
+    return f"max {by(label)} (rate({metric}{{{LIMIT}{more}}}[$__rate_interval]))"
+
+
+def _of_member(metric: str) -> str:
+    """Of each instance, by the name that the exporter has for it; it says so itself."""
+    info = f"dispatcher_limiter_info{{{LIMIT}}}"
+    mine = f"{info} * ignoring (member) group_left () {metric}{{{LIMIT}}}"
+    return f"max {by('member', 'instance')} ({mine})"
 
 
 USE = Group(
@@ -20,37 +53,55 @@ USE = Group(
     (
         Question(
             "Is the limit used?",
-            "Spent in each period, against the limit. At the limit for long: it is kept to, and "
-            "what comes on top waits; raise it if the datastore allows more. Far below while "
-            "somebody waits: see who holds what, below.",
+            "Spent in each period, and what all instances together could spend, against the "
+            "limit. At the limit for long: it is kept to, and what comes on top waits; raise it if "
+            "the datastore allows more. Far below while more is wanted: see who holds what, below.",
             (
-                Query(measures.spent(BY, "$__rate_interval", LIMIT), "spent"),
-                Query(measures.capacity(BY, LIMIT), "limit"),
+                # What is drawn last lies on top.
                 Query(measures.capacity(BY, LIMIT, "reserved"), "reserved"),
-            ),
-        ),
-        Question(
-            "Who uses it?",
-            "Spent by each instance in the last period that it told of. One that takes too much: "
-            "give it a smaller weight.",
-            _each("dispatcher_member_spent_last_period_cost"),
-            look="stacked",
-        ),
-        Question(
-            "What waits?",
-            "What all instances together could spend in a period, against the limit. Above it, "
-            "somebody waits.",
-            (
-                Query(f"max {BY} (dispatcher_cluster_demand{{{LIMIT}}})", "wanted"),
+                Query(measures.capacity(BY, LIMIT, "max"), "rises to"),
                 Query(measures.capacity(BY, LIMIT), "limit"),
+                Query(_max("dispatcher_cluster_demand", "limit"), "wanted"),
+                Query(measures.spent(BY, "$__rate_interval", LIMIT), "spent"),
             ),
+            unit=units.COST_PER_PERIOD,
+            width=24,
         ),
         Question(
-            "Who waits?",
-            "What each instance could spend in a period. One that always wants and never spends "
-            "has callbacks that hang, or asks for what it does not use.",
-            _each("dispatcher_member_demand"),
-            look="stacked",
+            "Who shares it?",
+            "The instances at the end of the time shown; choose an earlier end to see them then. "
+            "One that holds much and spends little has callbacks that hang, or asks for what it "
+            "does not use. One that is silent and wants something hangs, or is cut off. A refused "
+            "one has another lease time or period than the limit: `dispatcher limit set` changes "
+            "it for all. A process is named if Prometheus scrapes it, and leads to its dashboard.",
+            (
+                Query(_max("dispatcher_member_partitions", "member"), "Holds", units.PARTITIONS),
+                Query(
+                    _max("dispatcher_member_fair_share", "member"), "Fair share", units.PARTITIONS
+                ),
+                Query(
+                    _max("dispatcher_member_spent_last_period_cost", "member"),
+                    "Spends",
+                    units.COST_PER_PERIOD,
+                ),
+                Query(_max("dispatcher_member_demand", "member"), "Wants", units.COST_PER_PERIOD),
+                Query(
+                    _max("dispatcher_member_permit_wait_seconds", "member"),
+                    "Waits for a permit",
+                    units.SECONDS,
+                ),
+                Query(_max("dispatcher_member_silent_seconds", "member"), "Silent", units.SECONDS),
+                Query(_of_member("dispatcher_refused"), "Refused", units.WORD, words=YES_IS_BAD),
+            ),
+            unit=units.WORD,
+            look="table",
+            width=24,
+            height=10,
+            labels={
+                "member": ("Instance", ()),
+                "instance": ("Process", (WORKER,)),
+                "cluster": ("Cluster", ()),
+            },
         ),
     ),
 )
@@ -59,43 +110,19 @@ SHARING = Group(
     "Sharing",
     (
         Question(
-            "Who holds it?",
-            "Partitions that each instance holds, with fractions. One that goes by permits holds "
-            "few or none.",
-            _each("dispatcher_member_partitions"),
-            look="stacked",
-        ),
-        Question(
-            "Who should hold it?",
-            "The fair share of each instance, by weight and by what it wants. Who holds more gives "
-            "it back with its next requests, unless the difference is only a few per cent.",
-            _each("dispatcher_member_fair_share"),
-            look="stacked",
-        ),
-        Question(
             "Is something left?",
             "Overdue ones are of an instance that was killed, hangs or is cut off; they are free "
             "when its lease is over. Free ones while somebody waits: see below whether something "
             "is granted.",
-            (
-                Query(
-                    f"max by (state) (dispatcher_cluster_partitions{{{LIMIT}}})",
-                    "{{state}}",
-                ),
-            ),
+            (Query(_max("dispatcher_cluster_partitions", "state"), "{{state}}"),),
+            unit=units.PARTITIONS,
             look="stacked",
         ),
         Question(
-            "Who is silent?",
-            "How long ago each instance was heard of. Idle ones need not say anything; one that "
-            "wants something and is silent hangs, or is cut off from Redis.",
-            _each("dispatcher_member_silent_seconds"),
-            unit="s",
-        ),
-        Question(
             "How many share it?",
-            "Instances that were heard of lately. Overdue or evicted ones: see their logs.",
-            (Query(f"max by (state) (dispatcher_cluster_members{{{LIMIT}}})", "{{state}}"),),
+            "Instances by state. Overdue or evicted ones: see their logs.",
+            (Query(_max("dispatcher_cluster_members", "state"), "{{state}}"),),
+            unit=units.INSTANCES,
             look="stacked",
         ),
         Question(
@@ -104,45 +131,67 @@ SHARING = Group(
             "Often: make Redis keep its state (appendonly).",
             (
                 Query(
-                    f"max by (cause) (dispatcher_cluster_uncertain_seconds{{{LIMIT}}})",
+                    _max("dispatcher_cluster_uncertain_seconds", "cause"),
                     "nothing granted: {{cause}}",
                 ),
             ),
-            unit="s",
+            unit=units.SECONDS,
             steps=((1, AMBER),),
         ),
         Question(
-            "Who waits for a permit?",
-            "An operation that costs more than a share, or a share that is worth less than a "
-            "batch, goes by permits, by turns. One that waits for longer than its fair share needs "
-            "to make up the cost: see whether something is granted.",
-            _each("dispatcher_member_permit_wait_seconds"),
-            unit="s",
+            "How many are refused?",
+            "Instances whose lease time or period is not that of the limit: they get nothing "
+            "shared. The table says which ones. `dispatcher limit set` changes it for all; their "
+            "logs have the command.",
+            (Query(f"sum {BY} (dispatcher_refused{{{LIMIT}}})", "refused"),),
+            unit=units.INSTANCES,
+            steps=((1, RED),),
         ),
         Question(
             "What waits for permits?",
-            "Its cost, against the limit, and how many wait. Above the limit all the time: choose "
-            "smaller batches, or fewer instances.",
+            "An operation that costs more than a share, or a share that is worth less than a "
+            "batch, goes by permits, by turns. Their cost, against the limit. Above the limit all "
+            "the time: choose smaller batches, or fewer instances.",
             (
-                Query(f"max {BY} (dispatcher_cluster_permit_wait_cost{{{LIMIT}}})", "cost"),
-                Query(f"max {BY} (dispatcher_cluster_permit_waiters{{{LIMIT}}})", "instances"),
+                Query(_max("dispatcher_cluster_permit_wait_cost", "limit"), "waiting"),
                 Query(measures.capacity(BY, LIMIT), "limit"),
+                Query(
+                    _max("dispatcher_cluster_permit_waiters", "limit"),
+                    "instances",
+                    units.INSTANCES,
+                ),
             ),
+            unit=units.COST,
+        ),
+        Question(
+            "How long is a permit waited for?",
+            "By the first of those that wait. Longer than its fair share needs to make up the "
+            "cost: see whether something is granted. The table says who waits.",
+            (Query(_max("dispatcher_cluster_permit_wait_seconds", "limit"), "first"),),
+            unit=units.SECONDS,
         ),
         Question(
             "Is Redis' clock right?",
             "Time of its clock that no instance confirmed: it was set forward, or no instance ran "
             "meanwhile. It does not count, so no limit is at risk. Growing while instances run: "
             "correct the clock of Redis' machine.",
-            (Query(f"max {BY} (dispatcher_cluster_clock_skew_seconds{{{LIMIT}}})", "ignored"),),
-            unit="s",
+            (Query(_max("dispatcher_cluster_clock_skew_seconds", "limit"), "ignored"),),
+            unit=units.SECONDS,
         ),
         Question(
-            "Is somebody refused?",
-            "Instances whose lease time or period is not that of the limit: they get nothing "
-            "shared. `dispatcher limit set` changes it for all; their logs have the command.",
-            (Query(f"sum {BY} (dispatcher_refused{{{LIMIT}}})", "refused"),),
-            steps=((1, RED),),
+            "What are its terms?",
+            "How long a lease and a period last. Only `dispatcher limit set` changes them; a "
+            "mark shows when. Long ones: an instance that was killed keeps its share for longer.",
+            (
+                Query(_max("dispatcher_cluster_lease_seconds", "limit"), "lease"),
+                Query(_max("dispatcher_cluster_period_seconds", "limit"), "period"),
+                Query(
+                    _max("dispatcher_cluster_partition_cost", "limit"),
+                    "a partition",
+                    units.COST,
+                ),
+            ),
+            unit=units.SECONDS,
         ),
     ),
 )
@@ -152,53 +201,53 @@ OUTCOMES = Group(
     (
         Question(
             "What becomes of operations?",
-            "Operations a second. Failed: attempts used up. Abandoned: the callback took too "
-            "long. Returned: given back by stop().",
+            "Failed: attempts used up. Abandoned: the callback took too long. Returned: given back "
+            "by stop().",
             (
                 Query(
-                    _rate("dispatcher_cluster_operations_total", by="outcome"),
+                    _rate("dispatcher_cluster_operations_total", label="outcome"),
                     "{{outcome}}",
                 ),
             ),
-            unit="ops",
+            unit=units.OPERATION_RATE,
             look="stacked",
         ),
         Question(
             "What fails?",
-            "Batches a second that failed or were abandoned, and operations that are tried again. "
-            "The log has the tracebacks.",
+            "Batches that failed or were abandoned, and operations that are tried again. The log "
+            "has the tracebacks.",
             (
                 Query(
                     _rate("dispatcher_cluster_batches_total", ', outcome!="done"', "outcome"),
-                    "{{outcome}}",
+                    "batches {{outcome}}",
                 ),
-                Query(_rate("dispatcher_cluster_retries_total"), "tried again"),
+                Query(_rate("dispatcher_cluster_retries_total"), "operations tried again"),
             ),
-            unit="ops",
+            unit=units.EVENT_RATE,
         ),
         Question(
             "Does the datastore refuse?",
-            "429s and pauses a second. Any: lower the limit (`dispatcher limit set`), or find who "
-            "spends beside it.",
+            "429s, and pauses that follow. Any: lower the limit (`dispatcher limit set`), or find "
+            "who spends beside it.",
             (
                 Query(_rate("dispatcher_cluster_throttled_total"), "refused"),
                 Query(_rate("dispatcher_cluster_pauses_total"), "pauses"),
             ),
-            unit="ops",
+            unit=units.EVENT_RATE,
             steps=((0.001, RED),),
         ),
         Question(
             "Do instances reach Redis?",
-            "Calls for leases that were not answered, a second. One now and then does no harm; "
+            "Requests for leases that were not answered. One now and then does no harm; "
             "many cost capacity.",
             (
-                Query(_rate("dispatcher_cluster_sync_failures_total"), "told later"),
+                Query(_rate("dispatcher_cluster_sync_failures_total"), "reported later"),
                 Query(
-                    f"sum(rate(dispatcher_sync_failures_total{{{LIMIT}}}[$__rate_interval]))",
+                    f"sum {BY} (rate(dispatcher_sync_failures_total{{{LIMIT}}}[$__rate_interval]))",
                     "seen by scraping",
                 ),
             ),
-            unit="ops",
+            unit=units.REQUEST_RATE,
         ),
     ),
 )
@@ -207,6 +256,7 @@ BOARD = Board(
     "dispatcher-limit",
     "Dispatcher / One datastore",
     "One limit: whether it is used, who uses it, who waits for it, and what is refused.",
-    (Choice("limit", "Limit", "dispatcher_cluster_capacity"),),
+    (CLUSTER, Choice("limit", "Limit", "dispatcher_cluster_capacity", here())),
     (USE, SHARING, OUTCOMES),
+    (changed_limits(LIMIT),),
 )

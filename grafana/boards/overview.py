@@ -1,11 +1,51 @@
 """The whole cluster: what is wrong, and where to look next."""
 
-from grafana import measures
-from grafana.questions import AMBER, GREEN, RED, Board, Choice, Group, Query, Question
+from collections.abc import Iterator
 
-LIMIT = 'limit=~"$limit"'
-TOPIC = 'topic=~"$topic"'
-BY_LIMIT = "by (limit)"
+from grafana import measures, units
+from grafana.alerts import ALERTS
+from grafana.boards.choices import CLUSTER
+from grafana.boards.limit import changed_limits
+from grafana.measures import by, here
+from grafana.questions import (
+    AMBER,
+    RED,
+    YES_IS_GOOD,
+    Board,
+    Choice,
+    Group,
+    Link,
+    Query,
+    Question,
+)
+
+LIMIT = here('limit=~"$limit"')
+TOPIC = here('topic=~"$topic"')
+BY_LIMIT, BY_TOPIC, BY_PROCESS = by("limit"), by("topic"), by("instance")
+TO_LIMIT = (Link("dispatcher-limit", ("limit",)),)
+TO_TOPIC = (Link("dispatcher-topic", ("topic",)),)
+TO_QUERY = (Link("dispatcher-spark", ("query",)),)
+TO_WORKER = (Link("dispatcher-worker", ("instance",)),)
+
+FIRING = 'cluster=~"$cluster|", alertstate="firing"'
+"""An alert that says that a cluster is not watched has the label only of one that was."""
+ABOUT = ("alertname", "limit", "batcher", "topic", "query", "instance", "job")
+
+
+def _firing() -> Iterator[Query]:
+    """The alerts that one panel explains have one query, which leads to it."""
+    by_link: dict[tuple[Link, str], list[str]] = {}
+    for alert in ALERTS:
+        shared = "" if alert.seen_of_batcher is None else ', batcher=""'
+        by_link.setdefault((alert.seen, shared), []).append(alert.name)
+        if alert.seen_of_batcher is not None:
+            own = (alert.seen_of_batcher, ', batcher!=""')
+            by_link.setdefault(own, []).append(alert.name)
+    called = " ".join(f"{{{{{label}}}}}" for label in ABOUT)
+    for (link, which), names in by_link.items():
+        condition = f'{FIRING}, alertname=~"{"|".join(names)}"{which}'
+        yield Query(f"max {by(*ABOUT)} (ALERTS{{{condition}}})", called, links=(link,))
+
 
 WRONG = Group(
     "What is wrong?",
@@ -14,12 +54,12 @@ WRONG = Group(
             "Is Redis there?",
             "No: only reserved capacity is used until it is back. Look at the server and the way "
             "to it. Nothing has to be restarted.",
-            (Query("min(dispatcher_redis_up)", ""),),
-            unit="none",
+            (Query(f"min(dispatcher_redis_up{{{here()}}})", ""),),
+            unit=units.WORD,
             look="number",
             width=4,
             height=4,
-            words={1: ("yes", GREEN), 0: ("no", RED)},
+            words=YES_IS_GOOD,
         ),
         Question(
             "What calls for you?",
@@ -27,11 +67,12 @@ WRONG = Group(
             "panel below says which they were.",
             (
                 Query(
-                    'sum(ALERTS{alertstate="firing", alertname=~"Dispatcher.*", '
-                    'severity!="info"}) or vector(0)',
+                    f'sum(ALERTS{{{FIRING}, alertname=~"Dispatcher.*", severity!="info"}}) '
+                    "or vector(0)",
                     "",
                 ),
             ),
+            unit=units.ALERTS,
             look="number",
             width=4,
             height=4,
@@ -43,11 +84,12 @@ WRONG = Group(
             "or somebody spends beside it. Lower it: `dispatcher limit set`.",
             (
                 Query(
-                    f"sum(max {BY_LIMIT} (increase(dispatcher_cluster_throttled_total"
-                    f"{{{LIMIT}}}[$__range])))",
+                    f"ceil(sum(max {BY_LIMIT} (increase(dispatcher_cluster_throttled_total"
+                    f"{{{LIMIT}}}[$__range]))))",
                     "",
                 ),
             ),
+            unit=units.REFUSALS,
             look="number",
             width=4,
             height=4,
@@ -59,11 +101,13 @@ WRONG = Group(
             "has them with their tracebacks.",
             (
                 Query(
-                    "sum(max by (limit, outcome) (increase(dispatcher_cluster_operations_total"
-                    f'{{{LIMIT}, outcome=~"failed|abandoned"}}[$__range])))',
+                    f"ceil(sum(max {by('limit', 'outcome')} (increase("
+                    "dispatcher_cluster_operations_total"
+                    f'{{{LIMIT}, outcome=~"failed|abandoned"}}[$__range]))))',
                     "",
                 ),
             ),
+            unit=units.OPERATIONS,
             look="number",
             width=4,
             height=4,
@@ -75,10 +119,11 @@ WRONG = Group(
             "`dispatcher timeline dead`, then requeue or delete them.",
             (
                 Query(
-                    f'sum(max by (topic) (dispatcher_timeline_messages{{{TOPIC}, state="dead"}}))',
+                    f'sum(max {BY_TOPIC} (dispatcher_timeline_messages{{{TOPIC}, state="dead"}}))',
                     "",
                 ),
             ),
+            unit=units.MESSAGES,
             look="number",
             width=4,
             height=4,
@@ -88,8 +133,8 @@ WRONG = Group(
             "How wrong is a clock?",
             "The largest distance between a machine's clock and that of Redis. Above a second, "
             "set it right: what it schedules comes that much too early or too late.",
-            (Query("max(abs(dispatcher_clock_drift_seconds))", ""),),
-            unit="s",
+            (Query(f"max(abs(dispatcher_clock_drift_seconds{{{here()}}}))", ""),),
+            unit=units.SECONDS,
             look="number",
             width=4,
             height=4,
@@ -97,17 +142,14 @@ WRONG = Group(
         ),
         Question(
             "What was alerting?",
-            "Which alerts were firing, and when. Their annotations say what to do.",
-            (
-                Query(
-                    "sum by (alertname) "
-                    '(ALERTS{alertstate="firing", alertname=~"Dispatcher.*"}) or vector(0)',
-                    "{{alertname}}",
-                ),
-            ),
-            look="stacked",
+            "Which alerts were firing, when, and about what. Click on one: it leads to the panel "
+            "that explains it. Its annotations say what to do.",
+            tuple(_firing()),
+            unit=units.WORD,
+            words={1: ("firing", RED)},
+            look="timeline",
             width=24,
-            height=6,
+            height=8,
         ),
     ),
 )
@@ -118,23 +160,25 @@ LIMITS = Group(
         Question(
             "Are the limits used?",
             "Near 100 % for long: what comes on top waits; raise the limit if the datastore "
-            "allows more. Low while others wait (right): open the limit's own dashboard.",
+            "allows more. Low while others wait (right): click on it to open its own dashboard.",
             (Query(measures.used(BY_LIMIT, "$__rate_interval", LIMIT), "{{limit}}"),),
-            unit="percentunit",
+            unit=units.SHARE,
             steps=((0.9, AMBER), (1.001, RED)),
             most=1,
+            links=TO_LIMIT,
         ),
         Question(
             "Who has to wait for capacity?",
             "How much of its limit could be used now. Above 100 % work waits, and its waiting "
             "grows as long as it is there.",
             (Query(measures.wanted(BY_LIMIT, LIMIT), "{{limit}}"),),
-            unit="percentunit",
+            unit=units.SHARE,
             steps=((1, AMBER),),
+            links=TO_LIMIT,
         ),
         Question(
             "What gets done?",
-            "Operations a second. A fall without a fall of what is wanted: look at what fails.",
+            "A fall without a fall of what is wanted: look at what fails.",
             (
                 Query(
                     f"max {BY_LIMIT} (rate(dispatcher_cluster_operations_total"
@@ -142,20 +186,22 @@ LIMITS = Group(
                     "{{limit}}",
                 ),
             ),
-            unit="ops",
+            unit=units.OPERATION_RATE,
+            links=TO_LIMIT,
         ),
         Question(
             "What fails?",
-            "Batches a second that failed or were abandoned. Each is in the log with its "
-            "traceback, and costs capacity again when it is retried.",
+            "Batches that failed or were abandoned. Each is in the log with its traceback, and "
+            "costs capacity again when it is retried.",
             (
                 Query(
-                    "max by (limit, outcome) (rate(dispatcher_cluster_batches_total"
+                    f"max {by('limit', 'outcome')} (rate(dispatcher_cluster_batches_total"
                     f'{{{LIMIT}, outcome!="done"}}[$__rate_interval]))',
                     "{{limit}} {{outcome}}",
                 ),
             ),
-            unit="ops",
+            unit=units.BATCH_RATE,
+            links=TO_LIMIT,
         ),
     ),
 )
@@ -166,20 +212,139 @@ TOPICS = Group(
         Question(
             "What waits?",
             "Messages that are due, and nobody has. Growing: more workers, or a higher limit.",
-            (Query(measures.due("by (topic)", TOPIC), "{{topic}}"),),
+            (Query(measures.due(BY_TOPIC, TOPIC), "{{topic}}"),),
+            unit=units.MESSAGES,
+            links=TO_TOPIC,
         ),
         Question(
             "How late is it?",
             "For how long the oldest message has been due. Growing by a second each second: "
-            "nobody takes it. Open the topic's own dashboard.",
+            "nobody takes it. Click on it to open the topic's own dashboard.",
             (
                 Query(
-                    f"max by (topic) (dispatcher_timeline_oldest_due_seconds{{{TOPIC}}})",
+                    f"max {BY_TOPIC} (dispatcher_timeline_oldest_due_seconds{{{TOPIC}}})",
                     "{{topic}}",
                 ),
             ),
-            unit="s",
+            unit=units.SECONDS,
             steps=((60, AMBER), (300, RED)),
+            links=TO_TOPIC,
+        ),
+    ),
+)
+
+QUERIES = Group(
+    "Queries of Spark",
+    (
+        Question(
+            "What do they send?",
+            "Rows by query. None while its source brings some: click on it to see what holds it "
+            "up.",
+            (
+                Query(
+                    f"max {by('query')} (rate(dispatcher_spark_rows_total"
+                    f'{{{here()}, outcome="sent"}}[$__rate_interval]))',
+                    "{{query}}",
+                ),
+            ),
+            unit=units.ROW_RATE,
+            links=TO_QUERY,
+        ),
+        Question(
+            "What do they reject?",
+            "Rows that handlers refused for good, or that came too late. They are among the dead "
+            "letters of the sink: correct them, or the handler.",
+            (
+                Query(
+                    f"max {by('query')} (rate(dispatcher_spark_rows_total"
+                    f'{{{here()}, outcome="rejected"}}[$__rate_interval]))',
+                    "{{query}}",
+                ),
+            ),
+            unit=units.ROW_RATE,
+            steps=((0.001, RED),),
+            links=TO_QUERY,
+        ),
+    ),
+)
+
+PROCESSES = Group(
+    "Processes",
+    (
+        Question(
+            "How do processes do?",
+            "Those that Prometheus scrapes, at the end of the time shown. A full buffer: whoever "
+            "enqueues is blocked. No answer from Redis of one: its network; of all: Redis. A clock "
+            "that is more than a second off: set it right. Click on one to open its dashboard; the "
+            "exporter has none.",
+            (
+                Query(
+                    f"max {BY_PROCESS} (dispatcher_buffer_operations{{{here()}}} "
+                    f"/ dispatcher_buffer_size_operations{{{here()}}})",
+                    "Buffer used",
+                    units.SHARE,
+                ),
+                Query(
+                    f"sum {BY_PROCESS} (dispatcher_inflight_batches{{{here()}}})",
+                    "In flight",
+                    units.BATCHES,
+                ),
+                Query(
+                    f"sum {BY_PROCESS} (rate(dispatcher_batches_total"
+                    f'{{{here()}, outcome!="done"}}[$__rate_interval]))',
+                    "Fails",
+                    units.BATCH_RATE,
+                ),
+                Query(
+                    f"min {BY_PROCESS} (dispatcher_redis_up{{{here()}}})",
+                    "Redis answers",
+                    units.WORD,
+                    words=YES_IS_GOOD,
+                ),
+                Query(
+                    f"max {BY_PROCESS} (dispatcher_clock_drift_seconds{{{here()}}})",
+                    "Clock ahead of Redis'",
+                    units.SECONDS,
+                ),
+            ),
+            unit=units.WORD,
+            look="table",
+            width=24,
+            height=10,
+            least=None,
+            labels={"instance": ("Process", TO_WORKER), "cluster": ("Cluster", ())},
+        ),
+        Question(
+            "Is everything watched?",
+            "Exporters that Prometheus scrapes. None: start `dispatcher exporter`, for without it "
+            "this dashboard is empty, and no alert about limits and topics can fire. Two do no "
+            "harm.",
+            (
+                Query(
+                    f"count {by()} (dispatcher_exporter_read_seconds{{{here()}}})",
+                    "exporters",
+                ),
+                Query(
+                    f"max {by()} (dispatcher_exporter_read_seconds{{{here()}}})",
+                    "a look at Redis takes",
+                    units.SECONDS,
+                ),
+            ),
+            unit=units.EXPORTERS,
+        ),
+        Question(
+            "What cannot be read?",
+            "Limits, topics and queries whose data in Redis the exporter does not understand, or "
+            "may not read: they are missing on all dashboards. Its log says why.",
+            (
+                Query(
+                    f"max {by('what')} (dispatcher_unreadable{{{here()}}})",
+                    "{{what}}",
+                ),
+            ),
+            unit=units.UNREADABLE,
+            look="stacked",
+            steps=((1, RED),),
         ),
     ),
 )
@@ -189,8 +354,10 @@ BOARD = Board(
     "Dispatcher / Overview",
     "Whether the limits are used, what waits, what fails: of everything at once.",
     (
-        Choice("limit", "Limits", "dispatcher_cluster_capacity", several=True),
-        Choice("topic", "Topics", "dispatcher_timeline_messages", several=True),
+        CLUSTER,
+        Choice("limit", "Limits", "dispatcher_cluster_capacity", here(), several=True),
+        Choice("topic", "Topics", "dispatcher_timeline_messages", here(), several=True),
     ),
-    (WRONG, LIMITS, TOPICS),
+    (WRONG, LIMITS, TOPICS, QUERIES, PROCESSES),
+    (changed_limits(LIMIT),),
 )

@@ -1,13 +1,17 @@
 """The sinks of Spark: what their queries send, and what holds them up."""
 
+from grafana import units
+from grafana.boards.choices import CLUSTER
+from grafana.measures import by, here
 from grafana.questions import RED, Board, Choice, Group, Query, Question
 
-QUERY = 'query=~"$query"'
+QUERY = here('query=~"$query"')
 SENT_ONES = ', outcome="sent"'
 
 
-def _rate(metric: str, by: str = "query", more: str = "") -> str:
-    return f"max by ({by}) (rate(dispatcher_spark_{metric}{{{QUERY}{more}}}[$__rate_interval]))"
+def _rate(metric: str, more: str = "", *labels: str) -> str:
+    rate = f"rate(dispatcher_spark_{metric}{{{QUERY}{more}}}[$__rate_interval])"
+    return f"max {by('query', *labels)} ({rate})"
 
 
 def _each(metric: str) -> tuple[Query, ...]:
@@ -23,30 +27,25 @@ SENT = Group(
     (
         Question(
             "What becomes of rows?",
-            "Rows a second. Replayed ones had been sent before a micro-batch was tried again, and "
+            "Replayed ones had been sent before a micro-batch was tried again, and "
             "were not sent twice. Late ones are counted among the others, too.",
-            (Query(_rate("rows_total", "query, outcome"), "{{query}} {{outcome}}"),),
-            unit="ops",
+            (Query(_rate("rows_total", "", "outcome"), "{{query}} {{outcome}}"),),
+            unit=units.ROW_RATE,
         ),
         Question(
             "What is rejected?",
-            "Rows a second that the handler refused for good, or that came too late. They are "
+            "Rows that the handler refused for good, or that came too late. They are "
             "among the dead letters of the sink: correct them, or the handler.",
-            (
-                Query(
-                    _rate("rows_total", more=', outcome="rejected"'),
-                    "{{query}}",
-                ),
-            ),
-            unit="ops",
+            (Query(_rate("rows_total", ', outcome="rejected"'), "{{query}}"),),
+            unit=units.ROW_RATE,
             steps=((0.001, RED),),
         ),
         Question(
             "Do queries keep up?",
-            "Rows a second that micro-batches consist of. If the source brings more, the query "
+            "Rows that micro-batches consist of. If the source brings more, the query "
             "falls behind: raise the limit, or see what holds it up.",
             _each("input_rows_total"),
-            unit="ops",
+            unit=units.ROW_RATE,
         ),
         Question(
             "How large are batches?",
@@ -54,10 +53,11 @@ SENT = Group(
             "max_batch_size make them fuller.",
             (
                 Query(
-                    f"{_rate('rows_total', more=SENT_ONES)} / ({_rate('batches_total')} > 0)",
+                    f"{_rate('rows_total', SENT_ONES)} / ({_rate('batches_total')} > 0)",
                     "{{query}}",
                 ),
             ),
+            unit=units.ROWS,
         ),
     ),
 )
@@ -69,29 +69,30 @@ PACE = Group(
             "How long does a micro-batch take?",
             "On average. Longer than the trigger of the query: the next one waits.",
             _per("micro_batch_seconds_sum", "micro_batch_seconds_count"),
-            unit="s",
+            unit=units.SECONDS,
         ),
         Question(
             "How long is capacity waited for?",
             "By a batch, on average. Long: the limit is what holds the query up, not the "
             "datastore. Raise it, or give the query a larger weight.",
             _per("waited_seconds_total", "batches_total"),
-            unit="s",
+            unit=units.SECONDS,
         ),
         Question(
             "What is spent?",
-            "Cost a second. Compare it with the limit's own dashboard.",
+            "Compare it with the limit's own dashboard.",
             _each("cost_total"),
+            unit=units.COST_RATE,
         ),
         Question(
             "What fails?",
-            "Batches sent again, and 429s, a second. The executors' logs have the tracebacks. "
+            "Batches sent again, and 429s. The executors' logs have the tracebacks. "
             "429s: the limit is too high, or somebody spends beside it.",
             (
                 Query(_rate("retries_total"), "{{query}} again"),
                 Query(_rate("throttled_total"), "{{query}} refused"),
             ),
-            unit="ops",
+            unit=units.EVENT_RATE,
         ),
     ),
 )
@@ -100,6 +101,9 @@ BOARD = Board(
     "dispatcher-spark",
     "Dispatcher / Spark sinks",
     "What the queries of Spark send, and what holds them up.",
-    (Choice("query", "Queries", "dispatcher_spark_batches_total", several=True),),
+    (
+        CLUSTER,
+        Choice("query", "Queries", "dispatcher_spark_batches_total", here(), several=True),
+    ),
     (SENT, PACE),
 )

@@ -1,16 +1,26 @@
 """One topic of the Timeline: what waits, how late it is, what is dead."""
 
-from grafana.questions import AMBER, RED, Board, Choice, Group, Query, Question
+from grafana import units
+from grafana.boards.choices import CLUSTER
+from grafana.measures import by, here
+from grafana.questions import AMBER, RED, Board, Choice, Group, Link, Query, Question
 
-TOPIC = 'topic="$topic"'
-LATENESS = f"dispatcher_timeline_lateness_seconds_bucket{{{TOPIC}}}"
+TOPIC = here('topic="$topic"')
+LATENESS = "dispatcher_timeline_lateness_seconds"
+WORKER = Link("dispatcher-worker", ("instance",))
 
 
-def _lateness(part: float) -> Query:
-    return Query(
-        f"histogram_quantile({part}, sum by (le) (rate({LATENESS}[$__rate_interval])))",
-        f"{part:.0%}",
-    )
+def _max(metric: str, more: str = "", label: str = "topic") -> str:
+    return f"max {by(label)} (dispatcher_timeline_{metric}{{{TOPIC}{more}}})"
+
+
+def _rate(metric: str) -> str:
+    return f"max {by('topic')} (rate(dispatcher_timeline_{metric}{{{TOPIC}}}[$__rate_interval]))"
+
+
+def _lateness(part: float, *labels: str) -> str:
+    rate = f"rate({LATENESS}_bucket{{{TOPIC}}}[$__rate_interval])"
+    return f"histogram_quantile({part}, sum {by(*labels, 'le')} ({rate}))"
 
 
 WORK = Group(
@@ -21,43 +31,25 @@ WORK = Group(
             "Messages by state. New and lost ones are due now (lost: leased by somebody who did "
             "not finish); waiting ones are not due yet. Due ones that grow: more workers, or a "
             "higher limit.",
-            (
-                Query(
-                    f'max by (state) (dispatcher_timeline_messages{{{TOPIC}, state!="dead"}})',
-                    "{{state}}",
-                ),
-            ),
+            (Query(_max("messages", ', state!="dead"', "state"), "{{state}}"),),
+            unit=units.MESSAGES,
             look="stacked",
         ),
         Question(
             "Does it keep up?",
-            "Messages created and done a second. Created above done for long: it falls behind, "
-            "unless much is for later.",
+            "Created above done for long: it falls behind, unless much is for later.",
             (
-                Query(
-                    "max by (topic) "
-                    f"(rate(dispatcher_timeline_created_total{{{TOPIC}}}[$__rate_interval]))",
-                    "created",
-                ),
-                Query(
-                    "max by (topic) "
-                    f"(rate(dispatcher_timeline_deleted_total{{{TOPIC}}}[$__rate_interval]))",
-                    "done",
-                ),
+                Query(_rate("created_total"), "created"),
+                Query(_rate("deleted_total"), "done"),
             ),
-            unit="ops",
+            unit=units.MESSAGE_RATE,
         ),
         Question(
             "How late is the latest?",
             "For how long the oldest message has been due. Growing by a second each second: "
             "nobody takes it; look at it with `dispatcher timeline peek`.",
-            (
-                Query(
-                    f"max by (topic) (dispatcher_timeline_oldest_due_seconds{{{TOPIC}}})",
-                    "oldest",
-                ),
-            ),
-            unit="s",
+            (Query(_max("oldest_due_seconds"), "oldest"),),
+            unit=units.SECONDS,
             steps=((60, AMBER), (300, RED)),
         ),
         Question(
@@ -66,27 +58,24 @@ WORK = Group(
             "many: single ones that nobody can handle. Many: workers are missing.",
             (
                 Query(
-                    f"max by (longer_than) (dispatcher_timeline_late_messages{{{TOPIC}}})",
+                    _max("late_messages", label="longer_than"),
                     "longer than {{longer_than}} s",
                 ),
             ),
+            unit=units.MESSAGES,
         ),
         Question(
             "How late is it taken?",
             "From when a message was due until a worker had it. Above what you promise: more "
             "workers, or a higher limit.",
-            (_lateness(0.5), _lateness(0.95), _lateness(0.99)),
-            unit="s",
+            tuple(Query(_lateness(part), f"{part:.0%}") for part in (0.5, 0.95, 0.99)),
+            unit=units.SECONDS,
         ),
         Question(
             "Who consumes?",
             "Consumers that show themselves. None: start `dispatcher worker`.",
-            (
-                Query(
-                    f"max by (topic) (dispatcher_timeline_consumers{{{TOPIC}}})",
-                    "consumers",
-                ),
-            ),
+            (Query(_max("consumers"), "consumers"),),
+            unit=units.CONSUMERS,
         ),
     ),
 )
@@ -98,40 +87,40 @@ TROUBLE = Group(
             "What is dead?",
             "Messages that were given up, and that wait for somebody to decide: see them with "
             "`dispatcher timeline dead $topic`, then requeue or delete them.",
-            (
-                Query(
-                    f'max by (topic) (dispatcher_timeline_messages{{{TOPIC}, state="dead"}})',
-                    "dead",
-                ),
-            ),
+            (Query(_max("messages", ', state="dead"'), "dead"),),
+            unit=units.MESSAGES,
             steps=((1, RED),),
         ),
         Question(
             "What is being given up?",
-            "Messages a second that failed too often. The log of the workers says why.",
-            (
-                Query(
-                    "max by (topic) "
-                    f"(rate(dispatcher_timeline_dead_total{{{TOPIC}}}[$__rate_interval]))",
-                    "dead",
-                ),
-            ),
-            unit="ops",
+            "Messages that failed too often. The log of the workers says why.",
+            (Query(_rate("dead_total"), "dead"),),
+            unit=units.MESSAGE_RATE,
         ),
         Question(
-            "Are the clocks right?",
-            "By how much clocks are ahead of Redis'. What such a machine schedules comes that "
-            "much too late. Set it right above a second.",
+            "Who takes them?",
+            "The workers that Prometheus scrapes, at the end of the time shown. One that takes "
+            "none while messages are due waits for capacity, hangs or is cut off. One whose clock "
+            "is ahead of Redis' schedules that much too late: above a second, set it right. Click "
+            "on one to open its dashboard.",
             (
                 Query(
-                    f"max by (instance) (dispatcher_clock_drift_seconds{{{TOPIC}}})",
-                    "{{instance}}",
+                    f"sum {by('instance')} (rate({LATENESS}_count{{{TOPIC}}}[$__rate_interval]))",
+                    "Takes",
+                    units.MESSAGE_RATE,
                 ),
-                Query('max by (instance) (dispatcher_clock_drift_seconds{topic=""})', "exporter"),
+                Query(f"{_lateness(0.99, 'instance')} >= 0", "Late, 99 %", units.SECONDS),
+                Query(
+                    f"max {by('instance')} (dispatcher_clock_drift_seconds{{{TOPIC}}})",
+                    "Clock ahead of Redis'",
+                    units.SECONDS,
+                ),
             ),
-            unit="s",
+            unit=units.WORD,
+            look="table",
             width=24,
             least=None,
+            labels={"instance": ("Process", (WORKER,)), "cluster": ("Cluster", ())},
         ),
     ),
 )
@@ -140,6 +129,6 @@ BOARD = Board(
     "dispatcher-topic",
     "Dispatcher / One topic",
     "One topic of the Timeline: what waits, how late it is, who consumes it, what is dead.",
-    (Choice("topic", "Topic", "dispatcher_timeline_messages"),),
+    (CLUSTER, Choice("topic", "Topic", "dispatcher_timeline_messages", here())),
     (WORK, TROUBLE),
 )

@@ -1,21 +1,34 @@
-"""One process: its Batchers, its limiter, its way to Redis, its gates and builders."""
+"""One process or several: their Batchers, limiters, way to Redis, gates and builders."""
 
-from grafana.questions import AMBER, GREEN, RED, Board, Choice, Group, Query, Question
+from grafana import units
+from grafana.measures import by, here
+from grafana.questions import (
+    AMBER,
+    YES_IS_GOOD,
+    Board,
+    Choice,
+    Group,
+    Link,
+    Query,
+    Question,
+)
 
-HERE = 'instance="$instance"'
+HERE = here('instance=~"$instance"')
+NO_EXPORTER = 'limit!=""'
+TO_LIMIT = (Link("dispatcher-limit", ("limit",)),)
 
 
-def _sum(metric: str, by: str, more: str = "") -> str:
-    return f"sum by ({by}) ({metric}{{{HERE}{more}}})"
+def _sum(metric: str, *labels: str) -> str:
+    return f"sum {by(*labels)} ({metric}{{{HERE}}})"
 
 
-def _rate(metric: str, by: str, more: str = "") -> str:
-    return f"sum by ({by}) (rate({metric}{{{HERE}{more}}}[$__rate_interval]))"
+def _rate(metric: str, *labels: str, more: str = "") -> str:
+    return f"sum {by(*labels)} (rate({metric}{{{HERE}{more}}}[$__rate_interval]))"
 
 
-def _part(metric: str, part: float, by: str = "batcher") -> Query:
-    rate = f"sum by ({by}, le) (rate({metric}_bucket{{{HERE}}}[$__rate_interval]))"
-    return Query(f"histogram_quantile({part}, {rate})", f"{{{{{by}}}}} {part:.0%}")
+def _part(metric: str, part: float, label: str = "batcher") -> Query:
+    rate = _rate(f"{metric}_bucket", label, "le")
+    return Query(f"histogram_quantile({part}, {rate})", f"{{{{{label}}}}} {part:.0%}")
 
 
 BATCHES = Group(
@@ -23,15 +36,15 @@ BATCHES = Group(
     (
         Question(
             "What gets done?",
-            "Operations a second by what became of them. Failed and abandoned ones are in the log "
+            "By what became of them. Failed and abandoned ones are in the log "
             "with their tracebacks.",
             (
                 Query(
-                    _rate("dispatcher_operations_total", "batcher, outcome"),
+                    _rate("dispatcher_operations_total", "batcher", "outcome"),
                     "{{batcher}} {{outcome}}",
                 ),
             ),
-            unit="ops",
+            unit=units.OPERATION_RATE,
         ),
         Question(
             "What waits?",
@@ -41,6 +54,7 @@ BATCHES = Group(
                 Query(_sum("dispatcher_buffer_operations", "batcher"), "{{batcher}}"),
                 Query(_sum("dispatcher_buffer_size_operations", "batcher"), "{{batcher}} at most"),
             ),
+            unit=units.OPERATIONS,
         ),
         Question(
             "How long does it wait?",
@@ -50,7 +64,7 @@ BATCHES = Group(
                 _part("dispatcher_operation_wait_seconds", 0.5),
                 _part("dispatcher_operation_wait_seconds", 0.99),
             ),
-            unit="s",
+            unit=units.SECONDS,
         ),
         Question(
             "How long do callbacks take?",
@@ -60,51 +74,64 @@ BATCHES = Group(
                 _part("dispatcher_callback_seconds", 0.5),
                 _part("dispatcher_callback_seconds", 0.99),
             ),
-            unit="s",
+            unit=units.SECONDS,
         ),
         Question(
             "How large are batches?",
             "Operations in a batch. Small under load: raise flush_interval or max_batch_size.",
             (_part("dispatcher_batch_size", 0.5), _part("dispatcher_batch_size", 0.95)),
+            unit=units.OPERATIONS,
         ),
         Question(
-            "How dear are batches?",
+            "What does a batch cost?",
             "Cost of a batch. One that costs more than a hundredth of the limit leaves gaps in "
             "its use.",
             (_part("dispatcher_batch_cost", 0.5), _part("dispatcher_batch_cost", 0.95)),
+            unit=units.COST,
         ),
         Question(
             "What is under way?",
             "Batches in their callbacks. Always at the most allowed: callbacks are what holds it "
             "up, not the limit; raise max_concurrent_batches.",
             (Query(_sum("dispatcher_inflight_batches", "batcher"), "{{batcher}}"),),
+            unit=units.BATCHES,
         ),
         Question(
-            "What is owed?",
+            "What is not done yet?",
             "Cost of all operations that have not ended. Divided by what may be spent in a "
             "period, it says how long it will take.",
             (Query(_sum("dispatcher_needs_capacity", "batcher"), "{{batcher}}"),),
+            unit=units.COST,
         ),
         Question(
             "What fails?",
-            "Batches that did not succeed, operations tried again, and 429s, a second.",
+            "Batches that did not succeed, operations tried again, and 429s. The log has the "
+            "tracebacks.",
             (
                 Query(
-                    _rate("dispatcher_batches_total", "batcher, outcome", ', outcome!="done"'),
+                    _rate(
+                        "dispatcher_batches_total", "batcher", "outcome", more=', outcome!="done"'
+                    ),
                     "{{batcher}} {{outcome}}",
                 ),
                 Query(_rate("dispatcher_retries_total", "batcher"), "{{batcher}} again"),
                 Query(_rate("dispatcher_throttled_total", "batcher"), "{{batcher}} refused"),
             ),
-            unit="ops",
+            unit=units.EVENT_RATE,
         ),
         Question(
             "Does it pause?",
-            "1 while it is paused, and pauses a second. Often: the datastore refuses.",
+            "Batchers that are paused now, and how often one begins to. Often: the datastore "
+            "refuses.",
             (
-                Query(f"max by (batcher) (dispatcher_paused{{{HERE}}})", "{{batcher}}"),
-                Query(_rate("dispatcher_pauses_total", "batcher"), "{{batcher}} pauses a second"),
+                Query(_sum("dispatcher_paused", "batcher"), "{{batcher}}"),
+                Query(
+                    _rate("dispatcher_pauses_total", "batcher"),
+                    "{{batcher}} begins",
+                    units.PAUSE_RATE,
+                ),
             ),
+            unit=units.PAUSED,
         ),
     ),
 )
@@ -114,36 +141,44 @@ LIMITS = Group(
     (
         Question(
             "What may it spend?",
-            "In a period, by kind: shared is what it holds now, reserved its own, max what it "
-            "could have.",
-            (Query(_sum("dispatcher_capacity", "limit, kind"), "{{limit}} {{kind}}"),),
+            "By kind: shared is what it holds now, reserved its own, max what it could have.",
+            (Query(_sum("dispatcher_capacity", "limit", "kind"), "{{limit}} {{kind}}"),),
+            unit=units.COST_PER_PERIOD,
+            links=TO_LIMIT,
         ),
         Question(
             "What does it spend?",
-            "Cost a second, by kind. Below what it holds while some wait: callbacks are slow.",
-            (Query(_rate("dispatcher_spent_cost_total", "limit, kind"), "{{limit}} {{kind}}"),),
+            "By kind. Below what it holds while some wait: callbacks are slow.",
+            (Query(_rate("dispatcher_spent_cost_total", "limit", "kind"), "{{limit}} {{kind}}"),),
+            unit=units.COST_RATE,
+            links=TO_LIMIT,
         ),
         Question(
             "Does it get its share?",
             "Partitions that it holds and wants, and its fair share. Held below the fair share for "
             "more than two sync intervals: see who holds it, in the limit's own dashboard.",
             (
-                Query(_sum("dispatcher_partitions", "limit, state"), "{{limit}} {{state}}"),
+                Query(_sum("dispatcher_partitions", "limit", "state"), "{{limit}} {{state}}"),
                 Query(_sum("dispatcher_fair_share", "limit"), "{{limit}} fair share"),
             ),
+            unit=units.PARTITIONS,
+            links=TO_LIMIT,
         ),
         Question(
             "What does it want?",
             "Cost that it could spend now. None while operations wait: it is paused, or all "
             "callbacks are busy.",
             (Query(_sum("dispatcher_demand", "limit"), "{{limit}}"),),
+            unit=units.COST,
+            links=TO_LIMIT,
         ),
         Question(
             "Does it go by permits?",
-            "Permits a second: the right to start one batch, where its share is too small for one. "
+            "A permit is the right to start one batch, where its share is too small for one. "
             "Many, each of a small cost: larger batches, or fewer processes, need fewer calls.",
             (Query(_rate("dispatcher_permits_total", "limit"), "{{limit}}"),),
-            unit="ops",
+            unit=units.PERMIT_RATE,
+            links=TO_LIMIT,
         ),
         Question(
             "Does it wait for a permit?",
@@ -151,33 +186,46 @@ LIMITS = Group(
             "operation costs so much that others have to give back before.",
             (
                 Query(
-                    f"max by (limit) (dispatcher_permit_wait_seconds{{{HERE}}})",
-                    "{{limit}} seconds",
+                    f"max {by('limit')} (dispatcher_permit_wait_seconds{{{HERE}}})",
+                    "{{limit}}",
                 ),
-                Query(f"max by (limit) (dispatcher_permit_turn{{{HERE}}})", "{{limit}} place"),
+                Query(
+                    f"max {by('limit')} (dispatcher_permit_turn{{{HERE}}})",
+                    "{{limit}} place",
+                    units.PLACE,
+                ),
             ),
+            unit=units.SECONDS,
+            links=TO_LIMIT,
         ),
         Question(
             "Does it reach Redis?",
-            "0: its leases run out, and only what is reserved is spent.",
-            (Query(f"min by (limit) (dispatcher_redis_up{{{HERE}}})", "{{limit}}"),),
-            unit="none",
+            "No: its leases run out, and only what is reserved is spent.",
+            (
+                Query(
+                    f"min {by('limit')} (dispatcher_redis_up{{{HERE}, {NO_EXPORTER}}})", "{{limit}}"
+                ),
+            ),
+            unit=units.WORD,
+            links=TO_LIMIT,
             look="number",
             width=6,
-            words={1: ("yes", GREEN), 0: ("no", RED)},
+            words=YES_IS_GOOD,
         ),
         Question(
             "How quick is Redis?",
             "How long it took to answer. Near a quarter of the lease time, leases begin to lapse.",
             (_part("dispatcher_sync_seconds", 0.99, "limit"),),
-            unit="s",
+            unit=units.SECONDS,
+            links=TO_LIMIT,
             width=9,
         ),
         Question(
             "Does Redis answer?",
-            "Calls without an answer a second. Many: Redis, or the way to it.",
+            "Requests without an answer. Many: Redis, or the way to it.",
             (Query(_rate("dispatcher_sync_failures_total", "limit"), "{{limit}}"),),
-            unit="ops",
+            unit=units.REQUEST_RATE,
+            links=TO_LIMIT,
             width=9,
             steps=((0.1, AMBER),),
         ),
@@ -189,52 +237,67 @@ BEFORE = Group(
     (
         Question(
             "Who waits for a registration?",
-            "Entities, and messages held and released a second. Growing: nobody registers them.",
+            "Entities, and messages held and released. Growing: nobody registers them.",
             (
-                Query(_sum("dispatcher_registration_pending", "gate"), "{{gate}} entities"),
+                Query(
+                    _sum("dispatcher_registration_pending", "gate"),
+                    "{{gate}} entities",
+                    units.ENTITIES,
+                ),
                 Query(_rate("dispatcher_registration_held_total", "gate"), "{{gate}} held"),
                 Query(_rate("dispatcher_registration_released_total", "gate"), "{{gate}} released"),
             ),
+            unit=units.MESSAGE_RATE,
         ),
         Question(
             "What does a gate lose?",
-            "Held messages a second that were lost: too old (dropped), no room (displaced), "
+            "Held messages that were lost: too old (dropped), no room (displaced), "
             "damaged (corrupt). Raise the bounds of the gate, or find who does not register.",
             (
                 Query(
-                    _rate("dispatcher_registration_dropped_total", "gate, reason"),
+                    _rate("dispatcher_registration_dropped_total", "gate", "reason"),
                     "{{gate}} {{reason}}",
                 ),
             ),
-            unit="ops",
+            unit=units.MESSAGE_RATE,
         ),
         Question(
             "What is being built?",
             "Open batches by event time, and measurements by subject that are not built yet. "
             "Growing without end: they are not closed.",
             (
-                Query(_sum("dispatcher_builder_open_batches", "builder"), "{{builder}} batches"),
+                Query(
+                    _sum("dispatcher_builder_open_batches", "builder"),
+                    "{{builder}} batches",
+                    units.BATCHES,
+                ),
                 Query(_sum("dispatcher_builder_messages", "builder"), "{{builder}} measurements"),
             ),
+            unit=units.MEASUREMENTS,
         ),
         Question(
             "What do builders leave out?",
-            "Messages a second that came twice (duplicate), or that no batch is for (out_of_time).",
+            "Messages that came twice (duplicate), or that no batch is for (out_of_time).",
             (
                 Query(
-                    _rate("dispatcher_builder_dropped_total", "builder, reason"),
+                    _rate("dispatcher_builder_dropped_total", "builder", "reason"),
                     "{{builder}} {{reason}}",
                 ),
             ),
-            unit="ops",
+            unit=units.MESSAGE_RATE,
         ),
     ),
 )
 
+PROCESSES = "dispatcher_inflight_batches"
+
 BOARD = Board(
     "dispatcher-worker",
-    "Dispatcher / One worker",
-    "One process that shows its metrics: what it does, what it may spend, what holds it up.",
-    (Choice("instance", "Process", "dispatcher_inflight_batches"),),
+    "Dispatcher / Workers",
+    "Processes that show their metrics: what they do, what they may spend, what holds them up.",
+    (
+        Choice("cluster", "Cluster", PROCESSES, several=True),
+        Choice("instance", "Processes", PROCESSES, here(), several=True),
+    ),
     (BATCHES, LIMITS, BEFORE),
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult
 
@@ -161,6 +163,31 @@ class RedisConnection:
             "protocol": 2,
             **given,
         }
+
+
+@contextmanager
+def interruptible(client: Any) -> Iterator[None]:
+    """For calls to `client` that anything may interrupt: Ctrl-C in the main thread, for example.
+
+    An interrupted call may leave its reply unread. redis-py gives its connection to the next call,
+    which would take that reply for its own. So all connections that are not in use are closed.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, _redis().RedisError):  # after these redis-py does so itself
+            _close_idle(client)
+        raise
+
+
+def _close_idle(client: Any) -> None:
+    nodes = client.get_nodes() if hasattr(client, "nodes_manager") else ()
+    clients = [node.redis_connection for node in nodes] if nodes else [client]
+    for pool in [one.connection_pool for one in clients if one is not None]:
+        if isinstance(pool, _redis().BlockingConnectionPool):  # older ones close all or none
+            pool.disconnect()
+        else:
+            pool.disconnect(inuse_connections=False)
 
 
 def _redis() -> Any:

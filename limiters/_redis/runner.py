@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from limiters._redis.client import RedisConnection
+from limiters._redis.client import RedisConnection, interruptible
 from limiters._redis.faults import may_pass
 from limiters._redis.script import Script
 
@@ -69,7 +69,9 @@ class ScriptRunner:
         deadline = time.monotonic() + self._patience
         while True:
             try:
-                return call(self.connection.client())
+                client = self.connection.client()
+                with interruptible(client):
+                    return call(client)
             except Exception as error:  # not all that a client raises is a RedisError
                 if time.monotonic() + AGAIN >= deadline or not may_pass(error):
                     raise self._explain(error, key) from error
@@ -111,7 +113,8 @@ class ScriptRunner:
 
     def _run_or_explain(self, client: Any, script: Script, call: Call) -> Any:
         try:
-            return self._run(client, script, call)
+            with interruptible(client):
+                return self._run(client, script, call)
         except Exception as error:
             return self._explain(error, call[0][0])
 
@@ -178,7 +181,7 @@ def _send(
     client: Any, name: tuple[str, str], calls: Sequence[Call], then: Sequence[Any]
 ) -> list[Any]:
     """The answers, or errors, in the order of the calls; then that to `then`."""
-    with client.pipeline(transaction=False) as way:
+    with interruptible(client), client.pipeline(transaction=False) as way:
         for keys, arguments in calls:
             way.execute_command(*name, len(keys), *keys, *arguments, **_BINARY)
         if then:

@@ -91,7 +91,7 @@ class Announcements:
             self._troubles.add(message)
             self._damped.log(
                 OUTAGES.began(self._where, self._part, cause, asked),
-                "limit %r is not served; only what is still held can be spent: %s",
+                "limit %r: requests are not served; only what is still held can be spent: %s",
                 *(self._limit, message),
                 extra={
                     "happening": "leases-away",
@@ -109,14 +109,17 @@ class Announcements:
             if self._connected is False:
                 _log.log(
                     OUTAGES.ended(self._where, self._part),
-                    "limit %r is served again: shared capacity is requested",
+                    "limit %r: requests are served again, and shared capacity is requested",
                     self._limit,
                     extra={"happening": "leases-back", "limit": self._limit},
                 )
             self._connected = True
             self._emit(events.CONNECTED)
         if news.disowned:
-            self._trouble_with("disowned", "somebody else used the same identity; taking a new one")
+            self._trouble_with(
+                "disowned",
+                f"limit {self._limit!r}: somebody else used the same identity; taking a new one",
+            )
             return
         self._refusal(news.refused)
         if not news.answered:

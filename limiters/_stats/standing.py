@@ -20,6 +20,8 @@ class Standing:
     """What could be had at most in one period."""
     demand: float
     """What waits to be spent."""
+    member: str = ""
+    """Its host and process, as others see it; "" if nothing is shared."""
     spent_shared: float = 0.0
     """In all, of callbacks that have begun."""
     spent_reserved: float = 0.0

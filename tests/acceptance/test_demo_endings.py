@@ -94,7 +94,7 @@ def test_it_can_be_ended_while_its_redis_starts(
     ("seen", "number"),
     [
         pytest.param(seen, number, marks=[pytest.mark.long] if place % 2 == turn else [])
-        for place, seen in enumerate(["jobs", "own ", "/6000", "100%", "limit "])
+        for place, seen in enumerate(["processes", "own ", "/6000", "killed", "100%"])
         for turn, number in enumerate([signal.SIGINT, signal.SIGTERM])
     ],
 )
@@ -113,7 +113,9 @@ def test_it_can_be_ended_at_its_summary(
 ) -> None:
     pipe = tmp_path / "nobody-reads-it"
     os.mkfifo(pipe)
-    with Terminal([*place.demo, "--report", str(pipe)], **place.environment) as terminal:
+    with Terminal(
+        [*place.demo, "--seconds", "1", "--report", str(pipe)], **place.environment
+    ) as terminal:
         terminal.read_until("sharing the limit\r\n")  # the last row of marks is next
         _end(terminal, number)
         _check(terminal, number, place)
@@ -147,7 +149,7 @@ def test_nothing_outlives_it_where_it_cannot_clean_up_itself(place: Place) -> No
 
 def _when_it_runs(demo: subprocess.Popen[str], place: Place) -> int:
     assert demo.stdout is not None
-    while "work at best" not in demo.stdout.readline():
+    while "of its records." not in demo.stdout.readline():
         assert demo.poll() is None
     until(lambda: len(place.processes()) > 4)
     return demo.pid

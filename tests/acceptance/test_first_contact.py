@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from limiters.embedded import EmbeddedRedis
 from tests.terminals import Terminal
 
 pytestmark = pytest.mark.timeout(360)  # some start Spark
@@ -26,6 +27,7 @@ SAID = {
 }
 """What some of them say besides, however busy the machine."""
 
+README = (ROOT / "README.md").read_text()
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAMS = [
     (path.name, number, program, printed)
@@ -60,35 +62,87 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def test_the_demo_compares_both_ways_and_its_report_says_the_same(tmp_path: Path) -> None:
+def test_the_demo_compares_three_ways_and_its_report_has_the_same_table(tmp_path: Path) -> None:
     report = tmp_path / "demo.html"
-    done = run("-m", "dispatcher.cli.main", "demo", "--seconds", "3", "--report", str(report))
+    done = run("-m", "dispatcher.cli.main", "demo", "--seconds", "4", "--report", str(report))
     assert done.returncode == 0, done.stderr
-    refused = re.search(r"refused with 429\D+(\d+)\D+(\d+)", done.stdout)
-    assert refused is not None, done.stdout
-    alone, together = map(int, refused.groups())
-    assert "█" in done.stdout
-    assert re.search(r"time, against the ideal of 3.0 s\D+\d.*\d", done.stdout), done.stdout
-    worst = re.search(r"worst second\D+([\d.]+)\D+([\d.]+)", done.stdout)
-    used = re.search(r"used capacity\D+([\d.]+)\D+([\d.]+)", done.stdout)
-    assert worst is not None
-    assert used is not None
-    assert max(map(float, (*worst.groups(), *used.groups()))) <= 1
     assert str(report) in done.stdout.replace("\n", "")
+    table = {row[0]: row[1:] for row in _table(done.stdout)}
     page = ElementTree.fromstring(report.read_text().removeprefix("<!doctype html>\n"))
-    said = [text.strip() for text in page.itertext() if text.strip()]
-    counted = [said[at + 1] for at, text in enumerate(said) if text == "Refused by the datastore"]
-    assert counted == [f"{alone:,}", f"{together:,}"]
-    # How many batches that makes depends on how capacity comes in.
-    assert len([text for text in said if re.fullmatch(r"\d+, of cost 60,000 in all", text)]) == 2
-    assert "sharing the limit: who holds how much of 20 partitions" in said
-    assert {"process-1", "process-2"} <= set(said)
+    rows = ["".join(cell.itertext()) for cell in page.iter() if cell.tag in {"th", "td"}]
+    ways = ["a quarter each", "on their own", "sharing the limit"]
+    assert rows == ["", *ways, *(cell for name in table for cell in (name, *table[name]))]
+    assert "█" in done.stdout
+    _, refused, _ = table["calls refused (429)"]
+    assert int(refused) > 0
+    assert re.fullmatch(r"\d+ %", table["calls wasted"][1])
+    assert all(re.fullmatch(r"\d+\.\d s", time) for time in table["time (4.0 s at best)"])
+    assert all(0.25 <= float(it) <= 1 for it in table["fairness (Jain's index)"])
+    *others, freed = table["share of the killed one"]
+    assert others == ["never used", "used by all"]
+    assert re.fullmatch(r"free after \d+\.\d s", freed)
+    text = [text.strip() for text in page.itertext() if text.strip()]
+    assert "who holds how much of 20 partitions" in text
+    assert {f"process-{number}" for number in (1, 2, 3, 4)} <= set(text)
+    assert "process-2 is killed" in text
+    transcript = re.findall(r"\$ make demo\n\n(.*?)```", README, re.DOTALL)
+    assert len(transcript) == 1
+    for passage in transcript[0].split("...\n"):
+        assert _shape(passage) in _shape(done.stdout)
+
+
+def _shape(text: str) -> str:
+    """Without figures, and however it is wrapped and drawn."""
+    text = re.sub(r"━+|[╸╺]", "━", re.sub(r"\d[\d,.]*", "0", text))
+    return re.sub(r"━[━ ]*", "━ ", re.sub(r"\s+", " ", text)).strip()
+
+
+def test_the_worker_of_the_readme_is_ready_to_paste(tmp_path: Path) -> None:
+    section = README.partition("## You have work that is due")[2].partition("\n## ")[0]
+    (handlers,) = re.findall(r"```py\n(.*?)```", section, re.DOTALL)
+    (console,) = re.findall(r"```console\n(.*?)```", section, re.DOTALL)
+    (tmp_path / "handlers.py").write_text(handlers)
+    server, create, work = re.findall(r"^\$ ([^#\n]+)", console, re.MULTILINE)
+    assert server.split() == ["python", "-m", "limiters.embedded"]
+    with EmbeddedRedis() as redis:
+        environment = {
+            **os.environ,
+            "PATH": ACTIVATED,
+            "DISPATCHER_REDIS": redis.url,
+            "PYTHONPATH": str(ROOT),
+            "PYTHONUNBUFFERED": "1",
+        }
+        created = subprocess.run(
+            create.split(),
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert created.stdout == "1 created\n"
+        with subprocess.Popen(
+            work.split(), cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+        ) as worker:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == "sending ['hello']\n"
+            worker.terminate()
+        assert worker.returncode == 0
+
+
+def _table(text: str) -> list[list[str]]:
+    """The cells of what rich has drawn, without the heading."""
+    return [
+        [cell.strip() for cell in line.strip("│").split("│")]
+        for line in text.splitlines()
+        if line.startswith("│")
+    ]
 
 
 def test_the_demo_fits_into_a_narrow_terminal_without_colours() -> None:
     demo = [sys.executable, "-m", "dispatcher.cli.main", "demo", "--seconds", "1"]
     with Terminal(demo, COLUMNS="40", NO_COLOR="1") as terminal:
-        live = terminal.read_until("One datastore")
+        live = terminal.read_until("One limit")
         summary = terminal.read_until("make test")
     assert re.search(r"━+ +\d+ refused", _plain(live)), live
     assert not re.search(r"\x1b\[(?:\d+;)*[349]\d", live + summary), live + summary
@@ -97,9 +151,9 @@ def test_the_demo_fits_into_a_narrow_terminal_without_colours() -> None:
 
 def test_the_demo_is_told_in_what_characters_there_are() -> None:
     done = run("-m", "dispatcher.cli.main", "demo", "--seconds", "1", PYTHONIOENCODING="ascii")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "used capacity" in done.stdout
-    assert done.stdout.isascii()
+    assert done.returncode == 0, done.stderr
+    assert "used of the limit" in done.stdout
+    assert (done.stdout + done.stderr).isascii()  # stderr: a busy machine is logged
 
 
 def _plain(said: str) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.processes import ROOT
 from tests.servers.mqtt import PlainBroker
+from tests.servers.ports import own_port
 
 PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
 REQUIRED = bool(os.environ.get("REQUIRE_MOSQUITTO"))
@@ -39,6 +40,19 @@ def test_r4_and_r6_the_seeds_topics_in_the_wrong_order_through_mosquitto() -> No
     assert done.returncode == 0, done.stderr
     assert "broker: mosquitto" in done.stdout
     assert "done: nothing was dropped, and all of it in order" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("broker", "said"),
+    [
+        ("127.0.0.1:PORT", "no MQTT broker answers at 127.0.0.1:"),
+        ("localhost", "a broker is named by HOST:PORT, not 'localhost'"),
+    ],
+)
+def test_a_broker_that_does_not_answer_is_named_immediately(broker: str, said: str) -> None:
+    done = run(broker.replace("PORT", str(own_port())))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert said in done.stderr
 
 
 def test_r4_and_r6_the_seeds_topics_in_the_wrong_order_through_any_broker() -> None:

@@ -13,14 +13,16 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.parse import quote_plus
 
 import pytest
 import yaml
 
 from grafana import rules
-from grafana.alerts import ALERTS, RECORDS
+from grafana.alerts import ALERTS, RECORDS, Alert
 from grafana.files import HERE
 from grafana.pace import Pace
+from grafana.places import address
 from tests.processes.troubled import Example
 from tests.servers.alerts import firing, noted
 from tests.servers.prometheus import MISSING, REQUIRED, Prometheus, promtool
@@ -62,9 +64,11 @@ def substituted(expression: str, example: Example) -> str:
     """With the variables of a dashboard as somebody might choose them."""
     several = re.sub(r'=~"\$\w+"', '=~".*"', expression)
     chosen = {
+        "cluster": ".*",
         "limit": "orders",
         "topic": "mails",
         "instance": example.good[0].place,
+        "__interval": "5s",
         "__rate_interval": "5s",
         "__range": "1m",
     }
@@ -72,11 +76,20 @@ def substituted(expression: str, example: Example) -> str:
 
 
 def panels() -> Iterator[tuple[str, str]]:
-    """Each query of each panel, and where it stands."""
+    """Each query of each panel and annotation, and where it stands."""
     for path in sorted((HERE / "dashboards").glob("*.json")):
-        for panel in json.loads(path.read_text())["panels"]:
+        board = json.loads(path.read_text())
+        for panel in board["panels"]:
             for target in panel.get("targets", ()):
                 yield f"{path.stem}: {panel['title']}", target["expr"]
+        for annotation in board.get("annotations", {}).get("list", ()):
+            yield f"{path.stem}: {annotation['name']}", annotation["expr"]
+
+
+def leads_to(alert: Alert, **labels: str) -> str:
+    """The panel that explains it, with the values of the labels as an address has them."""
+    own = alert.seen_of_batcher if "batcher" in labels else None
+    return address(own or alert.seen, lambda label: quote_plus(labels.get(label, "")))
 
 
 def scraped(place: str) -> str:
@@ -99,7 +112,10 @@ def test_every_query_has_an_answer_and_every_alert_fires_for_its_cause_and_resol
         until(lambda: ("Unwatched", "") in seen, within=PATIENCE)
         until(example.is_known)
         example.watch()
-        until(lambda: prometheus.now('dispatcher_cluster_demand{limit="far"} > 0'))
+        until(lambda: prometheus.now('dispatcher_cluster_demand{limit="far"} > 0'), within=PATIENCE)
+        known = 'dispatcher_cluster_capacity{limit="orders"} offset 5s'
+        until(lambda: prometheus.now(known), within=PATIENCE)
+        example.change("orders")
         example.far.kill()
 
         try:
@@ -153,10 +169,15 @@ def test_what_has_no_shared_limit_is_known_by_its_batcher_or_its_own_limit(
         "DispatcherBatchesFailing": f"100% of the batches of {known} fail",
     }
     [_, group] = rules.rules()["groups"]
+    by_name = {alert.name: alert for alert in ALERTS}
     told = {
         rule["alert"]: {
             "exp_labels": rule["labels"] | labels,
-            "exp_annotations": rule["annotations"] | {"summary": expected[rule["alert"]]},
+            "exp_annotations": rule["annotations"]
+            | {
+                "summary": expected[rule["alert"]],
+                "dashboard": leads_to(by_name[rule["alert"]], **labels),
+            },
         }
         for rule in group["rules"]
         if rule["alert"] in expected
@@ -185,8 +206,8 @@ def test_what_has_no_shared_limit_is_known_by_its_batcher_or_its_own_limit(
 
 
 def test_the_rows_in_a_batch_of_spark_are_those_that_were_sent_in_it(tmp_path: Path) -> None:
-    asked = dict(panels())["dispatcher-spark: How large are batches?"]
-    expression = asked.replace("$__rate_interval", "5m").replace("$query", ".*")
+    where = "dispatcher-spark: How large are batches?"
+    expression = shown(where, cluster=".*", query=".*", __rate_interval="5m")
     # A micro-batch that is run again has all of its rows, and few of them are sent.
     series = {
         'dispatcher_spark_rows_total{query="clicks", outcome="replayed"}': 860,
@@ -194,21 +215,11 @@ def test_the_rows_in_a_batch_of_spark_are_those_that_were_sent_in_it(tmp_path: P
         'dispatcher_spark_input_rows_total{query="clicks"}': 1_000,
         'dispatcher_spark_batches_total{query="clicks"}': 2,
     }
-    test = {
-        "interval": "1m",
-        "input_series": [
-            {"series": name, "values": f"0+{more}x30"} for name, more in series.items()
-        ],
-        "promql_expr_test": [
-            {
-                "expr": expression,
-                "eval_time": "20m",
-                "exp_samples": [{"labels": '{query="clicks"}', "value": 70}],
-            }
-        ],
-    }
-    (tmp_path / "asked.yml").write_text(yaml.safe_dump({"tests": [test]}))
-    assert "SUCCESS" in promtool("test", "rules", str(tmp_path / "asked.yml"))
+    run_queries(
+        tmp_path,
+        {name: f"0+{more}x30" for name, more in series.items()},
+        [(expression, "20m", [{"labels": '{query="clicks"}', "value": 70}])],
+    )
 
 
 def test_single_requests_that_are_lost_call_nobody_and_an_instance_that_is_cut_off_does(
@@ -236,7 +247,8 @@ def test_single_requests_that_are_lost_call_nobody_and_an_instance_that_is_cut_o
         expected.append(
             {
                 "exp_labels": rule["labels"] | {"limit": limit},
-                "exp_annotations": rule["annotations"] | {"summary": summary},
+                "exp_annotations": rule["annotations"]
+                | {"summary": summary, "dashboard": leads_to(alert, limit=limit)},
             }
         )
     test = {
@@ -247,6 +259,118 @@ def test_single_requests_that_are_lost_call_nobody_and_an_instance_that_is_cut_o
     asked = {"rule_files": ["rules.yml"], "tests": [test]}
     (tmp_path / "asked.yml").write_text(yaml.safe_dump(asked))
     assert "SUCCESS" in promtool("test", "rules", str(tmp_path / "asked.yml"))
+
+
+def shown(where: str, metric: str = "", **variables: str) -> str:
+    """A query of a panel, or an annotation, with variables as somebody has chosen them."""
+    [expression] = [asked for place, asked in panels() if place == where and metric in asked]
+    for name, value in variables.items():
+        expression = expression.replace(f"${name}", value)
+    return expression
+
+
+def test_a_limit_of_the_same_name_in_two_clusters_is_two_limits_and_one_can_be_chosen(
+    tmp_path: Path,
+) -> None:
+    of = 'cluster="%s", instance="%s", job="exporter"'
+    series = {}
+    for cluster, scale in (("east", 1), ("west", 2)):
+        for exporter in ("x", "y"):  # a second one shows the same
+            at = of % (cluster, exporter)
+            spent = f'dispatcher_cluster_spent_cost_total{{limit="orders", kind="shared", {at}}}'
+            series[spent] = f"0+{scale * 600}x30"
+            series[f'dispatcher_cluster_period_seconds{{limit="orders", {at}}}'] = "1+0x30"
+    query = {"limit": "orders", "__rate_interval": "5m"}
+    where = "dispatcher-limit: Is the limit used?", "dispatcher_cluster_spent_cost_total"
+    east = {"labels": '{cluster="east", limit="orders"}', "value": 10}
+    west = {"labels": '{cluster="west", limit="orders"}', "value": 20}
+    asked = {".*": [east, west], "west": [west], "east|west": [east, west]}
+    run_queries(
+        tmp_path,
+        series,
+        [
+            (shown(*where, cluster=chosen, **query), "20m", expected)
+            for chosen, expected in asked.items()
+        ],
+    )
+
+
+def test_a_changed_limit_is_marked_once_with_what_it_is_now(tmp_path: Path) -> None:
+    of = 'limit="orders", instance="x", job="exporter"'
+    series = {
+        f'dispatcher_cluster_capacity{{{of}, kind="max"}}': "400+0x9 500+0x20",
+        f'dispatcher_cluster_capacity{{{of}, kind="shared"}}': "400+0x9 400+10x10 500+0x10",
+        f"dispatcher_cluster_period_seconds{{{of}}}": "1+0x14 2+0x15",
+        f"dispatcher_cluster_lease_seconds{{{of}}}": "2+0x14 0.5+0x15",
+        f"dispatcher_cluster_partition_cost{{{of}}}": "4+0x30",
+        # One that is seen for the first time has not changed.
+        'dispatcher_cluster_capacity{limit="new", kind="max"}': "_x10 70+0x20",
+    }
+    expression = shown(
+        "dispatcher-overview: Changed limits", cluster=".*", limit=".*", __interval="1m"
+    )
+
+    def changed(what: str, to: str) -> dict[str, object]:
+        return {"labels": f'{{limit="orders", what="{what}", to="{to}"}}', "value": 1}
+
+    asked: dict[int, list[dict[str, object]]] = {
+        minute: [] for minute in (1, 9, 11, 12, 14, 16, 25)
+    } | {
+        10: [changed("capacity", "500")],
+        15: [changed("period in seconds", "2"), changed("lease time in seconds", "0.5")],
+    }
+    run_queries(
+        tmp_path,
+        series,
+        [(expression, f"{minute}m", expected) for minute, expected in asked.items()],
+    )
+
+
+def test_a_cluster_that_is_no_longer_watched_is_missed_and_its_alert_names_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "rules.yml").write_text(rules.text())
+    series = {
+        'dispatcher_exporter_read_seconds{cluster="here", instance="x", job="e"}': "0+0x60",
+        'dispatcher_exporter_read_seconds{cluster="a & b", instance="y", job="e"}': "0+0x9 stale",
+    }
+    [alert] = [one for one in ALERTS if one.name == "DispatcherUnwatched"]
+    [rule] = [one for one in rules.rules()["groups"][1]["rules"] if one["alert"] == alert.name]
+    annotations = rule["annotations"] | {
+        "summary": "No exporter of cluster a & b is scraped: no other alert about the cluster "
+        "can fire",
+        "dashboard": leads_to(alert, cluster="a & b"),
+    }
+    assert "a+%26+b" in annotations["dashboard"]
+    fires = {"exp_labels": rule["labels"] | {"cluster": "a & b"}, "exp_annotations": annotations}
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": told} for name, told in series.items()],
+        "alert_rule_test": [
+            {"eval_time": time, "alertname": alert.name, "exp_alerts": alerts}
+            for time, alerts in (("12m", []), ("20m", [fires]))
+        ],
+    }
+    (tmp_path / "asked.yml").write_text(
+        yaml.safe_dump({"rule_files": ["rules.yml"], "tests": [test]})
+    )
+    assert "SUCCESS" in promtool("test", "rules", str(tmp_path / "asked.yml"))
+
+
+def run_queries(
+    directory: Path, series: dict[str, str], asked: list[tuple[str, str, list[dict[str, object]]]]
+) -> None:
+    """Each query at a time, and what it has to answer."""
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": told} for name, told in series.items()],
+        "promql_expr_test": [
+            {"expr": expression, "eval_time": time, "exp_samples": expected}
+            for expression, time, expected in asked
+        ],
+    }
+    (directory / "asked.yml").write_text(yaml.safe_dump({"tests": [test]}))
+    assert "SUCCESS" in promtool("test", "rules", str(directory / "asked.yml"))
 
 
 def test_promtool_finds_nothing_in_the_settings_that_are_checked_in() -> None:

@@ -47,7 +47,7 @@ def test_the_documented_user_may_share_change_look_at_and_delete_a_limit(
         assert limiter.acquire(10, timeout=LONG)
         assert limiter.instance[:8] in dispatcher("leases", "orders")
         assert "1 % of the limit" in dispatcher("top", "orders", "--once")
-        dispatcher("leases", "orders", "--evict", limiter.instance)
+        dispatcher("leases", "orders", "--evict", limiter.instance, "--yes")
         dispatcher("limit", "set", "orders", "--shared-capacity", "200", "--lease-time", "4")
         assert "200 a second" in dispatcher("limit", "show", "orders")
     dispatcher("limit", "delete", "orders", "--yes")  # what is left of it expires

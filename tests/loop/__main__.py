@@ -22,7 +22,6 @@ from tests.loop.lines import RECORDS, RecordError, append
 from tests.loop.options import SEEDS, positive, whole
 
 ROOT = Path(__file__).parents[2]
-LISTED = 10  #: How many changed files are named.
 
 
 def main() -> int:
@@ -81,11 +80,8 @@ def main() -> int:
 
 def _not_run(files: Sequence[str]) -> str:
     count = f"{len(files)} files" if len(files) > 1 else "1 file"
-    listed = [f"  {one}" for one in files[:LISTED]]
-    if len(files) > LISTED:
-        listed.append(f"  and {len(files) - LISTED} more")
     told = f"Changes in {count} are not committed and not part of these runs:"
-    return "\n".join([told, *listed])
+    return "\n".join([told, *record.first_of(files)])
 
 
 def _run(root: Path, commit: str, logs: Path, options: argparse.Namespace) -> record.Run:
@@ -124,7 +120,7 @@ def _told(run: record.Run) -> str:
     if run.result == record.PASSED:
         return told
     logs = f"logs: {record.LOGS}/{run.began.replace(':', '')}-{run.commit}-{run.seed}.*"
-    return "\n  ".join([told, *run.failing, logs])
+    return "\n".join([told, *record.first_of(run.failing), f"  {logs}"])
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from tests.loop import lines
 
 PASSED = "passed"
 LOGS = ".loop"  #: The folder for what is not committed.
+WIDEST = 300  #: Of what is listed, in characters.
 OF_SUITE, OF_TESTS = Path(lines.RECORDS[0]), Path(LOGS, "runs.tsv")
 
 
@@ -93,5 +94,15 @@ def summary(runs: Iterable[Run], commit: str, what: str) -> str:
     counted = ", ".join(f"{number} {result}" for result, number in results.most_common())
     told = [f"{commit}: {len(of_commit)} runs ({busy} on a busy machine): {counted or 'none'}"]
     failing = Counter(test for run in of_commit for test in run.failing)
-    told += [f"  {number} x {test}" for test, number in failing.most_common()]
+    told += first_of([f"{number} x {test}" for test, number in failing.most_common()])
     return "\n".join(told)
+
+
+def first_of(listed: Sequence[str], most: int = 20) -> list[str]:
+    """So many lines to print, none of them longer than a few lines of a terminal.
+
+    >>> first_of(["one", "two", "three"], 2)
+    ['  one', '  two', '  and 1 more']
+    """
+    shown = [f"  {one[:WIDEST]}" for one in listed[:most]]
+    return shown if len(listed) <= most else [*shown, f"  and {len(listed) - most} more"]

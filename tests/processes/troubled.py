@@ -18,7 +18,9 @@ from limiters import RedisLeaseManager
 from limiters._support.tethered import Tethered
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._messages import Request, Terms
+from limiters.leases._scripts import keys_of
 from tests.processes import ROOT
+from tests.processes.watched import CAPACITY
 from tests.servers.ports import own_port
 from tests.spark_totals import finish, introduce
 from tests.waiting import until
@@ -116,6 +118,7 @@ class Example:
         assert self.mails.buckets == self.letters.buckets  # they are there before their workers
         self._worker("mails", f"--metrics-port={self.worker_port}", "--limit=store")
         introduce(self.client, "clicks")
+        self.client.set(keys_of("dispatcher", "damaged")[0], "no limit")
         making = threading.Thread(target=self._make)
         making.start()
         self._ended.callback(making.join)
@@ -137,6 +140,10 @@ class Example:
         self._command("exporter", f"--redis={self.far.url}", f"--port={far}")
         code = [sys.executable, "-c", WRONG_CLOCK, str(self.clock)]
         self._run("clock", *code, "exporter", f"--redis={self.redis.url}", f"--port={wrong}")
+
+    def change(self, limit: str) -> None:
+        """As an operator does."""
+        self._limit(limit).set_terms(capacity=CAPACITY - 10)
 
     def mend(self) -> None:
         """Ends every cause."""

@@ -34,7 +34,7 @@ class Plan:
 
 
 class Watched:
-    """A Batcher with more work than its limit allows; beside it a gate, and builders."""
+    """A Batcher with more work than its limit allows, one without a limit, a gate, and builders."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -47,6 +47,8 @@ class Watched:
         )
         self.batcher = Batcher(rate_limiter=self.limiter, max_buffer_size=200)
         self.watcher = Watcher(self.write, max_batch_size=5)
+        self.alone = Batcher()
+        self.alone_watcher = Watcher(self.write_alone)
         self.gate = RegistrationGate(MemoryEntityStore())
         self.by_time = EventTimeBuilder[Any](5, 5, key="type", event_time="at")
         self.by_subject = SubjectBuilder[Any](10, subject="meter", event_time="at")
@@ -60,6 +62,10 @@ class Watched:
                 raise Throttled(retry_after=0.05)
             if self.turn % 3 == 1:
                 raise ValueError("the datastore is out of order")
+
+    def write_alone(self, batch: list[Operation]) -> None:
+        if self.plan.trouble == "refused" and not self.mended.is_set():
+            raise ValueError("the datastore is out of order")
 
     def feed(self) -> None:
         try:
@@ -78,6 +84,7 @@ class Watched:
             self.gate.register(f"meter-{number - 3}")
             self.by_time.add({"type": number % 2, "at": at}, at)
             self.by_subject.add({"meter": number, "at": at})
+            self.alone.enqueue(Operation(self.alone_watcher, 1, None))
             if number % 50 == 0:
                 self.by_subject.build()
             time.sleep(0.1)
@@ -85,6 +92,7 @@ class Watched:
     def run(self) -> None:
         for name, one in (
             ("orders", self.batcher),
+            ("alone", self.alone),
             ("meters", self.gate),
             ("by-time", self.by_time),
             ("by-subject", self.by_subject),
@@ -96,6 +104,7 @@ class Watched:
         else:
             self.batcher.start()
             threading.Thread(target=self.feed, daemon=True).start()
+        self.alone.start()
         threading.Thread(target=self.build, daemon=True).start()
         with serve(0) as server:
             sys.stdout.write(f"{server.port}\n")
@@ -104,6 +113,7 @@ class Watched:
                 self.mended.set()
                 self.limiter.give_me(0) if self.plan.trouble == "greedy" else None
         self.batcher.stop(drain=False)
+        self.alone.stop(drain=False)
         self.limiter.stop()
 
 

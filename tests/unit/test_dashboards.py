@@ -14,15 +14,17 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard
 
 from dispatcher.metrics import _names as names
-from grafana import alerts, files, rules
+from grafana import alerts, files, places, rules, units
 from grafana.files import HERE
 from grafana.pace import Pace
 
 DASHBOARDS = sorted((HERE / "dashboards").glob("*.json"))
 DOCUMENT = HERE.parent / "docs" / "dashboards.md"
 LOGS = DOCUMENT.with_name("logs.md")
-FROM_SCRAPING = {"instance", "job", "pod"}
+FROM_SCRAPING = {"instance", "job", "pod", "cluster"}
 ALERT_LABELS = {"alertname", "alertstate", "severity"}
+OF_ANNOTATIONS = {"titleFormat", "tagKeys"}
+"""What Grafana's data source for Prometheus reads of an annotation, and the model does not have."""
 SUFFIXES = {"histogram": {"_bucket", "_sum", "_count"}, "summary": {"_sum", "_count"}}
 LABELS: dict[str, set[str]] = {}
 for _metric in names.METRICS:
@@ -45,8 +47,17 @@ def expressions(board: Any) -> list[str]:
     return [target["expr"] for panel in panels(board) for target in panel["targets"]]
 
 
+def all_boards() -> list[Any]:
+    return [json.loads(path.read_text()) for path in DASHBOARDS]
+
+
+def marks(board: Any) -> list[Any]:
+    return list(board.get("annotations", {}).get("list", ()))
+
+
 def all_expressions() -> list[str]:
-    found = [expr for path in DASHBOARDS for expr in expressions(json.loads(path.read_text()))]
+    found = [expr for board in all_boards() for expr in expressions(board)]
+    found += [one["expr"] for board in all_boards() for one in marks(board)]
     for group in rules.rules()["groups"]:
         found += [rule["expr"] for rule in group["rules"]]
     return found
@@ -60,6 +71,8 @@ def test_what_is_checked_in_is_what_the_code_makes() -> None:
 
 
 def test_grafanas_own_model_reads_a_dashboard_and_loses_nothing(board: Any) -> None:
+    for one in marks(board):
+        assert {one.pop(name) != "" for name in OF_ANNOTATIONS} == {True}
     read = dashboard.Dashboard.from_json(board)
     assert json.loads(json.dumps(read, cls=JSONEncoder)) == board
 
@@ -87,10 +100,107 @@ def test_every_panel_asks_a_question_and_says_what_to_do(board: Any) -> None:
         assert panel["title"].endswith("?")
         assert len(panel["description"]) > 30, panel["title"]
         assert panel["description"].endswith("."), panel["title"]
-        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
         assert panel["targets"], panel["title"]
     titles = [panel["title"] for panel in panels(board)]
     assert len(set(titles)) == len(titles)
+
+
+def test_every_number_has_a_unit_that_says_what_is_counted(board: Any) -> None:
+    known = {value for name, value in vars(units).items() if name.isupper()} - {units.COST_NAME}
+    for panel in panels(board):
+        defaults = panel["fieldConfig"]["defaults"]
+        assert defaults["unit"] in known
+        columns = (
+            []
+            if panel["type"] != "table"
+            else [f"Value #{one['refId']}" for one in panel["targets"]]
+        )
+        assert len(columns) != 1, "the only column would be called Value"
+        for settings in [override_of(panel, name) for name in columns] or [defaults]:
+            assert settings["unit"] in known
+            # A word, such as yes, or no: it needs no unit.
+            assert (settings["unit"] == units.WORD) == ("mappings" in settings), panel["title"]
+
+
+def override_of(panel: Any, name: str) -> dict[str, Any]:
+    [properties] = [
+        one["properties"]
+        for one in panel["fieldConfig"]["overrides"]
+        if one["matcher"] == {"id": "byName", "options": name}
+    ]
+    return {one["id"]: one["value"] for one in properties}
+
+
+def data_links(board: Any) -> list[tuple[str, str, set[str]]]:
+    """Where they are, where they lead, and the labels that are left there."""
+    found = []
+    for panel in panels(board):
+        config = panel["fieldConfig"]
+        asked = {one["refId"]: labels_left(one["expr"]) for one in panel["targets"]}
+        left = set.intersection(*asked.values())
+        found += [(panel["title"], one["url"], left) for one in config["defaults"].get("links", ())]
+        for override in config["overrides"]:
+            which = override["matcher"]["options"]
+            labels = asked.get(which, set.union(*asked.values()))
+            for one in override["properties"]:
+                if one["id"] == "links":
+                    found += [(panel["title"], each["url"], labels) for each in one["value"]]
+    return found
+
+
+def labels_left(expression: str) -> set[str]:
+    """The labels that series still have, if all that is grouped is grouped by them."""
+    groups = [one.split(", ") for one in re.findall(r"\bby \(([^)]*)\)", expression)]
+    return {label for group in groups for label in group}
+
+
+def test_a_data_link_leads_to_a_dashboard_and_chooses_by_labels_that_are_there(board: Any) -> None:
+    links = data_links(board)
+    assert links or board["uid"] == "dispatcher-spark"
+    boards = {one["uid"]: one for one in all_boards()}
+    for title, url, left in links:
+        path, _, query = url.partition("?")
+        target = boards[path.removeprefix("/d/")]
+        variables = {one["name"] for one in target["templating"]["list"]}
+        assert "${datasource:queryparam}&${__url_time_range}" in query, title
+        chosen = re.findall(
+            r"var-(\w+)=\$\{__(?:field\.labels|data\.fields)\.(\w+):percentencode\}", query
+        )
+        assert len(chosen) == query.count("var-") > 0, title
+        for variable, label in chosen:
+            assert variable == label
+            assert label in variables, (title, target["uid"])
+            assert label in left, title
+        for panel in re.findall(r"viewPanel=(.*)$", query):
+            assert int(panel) in {one["id"] for one in panels(target)}
+
+
+def test_each_dashboard_is_reached_from_the_overview_and_leads_back() -> None:
+    boards = {one["uid"]: one for one in all_boards()}
+    reached = {
+        url.partition("?")[0].removeprefix("/d/")
+        for _, url, _ in data_links(boards["dispatcher-overview"])
+    }
+    assert reached == set(boards)
+    for uid in boards.keys() - {"dispatcher-overview"}:
+        assert any(
+            one["url"].startswith("/d/dispatcher-overview?")
+            for one in boards[uid]["links"]
+            if "url" in one
+        )
+
+
+def test_the_same_name_in_two_clusters_is_two_things(board: Any) -> None:
+    [variable] = [one for one in board["templating"]["list"] if one["name"] == "cluster"]
+    assert variable["current"]["value"] == "$__all"
+    assert variable["allValue"] == ".*"
+    for expression in [*expressions(board), *(one["expr"] for one in marks(board))]:
+        for metric, matchers in re.findall(
+            r"\b(dispatcher_\w+|ALERTS)(?:\{([^}]*)\})?", expression
+        ):
+            assert re.match(r'cluster=~"\$cluster\|?"', matchers), (metric, expression)
+        for grouping in re.findall(r"\b(?:by|on) \(([^)]*)\)", expression):
+            assert grouping.split(", ")[0] == "cluster", expression
 
 
 def test_every_variable_is_used_and_every_one_used_is_there(board: Any) -> None:
@@ -110,7 +220,8 @@ def test_every_variable_is_used_and_every_one_used_is_there(board: Any) -> None:
 def test_variables_list_values_that_a_metric_has(board: Any) -> None:
     for variable in board["templating"]["list"]:
         if variable["type"] == "query":
-            found = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"])
+            pattern = r'label_values\((\w+)(?:\{cluster=~"\$cluster"\})?, (\w+)\)'
+            found = re.fullmatch(pattern, variable["query"])
             assert found, variable
             assert found[2] in LABELS[found[1]]
 
@@ -120,7 +231,7 @@ def test_what_is_asked_for_exists(expression: str) -> None:
     recorded = {record.name for record in alerts.RECORDS}
     asked = re.findall(r"\b(dispatcher_\w+)(?:\{([^}]*)\})?", expression)
     assert asked or "dispatcher:" in expression or "ALERTS" in expression
-    there = set(ALERT_LABELS) if "ALERTS" in expression else set()
+    there = set().union(*LABELS.values(), ALERT_LABELS) if "ALERTS" in expression else set()
     for metric, matchers in asked:
         assert metric in LABELS, metric
         there |= LABELS[metric]
@@ -134,9 +245,71 @@ def test_what_is_asked_for_exists(expression: str) -> None:
 def test_every_legend_names_labels_that_are_left(board: Any) -> None:
     for panel in panels(board):
         for target in panel["targets"]:
-            for label in re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]):
+            assert target.get("legendFormat", "").count("{{cluster}}") <= 1
+            for label in re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", "")):
                 kept = re.findall(r"\bby \(([^)]*)\)", target["expr"])
                 assert any(label in one.split(", ") for one in kept), panel["title"]
+
+
+RECORDED = {record.name: record.expression(Pace()) for record in alerts.RECORDS}
+
+
+def measured(expression: str) -> set[str]:
+    """The metrics asked for; one of each instance is as good as that of all of them."""
+    for name, meant in RECORDED.items():
+        expression = expression.replace(name, meant)
+    asked = re.findall(r"\bdispatcher_\w+", expression)
+    return {re.sub(r"dispatcher_(cluster|member)_", "dispatcher_", one) for one in asked}
+
+
+@pytest.mark.parametrize("alert", alerts.ALERTS, ids=lambda alert: alert.name)
+def test_an_alert_leads_to_a_panel_that_asks_for_what_it_is_about(alert: alerts.Alert) -> None:
+    boards = {one["uid"]: one for one in all_boards()}
+    about = alert.expression(Pace())
+    for link in filter(None, (alert.seen, alert.seen_of_batcher)):
+        [panel] = [one for one in panels(boards[link.board]) if one["title"] == link.panel]
+        assert panel["id"] == places.numbers(places.BY_UID[link.board])[link.panel]
+        asked = " ".join(target["expr"] for target in panel["targets"])
+        assert measured(asked) & measured(about)
+        variables = {one["name"] for one in boards[link.board]["templating"]["list"]}
+        assert {*link.choices} <= variables
+        # The panel of what an alert is about, not of the first thing in a list.
+        single = {
+            one["name"] for one in boards[link.board]["templating"]["list"] if not one.get("multi")
+        }
+        assert single - {"datasource"} <= {*link.choices}
+        assert any(
+            {*link.choices} <= LABELS[metric]
+            for metric in re.findall(r"\bdispatcher_\w+", " ".join([about, *RECORDED.values()]))
+        )
+    overview = dict(links_of_alerts(boards["dispatcher-overview"]))
+    assert alert.name in overview
+
+
+def links_of_alerts(board: Any) -> list[tuple[str, str]]:
+    """The alerts in the panel that lists them, and where each leads."""
+    [panel] = [one for one in panels(board) if one["type"] == "state-timeline"]
+    found = []
+    for target in panel["targets"]:
+        [links] = [
+            one["properties"][0]["value"]
+            for one in panel["fieldConfig"]["overrides"]
+            if one["matcher"] == {"id": "byFrameRefID", "options": target["refId"]}
+        ]
+        names = re.findall(r'alertname=~"([^"]*)"', target["expr"])[0].split("|")
+        found += [(name, link["url"]) for name in names for link in links]
+    return found
+
+
+def test_the_overview_and_the_alerts_themselves_lead_to_the_same_panels() -> None:
+    [overview] = [one for one in all_boards() if one["uid"] == "dispatcher-overview"]
+    told: dict[str, set[str]] = {}
+    for name, url in links_of_alerts(overview):
+        told.setdefault(name, set()).add(re.sub(r"\?.*(?=viewPanel)", "?", url))
+    [_, group] = rules.rules()["groups"]
+    for rule in group["rules"]:
+        parts = re.findall(r"/d/[\w-]+\?.*?viewPanel=\d+", rule["annotations"]["dashboard"])
+        assert {re.sub(r"\?.*(?=viewPanel)", "?", one) for one in parts} == told[rule["alert"]]
 
 
 @pytest.mark.parametrize("alert", alerts.ALERTS, ids=lambda alert: alert.name)
@@ -170,9 +343,20 @@ def seconds_in(text: str) -> list[float]:
 def test_another_pace_changes_all_times_and_nothing_else() -> None:
     usual, fast = rules.text(), rules.text(Pace(1 / 200))
     assert seconds_in(fast) == pytest.approx([each / 200 for each in seconds_in(usual)])
-    assert max(seconds_in(rules.text(Pace(1 / 200, least=5)))) == 9
+    assert max(seconds_in(rules.text(Pace(1 / 200, least=5)))) == 432
     times = re.compile(r"\[\w+\]|for: \w+|_due_seconds\) > [\d.]+")
     assert times.sub("", " ".join(fast.split())) == times.sub("", " ".join(usual.split()))
+
+
+def test_nothing_runs_as_root_and_every_image_is_one_version() -> None:
+    services = yaml.safe_load((HERE / "compose.yaml").read_text())["services"]
+    written = (HERE / "Dockerfile").read_text()
+    images = re.findall(r"^FROM (\S+)$", written, re.MULTILINE)
+    for image in [*images, *(one["image"] for one in services.values() if "image" in one)]:
+        assert re.search(r":v?\d+\.\d+\.\d+(-[a-z-]+)?$", image), image
+    [user] = re.findall(r"^USER (\d+):\d+$", written, re.MULTILINE)
+    assert int(user) > 0
+    assert written.index("USER") > written.rindex("RUN")
 
 
 def test_the_compose_file_mounts_what_there_is() -> None:

@@ -306,7 +306,7 @@ def test_c7_each_request_without_an_answer_is_not_a_line(
         before = manager.asked
         until(lambda: manager.asked > before + 30)
         manager.away = False
-        until(lambda: any("is served again" in it.message for it in caplog.records))
+        until(lambda: any("are served again" in it.message for it in caplog.records))
     away, [back] = told_of("leases-away", caplog), told_of("leases-back", caplog)
     assert 1 <= len(away) <= 2
     assert away[0]["created"] < back["created"]

@@ -86,6 +86,8 @@ class Command:
     """Of a positional field, those that do not count beside it unless the command line says them,
     too: what a variable says of many messages must not stand in the way of naming some."""
     interrupted: str = "interrupted\n"
+    lenient: str = ""
+    """A flag with which values that are refused do not end it: it says itself what is wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, NoReturn
 
 from dispatcher.cli._options.configuration import Commands, ConfigurationError, read
@@ -33,22 +36,60 @@ class Invocation:
     used: Sequence[Used]
     """The options, and where each is from."""
     interrupted: str
+    refused: list[Exception] = field(default_factory=list)
+    """What is wrong with values, if the command is lenient: it gets the defaults in their place."""
 
     def options(self) -> Any:
         """An object of the command's dataclass, which refuses values that will not do."""
-        return self.command.options(**{it.setting.attribute: it.value for it in self.used})
+        values = {it.setting.attribute: it.value for it in self.used}
+        while True:
+            try:
+                return self.command.options(**values)
+            except ValueError as error:
+                wrong = self._used_of(error)
+                if not values.get(self.command.lenient) or wrong is None:
+                    raise
+                name = wrong.setting.attribute
+                if values[name] == wrong.setting.default:
+                    raise
+                values[name] = wrong.setting.default
+                self.refused.append(self.by_its_option(error))
 
     def by_its_option(self, error: Exception) -> Exception:
         """`error`, about the option that gave the value if it is about a parameter."""
         from limiters._support.validation import ArgumentError
 
-        if not isinstance(error, ArgumentError):
+        found = self._used_of(error)
+        if found is None or found.setting.looks.positional or not isinstance(error, ArgumentError):
             return error
+        return error.of(f"{found.setting.flag}{found.from_elsewhere}")
+
+    def _used_of(self, error: Exception) -> Used | None:
+        """The option that the error is about, if it is about a parameter."""
+        from limiters._support.validation import ArgumentError
+
+        if not isinstance(error, ArgumentError):
+            return None
         name = error.parameter.removeprefix("--").replace("-", "_")
         found = [it for it in self.used if name in (it.setting.attribute, it.setting.flag[2:])]
-        if not found or found[0].setting.looks.positional:
-            return error
-        return error.of(f"{found[0].setting.flag}{found[0].from_elsewhere}")
+        return found[0] if found else None
+
+
+class HelpLines(argparse.HelpFormatter):
+    """Text is filled to the width of the terminal; indented lines, such as examples, stay."""
+
+    WIDEST = 100
+
+    def __init__(self, prog: str, **named: Any) -> None:
+        columns = min(shutil.get_terminal_size().columns, self.WIDEST)
+        super().__init__(prog, **{"width": columns - 2, **named})
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines: list[str] = []
+        for filled, some in groupby(text.splitlines(), lambda it: it[:1] not in ("", " ")):
+            block = list(some)
+            lines += textwrap.wrap(" ".join(block), width) if filled else block
+        return "\n".join(lines)
 
 
 class Parser(argparse.ArgumentParser):
@@ -64,7 +105,7 @@ class Parser(argparse.ArgumentParser):
         self._declared: Command | CommandGroup | None = None
         self.settings: list[Setting] = []
         self.below: dict[str, Parser] = {}
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **named)
+        super().__init__(formatter_class=HelpLines, **named)
         self.set_defaults(parser=self)
 
     def fill(self) -> Parser:

@@ -7,10 +7,11 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dispatcher.cli._text.showable import printable, showable
+from dispatcher.cli._text.wording import shortened
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 MARKS = ">="
 """What the title of a column may begin with, and is not shown."""
+
+LEAST_NAME = 16
+"""To how many letters a name is shortened at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +38,12 @@ class TablePage:
 
     columns: Sequence[str] = ()
     """Their titles; those that begin with ">" are numbers, and flush right; those that begin with
-    "=" are names, which are not broken to make a table fit."""
+    "=" are names, the longest of which are shortened to make a table fit."""
     rows: Sequence[Row] = ()
     head: Sequence[str] = ()
     foot: Sequence[str] = ()
+    expendable: Sequence[str] = ()
+    """Titles of columns that are left out where a terminal is too narrow, the first one first."""
 
 
 Show = Callable[[TablePage], None]
@@ -48,7 +54,7 @@ def show(page: TablePage) -> None:
     if colourful():
         from rich.console import Console
 
-        Console(highlight=False).print(_rich(page))
+        Console(highlight=False).print(_rich(fitted(page, terminal_width())))
     else:
         _print(plain(page))
 
@@ -61,11 +67,42 @@ def redrawn() -> Iterator[Show]:
         from rich.live import Live
 
         with Live(console=Console(highlight=False), auto_refresh=False) as live:
-            yield lambda page: live.update(_rich(page), refresh=True)
+            yield lambda page: live.update(_rich(fitted(page, terminal_width())), refresh=True)
     elif is_terminal():
         yield lambda page: _print(f"\x1b[H\x1b[2J{plain(page)}")
     else:
         yield lambda page: _print(f"{plain(page)}\n")
+
+
+def fitted(page: TablePage, width: int) -> TablePage:
+    """The page with a table that is no wider than `width`, if that can be."""
+    columns = list(range(len(page.columns)))
+    widths = [
+        max(len(title.lstrip(MARKS)), *(len(row.cells[at]) for row in page.rows), 0)
+        for at, title in enumerate(page.columns)
+    ]
+    names = [at for at in columns if page.columns[at].startswith("=")]
+    longest = max(names, key=widths.__getitem__, default=None)
+
+    def excess() -> int:
+        return sum(widths[at] + 2 for at in columns) - 2 - width
+
+    spare = 0 if longest is None else max(0, widths[longest] - LEAST_NAME)
+    left_out = []
+    for title in page.expendable:
+        if excess() > spare and title in page.columns:
+            columns.remove(page.columns.index(title))
+            left_out.append(title.lstrip(MARKS))
+    if longest is not None:
+        widths[longest] -= min(spare, max(0, excess()))
+
+    def cell(text: str, at: int) -> str:
+        return shortened(text, widths[at]) if at == longest else text
+
+    rows = [Row([cell(row.cells[at], at) for at in columns], row.marked) for row in page.rows]
+    notes = [f"not shown, since the terminal is narrow: {', '.join(left_out)}"] if left_out else []
+    titles = [page.columns[at] for at in columns]
+    return replace(page, columns=titles, rows=rows, foot=[*page.foot, *notes])
 
 
 def plain(page: TablePage) -> str:
@@ -111,7 +148,7 @@ def _rich(page: TablePage) -> RenderableType:
             Text(title.lstrip(MARKS)),
             justify="right" if right else "left",
             overflow="fold",
-            no_wrap=title.startswith("="),
+            no_wrap=title.startswith(tuple(MARKS)),
         )
     for row in page.rows:
         cells = map(Text, map(printable, row.cells))

@@ -9,8 +9,20 @@ from limiters._plain_numbers import plain
 from limiters.leases import InstanceView, LimitView
 from limiters.leases._messages import Terms
 
-LEAST_SKEW_MS = 20
-"""Less than this is never confirmed."""
+LEAST_SKEW_MS = 100
+"""Less is shown as 0.0 s. A few milliseconds are never confirmed."""
+
+
+def shortened(name: str, most: int) -> str:
+    """A name in `most` letters. What is left out is in its middle: hosts differ at their ends.
+
+    >>> shortened("orders-writer-7d9f8b6c5d-x2v4q:1", 20), shortened("worker-1:4242", 20)
+    ('orders…b6c5d-x2v4q:1', 'worker-1:4242')
+    """
+    if len(name) <= most:
+        return name
+    first = (most - 1) // 3
+    return f"{name[:first]}…{name[len(name) - (most - 1 - first) :]}"
 
 
 def exact(amount: float) -> str:

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from dispatcher._discovery import Discovery
 from dispatcher.metrics import _names as names
-from dispatcher.metrics._cluster.discovery import Discovery
 from dispatcher.metrics._cluster.spark_totals import queries_of, read_query
 from dispatcher.metrics._collector import families
 from dispatcher.metrics._kinds.leaves import read_topic
@@ -71,6 +71,8 @@ class ClusterCollector(Collector):
         self._lock = threading.Lock()
         self._outage = Outage(_log, self.where, f"what is shown of {prefix}")
         self._up: bool | None = None
+        self.trouble = ""
+        """Why Redis could not be read when it was last; "" if it could."""
         self._asked = 0.0
         self._failures = 0
         self._unreadable: set[str] = set()
@@ -206,10 +208,12 @@ class ClusterCollector(Collector):
         said = str(error)
         if not isinstance(error, (LeaseManagerError, TimelineError)):
             said = in_words(error, self.where, f"{self._prefix}:*", NEEDS, self._prefix)
+        self.trouble = said
         self._outage.began(error, self._asked, "Redis cannot be read: %s", said)
         self._up = False
 
     def _back(self) -> None:
+        self.trouble = ""
         if self._up is False:
             self._outage.ended(self._asked, "Redis at %s answers again", self.where)
         self._up = True
@@ -224,6 +228,7 @@ def read_limit(name: str, view: LimitView, *, members: bool) -> Iterator[Reading
     reserved = sum(one.reserved for one in alive)
     yield Reading(names.CLUSTER_CAPACITY, (name, "reserved"), reserved)
     yield Reading(names.CLUSTER_PERIOD, (name,), view.terms.period / 1000)
+    yield Reading(names.CLUSTER_LEASE, (name,), view.terms.lease / 1000)
     yield Reading(names.CLUSTER_PARTITION, (name,), view.terms.factor)
     for state, share in (
         ("held", sum(one.held for one in alive)),

@@ -54,6 +54,7 @@ class LimiterPart:
         yield Reading(names.CAPACITY, (limit, "max"), now.max)
         yield Reading(names.DEMAND, (limit,), now.demand)
         if self._shares:
+            yield Reading(names.LIMITER_INFO, (limit, now.member), 1)
             yield Reading(names.PARTITIONS, (limit, "held"), now.partitions_held)
             yield Reading(names.PARTITIONS, (limit, "wanted"), now.partitions_wanted)
             yield Reading(names.FAIR_SHARE, (limit,), now.fair_share)

@@ -9,19 +9,19 @@ from dispatcher.report._charts.svg import COLOURS, WIDTH, Frame, nice_step
 from dispatcher.report.run import Run
 
 BARS = 15
-HALF = WIDTH / 2 - 10
+HALF = WIDTH / 2 - 10  # a phone has room for it, too
 
 
 def sizes(run: Run, *, height: float = 110) -> Frame | None:
     """Batches by their number of records; None if nobody counted."""
     counted = [float(one.records) for one in run.entries if one.records is not None]
-    return _bars("Batches by their number of records", counted, "records", 1.0, height)
+    return _bars("Batches by number of records", counted, "records", 1.0, height)
 
 
 def waits(run: Run, *, height: float = 110) -> Frame | None:
     """Batches by how long their oldest record had waited; None if nobody noted it."""
     noted = [one.waited for one in run.entries if one.waited is not None]
-    return _bars("Batches by the time that their oldest record waited", noted, "s", 0.0, height)
+    return _bars("Batches by the wait of their oldest record", noted, "s", 0.0, height)
 
 
 def quantile(values: Sequence[float], share: float) -> float:

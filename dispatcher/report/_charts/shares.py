@@ -3,38 +3,46 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 
-from dispatcher.report._charts.svg import FAINT, Frame, colour, short, steps
+from dispatcher.report._charts.svg import WIDTH, Frame, colour, steps
+from dispatcher.report._charts.use import SHORTEST, span, titled
 from dispatcher.report.run import Run
 
-COLUMNS = 400
-SHORTEST = 0.02
 
-
-def shares(run: Run, *, height: float = 120) -> Frame:
-    """The chart: the shares of all instances, stacked; what is left white nobody holds."""
-    start, end = run.span
-    columns = max(1, min(COLUMNS, round((end - start) / SHORTEST)))
-    width = (end - start) / columns or run.period
-    begins = [start + width * number for number in range(columns)]
-    frame = Frame((start, start + width * columns), (0.0, 1.0), height=height)
+def shares(
+    run: Run,
+    among: Sequence[Run] = (),
+    *,
+    name: str | None = None,
+    width: float = WIDTH,
+    height: float = 120,
+) -> Frame:
+    """The chart: the shares of all instances, stacked; what is left grey nobody holds. For `among`
+    and `name` see `use`."""
+    start, end = span(run, among)
+    columns = max(1, min(int(width * 0.44), round((end - start) / SHORTEST)))
+    step = (end - start) / columns or run.period
+    begins = [start + step * number for number in range(columns)]
+    frame = Frame((start, start + step * columns), (0.0, 1.0), height=height, width=width)
     whole = "the limit" if run.partitions is None else shown(run, 1.0)
-    frame.title(f"{short(run.title)}: who holds how much of {whole}")
-    frame.box(frame.left, frame.top, frame.right - frame.left, height, FAINT)
-    xs = [frame.x(at) for at in [*begins, start + width * columns]]
+    frame.title(titled(run, name, f"who holds how much of {whole}"))
+    frame.box(frame.left, frame.top, frame.right - frame.left, height, "faint")
+    xs = [frame.x(at) for at in [*begins, start + step * columns]]
     below = [0.0] * columns
-    for number, name in enumerate(run.instances):
-        held = held_at(run, name, begins)
+    for number, instance in enumerate(run.instances):
+        held = held_at(run, instance, begins)
         if any(held):
             above = [one + more for one, more in zip(below, held, strict=True)]
             low, high = [frame.y(one) for one in below], [frame.y(one) for one in above]
-            about = f"{name}: {shown(run, max(held))} at most"
+            about = f"{instance}: {shown(run, max(held))} at most"
             frame.parts.append(steps(xs, low, high, colour(number), about))
             below = above
     for share in (0.0, 0.5, 1.0):
         frame.rule(share, shown(run, share).partition(" partition")[0])
+    frame.marks(run.marks)
     frame.seconds(start)
-    frame.legend(run.instances)
+    frame.legend(run.instances, run.marks)
     return frame
 
 

@@ -10,7 +10,19 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F
 """Okabe and Ito's, which the colour-blind can tell apart."""
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, LEGEND = 920, 92, 12, 34, 26, 22
-INK, FAINT, RED = "#24292f", "#d8dee4", "#c1121f"
+NARROW = 380
+"""The width for a phone."""
+LEGEND_LINES = 3
+MARK = "4 3"
+"""How a mark is dashed."""
+
+STYLE = (
+    ".paper{fill:#fff}.ink{fill:#24292f}.faint{fill:#d8dee4}.red{fill:#c1121f}"
+    ".axis{stroke:#24292f}.rule{stroke:#d8dee4}.refusal{stroke:#c1121f}"
+    "@media(prefers-color-scheme:dark){.paper{fill:#0d1117}.ink{fill:#e6edf3}.faint{fill:#30363d}"
+    ".red{fill:#ff7b72}.axis{stroke:#e6edf3}.rule{stroke:#30363d}.refusal{stroke:#ff7b72}}"
+)
+"""Colours of all but the instances, on paper and on a dark screen."""
 
 
 def colour(number: int) -> str:
@@ -60,62 +72,84 @@ class Frame:
         text: str,
         *,
         anchor: str = "start",
-        fill: str = INK,
+        kind: str = "ink",
         weight: str = "normal",
     ) -> None:
         """Writes `text`, at a place in the picture."""
         self.parts.append(
-            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{fill}" '
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}" '
             f'font-weight="{weight}">{escape(text)}</text>'
         )
 
     def box(
-        self, x: float, y: float, width: float, height: float, fill: str, about: str = ""
+        self, x: float, y: float, width: float, height: float, paint: str, about: str = ""
     ) -> None:
-        """Fills a rectangle, at a place in the picture; `about` is shown on pointing at it."""
+        """Fills a rectangle, at a place in the picture; `about` is shown on pointing at it.
+        `paint` is a colour or, without its #, a class."""
         title = f"<title>{escape(about)}</title>" if about else ""
+        filled = f'fill="{paint}"' if paint.startswith("#") else f'class="{paint}"'
         self.parts.append(
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.2f}" height="{height:.2f}" '
-            f'fill="{fill}" shape-rendering="crispEdges">{title}</rect>'
+            f'{filled} shape-rendering="crispEdges">{title}</rect>'
         )
 
-    def line(self, points: Sequence[tuple[float, float]], stroke: str, width: float = 1) -> None:
+    def line(
+        self, points: Sequence[tuple[float, float]], kind: str, width: float = 1, dash: str = ""
+    ) -> None:
         """Joins points of the picture."""
-        said = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        at = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        dashed = f' stroke-dasharray="{dash}"' if dash else ""
         self.parts.append(
-            f'<polyline points="{said}" fill="none" stroke="{stroke}" stroke-width="{width:g}"/>'
+            f'<polyline points="{at}" fill="none" class="{kind}" stroke-width="{width:g}"{dashed}/>'
         )
 
     def rule(self, value: float, label: str) -> None:
         """A faint line across, at a value of y."""
         y = self.y(value)
-        self.line([(self.left, y), (self.right, y)], FAINT)
+        self.line([(self.left, y), (self.right, y)], "rule")
         self.text(self.left - 8, y + 4, label, anchor="end")
 
     def seconds(self, since: float) -> None:
         """The scale of x, as seconds since then."""
         low, high = self._x
-        step = nice_step((high - low) / 8)
+        step = nice_step((high - low) * 90 / (self.right - self.left))
         for number in range(int((high - since) / step) + 1):
             x = self.x(since + number * step)
-            self.line([(x, self.bottom), (x, self.bottom + 4)], INK)
+            self.line([(x, self.bottom), (x, self.bottom + 4)], "axis")
             self.text(x, self.bottom + 18, f"{number * step:g} s", anchor="middle")
 
-    def legend(self, names: Sequence[str]) -> None:
-        """Who has which colour, in a line of its own below it all; as many as there is room for."""
-        x, y = self.left, self.height + 12
-        for number, name in enumerate(names):
+    def marks(self, marks: Sequence[tuple[float, str]]) -> None:
+        """Lines from top to bottom, at values of x."""
+        for at, _ in marks:
+            self.line([(self.x(at), self.top), (self.x(at), self.bottom)], "axis", 1.5, MARK)
+
+    def legend(self, names: Sequence[str], marks: Sequence[tuple[float, str]] = ()) -> None:
+        """Below it all: which colour is whose, and what the marks are; as many as there is room
+        for in a few lines."""
+        entries = [(name, colour(number)) for number, name in enumerate(names)]
+        entries += [(text, "") for text in dict.fromkeys(text for _, text in marks)]
+        x, lines = self.left, 1
+        for number, (name, paint) in enumerate(entries):
             # Names of hosts differ at their end.
-            said = name if len(name) <= 24 else f"…{name[-23:]}"
-            ends = x + 8 * len(said) + 17
-            last = number == len(names) - 1
-            if ends > self.right - (0 if last else 90):
-                self.text(x, y, f"and {len(names) - number:,} more")
+            shown = name if len(name) <= 24 else f"…{name[-23:]}"
+            ends = x + 8 * len(shown) + 17
+            last = number == len(entries) - 1
+            room = self.right - (0 if last or lines < LEGEND_LINES else 90)
+            if ends > room and x > self.left and lines < LEGEND_LINES:
+                ends += self.left - x
+                x, lines = self.left, lines + 1
+                room = self.right - (0 if last or lines < LEGEND_LINES else 90)
+            y = self.height + 12 + LEGEND * (lines - 1)
+            if ends > room:
+                self.text(x, y, f"and {len(entries) - number:,} more")
                 break
-            self.box(x, y - 11, 12, 12, colour(number))
-            self.text(x + 17, y, said)
+            if paint:
+                self.box(x, y - 11, 12, 12, paint)
+            else:
+                self.line([(x + 6, y - 12), (x + 6, y + 2)], "axis", 1.5, MARK)
+            self.text(x + 17, y, shown)
             x = ends + 14
-        self.height += LEGEND
+        self.height += LEGEND * lines
 
 
 def amount(value: float) -> str:
@@ -172,6 +206,6 @@ def picture(frames: Sequence[Frame], about: str) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" role="img" font-family="system-ui, sans-serif" font-size="13">'
-        f"<title>{escape(about)}</title>"
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>{"".join(groups)}</svg>'
+        f"<title>{escape(about)}</title><style>{STYLE}</style>"
+        f'<rect width="{width}" height="{height}" class="paper"/>{"".join(groups)}</svg>'
     )

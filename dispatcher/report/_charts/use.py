@@ -6,32 +6,38 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
-from dispatcher.report._charts.svg import INK, RED, Frame, amount, colour, short, steps
+from dispatcher.report._charts.svg import WIDTH, Frame, amount, colour, short, steps
 from dispatcher.report.run import Run
 
-COLUMNS = 400
 SHORTEST = 0.02
 
 
-def use(run: Run, *, height: float = 200) -> Frame:
+def use(
+    run: Run,
+    among: Sequence[Run] = (),
+    *,
+    name: str | None = None,
+    width: float = WIDTH,
+    height: float = 200,
+) -> Frame:
     """The chart. Each column is a window of one period that ends there: none of them rises
-    above the line if no window was over."""
-    start, end = run.span
-    columns = max(1, min(COLUMNS, round((end - start) / SHORTEST)))
-    width = (end - start) / columns or run.period
-    ends = [start + width * (number + 1) for number in range(columns)]
-    spent = {name: windows(run, name, ends) for name in run.instances}
-    sums = [sum(column) for column in zip(*spent.values(), strict=True)] or [0.0]
+    above the line if no window was over. Charts of runs `among` the same ones have the same axes.
+    `name`: what its title begins with, if that is not the run's."""
+    start, end = span(run, among)
+    columns = max(1, min(int(width * 0.44), round((end - start) / SHORTEST)))
+    step = (end - start) / columns or run.period
+    ends = [start + step * (number + 1) for number in range(columns)]
     limits = [capacity for _, capacity in run.limits]
-    top = 1.12 * max(*limits, *sums)
-    frame = Frame((start, start + width * columns), (0.0, top), height=height)
+    top = 1.12 * max(_fullest(one) for one in (run, *among))
+    frame = Frame((start, start + step * columns), (0.0, top), height=height, width=width)
     before = "second" if run.period == 1 else "period"
-    frame.title(f"{short(run.title)}: cost in the {before} before")
+    frame.title(titled(run, name, f"cost in the {before} before"))
     frame.rule(0, "0")
     frame.rule(limits[0] / 2, amount(limits[0] / 2))
     xs = [frame.x(start), *(frame.x(at) for at in ends)]
     below = [0.0] * columns
-    for number, column in enumerate(spent.values()):
+    for number, instance in enumerate(run.instances):
+        column = windows(run, instance, ends)
         above = [one + more for one, more in zip(below, column, strict=True)]
         low, high = [frame.y(one) for one in below], [frame.y(one) for one in above]
         frame.parts.append(steps(xs, low, high, colour(number)))
@@ -39,9 +45,27 @@ def use(run: Run, *, height: float = 200) -> Frame:
     _limit(frame, run, start, ends[-1])
     if run.refused is not None:
         _refusals(frame, run.refused)
+    frame.marks(run.marks)
     frame.seconds(start)
-    frame.legend(run.instances)
+    frame.legend(run.instances, run.marks)
     return frame
+
+
+def span(run: Run, among: Sequence[Run]) -> tuple[float, float]:
+    """From its start on, as long as the longest."""
+    start, _ = run.span
+    return start, start + max(end - begin for begin, end in (one.span for one in (run, *among)))
+
+
+def titled(run: Run, name: str | None, what: str) -> str:
+    """The title of a chart of that run."""
+    name = run.title if name is None else name
+    return f"{short(name)}: {what}" if name else what
+
+
+def _fullest(run: Run) -> float:
+    """The most that was spent in a period, or the limit if that is more."""
+    return max(capacity for _, capacity in run.limits) * max(1.0, run.verdict.worst)
 
 
 def windows(run: Run, name: str, ends: list[float]) -> list[float]:
@@ -63,13 +87,14 @@ def _limit(frame: Frame, run: Run, start: float, end: float) -> None:
         points.append((x, frame.y(capacity)))
         before = capacity
     assert before is not None
-    frame.line([*points, (frame.right, frame.y(before))], INK, 2)
+    frame.line([*points, (frame.right, frame.y(before))], "axis", 2)
     first = run.limits[0][1]
     frame.text(frame.left - 8, frame.y(first) + 4, amount(first), anchor="end", weight="bold")
 
 
 def _refusals(frame: Frame, refused: Sequence[float]) -> None:
     marks = "".join(f"M{frame.x(at):.1f} {frame.top}v9" for at in refused)
-    frame.parts.append(f'<path d="{marks}" fill="none" stroke="{RED}" stroke-width="1"/>')
-    said = f"{len(refused):,} refused" if refused else "none refused"
-    frame.text(frame.right, frame.top - 16, said, anchor="end", fill=RED if refused else INK)
+    frame.parts.append(f'<path d="{marks}" fill="none" class="refusal" stroke-width="1"/>')
+    count = f"{len(refused):,} refused" if refused else "none refused"
+    kind = "red" if refused else "ink"
+    frame.text(frame.right, frame.top - 16, count, anchor="end", kind=kind)

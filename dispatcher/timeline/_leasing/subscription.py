@@ -16,6 +16,7 @@ from dispatcher.timeline._leasing.wakeups import Wakeups, busy, free
 from dispatcher.timeline._server.topic import Topic
 from dispatcher.timeline.errors import TimelineUnavailableError
 from dispatcher.timeline.message import Leases
+from limiters._redis.client import interruptible
 from limiters._redis.outages import Outage
 from limiters._support.callables import keep_last_raise, notify
 from limiters._support.rate_limited_log import RateLimitedLog
@@ -114,7 +115,9 @@ class Subscription:
         try:
             if is_busy:  # the consumer's own thread asks nothing while there is no room
                 self._serving.stay_listed()
-            self._topic.server.connection.client().publish(self._topic.layout.channel, said)
+            client = self._topic.server.connection.client()
+            with interruptible(client):
+                client.publish(self._topic.layout.channel, said)
             self._reached(asked)
         except TimelineUnavailableError as error:
             self._outage.began(error, asked, "%r has to wait: %s", self._consumer, error)

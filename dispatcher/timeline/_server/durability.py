@@ -10,11 +10,15 @@ from typing import Any
 from dispatcher.timeline._server.server import Server
 from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.outcomes import Durability
+from limiters._redis.client import interruptible
 from limiters._redis.runner import Call
 from limiters._redis.script import Script
 
 LOOK_AGAIN = 10.0
-"""Seconds after which the server is asked anew what it offers."""
+"""Seconds after which the server is asked again what it offers."""
+
+SECTIONS = ("server", "persistence", "replication")
+"""What INFO has of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,8 @@ class Durably:
             client = self._server.connection.client()
             if self._server.is_cluster:
                 client = client.get_redis_connection(client.get_primaries()[0])
-            told = {name: client.info(name) for name in ("server", "persistence", "replication")}
+            with interruptible(client):
+                told = {part: client.info(part) for part in SECTIONS}
         except Exception as error:
             raise self._server.refused(error, b"INFO") from error
         version = str(told["server"].get("valkey_version") or told["server"]["redis_version"])

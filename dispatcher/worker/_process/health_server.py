@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import NamedTuple
 
-from dispatcher._http_port import HttpPort
+from dispatcher._http_port import BoundedConnections, HttpPort
 from limiters.errors import DispatcherError
 
 logger = logging.getLogger("dispatcher.worker")
@@ -106,16 +106,10 @@ class Pages(HttpPort):
         thread.start()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-
+class _Server(BoundedConnections):
     def __init__(self, place: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = family_of(*place)
         super().__init__(place, handler)
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Somebody who leaves in the middle is no news."""
 
 
 class _PageHandler(BaseHTTPRequestHandler):

@@ -33,7 +33,7 @@ def test_check_says_what_would_be_used_from_where_and_whether_it_works(
     assert ["limit", "store", str(config), "[worker]", "limit"] in lines
     assert ["max-batch-size", "100", "default"] in lines
     assert f"ok  handler  {HANDLERS}:send, def" in worker.text
-    assert "3 due, 0 waiting, 0 leased, 0 dead" in worker.text
+    assert "3 due, 0 waiting, 0 processing, 0 dead" in worker.text
     assert "store: not there yet, to be made with 50" in worker.text
     assert "secret" not in worker.text
     assert timeline.stats().new == 3, "it has leased nothing"
@@ -86,12 +86,12 @@ def test_a_handler_that_does_not_import_says_why(
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--topic", "wrok"], 1, "there is no topic 'wrok'"),
+        (["--topic", "wrok"], 3, "there is no topic 'wrok'"),
         (["--batch", "3"], 2, "unrecognized arguments: --batch 3"),
         (["--concurrency", "0"], 2, "--concurrency must be at least 1, not 0"),
         (["--shared-capacity", "5"], 2, "--shared-capacity needs --limit"),
         (["--shared-capacity", "5", "--reserved", "1"], 2, "--shared-capacity needs --limit"),
-        (["--limit", "x"], 2, "--limit needs --shared-capacity"),
+        (["--limit", "x"], 3, "there is no limit 'x' in"),
         (
             ["--limit", "x", "--shared-capacity", "5", "--limit-lease-time", "1"],
             2,
@@ -133,7 +133,7 @@ def test_a_topic_can_be_created(timeline: Timeline, start: Start, server: Embedd
 def test_fail_fast_does_not_wait_for_redis(start: Start) -> None:
     url = f"redis://:hidden@127.0.0.1:{own_port()}/0"
     worker = start("quick", "--fail-fast", DISPATCHER_REDIS=url)
-    assert worker.ended() == 1
+    assert worker.ended() == 4
     assert "refuses connections; does it run" in worker.text
     assert "hidden" not in worker.text
 

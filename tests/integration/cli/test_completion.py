@@ -63,11 +63,11 @@ def completed(script: str, *words: str, folder: Path) -> list[str]:
         (["--config", "limit", "le"], ["leases"]),
         (["limit", "set", "--config=sh"], ["shop.toml"]),
         (["completion", ""], ["bash", "zsh", "fish"]),
-        (["limit", ""], ["show", "set", "delete"]),
+        (["limit", ""], ["list", "show", "set", "delete"]),
         (["limit", "show", "--redis", ""], []),
         (["leases", "orders", "--w"], ["--watch"]),
         (["nothing", "t"], ["timeline", "top"]),
-        (["worker", "--log"], ["--log-level"]),
+        (["worker", "--log"], ["--log-format", "--log-level"]),
         (["worker", "m:f", "--log-level", "W"], ["WARNING"]),
     ],
 )

@@ -12,13 +12,16 @@ import pytest
 from dispatcher import Batcher, BatcherStoppedError, Operation, Watcher
 from limiters import Event, RedisLeaseManager, SharedResource
 from tests.commands import (
+    COMMAND,
     Run,
     asks,
     hold,
+    outside,
     resource,
 )
 from tests.processes import Processes
 from tests.processes.plan import Plan
+from tests.terminals import Terminal
 from tests.waiting import until
 
 # leases --evict
@@ -34,7 +37,7 @@ def test_evict_takes_the_one_that_is_meant(
         asks("abc1234", 300, label="here:13"),
         asks("abd2", 300, label="here:12"),
     )
-    assert run("leases", "orders", "--evict", given).code == 0
+    assert run("leases", "orders", "--evict", given, "--yes").code == 0
     evicted = {
         one["instance"]
         for one in run("leases", "orders", "--json").json["instances"]
@@ -45,32 +48,53 @@ def test_evict_takes_the_one_that_is_meant(
 
 def test_evict_says_what_that_means(run: Run, manager: RedisLeaseManager) -> None:
     hold(manager, asks("abc", need=300, label="here:1"))
-    said = run("leases", "orders", "--evict", "a")
+    said = run("leases", "orders", "--evict", "a", "--yes")
     assert said.out.startswith("abc (here:1) is evicted.\n")
     assert "comes back when it next asks, or when its lease ends" in said.out
     assert "Restart it" in said.out
     assert "evicted" in run("leases", "orders").out
     assert "1 evicted" in run("limit", "show", "orders").out
-    assert "was evicted before" in run("leases", "orders", "--evict", "a").out
-    again = run("leases", "orders", "--evict", "a", "--json").json
+    assert "was evicted before" in run("leases", "orders", "--evict", "a", "--yes").out
+    again = run("leases", "orders", "--evict", "a", "--yes", "--json").json
     assert again == {"evicted": "abc", "label": "here:1", "again": True}
 
 
+@pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("no", 1)])
+def test_evict_asks_on_a_terminal(manager: RedisLeaseManager, answer: str, code: int) -> None:
+    hold(manager, asks("abc", 300, label="here:1"))
+    with Terminal([*COMMAND, "leases", "orders", "--evict", "abc"]) as terminal:
+        asked = terminal.read_until("Type yes: ")
+        assert "Evict abc (here:1) from limit orders? It holds " in asked
+        assert " of 10 partitions (" in asked
+        terminal.type(f"{answer}\n")
+        assert terminal.end() == code
+    view = manager.look()
+    assert view is not None
+    assert view.instances[0].evicted == (answer == "yes")
+
+
+def test_evict_does_not_guess_an_answer(manager: RedisLeaseManager) -> None:
+    hold(manager, asks("abc", 300, label="here:1"))
+    said = outside("leases", "orders", "--evict", "abc")
+    assert (said.code, said.out) == (1, "")
+    assert "nothing was evicted: nobody can be asked" in said.err
+
+
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "code", "message"),
     [
-        ("b", "no instance is called 'b'; there are abc1 (here:1), abc2 (here:1)"),
-        ("", "no instance is called ''"),
-        ("ab", "'ab' may be any of 2: abc1 (here:1), abc2 (here:1); say more of its name"),
-        ("here:1", "'here:1' may be any of 2"),
+        ("b", 3, "no instance is called 'b'; there are abc1 (here:1), abc2 (here:1)"),
+        ("", 3, "no instance is called ''"),
+        ("ab", 1, "'ab' may be any of 2: abc1 (here:1), abc2 (here:1); say more of its name"),
+        ("here:1", 1, "'here:1' may be any of 2"),
     ],
 )
 def test_evict_does_not_guess(
-    run: Run, manager: RedisLeaseManager, given: str, message: str
+    run: Run, manager: RedisLeaseManager, given: str, code: int, message: str
 ) -> None:
     hold(manager, asks("abc1", 300, label="here:1"), asks("abc2", 300, label="here:1"))
-    said = run("leases", "orders", "--evict", given)
-    assert (said.code, said.out) == (1, "")
+    said = run("leases", "orders", "--evict", given, "--yes")
+    assert (said.code, said.out) == (code, "")
     assert message in said.err
     assert not any(one["evicted"] for one in run("leases", "orders", "--json").json["instances"])
 
@@ -89,7 +113,7 @@ def test_an_instance_that_is_evicted_goes_on_with_what_is_reserved(run: Run, url
         limiter.add_listener(note, "error")
         done = feed(stack, limiter)
         until(lambda: limiter.partitions)
-        assert run("leases", "orders", "--evict", limiter.instance[:10]).code == 0
+        assert run("leases", "orders", "--evict", limiter.instance[:10], "--yes").code == 0
         until(lambda: errors and not limiter.partitions)
         assert limiter.capacity == 50
         other.give_me(100_000)
@@ -109,7 +133,7 @@ def test_an_instance_that_is_evicted_stays_so_until_it_is_restarted(run: Run, ur
         limiter.give_me(100_000)
         other.give_me(100_000)
         until(lambda: [limiter.partitions, other.partitions] == pytest.approx([5, 5]))
-        assert run("leases", "orders", "--evict", limiter.instance).code == 0
+        assert run("leases", "orders", "--evict", limiter.instance, "--yes").code == 0
         limiter.give_me(0)
         until(lambda: instances() == {other.instance})  # the other one is forgotten
         limiter.give_me(100_000)
@@ -151,7 +175,7 @@ def test_real_processes_are_shown_changed_and_evicted(run: Run, url: str) -> Non
             return {one["label"]: one for one in told}
 
         def sizes() -> list[float]:
-            return sorted(one["partitions"] for one in instances().values())
+            return sorted(one["held"] for one in instances().values())
 
         until(lambda: run("limit", "show", "orders").code == 0)
         until(lambda: sizes() == pytest.approx([5, 5], rel=0.1))
@@ -159,7 +183,7 @@ def test_real_processes_are_shown_changed_and_evicted(run: Run, url: str) -> Non
         until(lambda: sizes() == pytest.approx([10, 10], rel=0.1))
         until(lambda: run("leases", "orders", "--json").json["spend"] > 1_000)
         evicted = next(iter(instances()))
-        assert run("leases", "orders", "--evict", evicted).code == 0
+        assert run("leases", "orders", "--evict", evicted, "--yes").code == 0
         assert instances()[evicted]["evicted"]
         # It holds nothing any more, and is forgotten in the end.
         until(lambda: sizes()[-1] > 19)

@@ -61,7 +61,7 @@ COMMANDS: list[list[str]] = [
     ["limit", "show", NAME, "--json"],
     ["limit", "show", "none" + NAME],
     ["leases", NAME],
-    ["leases", NAME, "--evict", NAME],
+    ["leases", NAME, "--evict", NAME, "--yes"],
     ["top", NAME, "--topic", NAME, "--once"],
     ["top", "--once"],
     ["exporter", "--once"],
@@ -133,7 +133,7 @@ def test_a_bad_line_is_told_with_its_number_and_disturbs_no_other(
         lines = ['{"body": 1}', line, "", '{"body": 2}']
         monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines) + "\n"))
         said = run("timeline", "create", "mails", "--group", "us")
-        assert said.code == 1
+        assert said.code == 5
         assert said.out == "2 created, 1 invalid\n", (line[:50], said)
         assert "dispatcher: line 2: " in said.err
         assert "not all could be created: 1 invalid" in said.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -41,20 +42,20 @@ def test_leases_tells_who_holds_and_wants_what(run: Run, manager: RedisLeaseMana
     assert one[-2:] == ["2", "7"]
     assert other[:5] == ["aaaaaaaa2", "there:2", "4", "40", "%"]
     told = run("leases", "orders", "--json").json
-    assert [told[name] for name in ("partitions", "used", "uncertain", "cause")] == [10, 10, 0, ""]
+    assert [told[name] for name in ("partitions", "held", "uncertain", "cause")] == [10, 10, 0, ""]
     first = told["instances"][0]
-    assert first["lease_left"] <= 60
+    assert first["lease"] <= 60
     assert first["silent"] >= 0
     assert {name: value for name, value in first.items() if name not in MEASURED} == {
         "instance": "aaaaaaaa1",
         "label": "here:1",
-        "partitions": 6,
+        "held": 6,
         "of_the_limit": 0.6,
         "wants": 600,
         "spends": 250,
-        "fair_share": 6,
+        "share": 6,
         "waits_for": 0,
-        "waits_since": 0,
+        "waited": 0,
         "permit": 0,
         "weight": 2,
         "reserved": 7,
@@ -62,7 +63,7 @@ def test_leases_tells_who_holds_and_wants_what(run: Run, manager: RedisLeaseMana
     }
 
 
-MEASURED = ("lease_left", "silent")
+MEASURED = ("lease", "silent")
 
 
 def test_three_who_share_ten_partitions_hold_a_third_each(
@@ -73,7 +74,7 @@ def test_three_who_share_ten_partitions_hold_a_third_each(
     def parts() -> list[float]:
         for request in busy:
             manager.sync(replace(request, seq=time.monotonic_ns()))
-        return [one["partitions"] for one in run("leases", "orders", "--json").json["instances"]]
+        return [one["held"] for one in run("leases", "orders", "--json").json["instances"]]
 
     until(lambda: parts() == pytest.approx([10 / 3] * 3))
     rows = [line.split() for line in run("leases", "orders").out.splitlines()]
@@ -92,13 +93,13 @@ def test_who_waits_for_a_permit_is_shown_with_its_cost(
     assert "1 waits for a permit of 900, for 2." in said
     told = run("leases", "orders", "--json").json["instances"][1]
     assert told["waits_for"] == 900
-    assert told["waits_since"] >= 2
+    assert told["waited"] >= 2
 
 
 def test_leases_sums_up(run: Run, manager: RedisLeaseManager) -> None:
     hold(manager, asks("a", 600, spent=250), asks("b", 400, spent=700))
     said = run("leases", "orders").out
-    assert "10 of 10 partitions used (100 % of the limit)\n" in said
+    assert "10 of 10 partitions held (100 % of the limit)\n" in said
     assert "demand 1,000 (100 % of the capacity), spend 950 (95 %)\n" in said
 
 
@@ -107,7 +108,7 @@ def test_leases_that_are_over_stand_out_and_count_no_more(
 ) -> None:
     make(manager, lease_time=0.3)
     hold(manager, replace(asks("a", need=300, spent=300), terms=replace(TERMS, lease=300)))
-    until(lambda: run("leases", "orders", "--json").json["instances"][0]["lease_left"] < 0)
+    until(lambda: run("leases", "orders", "--json").json["instances"][0]["lease"] < 0)
     assert run("leases", "orders", "--json").json["spend"] == 0
     assert "lease over" in run("leases", "orders").out
     assert "1, 1 lease over" in run("limit", "show", "orders").out
@@ -201,6 +202,16 @@ def test_a_terminal_gets_it_drawn_by_rich_in_its_place(manager: RedisLeaseManage
         assert "\x1b[1A" in again  # up, to where it was drawn before
         terminal.type("\x03")
         assert terminal.end() == 130
+
+
+def test_a_watch_that_is_terminated_shows_the_cursor_again(manager: RedisLeaseManager) -> None:
+    hold(manager, asks("a", need=300, label="here:1"))
+    with Terminal([*COMMAND, "leases", "orders", "--watch", "0.01"]) as terminal:
+        assert "\x1b[?25l" in terminal.read_until("spend 0 (")
+        os.kill(terminal.pid, signal.SIGTERM)
+        terminal.read_until("\x1b[?25h")
+        assert terminal.end() == 143
+        assert "terminated" in terminal.read_until("terminated")
 
 
 def test_without_rich_a_terminal_gets_plain_columns(

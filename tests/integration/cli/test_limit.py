@@ -94,7 +94,7 @@ def test_c8_a_limit_that_no_instance_asks_for_does_not_say_that_it_grants(
 @pytest.mark.parametrize("command", [("limit", "show"), ("limit", "delete"), ("leases",)])
 def test_a_limit_that_is_not_there(run: Run, url: str, command: tuple[str, ...]) -> None:
     said = run(*command, "orders")
-    assert (said.code, said.out) == (1, "")
+    assert (said.code, said.out) == (3, "")
     assert "there is no limit 'orders' in redis://127.0.0.1:" in said.err
     assert "dispatcher limit set orders --shared-capacity" in said.err
 
@@ -132,7 +132,7 @@ def test_set_with_a_factor_larger_than_the_limit_makes_one_partition(run: Run, u
 
 def test_set_of_a_limit_that_is_not_there_needs_a_capacity(run: Run, url: str) -> None:
     said = run("limit", "set", "orders", "--factor", "5")
-    assert (said.code, said.out) == (1, "")
+    assert (said.code, said.out) == (3, "")
     assert "dispatcher limit set orders --shared-capacity" in said.err
 
 
@@ -190,7 +190,7 @@ def test_set_of_another_factor_needs_no_wait_and_takes_nothing_away(
     line = next(line for line in said.out.splitlines() if line.startswith("partitions"))
     assert re.split("  +", line) == ["partitions", "10, each worth 100", "20, each worth 50"]
     told = run("leases", "orders", "--json").json
-    assert [told["partitions"], told["instances"][0]["partitions"]] == [20, 20]
+    assert [told["partitions"], told["instances"][0]["held"]] == [20, 20]
 
 
 def test_set_of_another_lease_or_period_says_how_long_it_waits_for_those_that_are_out(
@@ -239,7 +239,7 @@ def test_a_command_that_is_proposed_can_be_copied_whatever_the_name(
     run: Run, url: str, name: str
 ) -> None:
     said = run("limit", "show", name)
-    assert said.code == 1
+    assert said.code == 3
     words = shlex.split(said.err.rpartition("or: ")[2])
     assert words == ["dispatcher", "limit", "set", name, "--shared-capacity", "CAPACITY"]
 
@@ -279,7 +279,7 @@ def test_bad_values_are_refused_in_the_librarys_words_of_the_options(
     said = run("limit", "set", "orders", *arguments)
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith(f"dispatcher: {message}")
-    assert run("limit", "show", "orders").code == 1
+    assert run("limit", "show", "orders").code == 3
 
 
 def test_more_than_10_000_partitions_are_refused_also_of_a_limit_that_exists(
@@ -329,7 +329,7 @@ def test_delete_forgets_it_once(run: Run, manager: RedisLeaseManager) -> None:
     assert said.code == 0
     assert "limit orders is deleted" in said.out
     assert manager.look() is None
-    assert run("limit", "delete", "orders", "--yes").code == 1
+    assert run("limit", "delete", "orders", "--yes").code == 3
 
 
 def test_delete_of_an_old_format_deletes_that_and_nothing_else(
@@ -337,13 +337,13 @@ def test_delete_of_an_old_format_deletes_that_and_nothing_else(
 ) -> None:
     hold(manager, asks("a", need=300))
     said = run("limit", "delete", "orders", "--old-format", "--yes")
-    assert (said.code, said.out) == (1, "")
+    assert (said.code, said.out) == (3, "")
     assert "nothing of an older format is stored of limit 'orders'" in said.err
     with closing(Redis.from_url(url)) as client:
         client.delete(old_keys_of("dispatcher", "orders")[0])
         client.hset(old_keys_of("dispatcher", "orders")[0], "capacity", "5")
     refused = run("limit", "set", "orders", "--shared-capacity", "5")
-    assert refused.code == 1
+    assert refused.code == 4
     assert "limit delete orders --old-format" in refused.err
     said = run("limit", "delete", "orders", "--old-format", "--yes")
     assert (said.code, said.err) == (0, "")

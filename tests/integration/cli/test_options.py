@@ -43,7 +43,7 @@ def test_options_fall_back_to_the_environment(
     assert run("limit", "set", "orders").code == 0
     told = run("limit", "show", "orders", "--json").json
     assert (told["shared_capacity"], told["factor"], told["lease_time"]) == (500, 50, 5)
-    assert run("limit", "show", "orders", "--prefix", "dispatcher").code == 1
+    assert run("limit", "show", "orders", "--prefix", "dispatcher").code == 3
     assert "under the prefix 'dispatcher'" in run("leases", "orders", "--prefix=dispatcher").err
 
 
@@ -83,7 +83,7 @@ def test_no_redis_is_one_line_that_says_what_to_do(
 ) -> None:
     unsaid_redis(monkeypatch, f"redis://127.0.0.1:{own_port()}/0")
     said = run(*command)
-    assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
+    assert (said.code, said.out, said.err.count("\n")) == (4, "", 1)
     assert "refuses connections; does it run, and on that port?" in said.err
     assert "--redis URL, or the variable DISPATCHER_REDIS" in said.err
 
@@ -91,7 +91,7 @@ def test_no_redis_is_one_line_that_says_what_to_do(
 def test_a_redis_that_is_silent_is_given_up(own_redis: EmbeddedRedis) -> None:
     own_redis.pause()
     said = outside("limit", "show", "orders", "--redis", own_redis.url)
-    assert said.code == 1
+    assert said.code == 4
     assert "does not answer in time" in said.err
 
 
@@ -177,7 +177,7 @@ def test_help_of_each_command_teaches_with_an_example(run: Run, parser: Parser) 
 
 def test_help_tells_the_commands_and_the_exit_codes(run: Run) -> None:
     said = run("--help")
-    assert "exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted" in said.out
+    assert "exit codes: 0 done, 1 failed, 2 wrong usage, 3 not there" in said.out
     for command in command_line().fill().below:
         assert f"\n    {command} " in said.out
 

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -43,14 +44,14 @@ def test_once_shows_limits_and_topics_as_text(
     [cells] = [line for line in lines if line and set(line) <= set("AB.")]
     assert (cells.count("A"), cells.count("B"), cells.count(".")) == (60, 40, 0)
     assert any(line.startswith("A here:1") for line in lines)
-    assert "nobody consumes it" in next(line for line in lines if line.startswith("mails"))
+    assert "nobody consumes mails" in lines
     assert "\x1b" not in said.out
 
 
 def test_once_for_scripts(run: Run, manager: RedisLeaseManager, mails: Timeline) -> None:
     hold(manager, asks("a", need=1_000, label="here:1"))
     told = run("top", "orders", "--topic", "mails", "--once", "--json").json
-    assert told["limits"]["orders"]["used"] == 10
+    assert told["limits"]["orders"]["held"] == 10
     assert told["limits"]["orders"]["instances"][0]["label"] == "here:1"
     assert told["topics"]["mails"]["new"] == 12
 
@@ -58,9 +59,9 @@ def test_once_for_scripts(run: Run, manager: RedisLeaseManager, mails: Timeline)
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ([], 2, "name a limit (dispatcher top NAME) or a topic (--topic TOPIC)"),
-        (["nothing", "--once"], 1, "there is no limit 'nothing' in redis://127.0.0.1:"),
-        (["--topic", "nothing", "--once"], 1, "there is no topic 'nothing'"),
+        (["--once"], 3, "there is no limit and no topic in redis://127.0.0.1:"),
+        (["nothing", "--once"], 3, "there is no limit 'nothing' in redis://127.0.0.1:"),
+        (["--topic", "nothing", "--once"], 3, "there is no topic 'nothing'"),
         (["orders", "--interval", "0"], 2, "interval must be more than zero"),
         (["orders", "--interval", "often"], 2, "--interval: 'often': not a number"),
     ],
@@ -76,35 +77,78 @@ def test_what_is_wrong_is_said(
 def test_without_redis_once_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     unsaid_redis(monkeypatch, f"redis://127.0.0.1:{own_port()}/0")
     said = run("top", "orders", "--once")
-    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert (said.code, said.err.count("\n")) == (4, 1)
     assert "refuses connections" in said.err
-    assert "Name another one: --redis URL" in said.err
+    assert "Name another Redis: --redis URL" in said.err
 
 
-@pytest.mark.parametrize(("with_rich", "end"), [(True, "\x03"), (False, "\x03")])
+@pytest.mark.parametrize(
+    ("with_rich", "end", "code"),
+    [(True, "\x03", 130), (False, "\x03", 130), (True, "xq", 0), (False, "q", 0)],
+)
 def test_a_terminal_is_left_as_it_was(
-    manager: RedisLeaseManager, mails: Timeline, tmp_path: Path, with_rich: bool, end: str
+    manager: RedisLeaseManager,
+    mails: Timeline,
+    tmp_path: Path,
+    with_rich: bool,
+    end: str,
+    code: int,
 ) -> None:
     hold(manager, asks("a", need=300, label="here:1"))
     if not with_rich:
         hide(tmp_path, "rich")
     with Terminal(LIVE, PYTHONPATH=str(tmp_path), COLUMNS="80", LINES="30") as terminal:
+        before = terminal.mode()
         assert terminal.read_until("\x1b[?1049h\x1b[?25l") == "\x1b[?1049h\x1b[?25l"
         for _ in range(3):
-            seen = terminal.read_until("nobody consumes it")
+            seen = terminal.read_until("nobody consumes mails")
         assert "\x1b[H" in seen
         assert ("\x1b[36m" in seen) == with_rich
+        assert terminal.mode() != before  # a letter is read as it is typed
         terminal.type(end)
         terminal.read_until("\x1b[?25h\x1b[?1049l")
-        assert terminal.end() == 130
+        assert terminal.end() == code
+        assert terminal.mode() == before
 
 
-def test_sigterm_leaves_the_terminal_as_it_was_too(mails: Timeline) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_the_terminal_as_it_was_too(
+    mails: Timeline, number: signal.Signals
+) -> None:
     with Terminal(LIVE) as terminal:
-        terminal.read_until("nobody consumes it")
-        os.kill(terminal.pid, signal.SIGTERM)
+        before = terminal.mode()
+        terminal.read_until("nobody consumes mails")
+        os.kill(terminal.pid, number)
         terminal.read_until("\x1b[?25h\x1b[?1049l")
-        assert terminal.end() == 128 + signal.SIGTERM
+        assert terminal.end() == 128 + number
+        assert terminal.mode() == before
+
+
+def test_ctrl_z_gives_the_screen_back_until_it_goes_on(mails: Timeline) -> None:
+    with Terminal(LIVE) as terminal:
+        terminal.read_until("nobody consumes mails")
+        os.kill(terminal.pid, signal.SIGTSTP)
+        terminal.read_until("\x1b[?25h\x1b[?1049l")
+        os.kill(terminal.pid, signal.SIGCONT)
+        terminal.read_until("\x1b[?1049h\x1b[?25l")
+        terminal.read_until("nobody consumes mails")
+        terminal.type("q")
+        assert terminal.end() == 0
+
+
+def test_without_a_name_all_are_shown_also_those_that_come_later(
+    run: Run, manager: RedisLeaseManager, mails: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold(manager, asks("a", need=300, label="here:1"))
+    told = run("top", "--once", "--json").json
+    assert (list(told["limits"]), list(told["topics"])) == (["orders"], ["mails"])
+    assert abs(told["at"] - time.time() * 1000) < 60_000
+    with Terminal([*COMMAND, "top", "--interval", "0.05"]) as terminal:
+        shown = terminal.read_until("nobody consumes mails")
+        assert ": 1,000 in 0.05 s" in shown
+        assert "q leaves" in shown
+        terminal.type("q")
+        assert terminal.end() == 0
 
 
 def test_it_says_that_redis_is_away_and_comes_back_by_itself() -> None:

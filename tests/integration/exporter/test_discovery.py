@@ -7,9 +7,9 @@ from contextlib import ExitStack, closing
 import pytest
 from redis import Redis
 
+from dispatcher._discovery import Discovery
 from dispatcher.metrics import _names as names
 from dispatcher.metrics._cluster.cluster import ClusterCollector
-from dispatcher.metrics._cluster.discovery import Discovery
 from dispatcher.timeline import Message, Timeline
 from limiters import RedisLeaseManager
 from limiters.embedded import EmbeddedRedis

@@ -64,7 +64,7 @@ def test_redis_may_be_away_at_the_start_and_later(shared_redis: EmbeddedRedis) -
         assert log.count("cannot be read") < 10, "a line for each outage, not for each scrape"
         # The line of the first outage may have been read along with that of the start.
         assert log.count("answers again") - log.count("cannot be read") in (0, 1)
-        assert log.rstrip().endswith("INFO ended")
+        assert log.rstrip().endswith(" dispatcher.exporter: ended")
 
 
 def test_two_exporters_show_the_same(shared_redis: EmbeddedRedis) -> None:
@@ -102,7 +102,7 @@ def test_a_port_that_is_taken_is_said_so(shared_redis: EmbeddedRedis) -> None:
         (("--port", "x"), 2, "argument --port: 'x': it must be a whole number"),
         (("--port", "70000"), 2, "--port must be from 0 to 65535, not 70000"),
         (("--redis", "http://x"), 2, "--redis must be"),
-        (("--once", "--redis", "redis://:secret@localhost:1"), 1, "did not answer; see above"),
+        (("--once", "--redis", "redis://:secret@localhost:1"), 4, "refuses connections"),
     ],
 )
 def test_what_is_wrong_is_said_without_passwords(
@@ -115,6 +115,7 @@ def test_what_is_wrong_is_said_without_passwords(
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert "secret" not in done.stderr + done.stdout
+    assert code != 4 or (done.stdout, done.stderr.count("\n")) == ("", 1)
 
 
 def test_old_state_without_totals_is_read(

@@ -75,10 +75,10 @@ def test_c7_whatever_a_lease_manager_raises_the_limiter_goes_on(
         manager.mood = lambda: None
         heard.wait_for("connected", times=2)
         assert limiter.acquire(20, LONG)
-        said = [it.message.partition(":")[0] for it in caplog.records if "limiters" in it.name]
+        said = [it.message.split(":")[1] for it in caplog.records if "limiters" in it.name]
         assert said == [
-            "limit 'memory' is not served; only what is still held can be spent",
-            "limit 'memory' is served again",
+            " requests are not served; only what is still held can be spent",
+            " requests are served again, and shared capacity is requested",
         ]
     assert heard.names.count("disconnected") == 1
     assert heard.names.count("error") == 1

@@ -271,6 +271,24 @@ def test_r5_what_is_lost_is_told_and_counted(
     gate.close()
 
 
+@pytest.mark.parametrize("value", [2**40 - 1, 2**40, 10**15, 9007199254740000, 2**53 - 1])
+@pytest.mark.parametrize("field", ["number", "sequence", "generation", "forgotten"])
+def test_a_number_that_is_too_large_is_damage(
+    kept: keys.Kept, client: Any, server: EmbeddedRedis, field: str, value: int
+) -> None:
+    kept.put_back()
+    client.hset(key_of("totals"), field, value)
+    store = WatchedStore(server.url)
+    gate = RegistrationGate(store)
+    for number in range(3):
+        store.count = 0
+        gate.offer("sender", f"sender {number}")
+    [released] = gate.register("sender")
+    assert released.messages == ("sender 0", "sender 1", "sender 2")
+    works(gate, store)
+    store.close()
+
+
 def test_one_unreadable_message_costs_itself_alone(shared_redis: EmbeddedRedis) -> None:
     gate = RegistrationGate(RedisEntityStore(shared_redis.url, name="plant"))
     for message in range(3):

@@ -454,6 +454,20 @@ def test_t7_what_lost_its_body_is_dead_with_a_reason_and_its_bucket_goes_on(
     assert [it.body for it in consumer.lease(100, 30)] == [2]
 
 
+@pytest.mark.parametrize("text", [" 3", "3 ", "0x3", "3e0", "+3", "3.0"])
+def test_a_counter_that_redis_could_not_count_on_is_mended(topic: Timeline, text: str) -> None:
+    client = topic._server.connection.client()
+    producer = topic.producer("us")
+    producer.create([Message(n, id=f"m{n}") for n in range(3)])
+    client.hset(stored(0, "meta"), "created", text)
+    assert topic.sweep() is not None  # looks at the bucket, and has it mended
+    consumer = topic.consumer("one")
+    assert all(it.ok for it in consumer.delete(consumer.lease(1, 600)))
+    producer.create([Message(n, id=f"n{n}") for n in range(2)])
+    stats = topic.stats()
+    assert (stats.created, stats.deleted, stats.remaining) == (5, 1, 4)
+
+
 def test_a_worker_goes_on_where_all_bodies_were_evicted(topic: Timeline) -> None:
     client = topic._server.connection.client()
     topic.producer("us").create([Message(n, id=f"m{n}", delay=0.05) for n in range(300)])

@@ -46,8 +46,9 @@ def test_what_raises_comes_again_and_is_dead_after_the_last_attempt(
     assert dead(timeline) == {"x": "attempt 3, the last one: ValueError: attempt 3"}
     assert worker.totals.retried == 2
     until(lambda: worker.batcher.totals.failed == 3)  # so that metrics see failures
-    said = [record.name for record in caplog.records if "failed: 1" in record.message]
-    assert set(said) == {"dispatcher.worker.failures"}
+    said = [it for it in caplog.records if "failed for 1 of 1 message in topic" in it.message]
+    assert {it.name for it in said} == {"dispatcher.worker.failures"}
+    assert all("('x')" in it.message for it in said)
     assert "of Watcher(" not in caplog.text, "the worker's own Batcher does not say it again"
 
 

@@ -50,6 +50,17 @@ def test_the_help_names_every_option_and_its_variable(command: str) -> None:
         assert one.variable in text
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_fits_a_terminal_of_80_columns(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for the line of usage, and examples, which somebody copies."""
+    monkeypatch.setenv("COLUMNS", "80")
+    _, _, text = COMMANDS[command].format_help().partition("\n\n")
+    help_, _, _ = text.partition("\nexample")
+    assert [line for line in help_.splitlines() if len(line) > 80] == []
+
+
 def test_one_variable_means_the_same_kind_of_value_to_all_commands() -> None:
     kinds: dict[str, set[object]] = {}
     for command in COMMANDS.values():
@@ -69,6 +80,26 @@ def test_a_variable_of_a_workers_limit_is_that_of_the_limits_own_command() -> No
     assert {flag: worker[flag] for flag in shared} == {flag: limit[flag] for flag in shared}
     assert worker["--limit-lease-time"] == limit["--lease-time"]
     assert worker["--lease-time"] not in limit.values()
+
+
+def test_every_number_has_a_check() -> None:
+    """`--seconds -1` is refused before anything is done, by its name."""
+    unchecked = {
+        f"{command} {one.flag}"
+        for command, parser in COMMANDS.items()
+        for one in parser.settings
+        if one.kind in (int, float) and one.declared.check is None
+    }
+    of_a_timeline = {"peek --limit", "dead --limit", "create --buckets"}  # which checks them itself
+    assert unchecked == {f"dispatcher timeline {it}" for it in of_a_timeline}
+
+
+@pytest.mark.parametrize("seconds", ["-1", "0", "nan", "inf", "1e9"])
+def test_the_demo_refuses_a_time_that_cannot_be(seconds: str) -> None:
+    root, line = command_line(), ["demo", f"--seconds={seconds}"]
+    call = root.parse_args(line).parser.settle(root, root.parse_args(line), line)
+    with pytest.raises(ArgumentError, match="seconds must be"):
+        call.options()
 
 
 def test_states_and_bounds_are_those_of_the_timeline() -> None:

@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from dispatcher.cli._commands.leases.table import as_json, page
-from dispatcher.cli._terminal.tables import _rich, plain
+from dispatcher.cli._terminal.tables import _rich, fitted, plain
 from dispatcher.cli._text.wording import terms_of
-from limiters.leases import LimitView
+from limiters.leases import InstanceView, LimitView
 from limiters.leases._messages import Terms
 from tests.views import instance, limit
 
@@ -30,10 +30,10 @@ def test_a_share_is_shown_in_partitions_and_in_per_cent_within_80_columns() -> N
     assert all(len(line) <= 80 for line in lines_of(view))
     assert row_of(view, "017c43770")[2:5] == ["6.7", "33", "%"]
     assert row_of(view, "017c43770")[-3] == "6.7"
-    assert "20 of 20 partitions used (100 % of the limit)" in lines_of(view)
+    assert "20 of 20 partitions held (100 % of the limit)" in lines_of(view)
     told = as_json("orders", view)
-    assert told["used"] == pytest.approx(20)
-    assert [one["partitions"] for one in told["instances"]] == pytest.approx([20 / 3] * 3)  # type: ignore[attr-defined]
+    assert told["held"] == pytest.approx(20)
+    assert [one["held"] for one in told["instances"]] == pytest.approx([20 / 3] * 3)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,39 @@ def test_names_stay_whole_on_a_terminal_of_80_columns_while_instances_wait_for_p
     waits = {"waits_for": 500.0, "waits_ms": 2_100}
     view = limit(*(instance(f"017c4377{n}", label=f"worker-{n}:4242", **waits) for n in range(3)))
     shown = io.StringIO()
-    Console(width=80, file=shown).print(_rich(page("orders", view)))
+    Console(width=80, file=shown).print(_rich(fitted(page("orders", view), 80)))
     for n in range(3):
         assert f"017c4377{n}  worker-{n}:4242 " in shown.getvalue()
+
+
+def on_80_columns(*instances: InstanceView) -> list[str]:
+    shown = io.StringIO()
+    Console(width=80, file=shown).print(_rich(fitted(page("orders", limit(*instances)), 80)))
+    return shown.getvalue().splitlines()
+
+
+def test_long_names_are_shortened_in_their_middle_and_the_least_columns_left_out() -> None:
+    odd = {"waits_for": 500.0, "waits_ms": 2_100, "weight": 2.0, "reserved": 5.0}
+    label = "orders-writer-7d9f8b6c5d-x2v4q:1"
+    lines = on_80_columns(instance("017c4377", label=label, **BUSY | odd))
+    assert lines[2].split() == [
+        "instance",
+        "host:process",
+        *["held", "limit", "wants", "spends", "share", "waits", "for"],
+    ]
+    row = lines[3]
+    assert len(row) <= 80
+    assert "x2v4q:1" in row
+    assert "500, 2.1 s" in row
+    assert "not shown, since the terminal is narrow: reserved, weight, silent, lease" in lines
+    plainly = lines_of(limit(instance("a", label=label, **BUSY | odd)))
+    assert label in plainly[3]
+
+
+def test_a_table_that_fits_is_left_as_it_is() -> None:
+    view = limit(instance("017c4377", label="worker-1:4242", **BUSY))
+    assert plain(fitted(page("orders", view), 80)) == plain(page("orders", view))
+    assert plain(fitted(page("orders", limit()), 20)) == plain(page("orders", limit()))
 
 
 def test_columns_that_nobody_needs_are_left_out() -> None:

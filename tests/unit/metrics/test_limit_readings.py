@@ -16,6 +16,7 @@ from limiters import MemoryLeaseManager, SharedResource
 from limiters._stats.standing import Standing
 from limiters.leases import LimitView
 from tests.views import instance, limit
+from tests.waiting import until
 
 Values = dict[tuple[Metric, tuple[str, ...]], Any]
 
@@ -65,6 +66,28 @@ def test_uncertainty_is_told_with_its_cause_and_what_is_left_of_it() -> None:
     assert read(limit())[names.CLUSTER_UNCERTAIN, ("orders", "")] == 0
 
 
+def test_the_terms_that_an_operator_can_change_are_shown() -> None:
+    view = limit()
+    told = read(view)
+    assert told[names.CLUSTER_CAPACITY, ("orders", "max")] == view.terms.capacity
+    assert told[names.CLUSTER_PARTITION, ("orders",)] == view.terms.factor
+    assert told[names.CLUSTER_PERIOD, ("orders",)] == view.terms.period / 1000
+    assert told[names.CLUSTER_LEASE, ("orders",)] == view.terms.lease / 1000
+
+
+def test_a_limiter_is_known_to_the_lease_manager_by_the_name_that_its_metrics_have() -> None:
+    manager = MemoryLeaseManager("orders")
+    limiter = SharedResource(shared_capacity=10, lease_manager=manager)
+    limiter.start()
+    try:
+        until(lambda: manager.look() is not None)
+        view = manager.look()
+        assert view is not None
+        assert [one.label for one in view.instances] == [limiter.standing().member]
+    finally:
+        limiter.stop()
+
+
 def test_sums_only_leave_out_each_instance() -> None:
     told = read(limit(instance("1", held=0.5)), members=False)
     assert not [metric for metric, _ in told if "member" in metric.labels]
@@ -77,6 +100,7 @@ def test_a_limiter_tells_all_that_its_standing_says(monkeypatch: pytest.MonkeyPa
         reserved=20.0,
         max=1_020.0,
         demand=900.0,
+        member="worker-1:1",
         partitions_held=6.7,
         partitions_wanted=9.0,
         fair_share=6.5,
@@ -93,6 +117,7 @@ def test_a_limiter_tells_all_that_its_standing_says(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(limiter, "standing", lambda: standing)
     told = values_of(*part.read())
     for metric, labels, value in (
+        (names.LIMITER_INFO, ("orders", "worker-1:1"), 1),
         (names.PARTITIONS, ("orders", "held"), 6.7),
         (names.PARTITIONS, ("orders", "wanted"), 9.0),
         (names.FAIR_SHARE, ("orders",), 6.5),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dispatcher.report import Entry, ReportError, ReportFile, Run, image, page, report
 from dispatcher.report._charts.histograms import sizes, waits
 from dispatcher.report._charts.shares import granted_again, held_at, shares, shown
-from dispatcher.report._charts.svg import picture
+from dispatcher.report._charts.svg import NARROW, WIDTH, picture
 from dispatcher.report._charts.use import use, windows
 from dispatcher.report.page import facts
 
@@ -109,7 +109,11 @@ def test_nothing_is_written_over_anything_else() -> None:
             run = Run(
                 title, 12_000_000, entries, holdings=holdings, partitions=10_000, refused=refused
             )
-            for chart in (use(run), shares(run), sizes(run)):
+            narrow = (
+                use(run, name="", width=NARROW),
+                shares(run, name="", width=NARROW),
+            )
+            for chart in (use(run), shares(run), sizes(run), *narrow):
                 assert chart is not None
                 written = [extent(one) for one in parsed(picture([chart], "")).iter(TEXT)]
                 assert all(left >= 0 and right <= chart.width for left, right, _ in written)
@@ -137,6 +141,60 @@ def test_every_number_of_the_page_is_that_of_the_run() -> None:
     assert {"a <run>", "100", "2 refused", "0 of 3", "0.9000 of the limit"} <= set(said)
     assert "half of the batches at most 0.20 s, 99 % 0.90 s" in said
     assert "3, of cost 140 in all" in said
+
+
+def test_runs_on_one_page_have_one_table_and_the_same_axes() -> None:
+    short = Run("short", 100, [Entry(7.0, "a", 100), Entry(7.5, "a", 10)])
+    page_ = parsed(page([RUN, short], ["above"], ["below"]))
+    rows = [["".join(cell.itertext()) for cell in row] for row in page_.iter("tr")]
+    assert rows[0] == ["", "a <run>", "short"]
+    assert ["Windows over the limit", "0 of 3", "1 of 2"] in rows
+    assert ["Refused by the datastore", "2", ""] in rows
+    assert [one.text for one in page_.iter("p")][:2] == ["above", "below"]
+    one, other = use(RUN, [RUN, short]), use(short, [RUN, short])
+    assert one.y(100) == other.y(100)
+    assert one.y(110) >= one.top
+    start, begin = RUN.span[0], short.span[0]
+    assert one.x(start + 1) == pytest.approx(other.x(begin + 1))
+    held = shares(RUN, [RUN, short])
+    assert held.x(start + 1) == pytest.approx(one.x(start + 1))
+
+
+def test_the_table_is_what_the_caller_says_of_a_run() -> None:
+    run = Run("one", 10, [Entry(0, "a", 1)], facts=[("Colour", "green")])
+    assert list(facts(run)) == [("Colour", "green")]
+
+
+def test_what_happened_is_a_line_in_each_chart_with_its_name_below() -> None:
+    run = Run("one", 10, [Entry(0, "a", 1)], holdings=[(0, {"a": 1.0})], marks=[(2.0, "killed")])
+    for chart in (use(run), shares(run)):
+        drawn = parsed(picture([chart], ""))
+        dashed = [it.get("points", "") for it in drawn.iter(LINE) if it.get("stroke-dasharray")]
+        assert dashed[0].startswith(f"{chart.x(2.0):.1f},")
+        assert "killed" in texts(picture([chart], ""))
+
+
+LINE = "{http://www.w3.org/2000/svg}polyline"
+
+
+def test_a_dark_screen_and_a_phone_have_their_own_look() -> None:
+    for text in (page([RUN]), image([RUN])):
+        assert "prefers-color-scheme:dark" in text
+        # What is not an instance's takes its colour from the style, which is dark on demand.
+        drawn = [it for it in parsed(text).iter() if it.tag in {TEXT, LINE}]
+        assert all(it.get("class") and it.get("fill") in {None, "none"} for it in drawn)
+    assert 'name="viewport"' in page([RUN])
+    widths = {
+        kind: {
+            int(float(drawn.get("width", "")))
+            for block in parsed(page([RUN])).iter("div")
+            if block.get("class") == kind
+            for drawn in block
+        }
+        for kind in ("wide", "narrow")
+    }
+    assert widths == {"wide": {WIDTH}, "narrow": {NARROW}}
+    assert NARROW <= 400
 
 
 def test_batches_are_counted_by_size_and_by_waiting_time() -> None:

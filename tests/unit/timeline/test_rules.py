@@ -15,6 +15,8 @@ from dispatcher.timeline import Message
 from dispatcher.timeline._encoding import bodies, ids, times
 from dispatcher.timeline._encoding.layout import PARTS, Layout
 from dispatcher.timeline._server.server_clock import ServerClock
+from dispatcher.timeline.producer import given_in
+from limiters import ArgumentError
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -154,3 +156,9 @@ def test_t12_the_answer_that_took_least_time_counts() -> None:
     assert clock.now_ms() == pytest.approx(999.0)
     clock.learn(51.0, 51.8, 9_000_000)  # a slow one that does not: the server's clock was set
     assert clock.now_ms() == pytest.approx((9.0 - 51.4 + 50.0) * 1000)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, b"id"])
+def test_what_is_no_id_is_refused_by_its_name(wrong: object) -> None:
+    with pytest.raises(ArgumentError, match="messages must be an id, or several of them"):
+        given_in(wrong)

@@ -8,11 +8,11 @@ from limiters.errors import DispatcherError
 
 
 def run(options: DemoOptions, call: Invocation) -> None:
-    """Runs both halves, and draws the comparison."""
+    """Runs all three ways, and prints the comparison."""
     try:
-        from dispatcher.cli._commands.demo import halves
+        from dispatcher.cli._commands.demo import race
     except ImportError:
         raise DispatcherError(
             "the demo draws with rich: pip install 'batch-dispatcher[cli,redis,embedded]'"
         ) from None
-    halves.run(capacity=options.capacity, seconds=options.seconds, report=options.report)
+    race.run(capacity=options.capacity, seconds=options.seconds, report=options.report)

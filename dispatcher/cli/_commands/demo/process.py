@@ -1,111 +1,146 @@
-"""One of the demo's processes: a job of its own, or none. The demo starts it; see `main`."""
+"""One of the demo's processes, which keeps the limit in one of three ways. See `main`."""
 
 from __future__ import annotations
 
 import json
 import os
+import queue
 import random
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from typing import Protocol
 
-from dispatcher import Batcher, Operation, Throttled, Watcher
+import dispatcher  # names are loaded at their first use: without a Batcher it starts sooner
+import limiters
 from dispatcher.cli._commands.demo.datastore_server import DatastoreClient
 from dispatcher.cli.datastore import TooManyRequestsError
-from limiters import RedisLeaseManager, SharedResource
 
 COST = 10
 BATCH = 50
 WRITERS = 8
-"""How many requests a job without a Batcher sends at once."""
+"""How many requests a process without a Batcher sends at the same time."""
+
+FIRST_BACKOFF, LAST_BACKOFF = 0.05, 4.0
+"""Doubled from the first to the last, with full jitter. AWS's SDKs do the same, up to 20 s."""
 
 LIMIT, LEASE, INTERVAL, PARTITIONS = "demo", 1.0, 0.25, 20
 
 
 @dataclass
 class DemoPlan:
-    """What it is told."""
+    """How one process is to write, and where."""
 
-    port: int
+    name: str = ""
+    port: int = 0
     """The datastore's."""
-    capacity: float
-    records: int
-    name: str = "process"
+    capacity: float | None = None
+    """What the process may spend in a second; of all processes, if they share it. Without it there
+    is no limiter: the process tries, and tries again."""
     redis: str | None = None
-    """Where the limit is shared; without it, everybody is on their own."""
+    """Where the limit is shared."""
 
     def as_argument(self) -> str:
-        """The form in which it is handed over."""
+        """The form in which the process gets it."""
         return json.dumps(asdict(self))
 
 
-def alone(plan: DemoPlan) -> None:
-    """What one writes without thinking of a limit: many writers, back-off, try again."""
-    datastore = DatastoreClient(plan.port, plan.name)
+class Writer(Protocol):
+    """Writes records."""
 
-    handed_over = time.monotonic()
+    def add(self, records: int) -> None:
+        """Writes so many more."""
 
-    def write(_: int) -> None:
-        attempt = 0
+
+class UnlimitedWriter:
+    """What one writes without thinking of a limit: many threads, back-off, try again."""
+
+    def __init__(self, plan: DemoPlan) -> None:
+        self._datastore = DatastoreClient(plan.port, plan.name)
+        self._threads = ThreadPoolExecutor(WRITERS)
+
+    def add(self, records: int) -> None:
+        now = time.monotonic()
+        for size in _batches(records):
+            self._threads.submit(self._write, size, now)
+
+    def _write(self, records: int, since: float) -> None:
+        backoff = FIRST_BACKOFF
         while True:
             try:
-                datastore.write(BATCH, BATCH * COST, time.monotonic() - handed_over)
+                self._datastore.write(records, records * COST, time.monotonic() - since)
                 return
             except TooManyRequestsError:
-                time.sleep(random.uniform(0, min(0.5, 0.02 * 2**attempt)))
-                attempt += 1
-
-    with ThreadPoolExecutor(WRITERS) as pool:
-        list(pool.map(write, range(plan.records // BATCH)))
+                time.sleep(random.uniform(0, backoff))
+                backoff = min(2 * backoff, LAST_BACKOFF)
 
 
-def together(plan: DemoPlan) -> None:
-    """The same through a Batcher, whose limit all of the processes share."""
-    assert plan.redis is not None
-    datastore = DatastoreClient(plan.port, plan.name)
+class LimitedWriter:
+    """The same through a Batcher."""
 
-    def on_batch(batch: list[Operation]) -> None:
+    def __init__(self, plan: DemoPlan) -> None:
+        self._datastore = DatastoreClient(plan.port, plan.name)
+        self._watcher = dispatcher.Watcher(self._write, max_batch_size=BATCH)
+        self._batcher = dispatcher.Batcher(rate_limiter=_limiter(plan))
+        self._batcher.start()
+
+    def add(self, records: int) -> None:
+        for size in _batches(records):
+            now = time.monotonic()
+            self._batcher.enqueue_many(
+                [
+                    dispatcher.Operation(self._watcher, COST, now, batchable=True)
+                    for _ in range(size)
+                ]
+            )
+
+    def _write(self, batch: list[dispatcher.Operation]) -> None:
         waited = time.monotonic() - batch[0].payload
         try:
-            datastore.write(len(batch), sum(operation.cost for operation in batch), waited)
+            self._datastore.write(len(batch), len(batch) * COST, waited)
         except TooManyRequestsError:
-            raise Throttled from None
+            raise dispatcher.Throttled(retry_after=FIRST_BACKOFF) from None
 
-    limiter = SharedResource(
+
+def _limiter(plan: DemoPlan) -> limiters.RateLimiter:
+    assert plan.capacity is not None
+    if plan.redis is None:
+        return limiters.ProvisionedResource(plan.capacity)
+    return limiters.SharedResource(
         shared_capacity=plan.capacity,
         factor=plan.capacity / PARTITIONS,
-        lease_manager=RedisLeaseManager(plan.redis, name=LIMIT, lease_time=LEASE),
+        lease_manager=limiters.RedisLeaseManager(
+            plan.redis, name=LIMIT, lease_time=LEASE, timeout=LEASE / 2
+        ),
         max_interval=INTERVAL,
     )
-    watcher = Watcher(on_batch, max_batch_size=BATCH)
-    with Batcher(rate_limiter=limiter) as batcher:
-        for _ in range(plan.records // BATCH):
-            now = time.monotonic()
-            batcher.enqueue_many(
-                [Operation(watcher, COST, now, batchable=True) for _ in range(BATCH)]
-            )
+
+
+def _batches(records: int) -> Iterator[int]:
+    return (min(BATCH, records - first) for first in range(0, records, BATCH))
 
 
 def main() -> None:
-    """Says that it is ready, waits for a line, does its work, waits for the end of its input;
-    which, whenever it comes, is its own end too."""
+    """Prints that it is ready, writes as many records as each line of its input says, and ends with
+    its input, whatever it is doing then."""
     plan = DemoPlan(**json.loads(sys.argv[1]))
-    begin = threading.Event()
+    writer: Writer = UnlimitedWriter(plan) if plan.capacity is None else LimitedWriter(plan)
+    jobs = queue.SimpleQueue[int]()
 
     def follow() -> None:
-        for _ in sys.stdin:
-            begin.set()
+        for line in sys.stdin:
+            jobs.put(int(line))
         os._exit(0)
 
     threading.Thread(target=follow, daemon=True).start()
-    with suppress(BrokenPipeError):  # nobody is there any more: see follow()
+    with suppress(BrokenPipeError):  # the demo has ended: see follow()
         print("ready", flush=True)  # noqa: T201
-    begin.wait()
-    (together if plan.redis else alone)(plan)
-    threading.Event().wait()
+    while True:
+        writer.add(jobs.get())
 
 
 if __name__ == "__main__":

@@ -1,87 +1,107 @@
-"""The demo's summary: both halves side by side, and how evenly each used the capacity."""
+"""The demo's summary: the three ways next to each other, as a table and as charts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
-from dispatcher.cli._commands.demo.process import BATCH
-from dispatcher.cli._commands.demo.watcher import LeaseWatcher
-from dispatcher.cli.datastore import Datastore
+from dispatcher.cli._commands.demo.outcome import DemoOutcome
+from dispatcher.cli._commands.demo.process import FIRST_BACKOFF, LAST_BACKOFF, PARTITIONS
+from dispatcher.report import Entry, Run
 
 SLICE = 0.1
 MARKS = " ▁▂▃▄▅▆▇█"
 INDENT = "  "
 
 
-@dataclass
-class DemoOutcome:
-    """How one half of the demo went."""
-
-    title: str
-    datastore: Datastore
-    seconds: float
-    ideal: float
-    leases: LeaseWatcher
-
-
-def draw(console: Console, outcomes: list[DemoOutcome]) -> None:
+def draw(console: Console, outcomes: Sequence[DemoOutcome]) -> None:
     """Prints it."""
-    ideal = outcomes[0].ideal
-    table = Table(title="\nOne datastore, four processes, two jobs")
+    table = Table(title="\nOne limit, four processes, three ways to keep it")
     table.add_column("")
     for outcome in outcomes:
         table.add_column(outcome.title, justify="right")
-    rows: list[tuple[str, Callable[[DemoOutcome], str]]] = [
-        ("refused with 429", lambda one: f"{one.datastore.refused:,}"),
-        ("requests for one that is written", _requests_per_write),
-        ("largest burst, against an even flow", _largest_burst),
-        ("used capacity, of whole seconds", _used),
-        (f"time, against the ideal of {ideal:.1f} s", _time),
-        ("worst second, of the capacity", lambda one: f"{one.datastore.worst_window():.3f}"),
-    ]
-    for label, cell in rows:
-        table.add_row(label, *(cell(outcome) for outcome in outcomes))
+    for rows in zip(*map(facts, outcomes), strict=True):
+        table.add_row(rows[0][0], *(value for _, value in rows))
     console.print(table)
-    said = "\nThe ideal is work / capacity."
-    if any(outcome.seconds < ideal for outcome in outcomes):
-        said += " Less is possible: the first second's worth may go at once."
-    console.print(said)
-    if outcomes[-1].datastore.refused:
-        console.print(
-            "The machine was so busy that some requests arrived later than they were sent."
+    for line in remarks(outcomes):
+        console.print(f"\n{line}")
+    _marks(console, outcomes)
+
+
+def runs(outcomes: Sequence[DemoOutcome]) -> list[Run]:
+    """What the report draws."""
+    return [
+        Run(
+            outcome.title,
+            outcome.datastore.capacity,
+            [Entry(one.at, one.instance, one.cost) for one in outcome.datastore.entries],
+            holdings=outcome.holdings or (),
+            partitions=PARTITIONS,
+            refused=[one.at for one in outcome.datastore.refusals],
+            marks=[(outcome.killed_at, f"{outcome.killed} is killed")],
+            facts=facts(outcome),
         )
+        for outcome in outcomes
+    ]
+
+
+def facts(outcome: DemoOutcome) -> list[tuple[str, str]]:
+    """The rows of the table for one way."""
+    used = outcome.best / outcome.seconds
+    return [
+        ("calls refused (429)", f"{outcome.datastore.refused:,}"),
+        ("calls wasted", f"{100 * outcome.wasted:.0f} %"),
+        ("most asked in a second", f"{outcome.datastore.most_asked():.1f} x limit"),
+        (f"time ({outcome.best:.1f} s at best)", f"{outcome.seconds:.1f} s"),
+        ("used of the limit", f"{100 * used:.0f} %"),
+        ("fairness (Jain's index)", f"{outcome.fairness:.2f}"),
+        ("share of the killed one", _reuse(outcome)),
+        ("needs Redis", "no" if outcome.holdings is None else "yes"),
+    ]
+
+
+def _reuse(outcome: DemoOutcome) -> str:
+    if outcome.holdings is None:
+        return outcome.share_of_killed
+    freed = outcome.freed_after
+    return "-" if freed is None else f"free after {freed:.1f} s"
+
+
+def remarks(outcomes: Sequence[DemoOutcome]) -> list[str]:
+    """What the table does not say."""
+    quarter, own, shared = outcomes
+    lines = [
+        f"Fairness compares what the four had written when {own.killed} was killed; 1 is equal.",
+        f"{quarter.title.capitalize()}: no refused calls, no Redis. A quarter is idle when its "
+        "process has no work or is killed. If yours always have the same work, take this.",
+        f"{own.title.capitalize()}: retries after {FIRST_BACKOFF:g} to {LAST_BACKOFF:g} s, "
+        "doubled, with jitter. With shorter waits they use all of the limit and waste more calls, "
+        "with longer ones the reverse.",
+        f"{shared.title.capitalize()}: each process leases from Redis what the others do not use. "
+        "What a killed one held is free when its lease has ended.",
+    ]
+    if quarter.datastore.refused or shared.datastore.refused:
+        lines.append(
+            "A call that is refused although the limit is kept arrived later than it was sent."
+        )
+    return lines
+
+
+def _marks(console: Console, outcomes: Sequence[DemoOutcome]) -> None:
     width = max(10, console.width - len(INDENT))
-    slice_ = SLICE * math.ceil(max(len(one.datastore.use(SLICE)) for one in outcomes) / width)
+    slice_ = SLICE * math.ceil(max(one.seconds for one in outcomes) / SLICE / width)
     console.print(
-        f"Use of the capacity, each mark {slice_:.1f} s; a full mark is an even flow or more:"
+        f"\nUse of the limit, each mark {slice_:.1f} s; a full mark is an even flow or more:"
     )
     for outcome in outcomes:
-        marks = _marks(outcome.datastore.use(slice_))
+        marks = "".join(
+            MARKS[min(8, max(0, round(share * 8)))]
+            for share in outcome.datastore.use(slice_, outcome.began)
+        )
         console.print(f"\n{INDENT}{outcome.title}\n{INDENT}{marks}")
-
-
-def _largest_burst(outcome: DemoOutcome) -> str:
-    return f"{max(outcome.datastore.use(SLICE), default=0):.1f} x"
-
-
-def _used(outcome: DemoOutcome) -> str:
-    used = outcome.datastore.used()
-    return "-" if used is None else f"{used:.3f}"
-
-
-def _time(outcome: DemoOutcome) -> str:
-    return f"{outcome.seconds:.1f} s = {outcome.seconds / outcome.ideal:.2f}"
-
-
-def _requests_per_write(outcome: DemoOutcome) -> str:
-    writes = max(1, outcome.datastore.written // BATCH)
-    return f"{(writes + outcome.datastore.refused) / writes:.2f}"
-
-
-def _marks(shares: list[float]) -> str:
-    return "".join(MARKS[min(8, max(0, round(share * 8)))] for share in shares)
+    first = outcomes[0]
+    before = INDENT + " " * int((first.killed_at - first.began) / slice_)
+    console.print(f"{before}^ {first.killed} is killed")

@@ -8,13 +8,14 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from dispatcher.cli._commands.connecting import URL_OPTION
+from dispatcher.cli._commands.connecting import URL_OPTION, naming_another
 from dispatcher.cli._commands.exporter.options import ExporterOptions
 from dispatcher.cli._options.parser import Invocation
-from dispatcher.cli._text.showable import showable, showable_log
-from dispatcher.errors import DispatcherError
+from dispatcher.cli._terminal import log_lines
+from dispatcher.cli._text.showable import showable
 from limiters._support.latch import Latch
 from limiters._support.validation import named
+from limiters.errors import LeaseManagerError
 
 if TYPE_CHECKING:
     from dispatcher.metrics._cluster.cluster import ClusterCollector
@@ -26,9 +27,11 @@ def run(options: ExporterOptions, call: Invocation) -> None:
     """Serves it, or prints it once."""
     from dispatcher.metrics._cluster.cluster import ClusterCollector
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(showable_log)
+    log_lines.set_up(
+        options.log_format,
+        "WARNING" if options.once else "INFO",
+        without="redis-away" if options.once else "",  # that is what ends it
+    )
     with named(URL_OPTION):
         collector = ClusterCollector(
             options.redis,
@@ -39,17 +42,18 @@ def run(options: ExporterOptions, call: Invocation) -> None:
         )
     with closing(collector):
         if options.once:
-            _print(collector)
+            _print(options, collector)
         else:
             _serve(collector, options.port, options.addr)
 
 
-def _print(collector: ClusterCollector) -> None:
+def _print(options: ExporterOptions, collector: ClusterCollector) -> None:
     from dispatcher.metrics._exposition import text_of
 
-    sys.stdout.write(showable(text_of(collector.read(budget=float("inf")))))
-    if not collector.up:
-        raise DispatcherError(f"Redis at {collector.where} did not answer; see above")
+    readings = collector.read(budget=float("inf"))
+    if collector.trouble:
+        raise naming_another(options, LeaseManagerError(collector.trouble))
+    sys.stdout.write(showable(text_of(readings)))
 
 
 def _serve(collector: ClusterCollector, port: int, addr: str) -> None:

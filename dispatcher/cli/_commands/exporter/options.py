@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dispatcher.cli._options.checks import port
 from dispatcher.cli._options.declaring import Command, flag, option
+from dispatcher.cli._options.logs import LogOptions
 from dispatcher.cli._options.redis import RedisOptions
 
 PORT = 9890
@@ -18,7 +19,7 @@ def names(text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExporterOptions(RedisOptions):
+class ExporterOptions(LogOptions, RedisOptions):
     """What is shown, and to whom."""
 
     port: int = option("where to serve; 0: any", "PORT", PORT, check=port)

@@ -27,9 +27,9 @@ def run(options: LeasesOptions, call: Invocation) -> None:
     with lease_manager(options) as manager:
         view = manager.look()
         if view is None:
-            raise no_limit(manager, options)
+            raise no_limit(manager.where, options)
         if options.evict is not None:
-            evict(manager, view, options.evict, as_json=options.json)
+            evict(manager, view, options)
         elif options.watch is None:
             _tell(options, show, view)
         else:
@@ -60,7 +60,7 @@ def _look(options: LeasesOptions, manager: RedisLeaseManager) -> LimitView | Non
     try:
         view = manager.look()
         if view is None:
-            raise no_limit(manager, options)
+            raise no_limit(manager.where, options)
     except LeaseManagerError as error:
         sys.stderr.write(f"dispatcher: {showable(str(error))}\n")
         return None

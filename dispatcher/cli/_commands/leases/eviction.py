@@ -5,19 +5,30 @@ from __future__ import annotations
 import json
 import sys
 
+from dispatcher.cli._commands.leases.options import LeasesOptions
+from dispatcher.cli._exit_codes import NotThereError
+from dispatcher.cli._terminal.confirming import confirm
 from dispatcher.cli._text.showable import printable
+from dispatcher.cli._text.wording import of_partitions, share_of
 from limiters.errors import DispatcherError
 from limiters.leases import InstanceView, LeaseManager, LimitView
 
 MOST_NAMED = 10
 
 
-def evict(manager: LeaseManager, view: LimitView, given: str, *, as_json: bool) -> None:
-    """Evicts the instance that `given` names, and says what that means."""
-    one = the_one(view, given)
+def evict(manager: LeaseManager, view: LimitView, options: LeasesOptions) -> None:
+    """Evicts the instance that the options name, if somebody says yes, and says what that means."""
+    one = the_one(view, options.evict or "")
+    if not options.yes:
+        held = f"{of_partitions(view, one.held)} partitions ({share_of(one.held)})"
+        confirm(
+            f"Evict {_named(one)} from limit {printable(options.name)}? It holds {held}, and is "
+            "granted nothing more until it is restarted.",
+            "evicted",
+        )
     if not manager.evict(one.instance):
-        raise DispatcherError(f"{_named(one)} has gone meanwhile; nothing was evicted")
-    if as_json:
+        raise NotThereError(f"{_named(one)} has gone meanwhile; nothing was evicted")
+    if options.json:
         evicted = {"evicted": one.instance, "label": one.label, "again": one.evicted}
         sys.stdout.write(json.dumps(evicted) + "\n")
         return
@@ -46,7 +57,7 @@ def the_one(view: LimitView, given: str) -> InstanceView:
             "say more of its name. Nothing was evicted"
         )
     there = f"there are {_list(view.instances)}" if view.instances else "there is none at present"
-    raise DispatcherError(f"no instance is called {printable(given)!r}; {there}")
+    raise NotThereError(f"no instance is called {printable(given)!r}; {there}")
 
 
 def _list(instances: list[InstanceView] | tuple[InstanceView, ...]) -> str:

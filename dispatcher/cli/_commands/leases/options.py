@@ -24,6 +24,7 @@ class LeasesOptions(LimitOptions):
         "name, or host:process",
         "INSTANCE",
     )
+    yes: bool = flag("evict without asking")
 
 
 LEASES = Command(
@@ -34,7 +35,7 @@ LEASES = Command(
     epilog="examples:\n"
     "  dispatcher leases orders --watch 1\n"
     "  dispatcher leases orders --json | jq '.instances[] | select(.spends > 0) | .label'\n"
-    "  dispatcher leases orders --evict worker-7:4242",
+    "  dispatcher leases orders --evict worker-7:4242 --yes",
     options=LeasesOptions,
     run="dispatcher.cli._commands.leases.command:run",
     exclusive=("watch", "evict"),

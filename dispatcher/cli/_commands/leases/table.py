@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import NamedTuple
 
 from dispatcher.cli._terminal.tables import Row, TablePage
 from dispatcher.cli._text.moments import duration
@@ -23,73 +24,77 @@ from dispatcher.cli._text.wording import (
 )
 from limiters.leases import InstanceView, LimitView
 
-Show = Callable[[InstanceView], bool]
-"""Whether an instance has something to say in a column."""
-
 NOBODY = "no instance asks for any of it at present"
 
-OPTIONAL: tuple[tuple[str, Show, Callable[[InstanceView], str]], ...] = (
-    (">weight", lambda one: one.weight != 1, lambda one: about(one.weight)),
-    (">reserved", lambda one: one.reserved > 0, lambda one: about(one.reserved)),
-    (
+Cell = Callable[[LimitView, InstanceView], str]
+
+
+class Column(NamedTuple):
+    """One of the table."""
+
+    title: str
+    cell: Cell
+    is_needed: Callable[[InstanceView], bool] = lambda one: True
+    """Whether an instance has something to say in it; if none has, it is left out."""
+
+
+COLUMNS = (
+    Column(">held", lambda view, one: in_partitions(view, one.held)),
+    Column(">limit", lambda view, one: share_of(one.held)),
+    Column(
+        ">lease",
+        lambda view, one: duration(one.lease_ms / 1000) if one.held and one.lease_ms > 0 else "-",
+    ),
+    Column(">wants", lambda view, one: about(one.need)),
+    Column(">spends", lambda view, one: about(one.spent)),
+    Column(">share", lambda view, one: in_partitions(view, one.share)),
+    Column(">silent", lambda view, one: duration(one.seen_ms / 1000)),
+    Column(">weight", lambda view, one: about(one.weight), lambda one: one.weight != 1),
+    Column(">reserved", lambda view, one: about(one.reserved), lambda one: one.reserved > 0),
+    Column(
         ">waits for",
-        lambda one: one.waits_for > 0,
-        lambda one: (
+        lambda view, one: (
             f"{about(one.waits_for)}, {duration(one.waits_ms / 1000)}" if one.waits_for else "-"
         ),
+        lambda one: one.waits_for > 0,
     ),
-    ("", lambda one: bool(standing(one)), standing),
+    Column("", lambda view, one: standing(one), lambda one: bool(standing(one))),
 )
-"""Columns that most limits do not need, so that a row of the others fits into 80 letters."""
+
+EXPENDABLE = (">reserved", ">weight", ">silent", ">lease", ">limit")
+"""Where the terminal is narrow, what is left out, the first one first."""
 
 
 def page(name: str, view: LimitView) -> TablePage:
     """A row for each instance, and the sums."""
     instances = sorted(view.instances, key=lambda one: (one.label, one.instance))
     letters = shortest([one.instance for one in instances])
-    optional = [it for it in OPTIONAL if any(it[1](one) for one in instances)]
-    columns = (
-        "=instance",
-        "=host:process",
-        ">held",
-        ">limit",
-        ">lease",
-        ">wants",
-        ">spends",
-        ">share",
-        ">silent",
-        *(title for title, _, _ in optional),
-    )
+    columns = [it for it in COLUMNS if any(map(it.is_needed, instances))]
     rows = [
         Row(
-            (*_cells(view, one, letters), *(cell(one) for _, _, cell in optional)),
+            (
+                printable(one.instance[:letters]),
+                printable(one.label),
+                *(it.cell(view, one) for it in columns),
+            ),
             marked=bool(standing(one)),
         )
         for one in instances
     ]
-    head = (f"limit {printable(name)}: {capacity(view)}", "", *[NOBODY] * (not instances))
-    return TablePage(columns, rows, head, ("", *_summary(view)))
-
-
-def _cells(view: LimitView, one: InstanceView, letters: int) -> Sequence[str]:
-    return (
-        printable(one.instance[:letters]),
-        printable(one.label),
-        in_partitions(view, one.held),
-        share_of(one.held),
-        duration(one.lease_ms / 1000) if one.held and one.lease_ms > 0 else "-",
-        about(one.need),
-        about(one.spent),
-        in_partitions(view, one.share),
-        duration(one.seen_ms / 1000),
+    return TablePage(
+        ("=instance", "=host:process", *(it.title for it in columns)),
+        rows,
+        (f"limit {printable(name)}: {capacity(view)}", "", *[NOBODY] * (not instances)),
+        ("", *_summary(view)),
+        EXPENDABLE,
     )
 
 
 def _summary(view: LimitView) -> list[str]:
     demand, spend = _sums(view)
-    most, used = view.capacity, 1 - view.free
+    most, held = view.capacity, 1 - view.free
     lines = [
-        f"{of_partitions(view, used)} partitions used ({share_of(used)} of the limit)",
+        f"{of_partitions(view, held)} partitions held ({share_of(held)} of the limit)",
         f"demand {about(demand)} ({percent(demand, most)} of the capacity), "
         f"spend {about(spend)} ({percent(spend, most)})",
         *waiters(view),
@@ -112,7 +117,7 @@ def as_json(name: str, view: LimitView) -> dict[str, object]:
         "capacity_in_force": view.capacity,
         "period": view.terms.period / 1000,
         "partitions": view.partitions,
-        "used": _rounded((1 - view.free) * view.partitions),
+        "held": _rounded((1 - view.free) * view.partitions),
         "demand": _rounded(demand),
         "spend": _rounded(spend),
         "uncertain": view.uncertain_ms / 1000,
@@ -126,14 +131,14 @@ def _instance_as_json(view: LimitView, one: InstanceView) -> dict[str, object]:
     return {
         "instance": one.instance,
         "label": one.label,
-        "partitions": _rounded(one.held * view.partitions),
+        "held": _rounded(one.held * view.partitions),
         "of_the_limit": _rounded(one.held),
-        "lease_left": one.lease_ms / 1000,
+        "lease": one.lease_ms / 1000,
         "wants": _rounded(one.need),
         "spends": _rounded(one.spent),
-        "fair_share": _rounded(one.share * view.partitions),
+        "share": _rounded(one.share * view.partitions),
         "waits_for": _rounded(one.waits_for),
-        "waits_since": one.waits_ms / 1000,
+        "waited": one.waits_ms / 1000,
         "permit": _rounded(one.permit),
         "weight": one.weight,
         "reserved": one.reserved,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dispatcher.cli._commands.connecting import lease_manager, no_limit
 from dispatcher.cli._commands.limit.options import LimitDeleteOptions, LimitShowOptions
+from dispatcher.cli._exit_codes import NotThereError
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.confirming import confirm
 from dispatcher.cli._terminal.tables import Row, TablePage, show
@@ -22,7 +23,7 @@ from dispatcher.cli._text.wording import (
     uncertainty,
     waiters,
 )
-from limiters.errors import DamagedLimitError, LeaseManagerError
+from limiters.errors import DamagedLimitError
 from limiters.leases import LimitView
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ def show_limit(options: LimitShowOptions, call: Invocation) -> None:
     with lease_manager(options) as manager:
         view = manager.look()
         if view is None:
-            raise no_limit(manager, options)
+            raise no_limit(manager.where, options)
     if options.json:
-        sys.stdout.write(json.dumps(_as_json(options.name, view)) + "\n")
+        sys.stdout.write(json.dumps(as_json(options.name, view)) + "\n")
         return
     rows = [("limit", printable(options.name)), *terms_of(view), *_state(view)]
     show(TablePage(("", ""), [Row(row) for row in rows], foot=uncertainty(view)))
@@ -56,7 +57,8 @@ def _state(view: LimitView) -> list[tuple[str, str]]:
     ]
 
 
-def _as_json(name: str, view: LimitView) -> dict[str, object]:
+def as_json(name: str, view: LimitView) -> dict[str, object]:
+    """The same for scripts: durations in seconds."""
     return {
         "name": name,
         "shared_capacity": view.terms.capacity,
@@ -86,7 +88,7 @@ def delete_limit(options: LimitDeleteOptions, call: Invocation) -> None:
         if not options.yes:
             confirm(f"Delete limit {name} in {manager.where}? {known}", "deleted")
         if not manager.delete():
-            raise no_limit(manager, options)
+            raise no_limit(manager.where, options)
     sys.stdout.write(
         f"limit {name} is deleted. An instance that still runs makes it again, with the terms it "
         "knows, and then\nnothing new is granted for a lease and a period.\n"
@@ -100,7 +102,7 @@ def _known_of(manager: RedisLeaseManager, options: LimitDeleteOptions) -> str:
     except DamagedLimitError:
         return "It is damaged, so nobody knows how many instances took part lately."
     if view is None:
-        raise no_limit(manager, options)
+        raise no_limit(manager.where, options)
     count = len(view.instances)
     return f"{count} instance{'s' * (count != 1)} took part lately."
 
@@ -116,7 +118,7 @@ def _delete_old_format(options: LimitDeleteOptions) -> None:
                 "deleted",
             )
         if not manager.delete_old_format():
-            raise LeaseManagerError(
+            raise NotThereError(
                 f"nothing of an older format is stored of limit {name!r} in {manager.where}"
             )
     sys.stdout.write(f"what an older version has stored of limit {name} is deleted.\n")

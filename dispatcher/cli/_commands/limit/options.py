@@ -7,9 +7,16 @@ from dataclasses import dataclass
 
 from dispatcher.cli._options.declaring import Command, CommandGroup, flag, option
 from dispatcher.cli._options.families import OptionFamily
-from dispatcher.cli._options.redis import LimitOptions
+from dispatcher.cli._options.redis import LimitOptions, RedisOptions
 from limiters._sharing.options import LimiterOptions
 from limiters.leases._options import TermsChange
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitListOptions(RedisOptions):
+    """How they are shown."""
+
+    json: bool = flag("one line of JSON, for scripts")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +73,20 @@ LIMIT = CommandGroup(
     title="actions",
     metavar="ACTION",
     commands={
+        "list": Command(
+            help="those that there are",
+            description="Lists the limits under the prefix, with their capacity and what of it is "
+            "held.",
+            epilog="example:\n  dispatcher limit list --json | jq -r '.[].name'",
+            options=LimitListOptions,
+            run="dispatcher.cli._commands.limit.list:run",
+        ),
         "show": Command(
             help="its terms, and whether it grants anything",
             description="Shows the terms of a limit, how many partitions are free, and whether "
             "anything new is granted.",
             epilog="example:\n  dispatcher limit show orders --redis redis://db:6379/0\n  "
-            "dispatcher limit show orders --json | jq .capacity",
+            "dispatcher limit show orders --json | jq .capacity_in_force",
             options=LimitShowOptions,
             run="dispatcher.cli._commands.limit.command:show_limit",
         ),

@@ -11,7 +11,7 @@ from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.moments import duration
 from dispatcher.cli._text.showable import printable
 from dispatcher.cli._text.wording import grants, terms_of
-from limiters.errors import DamagedLimitError, LeaseManagerError
+from limiters.errors import DamagedLimitError, DispatcherError
 from limiters.leases import LimitView
 from limiters.leases._messages import ramp_of
 
@@ -32,7 +32,7 @@ def run(options: LimitSetOptions, call: Invocation) -> None:
         is_new = not manager.set_terms(**change)  # or what is stored of its terms cannot be read
         if is_new:
             if change["capacity"] is None:
-                raise damaged or no_limit(manager, options)
+                raise damaged or no_limit(manager.where, options)
             change = {
                 name: getattr(NEW, name) if value is None else value
                 for name, value in change.items()
@@ -40,7 +40,7 @@ def run(options: LimitSetOptions, call: Invocation) -> None:
             manager.set_terms(**change)
         now = manager.look()
         if now is None:
-            raise LeaseManagerError(
+            raise DispatcherError(
                 f"limit {printable(options.name)!r} was deleted at the same moment; set it again"
             )
     if damaged is not None:

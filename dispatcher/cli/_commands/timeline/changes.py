@@ -19,13 +19,13 @@ from dispatcher.cli._commands.timeline.options import (
 )
 from dispatcher.cli._commands.timeline.selecting import Selection, check_selection, selected
 from dispatcher.cli._commands.timeline.wording import interrupted, messages, summed_up, tally
+from dispatcher.cli._exit_codes import PartlyDoneError
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.confirming import confirm
 from dispatcher.cli._terminal.progress import Progress
 from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.showable import printable
 from dispatcher.timeline import MessageOutcome, Snapshot, Status, Timeline, TimelineUnavailableError
-from dispatcher.timeline.errors import TimelineError
 
 
 class MessageChange(NamedTuple):
@@ -134,7 +134,7 @@ def _carry_out(
         except TimelineUnavailableError as error:
             if not counts:
                 raise
-            raise TimelineError(f"{error}; before that: {summed_up(counts)}") from error
+            raise PartlyDoneError(f"{summed_up(counts)}, then it failed: {error}") from error
     _tell(change, options, counts)
 
 
@@ -180,4 +180,4 @@ def _tell(change: MessageChange, options: ChangeOptions, counts: Counter[str]) -
         sys.stdout.write(f"{summed_up(told)}\n")
     failed = {word: n for word, n in counts.items() if word not in (change.done, "already gone")}
     if failed:
-        raise TimelineError(f"not all could be {change.done}: {summed_up(failed)}")
+        raise PartlyDoneError(f"not all could be {change.done}: {summed_up(failed)}")

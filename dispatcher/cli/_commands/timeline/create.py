@@ -14,12 +14,12 @@ from dispatcher.cli._commands.timeline.incoming import TOO_DEEP, from_lines, mes
 from dispatcher.cli._commands.timeline.opening import opened
 from dispatcher.cli._commands.timeline.options import CreateOptions
 from dispatcher.cli._commands.timeline.wording import cropped, interrupted, summed_up, tally
+from dispatcher.cli._exit_codes import PartlyDoneError
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.progress import Progress
 from dispatcher.cli._text.showable import printable
 from dispatcher.timeline import Duplicate, Invalid, Message, MessageOutcome, Timeline
 from dispatcher.timeline import TimelineUnavailableError as Unavailable
-from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.producer import Producer
 
 AT_ONCE = 500
@@ -86,9 +86,9 @@ def _create(
             except Unavailable as error:
                 if not counts:
                     raise
-                raise TimelineError(
-                    f"{error}; before that: {summed_up(counts)}. Messages that have ids of their "
-                    "own can be created again: those that are there change nothing"
+                raise PartlyDoneError(
+                    f"{summed_up(counts)}, then it failed (messages that have ids of their own can "
+                    f"be created again: those that are there change nothing): {error}"
                 ) from error
             if options.dry_run:
                 counts["valid"] += sum(isinstance(it, Message) for _, it in some)
@@ -144,4 +144,4 @@ def _tell(options: CreateOptions, counts: Counter[str]) -> None:
         word: number for word, number in counts.items() if word not in (wanted, "there before")
     }
     if failed:
-        raise TimelineError(f"not all could be created: {summed_up(failed)}")
+        raise PartlyDoneError(f"not all could be created: {summed_up(failed)}")

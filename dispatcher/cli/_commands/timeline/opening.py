@@ -6,11 +6,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dispatcher.cli._commands.connecting import PATIENCE, URL_OPTION, naming_another
+from dispatcher.cli._commands.connecting import PATIENCE, URL_OPTION, naming_another, no_topic
 from dispatcher.cli._options.redis import TopicOptions
-from dispatcher.cli._text.showable import printable
 from dispatcher.timeline import Timeline, TimelineUnavailableError
-from dispatcher.timeline.errors import TimelineError
 from limiters._support.validation import named
 
 
@@ -29,7 +27,7 @@ def opened(
         )
     try:
         if not timeline.exists() and not new:
-            raise no_topic(timeline, options.prefix)
+            raise no_topic(timeline.where, options.topic, options)
         yield timeline
     except TimelineUnavailableError as error:
         raise naming_another(options, error) from None
@@ -40,13 +38,3 @@ def opened(
 def now_ms(timeline: Timeline) -> float:
     """The time by the clock of the server, which is the one that counts."""
     return (time.time() - (timeline.drift or 0.0)) * 1000
-
-
-def no_topic(timeline: Timeline, prefix: str) -> TimelineError:
-    """What to say if there is none of that name."""
-    name = printable(timeline.topic)
-    return TimelineError(
-        f"there is no topic {name!r} in {timeline.where} under the prefix {prefix!r}. "
-        "The first program that uses it makes it, or: "
-        f"dispatcher timeline create {name} --new-topic --group GROUP BODY"
-    )

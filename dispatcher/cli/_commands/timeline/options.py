@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dispatcher.cli._options.declaring import Command, CommandGroup, argument, flag, option
-from dispatcher.cli._options.redis import TopicOptions
+from dispatcher.cli._options.redis import RedisOptions, TopicOptions
 from dispatcher.cli._text.moments import DURATIONS, TIMES, When, seconds_of, when_of
 
 STATES = ("new", "lost", "waiting", "processing", "dead")
@@ -24,6 +24,13 @@ NOTE = (
     "Each is changed in the name of the group that owns it, and only if nothing has changed it "
     "since it\nwas seen. What a consumer has is left alone. With more than one it asks first."
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicListOptions(RedisOptions):
+    """How they are shown."""
+
+    json: bool = flag("one line of JSON, durations in seconds, times in epoch milliseconds")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +159,14 @@ TIMELINE = CommandGroup(
     title="actions",
     metavar="ACTION",
     commands={
+        "list": Command(
+            help="the topics that there are",
+            description="Lists the topics under the prefix, with how many messages are due, and "
+            "for how long.",
+            epilog="example:\n  dispatcher timeline list --json | jq -r '.[].topic'",
+            options=TopicListOptions,
+            run="dispatcher.cli._commands.timeline.list:run",
+        ),
         "stats": Command(
             help="what it has, had, and how late it is",
             description="Counts the messages of a topic by state. The numbers are exact, and cost "

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dispatcher.cli._commands.timeline.opening import now_ms, opened
 from dispatcher.cli._commands.timeline.options import DeadOptions, PeekOptions
 from dispatcher.cli._commands.timeline.wording import as_json, body_text, cropped, time_of
+from dispatcher.cli._exit_codes import NotThereError
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, show, terminal_width
 from dispatcher.cli._text.moments import shown
 from dispatcher.cli._text.showable import printable
 from dispatcher.timeline import Snapshot, Status, Timeline
-from dispatcher.timeline.errors import TimelineError
 from dispatcher.timeline.operator import LIVING
 
 LONGEST_REASON = 40
@@ -52,7 +52,7 @@ def by_id(timeline: Timeline, names: Sequence[str]) -> list[Snapshot]:
     found = timeline.operator().get(names)
     missing = [printable(it.id) for it in found if not isinstance(it, Snapshot)]
     if missing:
-        raise TimelineError(f"there is no message {', '.join(missing[:5])} in this topic")
+        raise NotThereError(f"there is no message {', '.join(missing[:5])} in this topic")
     return [it for it in found if isinstance(it, Snapshot)]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 
 from dispatcher.cli._commands.timeline.opening import now_ms, opened
 from dispatcher.cli._commands.timeline.options import StatsOptions
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, show
+from dispatcher.cli._text.backlog import as_json
 from dispatcher.cli._text.moments import duration, from_now
 from dispatcher.cli._text.showable import printable
 from dispatcher.timeline import Stats
@@ -21,8 +21,8 @@ def run(options: StatsOptions, call: Invocation) -> None:
         stats, buckets, now = timeline.stats(), timeline.buckets, now_ms(timeline)
         where = timeline.where
     if options.json:
-        told = {"topic": options.topic, **asdict(stats), "buckets": buckets}
-        sys.stdout.write(json.dumps(told | {"remaining": stats.remaining}) + "\n")
+        told = as_json(options.topic, stats) | {"buckets": buckets}
+        sys.stdout.write(json.dumps(told) + "\n")
         return
     show(page(f"topic {printable(options.topic)} in {where}", stats, buckets, now))
 

@@ -12,23 +12,15 @@ CELLS = 100
 WIDTHS = (100, 50, 25, 20, 10)
 """How many of them a row may have: so that the same per cents stand below each other."""
 
-COLOURS = (
-    "cyan",
-    "green",
-    "yellow",
-    "magenta",
-    "blue",
-    "bright_cyan",
-    "bright_green",
-    "bright_blue",
-)
+COLOURS = ("cyan", "green", "yellow", "magenta", "blue")
+"""Red is for what is wrong. Bright colours cannot be read where the terminal is light."""
 
 
 def colour_of(letter: str) -> str:
     """Letters next to each other differ in colour."""
     if letter == FREE:
         return "dim"
-    return COLOURS[LETTERS.index(letter) % len(COLOURS)] if letter != ANY else "white"
+    return COLOURS[LETTERS.index(letter) % len(COLOURS)] if letter != ANY else "bold"
 
 
 def cells(shares: Sequence[tuple[str, float]]) -> str:

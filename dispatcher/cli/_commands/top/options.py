@@ -13,7 +13,9 @@ from limiters._support.validation import seconds
 class TopOptions(RedisOptions):
     """Which limits and topics, and how they are shown."""
 
-    names: tuple[str, ...] = argument("NAME", "limits", ())
+    names: tuple[str, ...] = argument(
+        "NAME", "these limits; without one, and without a topic: all of both", ()
+    )
     topic: tuple[str, ...] = option("a topic; may be said again", "TOPIC", ())
     interval: float = option("look every so many seconds", "S", 1.0, check=seconds)
     once: bool = flag("show it once, as it is now")
@@ -21,13 +23,13 @@ class TopOptions(RedisOptions):
 
 
 TOP = Command(
-    description="Shows limits and topics live, until Ctrl-C (exit code 130). A bar is what an "
-    "instance spends\nof what it holds, against the whole limit; the map shows who holds how "
-    "much of it. Short is who\nholds less than its fair share and wants more; waits, who waits "
-    "for a permit; starving, who has\nbeen short for longer than a lease and a period, or has "
-    "waited for a permit for that long and the\ntime in which its fair share makes up the "
+    description="Shows limits and topics live, until q is typed, or Ctrl-C (exit code 130). A bar "
+    "is what an\ninstance spends of what it holds, against the whole limit; the map shows who "
+    "holds how much of it.\nShort is who holds less than its fair share and wants more; waits, "
+    "who waits for a permit; starving,\nwho has been short for longer than a lease and a period, "
+    "or has waited for a permit for that long\nand the time in which its fair share makes up the "
     "cost.",
-    epilog="examples:\n  dispatcher top orders --topic mails --topic reminders\n"
+    epilog="examples:\n  dispatcher top\n  dispatcher top orders --topic mails --topic reminders\n"
     "  dispatcher top orders --once\n"
     "  dispatcher top orders --json | jq -c '.limits.orders.spend'",
     options=TopOptions,

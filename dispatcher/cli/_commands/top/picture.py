@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dispatcher.cli._commands.top.cells import CELLS, FREE, cells, colour_of, drawn, row_of
 from dispatcher.cli._commands.top.memory import Memory, is_short, waits_for_permit
-from dispatcher.cli._commands.top.spans import Line, TextSpan, line
+from dispatcher.cli._commands.top.spans import Line, TextSpan, line, wrapped
 from dispatcher.cli._text.bars import bar
 from dispatcher.cli._text.moments import duration
 from dispatcher.cli._text.showable import printable
@@ -19,16 +19,22 @@ from dispatcher.cli._text.wording import (
     of_partitions,
     percent,
     share_of,
+    shortened,
     skew,
     standing,
     waiters,
 )
 from limiters.leases import InstanceView, LimitView
 
-LABEL = 24
+LEAST_LABEL = 16
 LEAST_BAR, MOST_BAR = 8, 40
+NARROW = 100
+"""Columns below which the per cents are left to the map."""
 
-TITLES = ("held", "limit", "used", "wants", "share")
+STATE = "  starving 10 min"
+"""The longest that is said of an instance in its row."""
+
+TITLES = ("held", "limit", "wants", "spends", "share")
 
 
 def of_limit(
@@ -38,18 +44,18 @@ def of_limit(
     starving = memory.starving(view, now)
     return [
         [TextSpan(f"limit {printable(name)}", "bold"), TextSpan(f": {capacity(view)}")],
-        *_totals(view),
+        *_totals(view, width),
         *_map(view, memory, width),
         line(""),
         *_instances(view, memory, starving, width, fine=fine),
-        *_starving(view, memory, starving),
+        *_starving(view, memory, starving, width),
     ]
 
 
-def _totals(view: LimitView) -> list[Line]:
+def _totals(view: LimitView, width: int) -> list[Line]:
     counting = in_charge(view.instances)
     demand, spent = sum(it.need for it in counting), sum(it.spent for it in counting)
-    held = sum(it.held for it in counting)
+    held = 1 - view.free
     lines = [
         line(f"{of_partitions(view, held)} partitions held ({share_of(held)} of the limit)"),
         line(
@@ -59,8 +65,8 @@ def _totals(view: LimitView) -> list[Line]:
         *map(line, waiters(view)),
     ]
     if view.uncertain_ms or view.unconfirmed_ms:
-        lines.append(line(f"grants {grants(view)}", "yellow"))
-    return [*lines, *(line(said, "yellow") for said in skew(view))]
+        lines += wrapped(f"grants {grants(view)}", width, "yellow")
+    return [*lines, *(one for said in skew(view) for one in wrapped(said, width, "yellow"))]
 
 
 def _map(view: LimitView, memory: Memory, width: int) -> list[Line]:
@@ -75,14 +81,16 @@ def _instances(
     if not view.instances:
         return [line("no instance asks for any of it at present")]
     instances = memory.in_order(view.instances)
-    rows = [_cells_of(view, one) for one in instances]
-    widths = [max(map(len, column)) for column in zip(TITLES, *rows, strict=True)]
-    label = min(LABEL, max(len(printable(one.label)) for one in instances))
-    room = width - label - sum(widths) - 2 * len(widths) - 4 - len("  starving 10 min")
-    room = max(LEAST_BAR, min(MOST_BAR, room))
+    shown = [title for title in TITLES if title != "limit" or width >= NARROW]
+    rows = [[_cells_of(view, one)[title] for title in shown] for one in instances]
+    widths = [max(map(len, column)) for column in zip(shown, *rows, strict=True)]
+    room = width - sum(widths) - 2 * len(widths) - 4 - len(STATE)
+    longest = max(len(printable(one.label)) for one in instances)
+    label = min(longest, max(LEAST_LABEL, room - LEAST_BAR))
+    room = max(LEAST_BAR, min(MOST_BAR, room - label))
     said = "against the limit"
     head = " " * (label + 3) + (said if len(said) <= room else "use").ljust(room + 1)
-    titles = "  ".join(title.rjust(wide) for title, wide in zip(TITLES, widths, strict=True))
+    titles = "  ".join(title.rjust(wide) for title, wide in zip(shown, widths, strict=True))
     lines: list[Line] = [line(head + titles, "bold")]
     for one, row in zip(instances, rows, strict=True):
         letter = memory.letters[one.instance]
@@ -91,7 +99,7 @@ def _instances(
         lines.append(
             [
                 TextSpan(f"{letter} ", f"bold {colour_of(letter)}"),
-                TextSpan(f"{printable(one.label)[:label]:<{label}} "),
+                TextSpan(f"{shortened(printable(one.label), label):<{label}} "),
                 *_bar(view, one, room, colour_of(letter), fine=fine),
                 TextSpan(f" {numbers}"),
                 TextSpan(f"  {state}" if state else "", "red"),
@@ -100,14 +108,14 @@ def _instances(
     return lines
 
 
-def _cells_of(view: LimitView, one: InstanceView) -> tuple[str, ...]:
-    return (
-        in_partitions(view, one.held),
-        share_of(one.held),
-        about(one.spent),
-        about(one.need),
-        in_partitions(view, one.share),
-    )
+def _cells_of(view: LimitView, one: InstanceView) -> Mapping[str, str]:
+    return {
+        "held": in_partitions(view, one.held),
+        "limit": share_of(one.held),
+        "wants": about(one.need),
+        "spends": about(one.spent),
+        "share": in_partitions(view, one.share),
+    }
 
 
 def _bar(
@@ -136,7 +144,9 @@ def _state(one: InstanceView, starving: Mapping[str, float]) -> str:
     return "short" if is_short(one) else ""
 
 
-def _starving(view: LimitView, memory: Memory, starving: Mapping[str, float]) -> list[Line]:
+def _starving(
+    view: LimitView, memory: Memory, starving: Mapping[str, float], width: int
+) -> list[Line]:
     lines: list[Line] = []
     for one in memory.in_order(view.instances):
         if one.instance in starving:
@@ -150,5 +160,5 @@ def _starving(view: LimitView, memory: Memory, starving: Mapping[str, float]) ->
                     f"and has had less than its fair share of {in_partitions(view, one.share)} "
                     f"for {long}"
                 )
-            lines.append(line(called + said, "red"))
+            lines += wrapped(called + said, width, "red")
     return [line(""), *lines] if lines else []

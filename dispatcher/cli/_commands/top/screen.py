@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import NoReturn
 
 from dispatcher.cli._commands.top.spans import Line, fitted, plain
 from dispatcher.cli._terminal.tables import colourful, is_terminal
@@ -17,22 +17,34 @@ from dispatcher.cli._text.showable import printable
 Draw = Callable[[Sequence[Line]], None]
 
 OTHER_SCREEN, OWN_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
-TERMINATED = 128 + signal.SIGTERM
 
 
 @contextmanager
 def screen() -> Iterator[Draw]:
-    """Draws on a screen of its own, which it takes away again, however it ends."""
+    """Draws on a screen of its own, which it takes away again, however it ends, and while it is
+    stopped by Ctrl-Z."""
     if not is_terminal():
         yield lambda lines: _write(f"{plain(lines)}\n")
         return
-    before = signal.signal(signal.SIGTERM, _end)
+    suspend = getattr(signal, "SIGTSTP", None)  # not on Windows
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        _write(OWN_SCREEN)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)  # it stops here, until fg
+        signal.signal(number, stop)
+        _write(OTHER_SCREEN)
+
     try:
+        if suspend is not None:
+            signal.signal(suspend, stop)
         _write(OTHER_SCREEN)
         yield _draw
     finally:
-        _write(OWN_SCREEN)
-        signal.signal(signal.SIGTERM, before)
+        if suspend is not None:
+            signal.signal(suspend, signal.SIG_DFL)
+        with suppress(OSError):  # the terminal may be gone
+            _write(OWN_SCREEN)
 
 
 def print_once(lines: Sequence[Line]) -> None:
@@ -61,10 +73,6 @@ def _coloured(lines: Sequence[Line]) -> str:
                 text.append(printable(span.text), style=span.style or None)
             console.print(text)
     return capture.get()
-
-
-def _end(number: int, frame: FrameType | None) -> NoReturn:
-    sys.exit(TERMINATED)
 
 
 def _write(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,15 @@ Line = Sequence[TextSpan]
 def line(text: str, style: str = "") -> Line:
     """A line of one part."""
     return [TextSpan(text, style)]
+
+
+def wrapped(text: str, width: int, style: str = "") -> list[Line]:
+    """As many lines of words as it takes.
+
+    >>> plain(wrapped("a b c d", 3))
+    'a b\\nc d\\n'
+    """
+    return [line(part, style) for part in textwrap.wrap(text, max(width, 1))]
 
 
 def plain(lines: Iterable[Line]) -> str:

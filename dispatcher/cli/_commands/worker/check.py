@@ -5,8 +5,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 
+from dispatcher.cli._commands.connecting import no_topic
 from dispatcher.cli._commands.worker import making, used_table
-from dispatcher.cli._commands.worker.options import WorkerCommandOptions
+from dispatcher.cli._commands.worker.options import LIMIT, WorkerCommandOptions
+from dispatcher.cli._exit_codes import FAILED, MISUSED, CheckFailedError, code_of
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.showable import without_passwords
@@ -19,10 +21,10 @@ Finding = tuple[str, str, Exception | None]
 
 
 def run(options: WorkerCommandOptions, call: Invocation) -> None:
-    """Prints both. If something is not well, ValueError where the usage is wrong, whatever else
-    is, and DispatcherError where it could not work at present."""
+    """Prints both. If something is not well, CheckFailedError: that the usage is wrong counts most,
+    else the kind of failure if there is one alone."""
     show(used_table.page(call.used))
-    findings = list(_findings(options))
+    findings = [("option", str(error), error) for error in call.refused] + list(_findings(options))
     rows = [
         Row(("NO" if error else "ok", tried, without_passwords(said)), marked=error is not None)
         for tried, said, error in findings
@@ -30,8 +32,9 @@ def run(options: WorkerCommandOptions, call: Invocation) -> None:
     show(TablePage(("", "tried", "found"), rows, head=("",)))
     bad = {tried: error for tried, _, error in findings if error is not None}
     if bad:
-        misused = any(isinstance(error, ValueError) for error in bad.values())
-        raise (ValueError if misused else DispatcherError)(f"not well: {', '.join(bad)}")
+        codes = {code_of(error) or FAILED for error in bad.values()}
+        code = MISUSED if MISUSED in codes else codes.pop() if len(codes) == 1 else FAILED
+        raise CheckFailedError(f"not well: {', '.join(bad)}", code)
 
 
 def _findings(options: WorkerCommandOptions) -> Iterator[Finding]:
@@ -65,18 +68,16 @@ def _handler(options: WorkerCommandOptions) -> str:
 
 
 def _topic(options: WorkerCommandOptions) -> str:
-    from dispatcher.worker._process.process import NoTopicError
-
     timeline = making.timeline_of(options)
     try:
         if not timeline.exists():
             if options.create_topic:
                 return f"not there yet in {timeline.where}, to be created"
-            raise NoTopicError(timeline.topic, timeline.where)
+            raise no_topic(timeline.where, options.topic, options)
         stats = timeline.stats()
         return (
             f"{timeline.where}: {stats.new + stats.lost:,} due, {stats.waiting:,} waiting, "
-            f"{stats.processing:,} leased, {stats.dead:,} dead, {stats.consumers} consumers"
+            f"{stats.processing:,} processing, {stats.dead:,} dead, {stats.consumers} consumers"
         )
     finally:
         timeline.close()
@@ -97,8 +98,8 @@ def _limit(options: WorkerCommandOptions) -> str:
         manager.close()
     if view is None:
         return f"{limit.name}: not there yet, to be made with {plain(limit.shared_capacity)}"
-    stored, asked = view.terms.capacity, limit.shared_capacity
-    other = "" if stored == asked else f" (and not {plain(asked)}: what is stored counts)"
+    stored, asked = view.terms.capacity, LIMIT.given(options)["shared_capacity"]
+    other = "" if asked in (0, stored) else f" (and not {plain(asked)}: what is stored counts)"
     wait = f"; it grants {grants(view)}" if view.uncertain_ms or view.unconfirmed_ms else ""
     return f"{limit.name}: {plain(stored)} in {plain(view.terms.period / 1000)} s{other}{wait}"
 

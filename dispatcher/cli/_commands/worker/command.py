@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from dispatcher.cli._commands.worker import check as worker_check
 from dispatcher.cli._commands.worker import making
 from dispatcher.cli._commands.worker import metrics_page as worker_metrics
 from dispatcher.cli._commands.worker.options import WorkerCommandOptions
+from dispatcher.cli._exit_codes import NotThereError
 from dispatcher.cli._options.parser import Invocation
-from dispatcher.cli._text.showable import showable_log
+from dispatcher.cli._terminal import log_lines
 from limiters._support.validation import in_seconds
 
 if TYPE_CHECKING:
@@ -26,12 +25,7 @@ def run(options: WorkerCommandOptions, call: Invocation) -> None:
     if options.check:
         worker_check.run(options, call)
         return
-    logging.basicConfig(
-        level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    logging.Formatter.converter = time.gmtime
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(showable_log)
+    log_lines.set_up(options.log_format, options.log_level)
     from dispatcher.worker._process.supervisor import CHILD
 
     if options.processes > 1 and CHILD not in os.environ:
@@ -41,7 +35,7 @@ def run(options: WorkerCommandOptions, call: Invocation) -> None:
 
 
 def _work(options: WorkerCommandOptions, number: str | None) -> None:
-    from dispatcher.worker._process.process import Signals, run, stop_with_parent
+    from dispatcher.worker._process.process import NoTopicError, Signals, run, stop_with_parent
     from dispatcher.worker._process.systemd import Notifier
 
     signals = Signals()
@@ -62,6 +56,8 @@ def _work(options: WorkerCommandOptions, number: str | None) -> None:
             fail_fast=options.fail_fast,
             create_topic=options.create_topic,
         )
+    except NoTopicError as error:
+        raise NotThereError(str(error)) from None
     except BaseException:
         _end_what_runs(worker)
         raise

@@ -9,10 +9,12 @@ from tenacity.wait import wait_exponential_jitter
 
 from dispatcher.cli._commands.connecting import URL_OPTION
 from dispatcher.cli._commands.worker.options import LIMIT, WorkerCommandOptions
+from dispatcher.cli._exit_codes import NotThereError
+from dispatcher.cli._text.showable import printable
 from dispatcher.timeline import Timeline
 from dispatcher.worker import Worker
 from dispatcher.worker._options import WorkerOptions
-from limiters import LimiterConfig
+from limiters import LimiterConfig, RedisLeaseManager
 from limiters._support.options import values_of
 from limiters._support.validation import named
 
@@ -49,12 +51,32 @@ def limit_of(options: WorkerCommandOptions) -> LimiterConfig | None:
             return None
         given = {name: value for name, value in given.items() if name not in WHERE}
     elif not given["shared_capacity"]:
-        raise ValueError(
-            "--limit needs --shared-capacity, what all who share it may spend in a period, and "
-            "--factor (a limit that is there already keeps its own)"
-        )
+        given |= stored(options)
     with named(LIMIT.flags):
         return LimiterConfig(**given)
+
+
+def stored(options: WorkerCommandOptions) -> dict[str, float]:
+    """The terms of the limit that is there, for a worker that says none."""
+    with named(URL_OPTION):
+        manager = RedisLeaseManager(options.redis, name=options.limit or "", prefix=options.prefix)
+    try:
+        view = manager.look()
+    finally:
+        manager.close()
+    if view is None:
+        raise NotThereError(
+            f"there is no limit {printable(manager.name)!r} in {manager.where} under the prefix "
+            f"{options.prefix!r}: say --shared-capacity, what all who share it may spend in a "
+            "period, and the worker makes it"
+        )
+    terms = view.terms
+    return {
+        "shared_capacity": terms.capacity,
+        "factor": terms.factor,
+        "period": terms.period / 1000,
+        "lease_time": terms.lease / 1000,
+    }
 
 
 def find_handlers_here() -> None:

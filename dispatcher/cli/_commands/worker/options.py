@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dispatcher.cli._options.checks import port, processes
 from dispatcher.cli._options.declaring import Command, argument, flag, option
 from dispatcher.cli._options.families import OptionFamily
+from dispatcher.cli._options.logs import WATCHED, LogOptions
 from dispatcher.cli._options.redis import RedisOptions
 from dispatcher.worker._options import WorkerOptions
 from limiters._sharing.options import LimiterOptions
@@ -16,7 +17,6 @@ from limiters._support.validation import seconds
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 SPEED = "how fast"
-WATCHED = "how it is watched"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +48,15 @@ class SharedLimitOptions(RedisOptions):
     """The limit that workers share, if there is one."""
 
     limit: str | None = option(
-        "the limit that all with this name share; none if not said", "NAME", group=SPEED
+        "the limit that all with this name share; none if not said. One that is there needs no "
+        "--shared-capacity",
+        "NAME",
+        group=SPEED,
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class WorkerCommandOptions(WorkerOptions, SharedLimitOptions, WorkPlaceOptions):
+class WorkerCommandOptions(LogOptions, WorkerOptions, SharedLimitOptions, WorkPlaceOptions):
     """All of them."""
 
     backoff: float = option(
@@ -95,7 +98,9 @@ WORKER = Command(
       --shared-capacity 20000 --factor 1000 --max-batch-size 500 --metrics-port 9464
 
 exit codes: 0 drained after SIGTERM or SIGINT, 1 failed (the text says why), 2 wrong usage,
-130 or 143 stopped at once by a second SIGINT or SIGTERM""",
+3 no such topic or limit, 4 no answer from Redis at the start, 130 or 143 stopped at once by
+a second SIGINT or SIGTERM""",
     options=WorkerCommandOptions,
     run="dispatcher.cli._commands.worker.command:run",
+    lenient="check",
 )

@@ -56,6 +56,10 @@ local MOST_DEEP = 1000
 local MOST_CHANGES, CHANGES_AT_ONCE = 10000, 500
 -- Above the number of any entity: so amounts come first, and of equal ones the oldest entity.
 local MOST_NUMBERS = 1099511627776
+-- Above any other total, with room to count on: some begin at the microseconds of the clock.
+local MOST_COUNTED = 2 ^ 52
+-- Numbers that one script gives at most.
+local MOST_AT_ONCE = 1048576
 
 local gate, request, seen = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local bounds = {
@@ -119,8 +123,12 @@ local are_totals_whole = true
 local function read_totals()
   local found = redis.call('HMGET', TOTALS, unpack(TOTAL_FIELDS))
   for i = 1, NUMBERS do
-    local number = whole(found[i])
-    totals[TOTAL_FIELDS[i]] = number or false
+    local field, number = TOTAL_FIELDS[i], whole(found[i])
+    -- Larger ones cannot come about. They would be written with more digits than the others, which
+    -- are in order by their texts, or could not be counted on.
+    local most = field == 'number' and MOST_NUMBERS - MOST_AT_ONCE or MOST_COUNTED
+    number = number and number < most and number
+    totals[field] = number or false
     are_totals_whole = are_totals_whole and number
   end
   totals.now_ms, totals.examined_ms = whole(found[10]) or 0, whole(found[11]) or 0

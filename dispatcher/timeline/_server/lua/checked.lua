@@ -4,9 +4,10 @@
 local LATEST = 1e15 -- times after it are none, in milliseconds
 local LONGEST = 4e11 -- more than any lease lasts, or any id is remembered
 
--- Of text that is stored, or nil: its number, if that is whole and exact.
+-- Of what is stored, or nil: its number, if that is whole and exact. Of text only what HINCRBY takes,
+-- too: tonumber() reads ' 7' and '0x10' as well.
 local function whole(text)
-  local number = tonumber(text)
+  local number = (type(text) == 'number' or string.find(text, '^-?%d+$')) and tonumber(text)
   if number and number == math.floor(number) and math.abs(number) < 9007199254740992 then
     return number
   end

@@ -1,0 +1,6 @@
+"""The variable that all dashboards have."""
+
+from grafana.questions import Choice
+
+CLUSTER = Choice("cluster", "Cluster", "dispatcher_exporter_read_seconds", several=True)
+"""One of several exporters, and what belongs to it; all, if Prometheus gives no such label."""
