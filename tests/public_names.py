@@ -4,7 +4,7 @@
 rely on: the diff shows it to the reviewer. Without `--write` the program prints what differs.
 
 Covered are the names in `__all__` of `dispatcher`, `limiters` and their public packages, and those
-names of single modules that `docs/reference.md` shows.
+names of single modules that the pages of `docs/reference` show.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ def packages() -> dict[str, frozenset[str] | None]:
             public = start.exists() and not path.name.startswith("_")
             if public and "\n__all__ = " in start.read_text():
                 found[name] = None
-    reference = (ROOT / "docs" / "reference.md").read_text()
-    for module in MODULE.findall(reference):
-        if re.search(r"^__all__ = ", (ROOT / f"{module.replace('.', '/')}.py").read_text(), re.M):
-            found.setdefault(module, None)
+    pages = sorted((ROOT / "docs" / "reference").glob("*.md"))
+    reference = "\n".join(page.read_text() for page in pages)
+    for module in set(MODULE.findall(reference)) - set(found):
+        if "\n__all__ = " in (ROOT / f"{module.replace('.', '/')}.py").read_text():
+            found[module] = None
     single: dict[str, set[str]] = {}
     for module, name in REFERENCE.findall(reference):
         if module not in found:

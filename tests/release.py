@@ -20,6 +20,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import hatch_build
+
 ROOT = Path(__file__).parents[1]
 NO_CONTACT = "Contact: not set yet"
 RELATIVE_LINK = re.compile(r"\]\((?!https://|#)([^)\s]+)\)")
@@ -32,6 +34,12 @@ def project() -> dict[str, Any]:
     """The table of pyproject.toml."""
     table: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     return table
+
+
+def address() -> str:
+    """Of the project; empty while it has none."""
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    return str(tools["hatch"]["metadata"]["hooks"]["custom"]["address"])
 
 
 def version() -> str:
@@ -61,9 +69,11 @@ def left_to_do(
     if NO_CONTACT in security:
         found.append(f"SECURITY.md says {NO_CONTACT!r}: name an address")
     if not urls:
-        found.append("pyproject.toml has no [project.urls]")
+        found.append("pyproject.toml names no address: [tool.hatch.metadata.hooks.custom]")
     if relative := RELATIVE_LINK.findall(readme):
-        found.append(f"README.md has links that are not absolute: {', '.join(relative)}")
+        found.append(
+            f"the README that is built has links that are not absolute: {', '.join(relative)}"
+        )
     if fragments:
         found.append(
             f"changelog.d still holds {', '.join(sorted(fragments))}: run "
@@ -145,8 +155,8 @@ def check_ready() -> list[str]:
         security=(ROOT / "SECURITY.md").read_text(),
         tags=run("git", "tag", "--points-at", "HEAD").split(),
         changed=run("git", "status", "--porcelain").splitlines(),
-        readme=(ROOT / "README.md").read_text(),
-        urls=project().get("urls", {}),
+        readme=hatch_build.readme((ROOT / "README.md").read_text(), address(), version()),
+        urls=hatch_build.urls(address()),
     )
 
 

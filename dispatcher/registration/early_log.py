@@ -88,9 +88,7 @@ class EarlyMessageLog:
         """Who lost how many messages for newer ones, until somebody takes that away."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(
-                self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE
-            )
+            self._lock = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT, _MODE)
         except OSError as error:
             raise EntityStoreError(
                 f"directory must be one that can be written to, not {str(directory)!r}: {error}"

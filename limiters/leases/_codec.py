@@ -45,6 +45,10 @@ _PREFIX = RECORD_PREFIX.encode()
 _WAITER = struct.Struct("<6dI")
 
 
+UNREADABLE = (ValueError, OverflowError, LookupError, TypeError, struct.error)
+"""What `reply_of` raises for something that is no reply."""
+
+
 class FormatError(Sendable, ValueError):
     """What is stored is of another format, which `stored` numbers, or cannot be read."""
 
@@ -74,7 +78,7 @@ def _text_of(value: Any, kind: FieldKind) -> bytes:
 
 
 def reply_of(answer: Sequence[Any]) -> Reply:
-    """What limit_sync.lua answers."""
+    """What limit_sync.lua answers. One of UNREADABLE if it cannot be that."""
     given = dict(zip(_REPLY_TEXTS, map(raw, answer), strict=False))
     value = _REPLY.read(raw(answer[len(_REPLY_TEXTS)]))
     kind = ReplyKind(given["kind"].decode())
@@ -87,21 +91,28 @@ def reply_of(answer: Sequence[Any]) -> Reply:
         now=value.pop("now"),
         nonce=as_text(given["nonce"]),
     )
-    if kind is ReplyKind.REFUSED:
-        return replace(reply, terms=terms)
-    if kind is not ReplyKind.ANSWER:
+    if kind not in (ReplyKind.REFUSED, ReplyKind.ANSWER):
         return reply
-    return replace(
-        reply,
-        terms=terms,
-        cause=as_text(given["cause"]),
-        given=entries_of(given["given"]),
-        **value,
-    )
+    for one in _OF_EVERY_LIMIT:
+        _checked(one, getattr(terms, one.name))
+    reply = replace(reply, terms=terms)
+    if kind is ReplyKind.REFUSED:
+        return reply
+    entries = entries_of(given["given"])
+    _checked(_OF_EVERY_LIMIT[0], terms.in_force)
+    if entries and not value["units"]:
+        raise ValueError("spending came along with nothing")
+    for _, cost in entries:
+        _checked(_COST, cost)
+    return replace(reply, cause=as_text(given["cause"]), given=entries, **value)
 
 
 _REPLY_TEXTS = tuple(field.name for field in texts_of(REPLY))
 _TERMS = ("capacity", "factor", "period", "lease", "version", "served")
+_OF_EVERY_LIMIT = tuple(
+    one for one in HEADER if one.name in ("capacity", "factor", "period", "lease")
+)
+_COST = Field("a cost", FieldKind.FLOAT, *RANGES["cost"])
 
 
 # What is stored.

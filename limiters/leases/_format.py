@@ -107,6 +107,13 @@ MAX_NAME, MAX_TEXT = 200, 1_000
 MAX_ENTRIES = 1_000
 """How many entries of spending a request has at most. Slices of a period are far fewer."""
 
+MAX_INSTANCES = 10_000
+"""How many instances a limit has at most. Others are refused until one of these has left."""
+
+MAX_NAMES = 100_000
+"""How many names of limits the registry of a server has at most. Further limits do without it, as
+in a cluster."""
+
 MAX_TOTALS = 64
 """How many sums a request adds to at most."""
 
@@ -142,6 +149,8 @@ _CONSTANTS = (
     "MAX_NAME",
     "MAX_TEXT",
     "MAX_ENTRIES",
+    "MAX_INSTANCES",
+    "MAX_NAMES",
     "MAX_TOTALS",
     "LATEST",
     "CHECK_LENGTH",
@@ -265,13 +274,18 @@ REQUEST = _fields(
 """What an instance sends. `history` and `permit_spent` are pairs of age and cost, `stamped` and
 what is granted pairs of time stamp and cost."""
 
+CHANGE = _fields("capacity:capacity factor:amount period:period lease:lease ramp:amount")
+"""What an operator changes; 0 for what stays as it is."""
+
 REPLY = _fields(
-    "kind:s format seq server:s now nonce:s created:b "
-    "capacity:f factor:f period lease version served:b in_force:f rising:f "
-    "certain:b uncertain cause:s skew "
-    "born units given:p keep share short:b permit permit_cost:f back waiting ahead evicted:b "
-    "counted:b instances needs free"
+    "kind:s format seq:count server:s now:stamp nonce:s created:b "
+    "capacity:amount factor:amount period:count lease:count version:count served:b "
+    "in_force:amount rising:amount certain:b uncertain:count cause:s skew "
+    "born:count units:units given:p keep:units share:units short:b permit:count "
+    "permit_cost:amount back waiting:count ahead:count evicted:b counted:b instances:count "
+    "needs:count free:units"
 )
+"""What an instance receives. Terms that are not told are 0."""
 
 SCANNED = _fields(
     "units:units gone need:units weight:weight ask:amount ask_since gathers:b piece:cost turn:f "
@@ -322,6 +336,8 @@ def lua_prelude() -> str:
         _reader("read_request", REQUEST, judges=False),
         _judge("fits_request", REQUEST),
         _writer("write_reply", REPLY),
+        _reader("read_change", CHANGE, judges=False),
+        _judge("fits_change", CHANGE, zero=True),
     ]
     return "\n".join(lines) + "\n"
 
@@ -384,11 +400,17 @@ def _scanner() -> str:
     )
 
 
-def _judge(name: str, fields: Fields) -> str:
-    """A Lua function: whether each number in such a table, and each text, can be one."""
-    numbers = {_in_lua(one): one for one in numbers_of(fields) if one.kind is not FieldKind.FLAG}
-    texts = [f"#t.{one.name} <= MAX_TEXT" for one in fields if one.kind is FieldKind.TEXT]
-    return f"local function {name}(t)\n  return {' and '.join([_rule(numbers), *texts])}\nend"
+def _judge(name: str, fields: Fields, *, zero: bool = False) -> str:
+    """A Lua function: whether each number in such a table, and each text, can be one; with `zero`,
+    every number may be 0 too."""
+    numbers = [one for one in numbers_of(fields) if one.kind is not FieldKind.FLAG]
+    rules = [
+        f"({_in_lua(one)} == 0 or {rule})" if zero else rule
+        for one in numbers
+        for rule in [_rule({_in_lua(one): one})]
+    ]
+    rules += [f"#t.{one.name} <= MAX_TEXT" for one in fields if one.kind is FieldKind.TEXT]
+    return f"local function {name}(t)\n  return {' and '.join(rules)}\nend"
 
 
 def _reader(name: str, fields: Fields, *, judges: bool = True) -> str:

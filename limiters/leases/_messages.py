@@ -297,6 +297,9 @@ class Kind(StrEnum):
     """A later request of this instance was served; nothing was changed."""
     INVALID = "invalid"
     """The request has what no instance can say; nothing was changed."""
+    FULL = "full"
+    """The limit has as many instances as there may be, and this is another one; nothing of it was
+    served."""
     FORMAT = "format"
     """The request, or what is stored, is of another format."""
 

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from limiters._support.signatures import takes
 from limiters.errors import LeaseManagerError
 from limiters.leases._coordinator.state import Limit, Record
-from limiters.leases._format import NEVER, UNITS, WEIGHT_SCALE
+from limiters.leases._format import MAX_INSTANCES, NEVER, UNITS, WEIGHT_SCALE
 from limiters.leases._messages import Kind, Reply, Request, Terms, fault_of, partitions_of
 from limiters.leases._options import TermsChange
 
@@ -136,11 +136,16 @@ def _has_left(record: Record, limit: Limit, now: int) -> bool:
 
 def served(reply: Reply, request: Request, name: str) -> Reply:
     """The reply to a request that was served; LeaseManagerError to one that was refused since no
-    instance can have sent it."""
+    instance can have sent it, or there is no room for another instance."""
     if reply.kind is Kind.INVALID:
         raise LeaseManagerError(
             f"a request to the limit {name!r} has {fault_of(request) or 'something'} that no "
             "instance can have; nothing was changed"
+        )
+    if reply.kind is Kind.FULL:
+        raise LeaseManagerError(
+            f"the limit {name!r} has {MAX_INSTANCES:,} instances, as many as there may be; this "
+            "one shares it as soon as one of them has left. dispatcher leases says who they are"
         )
     return reply
 

@@ -16,6 +16,7 @@ from limiters._support.signatures import lists, takes
 from limiters._support.validation import in_seconds, text
 from limiters.errors import DamagedLimitError, ImproperOrderError, LeaseManagerError
 from limiters.leases._codec import (
+    UNREADABLE,
     FormatError,
     arguments_of,
     floats_in,
@@ -107,7 +108,7 @@ class RedisLeaseManager(LeaseManager):
         answer = self._run(SYNC, *arguments_of(request))
         try:
             reply = reply_of(answer)
-        except (ValueError, OverflowError, LookupError, TypeError, struct.error) as error:
+        except UNREADABLE as error:
             raise LeaseManagerError(
                 f"Redis at {self.where} has answered for the limit {self._name!r} with something "
                 "that cannot be read; nothing of it is used, and the same request is sent again. "

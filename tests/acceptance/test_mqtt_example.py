@@ -1,23 +1,16 @@
-"""The example with an MQTT broker: with mosquitto, and with a plain one where that is missing.
-
-`.ci/run` installs mosquitto and sets REQUIRE_MOSQUITTO: there, that it is missing is an error.
-"""
+"""The example with an MQTT broker: with mosquitto, and with a plain one."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 
 import pytest
 
 from tests.processes import ROOT
+from tests.programs import needs
 from tests.servers.mqtt import PlainBroker
 from tests.servers.ports import own_port
-
-PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
-REQUIRED = bool(os.environ.get("REQUIRE_MOSQUITTO"))
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -31,10 +24,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.skipif(
-    not REQUIRED and shutil.which("mosquitto", path=PATH) is None,
-    reason="there is no mosquitto here: apt-get install mosquitto; the plain broker stands in",
-)
+@needs("mosquitto")
 def test_r4_and_r6_the_seeds_topics_in_the_wrong_order_through_mosquitto() -> None:
     done = run()
     assert done.returncode == 0, done.stderr

@@ -24,13 +24,12 @@ from grafana.files import HERE
 from grafana.pace import Pace
 from grafana.places import address
 from tests.processes.troubled import Example
+from tests.programs import needs
 from tests.servers.alerts import firing, noted
-from tests.servers.prometheus import MISSING, REQUIRED, Prometheus, promtool
+from tests.servers.prometheus import Prometheus, promtool
 from tests.waiting import until
 
-pytestmark = pytest.mark.skipif(
-    MISSING and not REQUIRED, reason="there is no prometheus here: apt-get install prometheus"
-)
+pytestmark = needs("prometheus")
 
 PACE = Pace(1 / 200, least=5)
 PATIENCE = 240.0

@@ -26,6 +26,7 @@ from tests.story import Instance, Story
 
 NAME, OTHER = "orders", "mails"
 LIMIT, GRANTS, PEOPLE, OLD, REGISTRY = KEYS = keys_of("dispatcher", NAME)
+TEXTS_OF_HEADER = (b"header", b"server", b"nonce", b"cause", b"ledger", b"returning", b"queue")
 TERMS = Terms(capacity=1_000.0, factor=50.0, period=1_000, lease=2_000)
 
 BY_KEYS = """
@@ -121,6 +122,14 @@ class Scene:
             (key, field)
             for key in (LIMIT, GRANTS, PEOPLE, REGISTRY)
             for field in sorted(self.client.hkeys(key))
+        ]
+
+    def strays(self) -> list[bytes]:
+        """The fields of the limit that are neither of its header nor a record."""
+        return [
+            one
+            for one in self.client.hkeys(LIMIT)
+            if not one.startswith(b"=") and one not in TEXTS_OF_HEADER
         ]
 
     def free(self) -> float:

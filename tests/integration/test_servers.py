@@ -10,6 +10,7 @@ from redis import exceptions as redis_errors
 from redis.sentinel import Sentinel
 
 from limiters.embedded import EmbeddedRedis, find_server
+from tests.programs import needs
 from tests.servers.cluster import ClusterRedis
 from tests.servers.sentinel import SentinelRedis
 from tests.servers.tls import TlsRedis
@@ -93,6 +94,11 @@ def speaks_tls_to_whom_trusts_its_authority(server: TlsRedis) -> bool:
 
 def test_tls_needs_its_authority(tls_redis: TlsRedis) -> None:
     assert speaks_tls_to_whom_trusts_its_authority(tls_redis)
+
+
+@needs("redis-server")
+def test_a_server_speaks_tls_itself(tls_redis: TlsRedis) -> None:
+    assert tls_redis.native
 
 
 def test_tls_in_place_of_a_server_that_was_built_without(

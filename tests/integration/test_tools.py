@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from tests.loop import lines
 from tests.samples import sample
+from tests.servers import pypi_java
 from tests.simulation import seeds
 from tests.waiting import until
 
@@ -163,3 +165,52 @@ def refused(*command: str) -> str:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stdout
     return done.stderr
+
+
+def make_java(venv: Path, programs: Path) -> str:
+    """What `make java` prints where these programs are on the PATH."""
+    command = [str(shutil.which("make")), "java", f"VENV={venv}"]
+    done = subprocess.run(
+        command, cwd=ROOT, env={"PATH": str(programs)}, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_without_java_make_installs_the_one_of_pypi_and_uses_another_when_it_comes(
+    tmp_path: Path,
+) -> None:
+    venv, empty, found = tmp_path / "venv", tmp_path / "empty", tmp_path / "found"
+    (venv / "bin").mkdir(parents=True)
+    program(venv / "bin" / "python", '#!/bin/sh\necho "$@"\n')
+    (venv / ".installed").touch()
+    for folder in (empty, found):
+        folder.mkdir()
+        for name in ("sh", "echo", "rm", "touch"):
+            (folder / name).symlink_to(str(shutil.which(name)))
+    program(found / "java", "#!/bin/sh\n")
+
+    assert "install --group java" in make_java(venv, empty)
+    assert (venv / "java").exists()
+    assert make_java(venv, empty) == ""
+    assert make_java(venv, found) == ""
+    assert not (venv / "java").exists()
+
+
+def test_the_java_of_pypi_is_not_asked_for_a_module_that_it_lacks(tmp_path: Path) -> None:
+    java = program(tmp_path / "program", pypi_java.PROGRAM.format(java=shutil.which("echo")))
+    lacking = "--add-modules=jdk.incubator.vector"
+    given = ["-cp", "a b:c", lacking, "--add-modules=jdk.net", "Main", "$x", ""]
+    done = subprocess.run([java, *given], capture_output=True, text=True, check=True)
+    assert done.stdout == "-cp a b:c --add-modules=jdk.net Main $x \n"
+
+
+def test_the_java_of_pypi_is_found_by_what_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/before")
+    monkeypatch.setattr(pypi_java, "HOME", tmp_path / "none")
+    pypi_java.provide()
+    assert os.environ["JAVA_HOME"] == "/before"
+    monkeypatch.setattr(pypi_java, "HOME", tmp_path)
+    pypi_java.provide()
+    assert os.environ["JAVA_HOME"] == str(tmp_path)

@@ -1,13 +1,8 @@
-"""A real Prometheus, and promtool.
-
-`.ci/run` installs them and sets REQUIRE_PROMETHEUS: there, that they are missing is an error.
-"""
+"""A real Prometheus, and promtool."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import time
 import urllib.error
@@ -23,9 +18,6 @@ from limiters._support.tethered import Tethered
 from limiters.embedded import HOST
 from tests.servers.ports import own_port
 from tests.waiting import until
-
-REQUIRED = bool(os.environ.get("REQUIRE_PROMETHEUS"))
-MISSING = not (shutil.which("prometheus") and shutil.which("promtool"))
 
 
 def promtool(*arguments: str, given: str = "") -> str:

@@ -10,6 +10,7 @@ from typing import Self
 
 from limiters.embedded import HOST, EmbeddedRedis
 from limiters.errors import ServerStartError
+from tests.programs import skip_without
 from tests.servers.ports import own_port
 from tests.servers.proxy import Proxy
 
@@ -37,6 +38,7 @@ class Certificates:
     """An authority and a certificate of its for 127.0.0.1, as files in `directory`."""
 
     def __init__(self, directory: Path) -> None:
+        skip_without("openssl")
         self.authority = directory / "authority.pem"
         self.certificate = directory / "server.pem"
         self.key = directory / "server.key"

@@ -14,8 +14,9 @@ from grafana import rules
 from grafana.pace import Pace
 from limiters.embedded import EmbeddedRedis
 from tests.processes.noted import lines
+from tests.programs import installed
 from tests.servers.alerts import firing, noted
-from tests.servers.prometheus import MISSING, Prometheus
+from tests.servers.prometheus import Prometheus
 from tests.soak.arrivals import PATHS, Arrivals
 from tests.soak.cluster import Cluster
 from tests.soak.feed import Feed
@@ -107,7 +108,7 @@ class Story:
     def _watch(
         self, cluster: Cluster, ended: ExitStack
     ) -> tuple[Prometheus | None, set[tuple[str, str]]]:
-        if MISSING:
+        if not installed("prometheus"):
             return None, set()
         made = Prometheus(self._directory, cluster.jobs, rules.text(PACE))
         prometheus = ended.enter_context(made)

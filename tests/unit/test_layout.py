@@ -40,7 +40,7 @@ def exported() -> set[str]:
 
 def documented() -> set[str]:
     """The modules that the documents and the examples name."""
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").rglob("*.py")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.py")]
     text = "\n".join(page.read_text() for page in pages if page.name != "architecture.md")
     return {name_of(path) for path in MODULES if name_of(path) in text}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.parameters_directive import table
+from docs.parameter_table import table
 from limiters._support.options import CheckedOptions, about
 
 DOCS = Path(__file__).parents[2] / "docs"

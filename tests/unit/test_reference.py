@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.public_names import packages
+
 DOCS = Path(__file__).parents[2] / "docs"
-REFERENCE = (DOCS / "reference.md").read_text()
+PAGES = {page.stem: page.read_text() for page in (DOCS / "reference").glob("*.md")}
+"""A page for each module that users import from, by its name."""
 PACKAGES = (
     "dispatcher",
     "dispatcher.senders",
@@ -25,19 +28,49 @@ PACKAGES = (
     "limiters",
     "limiters.testing",
 )
-WHOLE_MODULES = set(re.findall(r"automodule:: (\S+)", REFERENCE))
-SHOWN = {name.rpartition(".")[2] for name in re.findall(r"auto(?!module)\w+:: (\S+)", REFERENCE)}
+WHOLE = re.compile(r"automodule:: (\S+)\n(?!   :no-members:)")
+ONE = re.compile(r"auto(?!module)\w+:: (\S+)")
+
+
+def shown() -> dict[str, list[str]]:
+    """The page of each name that is shown by itself; those of whole modules by the module."""
+    found: dict[str, list[str]] = {}
+    for page, text in PAGES.items():
+        for name in [*WHOLE.findall(text), *ONE.findall(text)]:
+            found.setdefault(name, []).append(page)
+    return found
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_public_name_is_in_the_reference(package: str) -> None:
     module = importlib.import_module(package)
+    names = {name.rpartition(".")[2] for name in shown()}
     missing = [
         name
         for name in module.__all__
-        if name not in SHOWN and getattr(module, name).__module__ not in WHOLE_MODULES
+        if name not in names and getattr(module, name).__module__ not in shown()
     ]
     assert not missing
+
+
+def test_every_name_is_on_one_page_and_that_is_the_page_of_its_module() -> None:
+    pages = shown()
+    assert {name: found for name, found in pages.items() if len(found) > 1} == {}
+    others = {"limiters.ArgumentError": "limiters.errors"}  # with the other errors
+    for name, (page,) in pages.items():
+        assert others.get(name, name).startswith(page), name
+
+
+def test_every_module_that_users_import_from_has_a_page_and_a_row() -> None:
+    """Names of others are shown with those of the package around them."""
+    inner = {"limiters.leases", "dispatcher.spark.errors"}
+    assert set(PAGES) == set(packages()) - inner
+    table = (DOCS / "reference.md").read_text()
+    rows = re.findall(r"\[([\w.]+)\]\(reference/([\w.]+)\.md\)", table)
+    assert sorted(rows) == sorted((name, name) for name in PAGES)
+    for name, text in PAGES.items():
+        assert text.startswith(f"# {name}\n")
+        assert f"automodule:: {name}\n" in text
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import dispatcher
+import hatch_build
 import limiters
 from tests import release
 
@@ -40,7 +41,7 @@ def test_nothing_is_left_to_do_when_all_is_done() -> None:
         ({"changed": ["M README.md"]}, "not committed: M README.md"),
         ({"changelog": "## Unreleased\n\n## 1.2.0 (2026-05-01)\n"}, "the heading 'Unreleased'"),
         ({"readme": "![a](docs/demo.svg) and [b](https://c)"}, "not absolute: docs/demo.svg"),
-        ({"urls": {}}, "[project.urls]"),
+        ({"urls": {}}, "[tool.hatch.metadata.hooks.custom]"),
     ],
 )
 def test_what_is_left_to_do_is_named(changed: dict[str, Any], said: str) -> None:
@@ -61,6 +62,16 @@ def test_a_file_too_much_or_too_few_is_named() -> None:
         "the wheel has tests/test_a.py",
         "the archive has .env",
     ]
+
+
+def test_the_readme_that_is_built_has_absolute_links() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert release.RELATIVE_LINK.findall(text)
+    built = hatch_build.readme(text, "https://example.org/project", "1.2.0")
+    assert release.RELATIVE_LINK.findall(built) == []
+    assert "(https://example.org/project/raw/v1.2.0/docs/demo.svg)" in built
+    assert "(https://example.org/project/blob/v1.2.0/docs/tutorial.md)" in built
+    assert hatch_build.readme(text, "", "1.2.0") == text
 
 
 def test_no_module_states_the_version_again() -> None:

@@ -14,7 +14,7 @@ from dispatcher.registration._model.written import (
     sealed_message_of,
 )
 
-_METADATA, _TELEMETRY = "m", "t"
+_METADATA, _TELEMETRY, _OFFERED = "m", "t", ""
 
 
 class Piece:
@@ -48,7 +48,7 @@ class Piece:
             except UnreadableError:
                 is_lost = True
         messages: list[Any] = []
-        readable = {_METADATA: 0, _TELEMETRY: 0, "": 0}
+        readable = {_METADATA: 0, _TELEMETRY: 0, _OFFERED: 0}
         for kind, text in self.texts:
             try:
                 messages.append(sealed_message_of(self.entity, text))
@@ -116,19 +116,21 @@ class GateReply:
                 self.links = dict(zip(names[::2], names[1::2], strict=True))
             elif kind == "report":
                 name, entity = next(texts), next(texts)
-                registrations, metadata, telemetry = (int(next(texts)) for _ in range(3))
+                registrations, metadata, telemetry = (_count(next(texts)) for _ in range(3))
                 reason = next(texts)
                 self.reports.append(
                     Report(name, entity, registrations, metadata, telemetry, reason)
                 )
             elif kind == "release":
                 entity, record = next(texts), next(texts)
-                held = Amounts(*(int(next(texts)) for _ in range(3)))
+                held = Amounts(*(_count(next(texts)) for _ in range(3)))
                 into.append(Piece(entity, record, held))
             elif kind == "messages":
                 if not into:
                     into.append(Piece("", "", Amounts(), continues=True))
-                what, count = next(texts), int(next(texts))
+                what, count = next(texts), _count(next(texts))
+                if what not in (_METADATA, _TELEMETRY, _OFFERED):
+                    raise ValueError(f"messages are of no kind {what!r}")
                 into[-1].texts += [(what, next(answer)) for _ in range(count)]
             elif kind == "portion":
                 self.portions.append(Portion())
@@ -151,6 +153,13 @@ def read(answer: list[Any]) -> GateReply:
         return GateReply(iter(answer))
     except Exception as error:
         raise UnreadableError from error
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(f"{number} is no count")
+    return number
 
 
 def text(value: str | bytes | int) -> str:

@@ -254,7 +254,10 @@ class RedisRoom:
             ) from error.__cause__
 
     def _mend(self, error: EntityStoreError | None) -> None:
-        reply = read(self._run_twice(MEND, self._header("0")))
+        try:
+            reply = read(self._run_twice(MEND, self._header("0")))
+        except UnreadableError:  # the next try says so
+            return
         self._reports += reply.reports
         if reply.wrong and error is not None:
             raise self._store.wrong_key(error, reply.wrong) from error.__cause__

@@ -22,6 +22,8 @@ from dispatcher.registration._sqlite.records import (
 _NOT_THE_FILE = ("BUSY", "LOCKED", "CANTOPEN", "READONLY", "PERM", "AUTH", "FULL", "NOMEM")
 """Errors of SQLite, by their names, that say nothing about what is in the file."""
 
+_HEAD_OF_FILE = 100
+"""Bytes."""
 _MAGIC = bytes.fromhex("377f06")
 _HEAD_OF_LOG, _HEAD_OF_FRAME = struct.Struct(">8I"), struct.Struct(">6I")
 
@@ -53,9 +55,11 @@ def examine(path: Path, log: Path) -> Examination:
     sequence: Any = 0
     is_sound = False
     tables: set[str] = set()
-    if not path.exists() or not path.stat().st_size:
+    size = path.stat().st_size if path.exists() else 0
+    if size < _HEAD_OF_FILE:
         # SQLite would take it for a new one, and delete the log of writes.
-        return Examination("it is empty", version, contents_of(rows), broken)
+        why = "it is cut short" if size else "it is empty"
+        return Examination(why, version, contents_of(rows), broken)
     try:
         # Only one that cannot write leaves the log of writes where it is when it closes.
         place = f"file:{quote(str(path))}?mode=ro"
@@ -85,9 +89,13 @@ def examine(path: Path, log: Path) -> Examination:
     elif not why and not isinstance(sequence, int):
         why = "the last number is not one"
     why = why or _log_damage(log)
-    is_new = is_sound and version == 0 and not tables
+    is_new = is_sound and version == 0 and not tables and not _is_there(log)
     last = sequence if isinstance(sequence, int) else 0
     return Examination(why, version, contents, broken, last, is_sound, is_new)
+
+
+def _is_there(log: Path) -> bool:
+    return log.exists() and log.stat().st_size > 0
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:

@@ -26,7 +26,7 @@ class StorePlace:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.log = _beside(path, "-wal")
-        self._lock = os.open(_beside(path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._lock = os.open(_beside(path, ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         _held.add(self)
         try:
             lock(self._lock)

@@ -208,9 +208,14 @@ class QueryRun:
             if status != "ok":
                 raise _superseded(place, "another run")
             wait_ms, acknowledged = said
-        return SendClaim(
-            place, batch, epoch, generation, int(turn), lease, remember, int(acknowledged)
-        )
+        try:
+            numbers = int(turn), int(acknowledged)
+        except ValueError:
+            raise LedgerError(
+                f"what query {place.query!r} has sent is damaged in Redis at {place.where}: "
+                f"restore {keys[2]}, or delete it and start with a new checkpoint"
+            ) from None
+        return SendClaim(place, batch, epoch, generation, numbers[0], lease, remember, numbers[1])
 
 
 def finish(redis: Redis, claim: SendClaim, sums: dict[str, float]) -> None:

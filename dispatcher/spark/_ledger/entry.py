@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from dispatcher.spark._ledger.proof import NONE
 
+_MOST_SHOWN = 100
+
 Time = int | float
 """The time of a row: microseconds since 1970, days since then, or the number that it is."""
 
@@ -40,11 +42,14 @@ class LedgerEntry:
 
     @classmethod
     def read(cls, written: bytes | None) -> LedgerEntry:
-        """The entry that `written` is."""
+        """The entry that `written` is. ValueError if it is none."""
         if written is None:
             return cls()
         batch, rows, before, until, proof = written.split(b" ")
-        return cls(int(batch), int(rows), _time(before), _time(until), proof)
+        entry = cls(int(batch), int(rows), _time(before), _time(until), proof)
+        if entry.rows < 0 or entry.written() != written:
+            raise ValueError(f"{written[:_MOST_SHOWN]!r} is not as it was written")
+        return entry
 
     def written(self) -> bytes:
         """It, as it is kept in Redis."""

@@ -189,16 +189,28 @@ class Sender:
 
 
 def look_up(redis: Redis, claim: SendClaim, sequences: Sequence[bytes]) -> dict[bytes, LedgerEntry]:
-    """What is remembered of each of `sequences`. It needs no leave to send."""
+    """What is remembered of each of `sequences`. It needs no leave to send. LedgerError if
+    something of it was damaged: what was sent is not known then."""
     found: dict[bytes, LedgerEntry] = {}
     for start in range(0, len(sequences), MOST_TOGETHER):
         some = sequences[start : start + MOST_TOGETHER]
         for turns_ago in (1, 0):  # what is newer replaces what is older
-            written = redis.look_up(claim.sequences(turns_ago), some)
-            for sequence, text in zip(some, written, strict=True):
+            key = claim.sequences(turns_ago)
+            for sequence, text in zip(some, redis.look_up(key, some), strict=True):
                 if text is not None or turns_ago:
-                    found[sequence] = LedgerEntry.read(text)
+                    found[sequence] = _entry(text, claim, key, sequence)
     return found
+
+
+def _entry(text: bytes | None, claim: SendClaim, key: str, sequence: bytes) -> LedgerEntry:
+    try:
+        return LedgerEntry.read(text)
+    except ValueError as error:
+        raise LedgerError(
+            f"what query {claim.place.query!r} has sent of a sequence is damaged in Redis at "
+            f"{claim.place.where}: {error}. Restore it, or delete the field {sequence!r} of {key}: "
+            "then rows of that sequence may be sent again"
+        ) from error
 
 
 def _settle(posts: Iterable[Acknowledgement], error: SparkSinkError | None) -> None:

@@ -48,7 +48,9 @@ class Parcels:
                 rows = self.none
             else:
                 rows = pa.ipc.read_record_batch(pa.py_buffer(data).slice(end), self.schema)
-        except (ValueError, OSError, pa.ArrowException) as error:
+                for column in rows.columns:
+                    _check(column)
+        except (ValueError, OSError, EOFError, pa.ArrowException) as error:
             raise ValueError(f"the state in the checkpoint is damaged: {error}") from error
         return data[self._body : end], rows
 
@@ -65,3 +67,12 @@ class Parcels:
             f"({', '.join(self.schema.names)}): give df the columns it had, or begin a new "
             "checkpoint"
         )
+
+
+def _check(column: pa.Array) -> None:
+    """Arrow believes what says where values begin: what points elsewhere would end the process."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        if "UTF8" not in str(error):  # texts are as Spark has them
+            raise

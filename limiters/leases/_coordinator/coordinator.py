@@ -12,15 +12,17 @@ import heapq
 import math
 from dataclasses import replace
 
-from limiters._support.validation import MAX_AMOUNT
+from limiters._support.validation import MAX_AMOUNT, ArgumentError
 from limiters.leases._coordinator import certainty, permits
 from limiters.leases._coordinator.shares import level_of
 from limiters.leases._coordinator.state import Limit, Ramp, Record, Registry
 from limiters.leases._format import (
+    CHANGE,
     DEFAULT_SPAN,
     FORMAT,
     FREE_SHARE,
     INSTANCES_PER_MS,
+    MAX_INSTANCES,
     MAX_PERMIT_MS,
     MAX_TRIES,
     NEVER,
@@ -138,7 +140,8 @@ class Coordinator:
         if registry is None or registry.server != server:
             registry = self.registry = Registry(server, now)
         settled = registry.since + max(terms.span, self.default_span)
-        return settled <= now and registry.names.get(self.name, NEVER) <= now
+        is_over = registry.names.get(self.name, NEVER) <= now
+        return settled <= now and is_over and registry.has_room(self.name)
 
     def _serve(self, request: Request, server: str, now: int) -> Reply:
         token = f"{now}:{request.instance}:{request.seq}"
@@ -154,6 +157,8 @@ class Coordinator:
         if challenged is not None:
             return challenged
         record = limit.records.get(request.instance)  # all are forgotten after news
+        if record is None and len(limit.records) >= MAX_INSTANCES:
+            return Reply(Kind.FULL)
         uncertain = certainty.remaining(limit, self.default_span) > 0
         certainty.learn_terms(limit, request, uncertain)
         if not request.terms.agrees(limit.terms):
@@ -450,7 +455,7 @@ class Coordinator:
 
     def _write_ahead(self, limit: Limit) -> None:
         registry = self.registry
-        if registry is None or not self.registered:
+        if registry is None or not self.registered or not registry.has_room(self.name):
             return
         span = limit.terms.span
         certain = not certainty.remaining(limit, self.default_span)
@@ -475,7 +480,11 @@ class Coordinator:
     ) -> bool:
         """Changes the terms of the limit, a raised capacity by at most `ramp` a millisecond; what
         is None stays as it is. False if there is no limit and not all terms are given.
-        ArgumentError, and nothing is changed, if that made too many partitions."""
+        ArgumentError, and nothing is changed, if that made too many partitions, or no limit can
+        have it."""
+        for one, value in zip(CHANGE, (capacity, factor, period, lease, ramp), strict=True):
+            if value and not one.fits(value):
+                raise ArgumentError(one.name, value, "be what a limit can have")
         given = Terms(capacity or 0.0, factor or 1.0, period or 0, lease or 0)
         known = self.limit.terms if self.limit is not None and not self._is_deleted(clock) else None
         if known is None and not (capacity and factor and period and lease):
@@ -541,8 +550,9 @@ class Coordinator:
             limit.since = limit.now
         limit.not_before = certainty.last_use(limit, self.default_span)
         limit.proven = max(limit.proven, limit.terms.span)
-        if self.registry is not None and self.registered:
-            self.registry.names[self.name] = limit.not_before
+        registry = self.registry
+        if registry is not None and self.registered and registry.has_room(self.name):
+            registry.names[self.name] = limit.not_before
         certainty.start_over(limit, now, token, cause)
 
 

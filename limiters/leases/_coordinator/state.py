@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from limiters.leases._coordinator.shares import Level
-from limiters.leases._format import MIN_CAPACITY, NEVER, UNITS, WEIGHT_SCALE
+from limiters.leases._format import MAX_NAMES, MIN_CAPACITY, NEVER, UNITS, WEIGHT_SCALE
 from limiters.leases._ledger import Ledger
 from limiters.leases._messages import Terms
 
@@ -186,3 +186,7 @@ class Registry:
     """How long a lease of each can count."""
     now: int | None = None
     skew: int = 0
+
+    def has_room(self, name: str) -> bool:
+        """Whether a limit is among them, or may come. One that finds no room does without."""
+        return name in self.names or len(self.names) < MAX_NAMES

@@ -23,6 +23,11 @@ local function load(name, instance, server, version)
   load_registry()
 end
 
+-- Whether a text can be a nonce: each request repeats that.
+local function is_token(text)
+  return text and #text > 0 and #text <= MAX_TEXT
+end
+
 -- Confirmed time: how far the server's clock is believed.
 
 local function is_mine(server)
@@ -84,7 +89,7 @@ local function vouched_for(terms, server, now)
     registry = new_registry(server, now)
   end
   local settled = registry.since + max(span_of(terms), DEFAULT_SPAN)
-  return settled <= now and registry.names_until <= now
+  return settled <= now and registry.names_until <= now and has_room(registry)
 end
 
 -- Opens the limit; whether it is new. It is uncertain if nothing vouches for what is stored.
@@ -136,6 +141,8 @@ local function collect(token)
       else
         due = min(due or at, at)
       end
+    elseif not TEXTS[name] then
+      records.removed[name] = true
     end
   end
   if not amounts_agree(held, count) then
@@ -556,6 +563,9 @@ local function serve(request, server, now)
   end
   if records.forgotten then -- all are forgotten after news
     record = nil
+  end
+  if not record and limit.instances >= MAX_INSTANCES then
+    return { kind = 'full' }
   end
   local uncertain = remaining() > 0
   learn_terms(request, uncertain)

@@ -13,6 +13,9 @@ local UNKNOWN_TERMS = {
 
 local function delete()
   local server, version = server_identity()
+  if not is_token(ARGV[2]) then
+    return redis.error_reply('INVALID this can be no nonce')
+  end
   local failure = load(ARGV[1], nil, server, version)
   if failure then
     return failure

@@ -47,11 +47,16 @@ local function stored_registry(key, field)
   return known
 end
 
+-- Whether the name of this call is there, or may come. What would find no room does without.
+local function has_room(known)
+  return known.has_name or known.names < MAX_NAMES
+end
+
 -- Writes what has changed.
 local function store_registry(key, field, known)
   local fields = {}
-  if known.names_until ~= (known.was_until or NEVER)
-    or known.names_span ~= (known.was_span or 0) then
+  if has_room(known) and (known.names_until ~= (known.was_until or NEVER)
+    or known.names_span ~= (known.was_span or 0)) then
     known.names = known.has_name and known.names or known.names + 1
     fields[1], fields[2] = field, sealed(field, string.format('%.17g %.0f',
       known.names_until, known.names_span))

@@ -5,15 +5,21 @@
 --        period, lease and ramp (cost a millisecond), packed, 0 for what stays as it is
 -- Reply  1; 0 if there is no such limit and not all terms are given; a capacity and a factor, as
 --        texts, if they made too many partitions: then nothing is changed. Or an error, as of
---        limit_sync.lua; FORMAT and its number for a limit of another format.
+--        limit_sync.lua; FORMAT and its number for a limit of another format; INVALID if this is no
+--        change that an operator can make.
 
 local function set_terms()
   local server, version = server_identity()
+  local change = read_change(ARGV[3])
+  if not change or not fits_change(change) or not is_token(ARGV[2]) then
+    return redis.error_reply('INVALID no limit can have these terms')
+  end
   local failure = load(ARGV[1], nil, server, version)
   if failure then
     return failure
   end
-  local capacity, factor, period, lease, ramp = struct.unpack('<ddddd', ARGV[3])
+  local capacity, factor, period = change.capacity, change.factor, change.period
+  local lease, ramp = change.lease, change.ramp
   local known, token = limit ~= nil and not limit.deleted, ARGV[2]
   if not known and (capacity == 0 or factor == 0 or period == 0 or lease == 0) then
     return 0

@@ -26,6 +26,12 @@
 local OCCUPIED = 'kept by format ' .. FORMAT
 local RECORD_BYTE = byte(RECORD_PREFIX)
 
+-- The fields of the limit's hash that are no records.
+local TEXTS = {
+  header = true, server = true, nonce = true, cause = true, ledger = true, returning = true,
+  queue = true,
+}
+
 local stored = {} -- the strings of the limit's hash, as they were read
 local people = {} -- what of KEYS[3] was read, and what is to be written
 local registry -- what the server knows of all limits; nil if there is none
@@ -37,7 +43,7 @@ local records = {
   own = nil, -- the name of the instance that calls, as a field
   own_text = nil, -- its record as it was read
   listed = nil, -- the names and records of all, in turn; nil as long as nobody needs them
-  removed = {}, -- names of those that were given up
+  removed = {}, -- names of those that were given up, and of fields that nothing here has written
   forgotten = false, -- whether all that were stored count no more
 }
 

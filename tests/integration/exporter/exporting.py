@@ -10,7 +10,6 @@ import sys
 import urllib.request
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Self
 
 from prometheus_client.parser import text_string_to_metric_families as parse
@@ -111,6 +110,3 @@ def work(limiter: SharedResource, count: int, on_batch: Callable[..., Any] | Non
 def read(collector: ClusterCollector, metric: names.Metric) -> dict[tuple[str, ...], Any]:
     """The values of one metric."""
     return {it.labels: it.value for it in collector.read() if it.metric == metric}
-
-
-PROMTOOL = Path("/usr/bin/promtool")

@@ -19,7 +19,6 @@ from limiters.leases._messages import Request
 from tests.integration.exporter.exporting import (
     COMMAND,
     PATIENCE,
-    PROMTOOL,
     TERMS,
     Exporter,
     limiter_of,
@@ -28,6 +27,7 @@ from tests.integration.exporter.exporting import (
     read,
     work,
 )
+from tests.programs import needs
 from tests.servers.ports import own_port
 from tests.waiting import until
 
@@ -126,12 +126,12 @@ def test_old_state_without_totals_is_read(
     assert read(collector, names.CLUSTER_OPERATIONS)["orders", "done"] == 0
 
 
-@pytest.mark.skipif(not PROMTOOL.exists(), reason="only where Prometheus is installed")
+@needs("prometheus")
 def test_promtool_finds_nothing(shared_redis: EmbeddedRedis) -> None:
     work(limiter_of(shared_redis.url), 10)
     text = once("--redis", shared_redis.url).stdout
     done = subprocess.run(
-        [PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True, check=False
+        ["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

@@ -9,7 +9,7 @@ import pytest
 from redis import Redis
 
 from limiters.embedded import EmbeddedRedis
-from limiters.leases._format import QUEUE_LENGTH
+from limiters.leases._format import MAX_INSTANCES, MAX_NAMES, QUEUE_LENGTH
 from tests.twins.history import HISTORIES, History
 from tests.twins.stores import Scripts
 
@@ -37,3 +37,23 @@ def test_long_queue_keeps_the_same_instances(scripts: Scripts) -> None:
         history = History(scripts, seed, compare_every=10)
         history.crowd(70, rounds=4)
         assert history.longest == QUEUE_LENGTH
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_scripts_and_reference_agree_where_there_is_no_room(
+    shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr("limiters.leases._coordinator.coordinator.MAX_INSTANCES", 3)
+    monkeypatch.setattr("limiters.leases._coordinator.state.MAX_NAMES", 1)
+
+    def with_little_room(source: str) -> str:
+        for name, most, few in (
+            ("MAX_INSTANCES", MAX_INSTANCES, 3),
+            ("MAX_NAMES", MAX_NAMES, 1),
+        ):
+            assert f"local {name} = {most}\n" in source
+            source = source.replace(f"local {name} = {most}\n", f"local {name} = {few}\n")
+        return source
+
+    with Redis.from_url(shared_redis.url) as client:
+        assert HISTORIES["short"](Scripts(client, with_little_room), seed) > 0

@@ -12,9 +12,10 @@ from redis import Redis
 
 from limiters import LeaseManagerError
 from limiters.embedded import EmbeddedRedis
+from limiters.leases._messages import Reply, Request
 from tests.hostile import damages
 from tests.hostile.damages import Damage, failures, report
-from tests.hostile.limit import KEYS, TERMS, Scene, in_turned_time
+from tests.hostile.limit import KEYS, LIMIT, TERMS, Scene, ScriptServer, in_turned_time
 from tests.story import Instance
 
 
@@ -63,6 +64,7 @@ def serves_again(scene: Scene, instances: list[Instance]) -> None:
         if late.share.next_call(now) <= now:
             late.ask(scene.server, now)  # type: ignore[arg-type]
         if late.held(now) >= 0.99 * TERMS.capacity:
+            assert scene.strays() == []
             return
     raise AssertionError(f"it holds {late.held(now)}")
 
@@ -82,6 +84,50 @@ def test_c8_a_damaged_field_never_grants_too_much_and_heals(scene: Scene, part: 
 @pytest.mark.parametrize("part", damages.PART)
 def test_c8_a_damaged_number_never_grants_too_much_and_heals(scene: Scene, part: int) -> None:
     failed = failures(scene, damages.to_numbers(), part, judge)
+    assert not failed, report(failed)
+
+
+class MidwayServer(ScriptServer):
+    """Something happens before one of its scripts."""
+
+    def __init__(self, client: Redis, place: int, happens: Damage) -> None:
+        super().__init__(client)
+        self._before = {place: happens}
+        self._scripts = 0
+
+    def sync(self, request: Request, now: float) -> Reply:
+        self._scripts += 1
+        self._before.pop(self._scripts, lambda client: None)(self.client)
+        reply: Reply = super().sync(request, now)
+        return reply
+
+
+@pytest.mark.parametrize("part", damages.PART)
+@pytest.mark.parametrize(
+    ("place", "is_sent_back"),
+    [(2, True), (4, False)],
+    ids=["between a challenge and its answer", "between two instances"],
+)
+def test_c8_damage_in_the_middle_of_a_call_never_grants_too_much_and_heals(
+    scene: Scene, place: int, is_sent_back: bool, part: int
+) -> None:
+    def judge_midway(scene: Scene, name: str, damage: Damage) -> None:
+        instances = [*scene.put_back(), Instance("late", TERMS)]
+        may = scene.power(instances) + scene.free()
+        if is_sent_back:
+            scene.client.hdel(LIMIT, "cause")
+        server = MidwayServer(scene.client, place, damage)
+        for one in instances:
+            one.share.want(5_000.0, 100.0, scene.now)
+            try:
+                one.ask(server, scene.now)  # type: ignore[arg-type]
+            except LeaseManagerError as error:
+                mend_as_said(scene, str(error))
+                one.ask(server, scene.now)  # type: ignore[arg-type]
+        assert scene.power(instances) <= may * (1 + 1e-6), name
+        serves_again(scene, instances)
+
+    failed = failures(scene, damages.to_keys(1), part, judge_midway)
     assert not failed, report(failed)
 
 

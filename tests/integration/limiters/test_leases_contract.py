@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from limiters import LeaseManager, MemoryLeaseManager, RedisLeaseManager
+from limiters import LeaseManager, LeaseManagerError, MemoryLeaseManager, RedisLeaseManager
+from limiters._redis.script import of_source
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._format import UNITS
 from limiters.leases._messages import Kind, Reply, Request, Terms
+from limiters.leases._scripts import TWIN, registry_key, source_of
 from limiters.testing import ManualClock
 
 TERMS = Terms(1_000.0, 100.0, period=60_000, lease=50_000)
@@ -433,3 +435,61 @@ def test_totals_are_counted_once(kept: Kept) -> None:
     view = kept.manager.look()
     assert view is not None
     assert view.totals[:2] == (3, 1)
+
+
+# Bounds.
+
+
+@pytest.fixture
+def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two instances a limit, and two limits in the registry of a server."""
+    for name, places in {
+        "MAX_INSTANCES": ("_format", "_coordinator.coordinator"),
+        "MAX_NAMES": ("_format", "_coordinator.state"),
+    }.items():
+        for place in places:
+            monkeypatch.setattr(f"limiters.leases.{place}.{name}", 2)
+    for part in ("sync", "delete"):
+        script = of_source(source_of(*TWIN, part))
+        monkeypatch.setattr(f"limiters.leases.redis.{part.upper()}", script)
+
+
+def test_another_instance_than_there_may_be_is_refused(little_room: None, kept: Kept) -> None:
+    for name in ("a", "b"):
+        assert kept.ask(name, 1).kind is Kind.ANSWER
+    with pytest.raises(LeaseManagerError, match="instances, as many as there may be; this one"):
+        kept.ask("c", 1)
+    assert kept.ask("a", 2).kind is Kind.ANSWER
+    view = kept.manager.look()
+    assert view is not None
+    assert {one.instance for one in view.instances} == {"a", "b"}
+
+
+def test_it_takes_part_once_another_has_left(little_room: None) -> None:
+    clock = ManualClock(1_000.0)
+    manager = MemoryLeaseManager("limit", lease_time=1.0, clock=clock)
+    kept = Kept(manager, clock.advance, clock.now)
+    assert kept.ask("a", 1, terms=QUICK, leaving=True).kind is Kind.ANSWER
+    assert kept.ask("b", 1, terms=QUICK).kind is Kind.ANSWER
+    clock.advance(1.0)
+    assert kept.ask("c", 1, terms=QUICK).kind is Kind.ANSWER
+
+
+def test_a_limit_for_which_the_registry_has_no_room_is_uncertain_at_first(
+    little_room: None, shared_redis: EmbeddedRedis
+) -> None:
+    managers = {
+        name: RedisLeaseManager(shared_redis.url, name=name, timeout=10)
+        for name in ("first", "second", "third")
+    }
+    for name, manager in managers.items():
+        reply = manager.sync(Request("a", 1, TERMS))
+        assert reply.kind is (Kind.CHALLENGE if name == "third" else Kind.ANSWER)
+    again = managers["third"].sync(Request("a", 2, TERMS, nonce=reply.nonce))
+    assert again.kind is Kind.ANSWER
+    assert again.uncertain > 0
+    for manager in managers.values():
+        assert manager.delete()
+        manager.close()
+    with Redis.from_url(shared_redis.url) as client:
+        assert client.hlen(registry_key("dispatcher")) == 2 + 2

@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from redis import Redis
+from redis import Redis, ResponseError
 
 from dispatcher.timeline import Message, Timeline
 from dispatcher.worker import Worker
@@ -19,6 +19,7 @@ from limiters import ImproperOrderError, LeaseManagerError, RedisLeaseManager, S
 from limiters._redis.script import of_source
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._format import (
+    CHANGE,
     DEFAULT_SPAN,
     FORMAT,
     HEADER,
@@ -526,3 +527,37 @@ def test_server_that_is_too_old_is_refused_by_its_version(
     with pytest.raises(LeaseManagerError, match=r"is version 6\.0\.16; 6\.2 or newer is needed"):
         manager.sync(request())
     assert not stored(client)
+
+
+@pytest.mark.parametrize("place", range(len(CHANGE)))
+def test_a_change_that_no_operator_can_make_is_refused(
+    client: Any, manager: RedisLeaseManager, place: int
+) -> None:
+    manager.sync(request())
+    before = stored(client)
+    whole = (0.5,) if CHANGE[place].kind is FieldKind.WHOLE else ()
+    for number in (*NOT_FINITE, -1.0, 1e300, *whole):
+        numbers = [50.0, 10.0, 1_000.0, 2_000.0, 1.0]
+        numbers[place] = number
+        with pytest.raises(ResponseError, match="INVALID"):
+            changed(client, "set", "once", packed(*numbers))
+    assert stored(client) == before
+
+
+@pytest.mark.parametrize("token", ["", "x" * 1_001])
+def test_a_nonce_that_no_request_could_repeat_is_refused(
+    client: Any, manager: RedisLeaseManager, token: str
+) -> None:
+    manager.sync(request())
+    before = stored(client)
+    for part in ("set", "delete"):
+        with pytest.raises(ResponseError, match="INVALID"):
+            changed(client, part, token, packed(50, 10, 1_000, 2_000, 1))
+    with pytest.raises(ResponseError, match="INVALID"):
+        changed(client, "set", "once", packed(50))
+    assert stored(client) == before
+
+
+def changed(client: Any, part: str, *arguments: str | bytes) -> Any:
+    """What a script answers that somebody sends without the library."""
+    return client.eval(source_of(*TWIN, part), len(KEYS), *KEYS, "orders", *arguments)

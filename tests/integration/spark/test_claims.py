@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -495,3 +496,22 @@ def test_a_redis_that_is_not_there_is_named_without_its_password() -> None:
             redis, place, 0, signature="s", time_kind="date", lease=LEASE, remember=DAY
         )
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("damaged", [b"", b"7 3 -", b"7 x - 5 -", b"7 -3 - 5 -", b"7 03 - 5 -"])
+def test_k3_what_is_damaged_of_a_sequence_is_named_and_nothing_is_sent(
+    shared_redis: EmbeddedRedis, place: Place, damaged: bytes
+) -> None:
+    claim = claimed(place, 7)
+    with Redis.from_url(shared_redis.url) as client:
+        client.hset(claim.sequences(), "=a", damaged)
+    with sender(claim) as one, pytest.raises(LedgerError, match=r"damaged in Redis at .*'=a'"):
+        one.look_up([b"=a", b"=b"])
+
+
+def test_k3_what_is_damaged_of_a_stream_is_named(shared_redis: EmbeddedRedis, place: Place) -> None:
+    claim = claimed(place, 7)
+    with Redis.from_url(shared_redis.url) as client:
+        client.hset(claim.stream, "acknowledged", "many")
+    with pytest.raises(LedgerError, match=f"damaged in Redis at .*{re.escape(claim.stream)}"):
+        claimed(place, 7)

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from limiters import LeaseManagerError, MemoryLeaseManager
+from limiters import ArgumentError, LeaseManagerError, MemoryLeaseManager
+from limiters.leases._coordinator import Coordinator
 from limiters.leases._format import MAX_WHOLE, REQUEST, UNITS, FieldKind
 from limiters.leases._messages import Kind, Reply, Request, Terms
 from tests.story import TERMS, Instance, Server, Story
+from tests.twins.compared import plain
 
 FAR = 10**14
 HUGE = 1e99
@@ -106,3 +108,16 @@ def test_every_number_of_a_request_has_a_bound() -> None:
         if one.kind in (FieldKind.WHOLE, FieldKind.FLOAT):
             assert math.isfinite(one.low), one.name
             assert math.isfinite(one.high), one.name
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"capacity": math.nan}, {"factor": -1.0}, {"period": 0.5}, {"lease": 1}, {"ramp": math.inf}],
+)
+def test_a_change_that_no_operator_can_make_is_refused(change: dict[str, Any]) -> None:
+    coordinator = Coordinator()
+    coordinator.set_terms("one", 0, "", capacity=5.0, factor=1.0, period=1_000, lease=2_000)
+    before = plain(coordinator.limit)
+    with pytest.raises(ArgumentError, match=f"{next(iter(change))} must be what a limit can have"):
+        coordinator.set_terms("one", 10, "x", **change)
+    assert plain(coordinator.limit) == before

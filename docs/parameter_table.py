@@ -1,14 +1,11 @@
-"""The directive `parameters`: a generated table of the options that a class takes, in a page of
-the docs."""
+"""Tables of the options that a class takes, generated from the dataclass that declares them.
+
+The directive `parameters` (see `directives`) puts them into the pages.
+"""
 
 from __future__ import annotations
 
-import inspect
 from importlib import import_module
-from typing import Any
-
-from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 
 from limiters._support.options import DeclaredOption, options_of
 
@@ -18,12 +15,13 @@ def table(dataclass: str) -> str:
     Markdown."""
     rows = (
         f"| `{option.name}` | {_default(option)} | {option.help} |"
-        for option in options_of(_found(dataclass)).values()
+        for option in options_of(declaring(dataclass)).values()
     )
     return "\n".join(["| option | default | |", "| --- | --- | --- |", *rows])
 
 
-def _found(dataclass: str) -> type:
+def declaring(dataclass: str) -> type:
+    """The dataclass of that name."""
     module, _, name = dataclass.rpartition(".")
     found: type = getattr(import_module(module), name)
     return found
@@ -37,21 +35,3 @@ def _default(option: DeclaredOption) -> str:
     if isinstance(option.default, (int, float)) and not isinstance(option.default, bool):
         return f"{option.default:,g} {option.unit}".rstrip()
     return f"`{option.default!r}`"
-
-
-class ParametersDirective(SphinxDirective):
-    """Its argument is the dataclass with its module."""
-
-    required_arguments = 1
-
-    def run(self) -> list[Any]:
-        """The table. Sphinx renders the page again when the module has changed."""
-        dataclass = self.arguments[0]
-        self.env.note_dependency(inspect.getfile(_found(dataclass)))
-        return self.parse_text_to_nodes(table(dataclass))
-
-
-def setup(app: Sphinx) -> dict[str, bool]:
-    """Sphinx calls this."""
-    app.add_directive("parameters", ParametersDirective)
-    return {"parallel_read_safe": True}

@@ -1,14 +1,15 @@
-"""The directives `modules` and `options`: generated tables of modules and of a command's options,
-in a page of the docs."""
+"""The directives `modules`, `options` and `parameters`: generated tables of modules, of a command's
+options and of what a class takes, in a page of the docs."""
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, ClassVar
 
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from docs import option_table
+from docs import option_table, parameter_table
 from docs.module_table import ROOT, table
 
 
@@ -47,8 +48,21 @@ class OptionsDirective(SphinxDirective):
         return self.parse_text_to_nodes(option_table.table(self.arguments[0].split()))
 
 
+class ParametersDirective(SphinxDirective):
+    """Its argument is the dataclass with its module."""
+
+    required_arguments = 1
+
+    def run(self) -> list[Any]:
+        """The table. Sphinx renders the page again when the module has changed."""
+        dataclass = self.arguments[0]
+        self.env.note_dependency(inspect.getfile(parameter_table.declaring(dataclass)))
+        return self.parse_text_to_nodes(parameter_table.table(dataclass))
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Sphinx calls this."""
     app.add_directive("modules", ModulesDirective)
     app.add_directive("options", OptionsDirective)
+    app.add_directive("parameters", ParametersDirective)
     return {"parallel_read_safe": True}

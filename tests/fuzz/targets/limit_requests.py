@@ -1,0 +1,111 @@
+"""Requests of mad or hostile instances, and an operator's changes, in any order: refused as
+INVALID or served; the amounts always sum to the whole limit, and all that is stored can be read
+again."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+from limiters._support.validation import ArgumentError
+from limiters.leases._coordinator import Coordinator
+from limiters.leases._coordinator.certainty import agrees
+from limiters.leases._coordinator.state import Record
+from limiters.leases._format import RECORD, REQUEST, Field, FieldKind
+from limiters.leases._messages import Kind, Request, Terms
+from limiters.leases._options import TermsChange
+from limiters.leases.protocol import view_of
+from tests.fuzz.inputs import Input, of_blob, of_number
+
+TERMS = Terms(capacity=1_000.0, factor=50.0, period=1_000, lease=2_000)
+_OF_TERMS = {one.name for one in fields(Terms)}
+
+
+def check(data: bytes) -> None:
+    given, clock, coordinator = Input(data), 1_000_000, Coordinator()
+    nonces, borns, seq = dict[str, str](), dict[str, int](), 0
+    while given.has_more:
+        what, seq = given.byte() % 8, seq + 1
+        server = f"server {given.byte() % 8 // 7}"
+        clock += int(max(-(10**6), min(10**6, given.number()))) if what > 3 else 100
+        if what == 5:
+            _change(coordinator, given, server, clock)
+        elif what == 6:
+            coordinator.evict(given.choice("abc"))
+        elif what == 7:
+            coordinator.delete(server, clock, f"deleted {seq}")
+        else:
+            name = given.choice("abc")
+            usual = Request(name, seq, TERMS, need=500.0, server=server)
+            known = replace(usual, nonce=nonces.get(name, ""), born=borns.get(name, 0))
+            reply = coordinator.sync(_request(given, known), server, clock)
+            if reply.kind in (Kind.ANSWER, Kind.CHALLENGE):
+                nonces[name], borns[name] = reply.nonce, reply.born
+        _judge(coordinator, clock)
+
+
+def _judge(coordinator: Coordinator, clock: int) -> None:
+    limit = coordinator.limit
+    if limit is None:
+        return
+    assert agrees(limit)
+    assert limit.pool >= 0
+    for record in limit.records.values():
+        for one in RECORD:
+            assert one.fits(_stored(record, one)), f"{one.name} is {_stored(record, one)!r}"
+    view_of(limit, coordinator.totals.counts, clock, coordinator.default_span)
+
+
+def _stored(record: Record, one: Field) -> Any:
+    owner, _, name = one.name.partition("_")
+    if owner == "permit":
+        return getattr(record.permit, name or "number")
+    return getattr(record, one.name)
+
+
+def _request(given: Input, request: Request) -> Request:
+    for _ in range(given.byte() % 8):
+        one = given.choice(REQUEST)
+        value: Any = given.number()
+        if one.kind is FieldKind.TEXT:
+            value = given.text()
+        elif one.kind in (FieldKind.PAIRS, FieldKind.FLOATS):
+            packed = given.blob()
+            numbers = struct.unpack(f"<{len(packed) // 8}d", packed[: len(packed) // 8 * 8])
+            value = tuple(numbers)
+            if one.kind is FieldKind.PAIRS:
+                value = tuple(zip(numbers[::2], numbers[1::2], strict=False))
+        elif one.kind is FieldKind.FLAG:
+            value = bool(value)
+        elif one.kind is FieldKind.WHOLE and value == value and abs(value) < 1e300:
+            value = int(value)
+        if one.name in _OF_TERMS:
+            request = replace(request, terms=replace(request.terms, **{one.name: value}))
+        else:
+            request = replace(request, **{one.name: value})
+    return request
+
+
+def _change(coordinator: Coordinator, given: Input, server: str, clock: int) -> None:
+    names = ("capacity", "factor", "period", "lease_time", "ramp")
+    said = {name: given.number() for name in names if given.byte() % 2}
+    try:
+        change = TermsChange(**said)
+        coordinator.set_terms(server, clock, f"set {clock}", **change.in_milliseconds())
+    except ArgumentError:
+        return
+
+
+def seeds() -> Iterator[bytes]:
+    ask = b"\0\0"
+    yield b"".join([ask + bytes([number % 3, 0]) for number in range(70)])
+    pairs = of_number(0) + of_blob(struct.pack("<2d", 10, 2.5))
+    names = [one.name for one in REQUEST]
+    release = bytes([names.index("released")]) + of_number(2**30)
+    history = bytes([names.index("history")]) + pairs
+    started = b"\4\0" + of_number(10**4) + b"\0\0"
+    yield ask + b"\0\0" + started + (ask + b"\0\0") * 3 + ask + b"\0\2" + release + history
+    change = b"\5\0" + of_number(10) + b"\1" + of_number(500) + b"\0\0\1" + of_number(3) + b"\0"
+    yield ask + b"\0\0" + change + b"\6\0" + of_number(5) + b"\0" + b"\7\0" + of_number(9) + ask
