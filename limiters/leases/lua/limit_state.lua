@@ -297,16 +297,11 @@ local function save_grant(record)
   end
 end
 
--- Comes before all other writes.
-local function begin_writing()
-  if stored.is_there then
-    redis.call('HDEL', LIMIT, '')
-  end
-end
-
 -- Writes what has changed; `record` is that of the calling instance, if it has one.
 local function save(record)
-  begin_writing()
+  if stored.is_there then
+    redis.call('HDEL', LIMIT, '') -- needs no memory: see above
+  end
   if old_is_free then
     redis.call('SET', OLD, OCCUPIED)
   end

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dispatcher.metrics._cluster.discovery import Discovery
-
+from dispatcher._discovery import Discovery
 from dispatcher.cli._text.showable import printable, showable
 from dispatcher.metrics._exposition import text_of
 from dispatcher.metrics._names import CLUSTER_SKEW
