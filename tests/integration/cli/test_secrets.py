@@ -75,7 +75,7 @@ def test_the_check_of_a_worker_shows_nothing_of_a_mistyped_url(
 ) -> None:
     monkeypatch.setenv("DISPATCHER_REDIS", place.format(secret="s3cr3t"))
     said = run("worker", "json:dumps", *WORKER, "--check")
-    assert said.code in (1, 2)
+    assert said.code
     assert "s3cr3t" not in said.out + said.err
 
 
