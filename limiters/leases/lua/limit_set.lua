@@ -41,7 +41,7 @@ local function set_terms()
   limit.now = max(limit.now, now)
   local _, agree = last_use()
   if not agree then
-    doubt(server, now, token, DISAGREES)
+    doubt(limit.server, limit.now, token, DISAGREES)
   end
   local before, old_span = in_force(), span_of(limit)
   local peak = max(before, limit.now < limit.peak_until and limit.peak or 0)
