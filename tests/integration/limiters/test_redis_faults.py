@@ -259,5 +259,7 @@ def test_tls_where_there_is_none(shared_redis: EmbeddedRedis) -> None:
 
 
 def test_no_tls_where_it_is_asked_for(tls_redis: TlsRedis) -> None:
-    with refused(tls_redis.url.replace("rediss", "redis"), "If it wants TLS, the URL begins with rediss://"):
+    with refused(
+        tls_redis.url.replace("rediss", "redis"), "If it wants TLS, the URL begins with rediss://"
+    ):
         pass
