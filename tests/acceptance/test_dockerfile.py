@@ -12,16 +12,21 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from limiters.embedded import EmbeddedRedis
 from tests.processes import ROOT
 
 PATH = "examples/docker/Dockerfile"
-LINES = [
-    (words[0], words[1])
-    for line in (ROOT / PATH).read_text().replace("\\\n", "").splitlines()
-    if line and not line.startswith("#")
-    for words in [line.split(maxsplit=1)]
-]
+
+
+def lines_of(path: str) -> list[tuple[str, str]]:
+    written = (ROOT / path).read_text().replace("\\\n", "").splitlines()
+    parted = [line.split(maxsplit=1) for line in written if line and not line.startswith("#")]
+    return [(instruction, rest) for instruction, rest in parted]
+
+
+LINES = lines_of(PATH)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -42,17 +47,19 @@ def test_it_runs_as_a_user_that_is_not_root() -> None:
     assert names.index("USER") > max(at for at, name in enumerate(names) if name == "RUN")
 
 
-def test_what_it_installs_is_there_before_and_has_these_extras() -> None:
-    (install,) = of("RUN")
+@pytest.mark.parametrize("path", [PATH, "grafana/Dockerfile"])
+def test_what_it_installs_is_there_before_and_has_these_extras(path: str) -> None:
+    lines = lines_of(path)
+    (install,) = [rest for name, rest in lines if name == "RUN"]
     extras = re.findall(r'"/build\[([a-z,]+)\]"', install)[0].split(",")
     assert set(extras) <= set(PROJECT["optional-dependencies"])
     before = " ".join(
-        rest for name, rest in LINES[: LINES.index(("RUN", install))] if name == "COPY"
+        rest for name, rest in lines[: lines.index(("RUN", install))] if name == "COPY"
     )
     packages = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wheel = packages["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    needed = ["pyproject.toml", PROJECT["readme"], *PROJECT["license-files"], *wheel]
-    assert set(needed) <= set(before.split())
+    made_by = ["pyproject.toml", "hatch_build.py", "README.md", *PROJECT["license-files"]]
+    assert {*made_by, *wheel} <= set(before.split())
 
 
 def test_what_it_runs_would_work(tmp_path: Path) -> None:
@@ -69,7 +76,7 @@ def test_what_it_runs_would_work(tmp_path: Path) -> None:
                 shutil.copy(source, place)
     (entry,), (command,) = of("ENTRYPOINT"), of("CMD")
     assert json.loads(entry) == ["dispatcher"]
-    assert PROJECT["scripts"]["dispatcher"] == "dispatcher.cli.main:main"
+    assert PROJECT["scripts"]["dispatcher"] == "dispatcher.__main__:program"
     (port,) = of("EXPOSE")
     assert f"--metrics-port={port}" in json.loads(command)
     with EmbeddedRedis() as redis:

@@ -67,4 +67,5 @@ def _list(instances: list[InstanceView] | tuple[InstanceView, ...]) -> str:
 
 
 def _named(one: InstanceView) -> str:
-    return f"{printable(one.instance)} ({printable(one.label)})"
+    label = f" ({printable(one.label)})" if one.label else ""
+    return f"{printable(one.instance)}{label}"
