@@ -140,7 +140,7 @@ class EmbeddedRedis:
                 "server by itself, and name its URL"
             )
         binary = self._binary or find_server()
-        new = self._port is None  # on a port that was used before, clients may hold something
+        new = not self._port  # on a port that was used before, clients may hold something
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="embedded-redis-"))
             self._removal = weakref.finalize(self, _remove, self._directory, os.getpid())

@@ -197,6 +197,7 @@ class SharedResource(Resource):
                 clock_skew=reply.skew / 1000 if reply is not None else 0.0,
                 refused=self._refused,
                 connected=self._announce.connected(asks),
+                trouble=self._announce.trouble,
                 sync_failures=self._sync_failures,
                 sync_seconds=self._sync_seconds.copy(),
             )

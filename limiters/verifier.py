@@ -90,7 +90,7 @@ def verify(
     if late >= period:
         raise ArgumentError("late", late, f"be less than the period, {plain(period)} s")
     steps = _steps(capacity)
-    entries = sorted(Spent(*entry) for entry in log)
+    entries = sorted(_checked(Spent(*entry)) for entry in log)
     if not entries:
         return Verdict(0, 0, 0.0, 0.0, 0.0, 0.0)
     times = [entry.at for entry in entries]
@@ -139,6 +139,12 @@ def fairness(
     if not squares:
         return 1.0
     return math.fsum(spent.values()) ** 2 / (len(spent) * squares)
+
+
+def _checked(entry: Spent) -> Spent:
+    if not (math.isfinite(entry.at) and 0 <= entry.cost < math.inf):
+        raise ArgumentError("log", entry, "have finite times, and costs of zero or more")
+    return entry
 
 
 def _steps(capacity: Capacity) -> list[tuple[float, float]]:

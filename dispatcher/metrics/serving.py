@@ -48,7 +48,7 @@ def serve(
     except OSError as error:
         raise MetricsServerError(
             f"metrics cannot be served at {addr}:{port}: {error.strerror or error}. "
-            "Choose another port, or 0 for a free one"
+            "Choose another address, or another port (0 for a free one)"
         ) from error
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()

@@ -274,6 +274,8 @@ def _changed(name: str, action: bytes, said: Answer, stored: bytes, why: str) ->
         return VersionConflict(name, version)
     if code == 9:
         return TimeInPast(name, int(time))
+    if code == 11:
+        return Invalid(name, "its body was lost, so it cannot be given to anybody; delete it")
     return {3: NotFound, 4: NotOwner, 10: AlreadyGone}[code](name)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from dispatcher.timeline import Consumer, Timeline
 from dispatcher.worker._messages import Holds
 from dispatcher.worker.totals import WorkerTotals
+from limiters._redis.outages import Outage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,3 +26,8 @@ class WorkerEnvironment:
     """How many batches may be in the handler at once."""
     batch_size: int
     lease_time: float
+
+    def outage(self, logger: logging.Logger) -> Outage:
+        """What one thread has to say of the Redis of its topic."""
+        topic = self.timeline.topic
+        return Outage(logger, self.timeline.where, f"topic {topic}", topic=topic)

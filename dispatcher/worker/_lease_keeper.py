@@ -13,7 +13,6 @@ from dispatcher.timeline import (
     TimelineUnavailableError,
 )
 from dispatcher.worker._environment import WorkerEnvironment
-from limiters._support.outages import OUTAGES
 
 logger = logging.getLogger("dispatcher.worker")
 
@@ -26,13 +25,11 @@ class Keeper:
 
     def __init__(self, environment: WorkerEnvironment, *, overran: Callable[[int], None]) -> None:
         self._consumer = environment.consumer
-        self._topic = environment.timeline.topic
-        self._where = environment.timeline.where
         self._holds = environment.holds
         self._lease_time = environment.lease_time
         self._failed = environment.failed
         self._overran = overran
-        self._silent = False
+        self._outage = environment.outage(logger)
         self._stopped = threading.Event()
         self._nap = min(LONGEST_SLEEP, self._lease_time / 10)
         self._thread = threading.Thread(target=self._run, name="worker-keeper", daemon=True)
@@ -72,27 +69,13 @@ class Keeper:
         try:
             outcomes = self._consumer.extend([one.lease for one in held], self._lease_time)
         except TimelineUnavailableError as error:
-            self._complain(error, asked)
+            self._outage.began(error, asked, "leases cannot be extended at present: %s", error)
             self._holds.extended(held, now, answered=False)
             return
-        self._silent = False
+        self._outage.ended(asked, "leases are extended again")
         pairs = list(zip(held, outcomes, strict=True))
         self._holds.extended([it for it, said in pairs if isinstance(said, Extended)], now)
         unsaid = [it for it, said in pairs if isinstance(said, NoAnswer)]
         self._holds.extended(unsaid, now, answered=False)
         gone = [it for it, said in pairs if not isinstance(said, (Extended, NoAnswer))]
         self._holds.lost(gone)
-
-    def _complain(self, error: TimelineUnavailableError, asked: float) -> None:
-        if not self._silent:
-            logger.log(
-                OUTAGES.began(self._where, asked),
-                "leases cannot be extended at present: %s",
-                error,
-                extra={
-                    "happening": "redis-away",
-                    "topic": self._topic,
-                    "error": type(error).__name__,
-                },
-            )
-        self._silent = True

@@ -18,7 +18,6 @@ from dispatcher.worker._log_words import counted
 from dispatcher.worker._messages import Held
 from dispatcher.worker._room import View, claim, to_lease
 from dispatcher.worker._settling import Settler
-from limiters._support.outages import OUTAGES
 from limiters.limiter import Ending
 
 logger = logging.getLogger("dispatcher.worker")
@@ -48,7 +47,7 @@ class Leasing:
         self._intake = intake
         self._totals = environment.totals
         self._topic = environment.timeline.topic
-        self._where = environment.timeline.where
+        self._outage = environment.outage(logger)
         self._slots = environment.concurrency
         self._batch_size = environment.batch_size
         self._lease_time = environment.lease_time
@@ -112,16 +111,8 @@ class Leasing:
                     },
                 )
         except TimelineUnavailableError as error:
-            logger.log(
-                OUTAGES.began(self._where, asked),
-                "what %r had before comes when its leases end: %s",
-                *(self._consumer, error),
-                extra={
-                    "happening": "redis-away",
-                    "topic": self._topic,
-                    "error": type(error).__name__,
-                },
-            )
+            text = "what %r had before comes when its leases end: %s"
+            self._outage.began(error, asked, text, self._consumer, error)
 
     @property
     def shut_out(self) -> bool:

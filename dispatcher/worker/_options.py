@@ -18,9 +18,16 @@ from limiters.limiter import RateLimiter
 RETRY: Wait = wait_exponential_jitter(initial=1, max=300, jitter=1)
 
 
+MIN_LEASE_TIME = 0.1
+"""Shorter ones end before they can be extended."""
+
+
 def _lease(name: str, value: object) -> float:
     milliseconds(name, value)  # what a Timeline would refuse later
-    return seconds(name, value)
+    time = seconds(name, value)
+    if time < MIN_LEASE_TIME:
+        raise ArgumentError(name, value, f"be at least {MIN_LEASE_TIME} s")
+    return time
 
 
 def _patience(name: str, value: object) -> float:

@@ -26,7 +26,6 @@ from dispatcher.timeline import (
 from dispatcher.worker._environment import WorkerEnvironment
 from dispatcher.worker._log_words import counted
 from dispatcher.worker._messages import Held
-from limiters._support.outages import OUTAGES
 from limiters._support.rate_limited_log import RateLimitedLog
 
 logger = logging.getLogger("dispatcher.worker")
@@ -51,13 +50,12 @@ class Settler:
     def __init__(self, environment: WorkerEnvironment) -> None:
         self._consumer = environment.consumer
         self._topic = environment.timeline.topic
-        self._where = environment.timeline.where
         self._holds = environment.holds
         self._totals = environment.totals
         self._failed = environment.failed
         self._inbox: queue.SimpleQueue[list[Work] | None] = queue.SimpleQueue()
         self._left: deque[Work] = deque()
-        self._silent = False
+        self._outage = environment.outage(logger)
         self._damped = RateLimitedLog(logger)
         self._deadline = math.inf
         self._thread = threading.Thread(target=self._run, name="worker-settler", daemon=True)
@@ -74,6 +72,17 @@ class Settler:
         self._deadline = time.monotonic() + timeout
         self._inbox.put(None)
         self._thread.join(timeout + 1.0)
+        left = self._holds.settling
+        if left:
+            done = sum(total_of(ending) in ("done", "dead") for _, ending in list(self._left))
+            logger.warning(
+                "Redis does not answer, so %d of the messages could not be settled: they are given "
+                "out again when their leases end, and %d that the handler has done with may be "
+                "handled twice",
+                left,
+                done,
+                extra={"happening": "not-settled", "topic": self._topic, "messages": left},
+            )
 
     # What can be handed in, from any thread.
 
@@ -122,10 +131,10 @@ class Settler:
         try:
             outcomes = self._consumer.settle((held.lease, ending) for held, ending in works)
         except TimelineUnavailableError as error:
-            self._complain(error, asked)
+            self._outage.began(error, asked, "what has ended waits to be settled: %s", error)
             self._give_up_ended()
             return False
-        self._silent = False
+        self._outage.ended(asked, "what has ended is settled")
         unsaid: list[Work] = []
         settled: list[Held] = []
         counts, lost = Counter[str](), Counter[str]()
@@ -162,20 +171,6 @@ class Settler:
                 *(counted(number), self._topic, _PAST[total]),
                 extra={"happening": "leases-lost", "topic": self._topic, "messages": number},
             )
-
-    def _complain(self, error: TimelineUnavailableError, asked: float) -> None:
-        if not self._silent:
-            logger.log(
-                OUTAGES.began(self._where, asked),
-                "what has ended waits to be settled: %s",
-                error,
-                extra={
-                    "happening": "redis-away",
-                    "topic": self._topic,
-                    "error": type(error).__name__,
-                },
-            )
-        self._silent = True
 
 
 _PAST = {"done": "deleted", "retried": "released", "dead": "buried", "returned": "given back"}

@@ -266,8 +266,12 @@ class Worker:
         if self._leasing.shut_out:
             return "an operator has evicted it from its limit; restart it to let it take part again"
         limiter = self.batcher.rate_limiter
-        if isinstance(limiter, SharedResource) and limiter.standing().refused:
-            return "its limit has another lease time or period; the log says how to change them"
+        if isinstance(limiter, SharedResource):
+            limit = limiter.standing()
+            if limit.refused:
+                return "its limit has another lease time or period; the log says how to change them"
+            if limit.connected is False and not limiter.capacity:
+                return f"its limit {limit.name!r} is not served: {limit.trouble}"
         return self.trouble()
 
     # Ending.

@@ -27,7 +27,11 @@ KNOWN = (
     ),
     (
         ("OOM", "OutOfMemoryError"),
-        "has no memory left; raise its maxmemory, or free some",
+        "has no memory left; free some, or give it more: CONFIG SET maxmemory <bytes>",
+    ),
+    (
+        ("NOREPLICAS",),
+        "has too few replicas to write (min-replicas-to-write); bring a replica back, or lower it",
     ),
     (
         ("MISCONF",),
@@ -41,6 +45,14 @@ KNOWN = (
     (
         ("Cluster mode is not enabled", "cluster support disabled"),
         "is not a cluster; use redis://",
+    ),
+    (
+        ("unknown command 'SENTINEL'", "unknown command `SENTINEL`"),
+        "is no Sentinel; use redis://",
+    ),
+    (
+        ("InvalidResponse", "Protocol Error"),
+        "is none: something else answers on that port; is the port right?",
     ),
     (
         # redis-py before 6 looks for the first of no slots at all.
@@ -65,7 +77,7 @@ KNOWN = (
     ),
     (
         ("Connection closed", "Connection reset", "Broken pipe", "EOF occurred"),
-        "cuts the connection; was it stopped, or does it want TLS: rediss://?",
+        "cuts the connection; was it stopped? If it wants TLS, the URL begins with rediss://",
     ),
     (("Connection refused",), "refuses connections; does it run, and on that port?"),
     (
@@ -76,20 +88,36 @@ KNOWN = (
     (("No such file",), "is not there; does it run, with this path as its unixsocket?"),
 )
 
+AWAY = "away"
+"""The cause of all that ends by itself when the server is there: an outage goes through many of
+them, a connection that is cut, then one that is refused, a server that loads."""
+
+_PASSING = (
+    "CLUSTERDOWN",
+    "MASTERDOWN",
+    "LOADING",
+    "Timeout",
+    "Connection closed",
+    "Connection refused",
+    "Name or service not known",
+    "No such file",
+)
+"""The first signs of what is known of a server that is away."""
+
+_WRONG_KIND = ("Cluster mode is not enabled", "unknown command 'SENTINEL'", "InvalidResponse")
+"""The first signs of a server of another kind than the URL says."""
+
 
 def in_words(error: Exception, where: str, key: str | bytes, needs: Needs, prefix: str) -> str:
     """What `error` means, of the Redis `where`, in a call with `key`; `needs` is what the user
     must be allowed on keys that begin with `prefix`.
 
-    >>> in_words(Exception("OOM not allowed"), "redis://db", "shop:x", Needs("+get"), "shop")
-    'Redis at redis://db has no memory left; raise its maxmemory, or free some'
+    >>> in_words(Exception("LOADING"), "redis://db", "shop:x", Needs("+get"), "shop")
+    'Redis at redis://db is still loading its data; it will answer when it is done'
     """
-    said = " from ".join(_chain(error))
-    words = next(
-        (meaning for signs, meaning in KNOWN if any(sign in said for sign in signs)),
-        "cannot be used: {said}",
-    ).format(
-        said=said,
+    _, meaning = _found(error) or ("", "cannot be used: {said}")
+    words = meaning.format(
+        said=" from ".join(_chain(error)),
         key=key.decode() if isinstance(key, bytes) else key,
         version=str(error).rpartition(" ")[2],
         rules=needs.rules(prefix, cluster="+cluster://" in where),
@@ -100,8 +128,21 @@ def in_words(error: Exception, where: str, key: str | bytes, needs: Needs, prefi
 def is_known(error: Exception) -> bool:
     """Whether `in_words` has words for it: something is wrong with the server or the way to it, not
     with what is stored."""
-    said = " from ".join(_chain(error))
-    return any(sign in said for signs, _ in KNOWN for sign in signs)
+    return _found(error) is not None
+
+
+def cause_of(error: BaseException) -> str:
+    """What kind of trouble it is: another one is worth telling after this, the same is not."""
+    known = _found(error)
+    if known is not None:
+        return AWAY if known[0] in _PASSING else known[0]
+    passing = any(isinstance(one, OSError) for one in _errors(error))
+    return AWAY if passing else type(error).__name__
+
+
+def is_misaddressed(error: BaseException) -> bool:
+    """Whether what answers is of another kind than the URL says: waiting does not help."""
+    return cause_of(error) in _WRONG_KIND
 
 
 def may_pass(error: Exception) -> bool:
@@ -116,6 +157,15 @@ def may_pass(error: Exception) -> bool:
     if isinstance(error, redis.exceptions.RedisClusterException):  # it hides what it comes from
         return any(isinstance(one, passing) for one in every)
     return isinstance(error, passing) or "LOADING" in str(error)
+
+
+def _found(error: BaseException) -> tuple[str, str] | None:
+    """The first sign of what is known of it, and its meaning."""
+    said = " from ".join(_chain(error))
+    for signs, meaning in KNOWN:
+        if any(sign in said for sign in signs):
+            return signs[0], meaning
+    return None
 
 
 def _chain(error: BaseException) -> Iterator[str]:

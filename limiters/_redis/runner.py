@@ -51,7 +51,7 @@ class ScriptRunner:
         answered: Callable[[float, float, Any], None] | None = None,
     ) -> None:
         self.connection = connection
-        self._explain = explain
+        self._words = explain
         self._patience = patience
         self._answered = answered
 
@@ -104,6 +104,12 @@ class ScriptRunner:
         if self._answered is not None:
             self._answered(asked, time.monotonic(), answer)
         return answer
+
+    def _explain(self, error: Exception, key: Key) -> Exception:
+        """Also one that is not raised here says what it comes from."""
+        explained = self._words(error, key)
+        explained.__cause__ = error
+        return explained
 
     def _run_or_explain(self, client: Any, script: Script, call: Call) -> Any:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from limiters._support.validation import UNSHOWN, ArgumentError
@@ -24,15 +25,23 @@ def _refused(requirement: str, advice: str = "") -> ArgumentError:
 
 
 def checked(text: str) -> SplitResult:
-    """The URL, if it is one that can work. No message shows any of it but where it points."""
+    """The URL, if it is one that can work. No message shows any of it: a password that was typed
+    in a wrong place may be anywhere."""
+    if text.startswith(("'", '"')):
+        raise _refused("be a URL; it begins with a quote: leave the quotes out")
+    if text != text.strip():
+        place = "end" if text == text.lstrip() else "beginning"
+        raise _refused(f"be a URL; it has a space at its {place}")
     try:
         url = urlsplit(text)
     except ValueError:
         raise _refused("be a URL; what was given cannot be read") from None
     if url.scheme not in SCHEMES:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        # What stands before a mere colon may be a user, or a password.
+        other = f", not with {url.scheme!r}" if text.startswith(f"{url.scheme}://") else ""
         raise _refused(
-            f"begin with one of {known}, not with {url.scheme!r}",
+            f"begin with one of {known}{other}",
             "that of a Redis on this machine is redis://localhost:6379/0",
         )
     kind = url.scheme.partition("+")[2]
@@ -73,6 +82,8 @@ def nodes_of(url: SplitResult) -> list[tuple[str, int]]:
             nodes.append((one.hostname or "", one.port or DEFAULT_PORTS.get(kind, 6379)))
         except ValueError:
             raise _refused("have ports from 1 to 65535") from None
+        if re.search(r"[&;=\s]", place):
+            raise _refused("have its options behind a ?")
         if kind and not one.hostname:
             raise _refused(f"name hosts: {url.scheme}://host:port,host:port")
     return nodes
@@ -89,6 +100,18 @@ def option_names(query: str) -> str:
 
 
 def without_secrets(url: SplitResult) -> str:
-    """Where it points, for people: without users, passwords and options."""
+    """Where it points, for people: scheme, hosts, ports and path, up to what may be an option."""
     place = url.netloc.rpartition("@")[2] if url.scheme != "unix" else ""
-    return f"{url.scheme}://{place}{url.path}"
+    return f"{url.scheme}://{place}{re.split('[&;=]', url.path)[0]}"
+
+
+def shown(text: str) -> str:
+    """Where a text that should be a URL points, for people; nothing of it if it is none.
+
+    >>> shown("redis://user:secret@db/0?password=secret"), shown("redis:/:secret@db")
+    ('redis://db/0', '(a URL that cannot be used)')
+    """
+    try:
+        return without_secrets(checked(text))
+    except ArgumentError:
+        return "(a URL that cannot be used)"

@@ -10,7 +10,9 @@ from shlex import quote
 from limiters import events
 from limiters._instance_share import News
 from limiters._plain_numbers import plain
-from limiters._support.outages import OUTAGES
+from limiters._redis.faults import cause_of
+from limiters._redis.outages import OUTAGES
+from limiters._support.rate_limited_log import RateLimitedLog
 from limiters.events import Emitter
 from limiters.leases._format import FLOAT_ERROR
 from limiters.leases._messages import Reply, Terms, partitions_of
@@ -35,14 +37,19 @@ class Announcements:
         kept_by: str = "",
     ) -> None:
         self._emit = emitter.emit
+        self._damped = RateLimitedLog(_log)
         self._kept_by = kept_by
         self._own = terms
         self._limit = limit
-        self._where = f"limit {limit}, {next(_numbers)}" if where is None else where
+        self._part = f"limit {limit}, {next(_numbers)}"
+        self._where = self._part if where is None else where
         self._terms: Terms | None = None
         self._capacity: float | None = None
         self._connected: bool | None = None
+        self._cause = ""
         self._troubles: set[str] = set()
+        self.trouble = ""
+        """What is wrong, as long as requests are not answered."""
         self._evicted = False
         self._provisioned = False
         self._certain = True
@@ -77,12 +84,14 @@ class Announcements:
         if self._connected is not False:
             self._connected = False
             self._emit(events.DISCONNECTED, 0, message, error)
-        if message not in self._troubles and len(self._troubles) < MOST_TOLD:
+        cause, self.trouble = cause_of(error), message
+        is_new = message not in self._troubles and len(self._troubles) < MOST_TOLD
+        if is_new or cause != self._cause:
+            self._cause = cause
             self._troubles.add(message)
-            _log.log(
-                OUTAGES.began(self._where, asked),
-                "limit %r: the lease manager does not answer; only what is still held can be "
-                "spent: %s",
+            self._damped.log(
+                OUTAGES.began(self._where, self._part, cause, asked),
+                "limit %r: requests are not served; only what is still held can be spent: %s",
                 *(self._limit, message),
                 extra={
                     "happening": "leases-away",
@@ -95,11 +104,12 @@ class Announcements:
     def reply(self, reply: Reply, news: News, missing: float) -> None:
         """The lease manager has answered; `missing` partitions were wanted and not granted."""
         self._troubles.clear()
+        self._cause = self.trouble = ""
         if not self._connected:
             if self._connected is False:
                 _log.log(
-                    OUTAGES.ended(self._where),
-                    "limit %r: the lease manager answers again, and shared capacity is requested",
+                    OUTAGES.ended(self._where, self._part),
+                    "limit %r: requests are served again, and shared capacity is requested",
                     self._limit,
                     extra={"happening": "leases-back", "limit": self._limit},
                 )

@@ -45,6 +45,8 @@ class Standing:
     connected: bool | None = None
     """Whether the lease manager answers; None if that is not known: it was not asked yet, or it did
     not answer and is asked nothing more, or there is none."""
+    trouble: str = ""
+    """What was wrong with the last request, if it was not answered."""
     sync_failures: int = 0
     """Requests that were not answered."""
     sync_seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS))

@@ -14,7 +14,7 @@ OLD_FORMAT = 1
 OLD_KEYS = ("limit", "members", "asks", "going", "dear", "coming", "spent", "totals", "heard")
 """What the first format stored of a limit. The first key is kept occupied."""
 
-TWIN = ("ledger", "shares", "registry", "state", "certainty", "permits", "coordinator")
+TWIN = ("keys", "ledger", "shares", "registry", "state", "certainty", "permits", "coordinator")
 """The parts of the twin of `_coordinator`, in the order in which they need each other."""
 
 
@@ -62,6 +62,6 @@ SYNC = _script(*TWIN, "sync")
 SET = _script(*TWIN, "set")
 DELETE = _script(*TWIN, "delete")
 EVICT = _script(*TWIN, "evict")
-LOOK = _script("look")
+LOOK = _script("keys", "look")
 MARK = _script("registry", "mark")
 DELETE_OLD = _script("registry", "old")

@@ -171,14 +171,9 @@ class RedisLeaseManager(LeaseManager):
             )
         if "FORMAT" in said[:2] and said[-1].isdigit():
             return self._of_another_format(int(said[-1]))
-        if "WRONGTYPE" in str(error):
-            named = [key for key in self._keys if key in str(error)]  # where Redis names none: all
-            keys = named[0] if named else f"one of the keys {', '.join(self._keys)}"
-            return LeaseManagerError(
-                f"Redis at {self.where} has something else under {keys}; delete that, or use "
-                "another prefix"
-            )
-        return LeaseManagerError(in_words(error, self.where, self._keys[0], NEEDS, self._prefix))
+        if "WRONGTYPE" in said[:1]:  # each script looks itself, and names the key
+            key = str(error).removeprefix("WRONGTYPE ")
+        return LeaseManagerError(in_words(error, self.where, key, NEEDS, self._prefix))
 
     def _of_another_format(self, stored: int) -> LeaseManagerError:
         return LeaseManagerError(

@@ -42,7 +42,7 @@ TURNED = {
         "SET": (*TWIN, "set"),
         "DELETE": (*TWIN, "delete"),
         "EVICT": (*TWIN, "evict"),
-        "LOOK": ("look",),
+        "LOOK": ("keys", "look"),
     }.items()
 }
 

@@ -112,6 +112,17 @@ def the_registry_has_one_field_a_name(server: EmbeddedRedis, client: Any) -> Non
     assert client.hlen(key) <= NUMBER + 2
 
 
+def the_guard_ends_with_its_limit(server: EmbeddedRedis, client: Any) -> None:
+    keys = keys_of("dispatcher", "orders")
+    with closing(RedisLeaseManager(server.url, name="orders", timeout=10)) as manager:
+        manager.sync(replace(asks("one", 1), terms=SHORT))
+        assert (
+            0 < client.memory_usage(keys[3]) < bytes_in_table("the guard against the first format")
+        )
+        manager.delete()
+    assert 0 < client.pttl(keys[3]) <= client.pttl(keys[0]) + 1_000
+
+
 def the_dead_take_room_until_somebody_deletes_them(server: EmbeddedRedis, client: Any) -> None:
     timeline = Timeline(client, "jobs", buckets=4)
     producer, consumer = timeline.producer("us"), timeline.consumer("one")
@@ -151,6 +162,7 @@ def size_of(folder: Path) -> int:
 FILLED: dict[str, Callable[..., None]] = {
     "a limit": a_limit_has_what_its_living_instances_take,
     "totals of instances that are gone": totals_are_one_sum_however_many_have_gone,
+    "the guard against the first format": the_guard_ends_with_its_limit,
     "the registry": the_registry_has_one_field_a_name,
     "a Timeline's dead": the_dead_take_room_until_somebody_deletes_them,
     "early logs": early_logs_are_no_longer_than_they_may_be,

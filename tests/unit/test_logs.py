@@ -28,7 +28,7 @@ from tests.waiting import until
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "logs.md").read_text()
 AREAS = {"dispatcher._core": "dispatcher.batcher", "dispatcher.cli": "dispatcher.exporter"}
-LOGS = {"_log", "logger", "_damped", "self._damped"}
+LOGS = {"_log", "logger", "_damped", "self._damped", "self._log"}
 CALLS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 TERMS = Terms(capacity=100, factor=10, period=1_000, lease=2_000)
 
@@ -306,7 +306,7 @@ def test_c7_each_request_without_an_answer_is_not_a_line(
         before = manager.asked
         until(lambda: manager.asked > before + 30)
         manager.away = False
-        until(lambda: any("answers again" in it.message for it in caplog.records))
+        until(lambda: any("are served again" in it.message for it in caplog.records))
     away, [back] = told_of("leases-away", caplog), told_of("leases-back", caplog)
     assert 1 <= len(away) <= 2
     assert away[0]["created"] < back["created"]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from dispatcher.cli._exit_codes import NotThereError
 from dispatcher.cli._options.redis import LimitOptions, RedisOptions
-from dispatcher.cli._text.showable import printable, without_passwords
+from dispatcher.cli._text.showable import printable
+from limiters._redis.url import shown
 from limiters._support.validation import named
 from limiters.errors import DamagedLimitError, DispatcherError, LeaseManagerError
 
@@ -77,13 +78,13 @@ def no_topic(where: str, topic: str, options: RedisOptions) -> NotThereError:
 
 def none_at_all(kind: str, options: RedisOptions) -> str:
     """What to say if there is nothing to list."""
-    where, prefix = without_passwords(options.redis), printable(options.prefix)
+    where, prefix = shown(options.redis), printable(options.prefix)
     return f"there is no {kind} in {where} under the prefix {prefix!r}\n"
 
 
 def no_such(missing: Sequence[str], options: RedisOptions) -> NotThereError:
     """What to say if some of what was named is not there."""
     return NotThereError(
-        f"there is no {printable(', no '.join(missing))} in {without_passwords(options.redis)} "
+        f"there is no {printable(', no '.join(missing))} in {shown(options.redis)} "
         f"under the prefix {options.prefix!r}"
     )

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from limiters._support.validation import ArgumentError, whole
+from limiters._support.validation import ArgumentError, count, whole
+
+MOST_PROCESSES = 1_000
+"""More on one machine are a slip of the finger."""
+
+
+def processes(name: str, value: object) -> int:
+    """`value` as a number of processes."""
+    number = count(name, value)
+    if number > MOST_PROCESSES:
+        raise ArgumentError(name, value, f"be at most {MOST_PROCESSES:,}")
+    return number
 
 
 def port(name: str, value: object) -> int:

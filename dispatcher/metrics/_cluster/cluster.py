@@ -23,7 +23,7 @@ from dispatcher.timeline.errors import BucketCountError, TimelineError
 from limiters._redis.acl import Needs
 from limiters._redis.client import RedisConnection
 from limiters._redis.faults import in_words
-from limiters._support.outages import OUTAGES
+from limiters._redis.outages import Outage
 from limiters.errors import LeaseManagerError
 from limiters.leases import COUNTERS, InstanceView, LimitView
 from limiters.leases.redis import RedisLeaseManager
@@ -37,7 +37,7 @@ PATIENCE = 2.0
 
 NEEDS = Needs(
     "+evalsha +eval +exists +get +hgetall +hlen +hmget +hsetnx +info +scan +time +zcard "
-    "+zcount +zrange +zremrangebyscore"
+    "+zcount +zrange"
 )
 """All that its user in Redis must be allowed; none of them changes what others see."""
 
@@ -69,6 +69,7 @@ class ClusterCollector(Collector):
         self._managers: dict[str, RedisLeaseManager] = {}
         self._timelines: dict[str, Timeline] = {}
         self._lock = threading.Lock()
+        self._outage = Outage(_log, self.where, f"what is shown of {prefix}")
         self._up: bool | None = None
         self.trouble = ""
         """Why Redis could not be read when it was last; "" if it could."""
@@ -208,25 +209,13 @@ class ClusterCollector(Collector):
         if not isinstance(error, (LeaseManagerError, TimelineError)):
             said = in_words(error, self.where, f"{self._prefix}:*", NEEDS, self._prefix)
         self.trouble = said
-        if self._up is not False:
-            _log.log(
-                OUTAGES.began(self.where, self._asked),
-                "Redis cannot be read: %s",
-                said,
-                extra={
-                    "happening": "redis-away",
-                    "where": self.where,
-                    "error": type(error).__name__,
-                },
-            )
+        self._outage.began(error, self._asked, "Redis cannot be read: %s", said)
         self._up = False
 
     def _back(self) -> None:
         self.trouble = ""
         if self._up is False:
-            facts = {"happening": "redis-back", "where": self.where}
-            level = OUTAGES.ended(self.where, self._asked)
-            _log.log(level, "Redis at %s answers again", self.where, extra=facts)
+            self._outage.ended(self._asked, "Redis at %s answers again", self.where)
         self._up = True
 
 

@@ -113,7 +113,7 @@ def tell_dead(log: RateLimitedLog, topic: str, messages: int, why: str) -> None:
     """Logs that messages have died."""
     log.log(
         logging.WARNING,
-        "%s: %d messages are dead: %s",
-        *(topic, messages, why),
+        "%s: %d %s dead: %s",
+        *(topic, messages, "message is" if messages == 1 else "messages are", why),
         extra={"happening": "messages-dead", "topic": topic, "messages": messages},
     )

@@ -17,8 +17,8 @@ from dispatcher.timeline._server.topic import Topic
 from dispatcher.timeline.errors import TimelineUnavailableError
 from dispatcher.timeline.message import Leases
 from limiters._redis.client import interruptible
+from limiters._redis.outages import Outage
 from limiters._support.callables import keep_last_raise, notify
-from limiters._support.outages import OUTAGES
 from limiters._support.rate_limited_log import RateLimitedLog
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class Subscription:
         self._length_ms = length_ms
         self._patience = min(LOOK_AGAIN, length_ms / 2000)
         self._damped = RateLimitedLog(logger)
+        where, name = topic.server.connection.where, topic.name
+        self._outage = Outage(logger, where, f"topic {name}", topic=name)
         self._wakeups = Wakeups(topic, bell.ring)
         self._availability = Availability(self._tell_availability)
 
@@ -88,33 +90,17 @@ class Subscription:
             with self._lock:
                 leases = self._serving.lease_known(limit, self._length_ms, self._patience)
         except TimelineUnavailableError as error:
-            self._not_reached(asked, error)
+            self._outage.began(error, asked, "%r has to wait: %s", self._consumer, error)
+            self._consumer.reachable = False
             self._listen(self._patience)
             return None
         self._reached(asked)
         return leases
 
-    def _not_reached(self, asked: float, error: TimelineUnavailableError) -> None:
-        if self._consumer.reachable is not False:
-            logger.log(
-                OUTAGES.began(self._topic.server.connection.where, asked),
-                "%r has to wait: %s",
-                *(self._consumer, error),
-                extra={
-                    "happening": "redis-away",
-                    "topic": self._topic.name,
-                    "error": type(error).__name__,
-                },
-            )
-        self._consumer.reachable = False
-
     def _reached(self, asked: float) -> None:
         if self._topic.server.answered < asked:
             return  # nothing was asked, since nothing was due
-        back = OUTAGES.ended(self._topic.server.connection.where, asked)
-        if self._consumer.reachable is False or back == logging.WARNING:
-            facts = {"happening": "redis-back", "topic": self._topic.name}
-            logger.log(back, "%r goes on", self._consumer, extra=facts)
+        self._outage.ended(asked, "%r goes on", self._consumer)
         self._consumer.reachable = True
 
     def _listen(self, seconds: float) -> None:
@@ -134,7 +120,8 @@ class Subscription:
                 client.publish(self._topic.layout.channel, said)
             self._reached(asked)
         except TimelineUnavailableError as error:
-            self._not_reached(asked, error)
+            self._outage.began(error, asked, "%r has to wait: %s", self._consumer, error)
+            self._consumer.reachable = False
         except Exception as error:  # the next heartbeat finds out whether Redis is away
             facts = {
                 "happening": "busy-untold",

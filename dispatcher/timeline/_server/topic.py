@@ -101,6 +101,14 @@ class Topic:
         try:
             if found.buckets < 1 or min(found) < 0:
                 self._store(*had)
+                if found.buckets == 0:
+                    self._damped.log(
+                        logging.WARNING,
+                        "Redis at %s had lost the topic %r, with all its messages; it is stored "
+                        "again, empty",
+                        *(self.server.connection.where, self.name),
+                        extra={"happening": "topic-lost", "topic": self.name},
+                    )
             elif found.buckets != had.buckets:
                 raise BucketCountError(self.name, had.buckets, found.buckets)
             else:

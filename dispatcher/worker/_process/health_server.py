@@ -41,8 +41,8 @@ class PortInUseError(DispatcherError):
         self.port = port
         self.reason = reason
         super().__init__(
-            f"nothing can be served at {host}:{port}: {reason}; choose another --metrics-port, "
-            "0 for a free one, or leave it out"
+            f"nothing can be served at {host}:{port}: {reason}; choose another --metrics-host or "
+            "--metrics-port (0 for a free one), or leave them out"
         )
 
 

@@ -15,8 +15,9 @@ from dispatcher.timeline import TimelineUnavailableError
 from dispatcher.worker._process.health_server import Pages, ServedPage, verdict
 from dispatcher.worker._process.systemd import READY, STOPPING, WATCHDOG, Notifier
 from dispatcher.worker.worker import Life, Worker
+from limiters._redis.faults import is_misaddressed
+from limiters._redis.outages import Outage
 from limiters._support.latch import Latch
-from limiters._support.outages import OUTAGES
 from limiters.errors import DispatcherError
 
 logger = logging.getLogger("dispatcher.worker")
@@ -72,7 +73,7 @@ def run(
     if port is not None:
         probes = {
             "/healthz": lambda: verdict(worker.trouble()),
-            "/readyz": lambda: verdict(worker.unready()),
+            "/readyz": lambda: verdict(unready(worker)),
         }
         pages = Pages(probes | more_pages, host, port)
         facts = {"happening": "serving", "url": pages.url, "where": worker.timeline.where}
@@ -102,6 +103,13 @@ def run(
             pages.close()
 
 
+def unready(worker: Worker) -> str:
+    """Why it does no work at present; "" if it does."""
+    if worker.life is Life.NEW:
+        return "it starts: Redis has not answered yet"
+    return worker.unready()
+
+
 class NoTopicError(DispatcherError):
     """Nobody has used the topic before."""
 
@@ -126,7 +134,8 @@ class _Life:
 
     def await_topic(self, *, fail_fast: bool, create: bool) -> None:
         """Returns when Redis answers that the topic is there, or a signal has come."""
-        timeline, said = self._worker.timeline, False
+        timeline = self._worker.timeline
+        outage = Outage(logger, timeline.where, f"topic {timeline.topic}", topic=timeline.topic)
         while not self._signals.stop.is_set():
             self._live()
             asked = time.monotonic()
@@ -139,20 +148,9 @@ class _Life:
                     raise NoTopicError(timeline.topic, timeline.where)
                 return
             except TimelineUnavailableError as error:
-                if fail_fast:
+                if fail_fast or is_misaddressed(error):
                     raise
-                if not said:
-                    logger.log(
-                        OUTAGES.began(timeline.where, asked),
-                        "waiting for Redis: %s",
-                        error,
-                        extra={
-                            "happening": "redis-away",
-                            "topic": timeline.topic,
-                            "error": type(error).__name__,
-                        },
-                    )
-                said = True
+                outage.began(error, asked, "waiting for Redis: %s", error)
                 self._signals.stop.wait(STEP)
 
     def watch(self) -> None:

@@ -498,6 +498,8 @@ class Coordinator:
         assert now is not None
         limit, _ = self._open(known or given, server, now, token)
         limit.now = max(limit.now, now)
+        if not certainty.agrees(limit):  # else its operator could not look at it
+            certainty.doubt(limit, limit.server, limit.now, token, certainty.DISAGREES)
         before, old = limit.in_force, limit.terms
         terms = Terms(
             capacity or old.capacity,

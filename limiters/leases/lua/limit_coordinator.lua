@@ -11,12 +11,9 @@ local function load(name, instance, server, version)
     return redis.error_reply('UNSUPPORTED ' .. version)
   end
   limit_name = name
-  if redis.call('TYPE', OLD).ok == 'hash' then
-    return redis.error_reply('OLDFORMAT')
-  end
-  local foreign = foreign_key()
-  if foreign then
-    return redis.error_reply('WRONGTYPE ' .. foreign)
+  local failure = occupied()
+  if failure then
+    return failure
   end
   local format
   limit, unreadable, format = load_limit(instance)

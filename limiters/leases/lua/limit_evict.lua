@@ -15,6 +15,7 @@ local function evict()
     return 0
   end
   record.evicted = true
+  redis.call('HDEL', LIMIT, '') -- needs no memory: see limit_state.lua
   redis.call('HSET', LIMIT, records.own, sealed(records.own, write_record(record)))
   return 1
 end

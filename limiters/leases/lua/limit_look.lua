@@ -2,10 +2,10 @@
 --
 -- KEYS   those of limit_state.lua
 -- Reply  the server's time in milliseconds, as text; the fields of the limit and their values; the
---        labels and totals
+--        labels and totals. Or the error that a request would have: OLDFORMAT, or WRONGTYPE and a key
 
-return {
+return occupied() or {
   string.format('%.17g', server_time()),
-  redis.call('HGETALL', KEYS[1]),
-  redis.call('HGETALL', KEYS[3]),
+  redis.call('HGETALL', LIMIT),
+  redis.call('HGETALL', PEOPLE),
 }

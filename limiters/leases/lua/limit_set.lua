@@ -39,6 +39,10 @@ local function set_terms()
   }
   open(known and limit or given, server, now, token)
   limit.now = max(limit.now, now)
+  local _, agree = last_use()
+  if not agree then
+    doubt(limit.server, limit.now, token, DISAGREES)
+  end
   local before, old_span = in_force(), span_of(limit)
   local peak = max(before, limit.now < limit.peak_until and limit.peak or 0)
   local old_lease, old_period = limit.lease, limit.period

@@ -12,8 +12,10 @@
 --   KEYS[5]  hash, the registry of the server: see limit_registry.lua. Not given in a cluster.
 --
 -- A call reads first and writes last, in `save`, so that one that fails has written nothing. A
--- server without memory lets a script go on that has written something, however little: the first
--- write needs memory, so either all are refused or none.
+-- server without memory refuses a script whose first write needs some, and lets one go on that has
+-- written something, however little: either all writes are refused or none. A limit that is there
+-- begins with a write that needs no memory, so that a full server can be emptied under it: a call
+-- adds one instance at most, and those that are silent are removed. A new limit is refused.
 --
 -- What holds between two calls: checksums fit; the pool, what instances hold and `returning` sum to
 -- UNITS; the header counts the records. Where that is not so, everything is forgotten (see
@@ -21,7 +23,6 @@
 --
 -- Nothing relies on the order in which a hash is listed. Times are whole milliseconds.
 
-local LIMIT, GRANTS, PEOPLE, OLD, REGISTRY = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local OCCUPIED = 'kept by format ' .. FORMAT
 local RECORD_BYTE = byte(RECORD_PREFIX)
 
@@ -106,18 +107,6 @@ local function whole_header()
   return header_check(packed, stored) == sub(header, -CHECK_LENGTH) and packed or nil
 end
 
--- The first key that keeps something else than a hash, if one does: a script that found that out only
--- as it writes would have written a part of what it has to.
-local function foreign_key()
-  for _, key in ipairs({ LIMIT, GRANTS, PEOPLE, REGISTRY }) do
-    local kind = redis.call('TYPE', key).ok
-    if kind ~= 'hash' and kind ~= 'none' then
-      return key
-    end
-  end
-  return nil
-end
-
 -- The limit as it is stored; nil if there is none. And whether there is something that cannot be
 -- read; or the number of another format.
 local function load_limit(instance)
@@ -129,8 +118,9 @@ local function load_limit(instance)
   header, stored.server, stored.nonce, stored.cause = read[1], read[2], read[3], read[4]
   stored.ledger, stored.returning, stored.queue = read[5], read[6], read[7]
   stored.header, records.own_text = header, read[8] or nil
+  stored.is_there = header and true or redis.call('EXISTS', LIMIT) == 1
   if not header then
-    return nil, redis.call('EXISTS', LIMIT) == 1
+    return nil, stored.is_there
   end
   local packed = whole_header()
   if not packed and #header >= 8 then
@@ -309,6 +299,9 @@ end
 
 -- Writes what has changed; `record` is that of the calling instance, if it has one.
 local function save(record)
+  if stored.is_there then
+    redis.call('HDEL', LIMIT, '') -- needs no memory: see above
+  end
   if old_is_free then
     redis.call('SET', OLD, OCCUPIED)
   end
@@ -354,9 +347,12 @@ local function save(record)
   redis.call('HSET', LIMIT, unpack(fields))
   if limit.deleted then
     local left = max(0, limit.not_before - limit.now) + 2 * DEFAULT_SPAN
-    redis.call('PEXPIRE', LIMIT, string.format('%.0f', left))
+    for _, key in ipairs({ LIMIT, OLD }) do
+      redis.call('PEXPIRE', key, string.format('%.0f', left))
+    end
   elseif limit.was_deleted then
     redis.call('PERSIST', LIMIT)
+    redis.call('PERSIST', OLD)
   end
   save_people()
   save_grant(record)

@@ -48,7 +48,7 @@ def test_check_finds_all_that_is_not_well(start: Start, timeline: Timeline) -> N
         options = ("--check", "--metrics-port", port, "--limit", "x", "--shared-capacity", "5")
         worker = start("nowhere:at_all", *options, DISPATCHER_REDIS=url)
         assert worker.ended() == 1
-    assert "not well: handler, topic, limit, port" in worker.text
+    assert "could not work: handler, topic, limit, port" in worker.text
     assert "refuses connections; does it run" in worker.text
     assert "hidden" not in worker.text
 
@@ -57,7 +57,7 @@ def test_check_finds_all_that_is_not_well(start: Start, timeline: Timeline) -> N
     ("options", "said"),
     [
         (("--cost", "nan"), "--cost must be finite, not nan"),
-        (("--processes", "3", "--metrics-port", "65534"), "not well: port"),
+        (("--processes", "3", "--metrics-port", "65534"), "could not work: port"),
         (("--processes", "3", "--metrics-port", "65534"), "127.0.0.1:65536: bind()"),
     ],
 )

@@ -38,7 +38,7 @@ def test_a_worker_waits_for_redis_and_says_so_once(log: Path, start: Start) -> N
     worker = start("quick", "--metrics-port", str(metrics), DISPATCHER_REDIS=url)
     worker.await_word("waiting for Redis")
     until(lambda: page(metrics, "/healthz")[0] == 200)
-    assert page(metrics, "/readyz") == (503, "it is new\n")
+    assert page(metrics, "/readyz") == (503, "it starts: Redis has not answered yet\n")
     with EmbeddedRedis(port=port, password="hidden") as late:
         timeline = Timeline(late.url, "work")
         create(timeline, 1)
@@ -66,6 +66,23 @@ def test_a_worker_waits_for_a_cluster_as_well(log: Path, start: Start) -> None:
         worker.signal(signal.SIGTERM)
         assert worker.ended() == 0
     assert "Traceback" not in worker.text
+
+
+def test_a_worker_that_waits_tells_what_it_waits_for_as_that_changes(start: Start) -> None:
+    port = own_port()
+    worker = start("quick", DISPATCHER_REDIS=f"redis://:wrong@127.0.0.1:{port}/0")
+    worker.await_word("refuses connections")
+    with EmbeddedRedis(port=port, password="hidden"):
+        worker.await_word("does not accept the user and password")
+        worker.signal(signal.SIGTERM)
+        assert worker.ended() == 0
+
+
+def test_a_worker_does_not_wait_for_a_plain_server_to_become_a_cluster(start: Start) -> None:
+    with EmbeddedRedis() as server:
+        worker = start("quick", DISPATCHER_REDIS=f"redis+cluster://127.0.0.1:{server.port}")
+        assert worker.ended() == 4
+    assert "is not a cluster; use redis://" in worker.text
 
 
 @pytest.mark.parametrize("scheme", ["redis", "redis+cluster"])

@@ -121,6 +121,22 @@ def test_a_damaged_limit_can_be_set_anew(scene: Scene, run: Run) -> None:
     assert run("limit", "show", NAME, "--json").json["shared_capacity"] == 50
 
 
+def test_a_limit_of_which_a_record_is_damaged_is_changed_and_starts_over(
+    scene: Scene, run: Run
+) -> None:
+    scene.put_back()
+    scene.client.hset(KEYS[0], "=a", b"damaged")
+    said = run("limit", "set", NAME, "--shared-capacity", "50")
+    assert said.code == 0, said
+    assert f"limit {NAME} was changed" in said.out
+    shown = run("limit", "show", NAME, "--json").json
+    assert (shown["shared_capacity"], shown["lease_time"]) == (50, 2), "the others are as they were"
+    assert shown["uncertain"] > 0
+    assert "did not agree" in shown["cause"]
+    scene.client.hset(KEYS[0], "=a", b"damaged again")  # a change of the lease time is one as well
+    assert run("limit", "set", NAME, "--lease-time", "4").code == 0
+
+
 def test_top_shows_the_other_limits(scene: Scene, run: Run) -> None:
     scene.put_back()
     scene.client.hset(KEYS[0], "header", b"damaged")

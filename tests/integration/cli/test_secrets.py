@@ -50,6 +50,35 @@ def test_no_command_prints_a_password(
         assert part not in said.out + said.err
 
 
+MISTYPED = (
+    "redis//:{secret}@h",
+    ":{secret}@h:6379",
+    "{secret}:6379",
+    "redis:/:{secret}@h",
+    "redis://:{secret}",
+    "redis://user:{secret}",
+    "redis://h:{secret}",
+    "redis://h/0&password={secret}",
+    "redis://h/0;password={secret}",
+    "redis://h;password={secret}/0",
+    "redis://h/abc{secret}",
+    "redis+sentinel://127.0.0.1:1/service&password={secret}",
+    "unix:///nowhere.sock&password={secret}",
+    "'redis://:{secret}@h'",
+    "redis://:{secret}@127.0.0.1:1/0 ",
+)
+
+
+@pytest.mark.parametrize("place", MISTYPED)
+def test_the_check_of_a_worker_shows_nothing_of_a_mistyped_url(
+    run: Run, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setenv("DISPATCHER_REDIS", place.format(secret="s3cr3t"))
+    said = run("worker", "json:dumps", *WORKER, "--check")
+    assert said.code
+    assert "s3cr3t" not in said.out + said.err
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

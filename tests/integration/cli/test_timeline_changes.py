@@ -114,6 +114,17 @@ def test_what_cannot_be_created(
     assert mails.stats().created == 150
 
 
+def test_each_wrong_line_is_told_with_its_number(
+    run: Run, mails: Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["{}", '{"body": "x"}', *["nonsense"] * 30]
+    typed(monkeypatch, "\n".join(lines))
+    said = run("timeline", "create", "mails", "--group", "us")
+    numbers = [int(number) for number in re.findall(r"line (\d+): ", said.err)]
+    assert numbers == [1, *range(3, 33)]
+    assert mails.stats().created == 151
+
+
 def test_ctrl_c_in_the_middle_says_how_far_it_was(mails: Timeline) -> None:
     with subprocess.Popen(
         [*COMMAND, "timeline", "create", "mails", "--group", "us"],

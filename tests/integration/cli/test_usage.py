@@ -37,6 +37,8 @@ WRONG = [
 ]
 
 WRONG_OF_A_WORKER = [
+    ("--processes 100000", "--processes must be at most 1,000"),
+    ("--lease-time 0.001", "--lease-time must be at least 0.1 s"),
     ("--shared-capacity 5", "--shared-capacity needs --limit"),
     ("--limit x --shared-capacity 5 --limit-lease-time 1", "--max-interval must be at most 0.25"),
     ("--cost nan", "--cost must be finite"),

@@ -52,7 +52,7 @@ def test_a_check_shows_all_that_is_wrong_and_tries_the_rest(
     make(manager, lease_time=4)
     wrong = ["--weight", "0", "--limit-lease-time", "0.1"]
     said = outside(*WORKER, "--check", *wrong)
-    assert (said.code, said.err) == (2, "dispatcher: not well: option\n")
+    assert (said.code, said.err) == (2, "dispatcher: could not work: option\n")
     assert "limit-lease-time" in said.out.partition("tried")[0]
     found = said.out.partition("tried")[2]
     assert "NO  option   --weight must be more than zero, not 0.0" in found

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from redis import Redis, ResponseError
 
-from limiters import ImproperOrderError, LeaseManagerError, RedisLeaseManager
+from dispatcher.timeline import Message, Timeline
+from dispatcher.worker import Worker
+from limiters import ImproperOrderError, LeaseManagerError, RedisLeaseManager, SharedResource
 from limiters._redis.script import of_source
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._format import (
@@ -32,6 +34,7 @@ from limiters.leases._format import FieldKind as FieldKind
 from limiters.leases._messages import Kind, Request, Terms
 from limiters.leases._scripts import TWIN, keys_of, old_keys_of, registry_key, source_of
 from limiters.leases.redis import NEEDS, mark_as_new
+from tests.waiting import until
 
 TERMS = Terms(capacity=100.0, factor=10.0, period=1000, lease=2000)
 KEYS = keys_of("dispatcher", "orders")
@@ -75,6 +78,9 @@ def calls_of(manager: RedisLeaseManager) -> tuple[Callable[[], Any], ...]:
         lambda: manager.evict("one"),
         manager.delete,
     )
+
+
+ALL: Any = {"capacity": 100, "factor": 10, "period": 1, "lease_time": 2}
 
 
 def stored(client: Any) -> dict[bytes, Any]:
@@ -185,17 +191,47 @@ def test_process_of_the_first_format_finds_its_place_taken(
     assert client.type(OLD) == b"string"
 
 
-def test_server_without_memory_refuses_all_of_a_call(own_redis: EmbeddedRedis) -> None:
+def test_what_keeps_the_place_of_the_first_format_expires_with_a_limit_that_is_deleted(
+    client: Any, manager: RedisLeaseManager
+) -> None:
+    manager.sync(request())
+    assert manager.delete()
+    assert client.pttl(OLD) == pytest.approx(client.pttl(LIMIT), abs=1_000)
+    assert manager.set_terms(**ALL)
+    assert client.pttl(OLD) == client.pttl(LIMIT) == -1
+
+
+def test_server_without_memory_serves_a_limit_that_is_there_and_refuses_a_new_one(
+    own_redis: EmbeddedRedis,
+) -> None:
     with Redis.from_url(own_redis.url) as client:
         manager = RedisLeaseManager(client, name="orders", timeout=10)
-        manager.sync(request())
-        manager.sync(request("two"))
+        manager.sync(request("one"))
         before = stored(client)
+        client.script_flush()
         client.config_set("maxmemory", 1)
-        for call in calls_of(manager):
+        new = RedisLeaseManager(client, name="mails", timeout=10)
+        for call in (lambda: new.sync(request()), lambda: new.set_terms(**ALL)):
             with pytest.raises(LeaseManagerError, match="no memory"):
                 call()
         assert stored(client) == before
+        assert manager.sync(request("two")).kind is Kind.ANSWER, "who comes only now"
+        for call in calls_of(manager):
+            call()
+        assert manager.sync(request("three")).kind is Kind.CHALLENGE, "it starts over"
+
+
+def test_server_without_memory_lets_workers_with_a_limit_empty_it(own_redis: EmbeddedRedis) -> None:
+    timeline = Timeline(own_redis.url, "topic", buckets=1)
+    manager = RedisLeaseManager(own_redis.url, name="orders")
+    with Redis.from_url(own_redis.url) as client, closing(manager):
+        manager.set_terms(**ALL)
+        timeline.producer("us").create([Message("x") for _ in range(50)])
+        client.config_set("maxmemory", 1)
+        limiter = SharedResource(shared_capacity=100, lease_manager=manager)
+        with Worker(timeline, lambda messages: None, rate_limiter=limiter) as worker:
+            until(lambda: worker.totals.done == 50)
+    timeline.close()
 
 
 def test_user_with_the_documented_rights_may_do_everything(own_redis: EmbeddedRedis) -> None:
@@ -421,7 +457,20 @@ def test_key_that_keeps_something_else_is_named_by_the_error_and_nothing_is_writ
     for call in (lambda: manager.sync(request("two")), *calls_of(manager)):
         with pytest.raises(LeaseManagerError, match=f"else under {re.escape(key)}; delete"):
             call()
+    with pytest.raises(LeaseManagerError, match=f"else under {re.escape(key)}; delete"):
+        manager.look()
     assert {one: client.dump(one) for one in client.scan_iter()} == before
+
+
+def test_what_is_refused_to_instances_is_refused_to_who_looks(
+    client: Any, manager: RedisLeaseManager
+) -> None:
+    manager.sync(request())
+    client.delete(OLD)
+    client.hset(OLD, "lease_ms", "2000")
+    for call in (lambda: manager.sync(request("two")), manager.look):
+        with pytest.raises(LeaseManagerError, match="dispatcher limit delete orders --old-format"):
+            call()
 
 
 def test_old_format_is_not_deleted_if_the_registry_keeps_something_else(

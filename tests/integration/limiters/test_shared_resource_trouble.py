@@ -77,8 +77,8 @@ def test_c7_whatever_a_lease_manager_raises_the_limiter_goes_on(
         assert limiter.acquire(20, LONG)
         said = [it.message.split(":")[1] for it in caplog.records if "limiters" in it.name]
         assert said == [
-            " the lease manager does not answer; only what is still held can be spent",
-            " the lease manager answers again, and shared capacity is requested",
+            " requests are not served; only what is still held can be spent",
+            " requests are served again, and shared capacity is requested",
         ]
     assert heard.names.count("disconnected") == 1
     assert heard.names.count("error") == 1

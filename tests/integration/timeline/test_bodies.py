@@ -142,6 +142,9 @@ def test_what_cannot_be_read_can_be_looked_at_moved_and_deleted(
     for page in pages:
         seen = {it.id: it for it in page if isinstance(it, Snapshot)}
         assert all(isinstance(seen[name].body, UnreadableBody) for name in names)
+    assert [type(it) for it in producer.move(["nothing"], delay=60)] == [Invalid]
+    assert [it.ok for it in producer.delete(["nothing"])] == [True]
+    names.remove("nothing")
     assert {type(it) for it in producer.move(names, delay=60)} == {Moved}
     lease_all(timeline, set())
     assert all(it.ok for it in producer.move(names, delay=0))

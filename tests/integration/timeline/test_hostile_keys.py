@@ -17,6 +17,7 @@ from dispatcher.timeline import (
     Created,
     Delete,
     Ending,
+    Invalid,
     Lease,
     Message,
     ReleaseLease,
@@ -442,7 +443,11 @@ def test_t7_what_lost_its_body_is_dead_with_a_reason_and_its_bucket_goes_on(
     stats = topic.stats()
     assert stats.created == stats.deleted + stats.dead + stats.remaining == 6
     operator = topic.operator()
-    assert {it.id for it in operator.peek(10, states=["dead"])} == {"m2", "\\xff stray"}
+    dead = operator.peek(10, states=["dead"])
+    assert {it.id for it in dead} == {"m2", "\\xff stray"}
+    refused = operator.move(dead, delay=0)
+    assert [type(it) for it in refused] == [Invalid, Invalid], "it would only die again"
+    assert topic.stats().dead == 2
     assert all(it.ok for it in operator.delete(operator.peek(10, states=["dead"])))
     assert topic.stats().dead == 0
     assert all(it.ok for it in topic.producer("us").create([Message(2, id="m2")]))

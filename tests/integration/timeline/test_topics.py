@@ -143,6 +143,27 @@ def forgotten(timeline: Timeline) -> None:
         client.flushall()
 
 
+def test_t11_a_topic_that_was_lost_is_stored_again_and_that_is_told(
+    shared_redis: EmbeddedRedis, caplog: pytest.LogCaptureFixture
+) -> None:
+    timeline = Timeline(shared_redis.url, "topic", buckets=4)
+    forgotten(timeline)
+    timeline._topic.see((0, 0, 0))  # what Redis says of it
+    assert Timeline(shared_redis.url, "topic").buckets == 4
+    [lost] = [it for it in caplog.records if vars(it)["happening"] == "topic-lost"]
+    assert "had lost the topic 'topic'" in lost.message
+
+
+def test_t8_who_only_looks_writes_nothing(own_redis: EmbeddedRedis) -> None:
+    timeline = Timeline(own_redis.url, "topic", buckets=4)
+    timeline.producer("us").create([Message("x")])
+    assert timeline.consumer("c").buckets
+    with Redis.from_url(own_redis.url) as client:
+        client.config_set("min-replicas-to-write", 1)
+        assert (timeline.stats().new, timeline.stats().consumers) == (1, 1)
+        client.config_set("min-replicas-to-write", 0)
+
+
 def test_t11_a_subscriber_is_refused_once_its_topic_is_made_anew_with_other_buckets(
     shared_redis: EmbeddedRedis,
 ) -> None:

@@ -10,6 +10,8 @@ from redis import Redis
 
 from dispatcher.timeline import BucketCountError, Message, Timeline
 from dispatcher.worker import Life, Worker, WorkerFailedError
+from dispatcher.worker import worker as worker_module
+from limiters import RedisLeaseManager, SharedResource
 from limiters.embedded import EmbeddedRedis
 from tests.integration.worker.handled import Made, Noted, create, many
 from tests.servers.proxy import Proxy
@@ -144,3 +146,46 @@ def test_a_batcher_that_ended_by_itself_ends_it(timeline: Timeline, run: Made) -
     worker.batcher.stop(drain=False)
     with pytest.raises(WorkerFailedError, match="the Batcher has ended by itself"):
         worker.wait(20)
+
+
+def test_one_whose_limit_alone_is_refused_is_not_ready_and_never_says_that_it_goes_on(
+    shared_redis: EmbeddedRedis, timeline: Timeline, run: Made, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager = RedisLeaseManager(shared_redis.url, name="orders", lease_time=1)
+    limiter = SharedResource(shared_capacity=100, lease_manager=manager, max_interval=0.1)
+    key = "dispatcher:limits:{orders}:limit"
+    with Redis.from_url(shared_redis.url) as client:
+        client.set(key, "something else")
+        create(timeline, *many(3))
+        worker = run(Noted(), rate_limiter=limiter)
+        until(lambda: "its limit 'orders' is not served" in worker.unready())
+        assert key in worker.unready()
+        assert worker.trouble() == "", "a restart would not help"
+        until(lambda: worker.consumer.reachable)
+        client.delete(key)
+        until(lambda: worker.totals.done == 3, within=30)
+        assert worker.unready() == ""
+    told = [vars(it)["happening"] for it in caplog.records]
+    assert told[0] == "leases-away"
+    assert "leases-back" in told
+    assert not [it for it in told if it.startswith("redis-")]
+    worker.stop(0)
+    manager.close()
+
+
+def test_one_that_ends_while_redis_is_away_says_what_could_not_be_settled(
+    proxy: Proxy, run: Made, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "SETTLE_TIME", 1.0)
+    timeline = Timeline(proxy.url, "work", timeout=5)
+    go_on = threading.Event()
+    create(timeline, Message("x"))
+    worker = run(lambda messages: go_on.wait(60) and None, timeline=timeline)
+    until(lambda: worker.in_flight == 1)
+    proxy.refuse()
+    go_on.set()
+    worker.stop()
+    [record] = [it for it in caplog.records if vars(it)["happening"] == "not-settled"]
+    assert vars(record)["messages"] == 1
+    assert "and 1 that the handler has done with" in record.message
+    timeline.close()

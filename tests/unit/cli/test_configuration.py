@@ -286,7 +286,7 @@ def test_what_would_be_used_is_told_with_its_source(
     call = called(root, "worker", "shop:send", "--fail-fast")
     lines = {line.split()[0]: line.split()[1:] for line in plain(page(call.used)).splitlines()}
     assert lines["handler"] == ["shop:send", "command", "line"]
-    assert lines["redis"] == ["redis://***@db:6379/0", str(file), "redis"]
+    assert lines["redis"] == ["redis://db:6379/0", str(file), "redis"]
     assert lines["topic"] == ["a,", "b", str(file), "[worker]", "topic"]
     assert lines["lease-time"] == ["5", "DISPATCHER_LEASE_TIME"]
     assert lines["concurrency"] == ["16", "default"]

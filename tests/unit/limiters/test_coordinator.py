@@ -337,6 +337,17 @@ def test_c2_nobody_releases_what_others_hold() -> None:
     assert one.held(story.now) + other.held(story.now) <= 1_000 * FORGIVEN
 
 
+def test_c8_a_change_of_a_limit_of_which_a_part_is_lost_starts_it_over() -> None:
+    story, _, _ = two_that_share()
+    coordinator = story.server.stored
+    limit = coordinator.limit
+    assert limit is not None
+    del limit.records["other"]
+    assert coordinator.set_terms(limit.server, limit.now, "token", capacity=500.0)
+    assert (limit.cause, limit.records) == ("what is stored of it did not agree", {})
+    assert (limit.pool, limit.terms.capacity) == (UNITS, 500.0)
+
+
 def test_c8_if_a_part_of_what_is_stored_is_lost_the_whole_limit_is_forgotten() -> None:
     story, one, other = two_that_share()
     limit = story.server.stored.limit

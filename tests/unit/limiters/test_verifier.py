@@ -127,6 +127,12 @@ def test_bad_values_are_named(parameter: str, arguments: dict[str, object]) -> N
         verify([(0.0, "a", 1)], **told)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("entry", [(0.0, "a", math.nan), (0.0, "a", -1), (math.inf, "a", 1)])
+def test_what_cannot_have_been_spent_is_no_verdict(entry: tuple[float, str, float]) -> None:
+    with pytest.raises(ValueError, match=r"^log must have finite times"):
+        verify([entry, (0.5, "a", 1)], 10)
+
+
 @given(logs, st.permutations("abc"))
 def test_c5_fairness_is_jains_index(log: list[tuple[float, str, int]], names: list[str]) -> None:
     spent = [sum(c for at, n, c in log if n == name and 1 <= at < 9) for name in names]

@@ -170,7 +170,7 @@ def test_pages_answer_and_say_what_there_is() -> None:
 
 
 def test_a_port_in_use_is_said_with_what_to_do() -> None:
-    wrong = pytest.raises(PortInUseError, match="choose another --metrics-port")
+    wrong = pytest.raises(PortInUseError, match="choose another --metrics-host or --metrics-port")
     with Pages({}) as first, wrong as caught:
         Pages({}, port=first.port)
     again = pickle.loads(pickle.dumps(caught.value))

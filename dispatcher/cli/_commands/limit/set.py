@@ -29,14 +29,16 @@ def run(options: LimitSetOptions, call: Invocation) -> None:
             before = manager.look()
         except DamagedLimitError as error:
             before, damaged = None, error
-        if before is None:
+        is_new = not manager.set_terms(**change)  # or what is stored of its terms cannot be read
+        if is_new:
             if change["capacity"] is None:
                 raise damaged or no_limit(manager.where, options)
             change = {
                 name: getattr(NEW, name) if value is None else value
                 for name, value in change.items()
             }
-        now = manager.look() if manager.set_terms(**change) else None
+            manager.set_terms(**change)
+        now = manager.look()
         if now is None:
             raise DispatcherError(
                 f"limit {printable(options.name)!r} was deleted at the same moment; set it again"
@@ -44,16 +46,18 @@ def run(options: LimitSetOptions, call: Invocation) -> None:
     if damaged is not None:
         sys.stdout.write(
             "What was stored of it could not be read: it starts over, and what was not said now is "
-            "as for a new limit.\n\n"
+            f"{'as for a new limit' if is_new else 'as it was'}.\n\n"
         )
-    _tell(printable(options.name), before, now, ramped=ramp is not None)
+    _tell(printable(options.name), before, now, is_new=is_new, ramped=ramp is not None)
 
 
-def _tell(name: str, before: LimitView | None, now: LimitView, *, ramped: bool) -> None:
+def _tell(
+    name: str, before: LimitView | None, now: LimitView, *, is_new: bool, ramped: bool
+) -> None:
     is_now = terms_of(now)
     was = terms_of(before) if before else [("", "-")] * len(is_now)
     rows = [Row((label, old, new)) for (label, new), (_, old) in zip(is_now, was, strict=True)]
-    outcome = "is new" if before is None else "is as it was" if was == is_now else "was changed"
+    outcome = "is new" if is_new else "is as it was" if was == is_now else "was changed"
     title = f"limit {name} {outcome}"
     show(TablePage(("", "was", "is"), rows, (title, ""), ("", *_what_follows(before, now, ramped))))
 

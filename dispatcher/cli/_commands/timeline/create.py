@@ -25,7 +25,7 @@ from dispatcher.timeline.producer import Producer
 AT_ONCE = 500
 
 MOST_TOLD = 10
-"""How many that could not be created are told one by one."""
+"""How many that are there already are told one by one: who creates a file again has many."""
 
 Numbered = tuple[int, Message | str]
 
@@ -76,7 +76,7 @@ def _create(
     options: CreateOptions, call: Invocation, timeline: Timeline, given: Iterable[Numbered]
 ) -> None:
     producer = timeline.producer(options.group)
-    counts, told = Counter[str](), 0
+    counts, there_before = Counter[str](), 0
     typed = not options.bodies and sys.stdin.isatty()
     call.interrupted = interrupted({"valid" if options.dry_run else "created": 0})
     with Progress("creating", len(options.bodies) or None, typed=typed) as progress:
@@ -94,9 +94,11 @@ def _create(
                 counts["valid"] += sum(isinstance(it, Message) for _, it in some)
             wrong = [Invalid(str(number), it) for number, it in some if isinstance(it, str)]
             counts.update(tally([*done, *wrong]))
-            for line in _troubles(options, some, done)[: MOST_TOLD - told]:
+            for outcome, line in _troubles(options, some, done):
+                there_before += isinstance(outcome, Duplicate)
+                if isinstance(outcome, Duplicate) and there_before > MOST_TOLD:
+                    continue
                 sys.stderr.write(f"\r\x1b[K{line}\n" if sys.stderr.isatty() else f"{line}\n")
-                told += 1
             call.interrupted = interrupted(counts)
             progress.tell(counts.total())
     _tell(options, counts)
@@ -115,20 +117,20 @@ def _created(producer: Producer, some: list[Numbered]) -> list[MessageOutcome]:
 
 def _troubles(
     options: CreateOptions, some: list[Numbered], done: list[MessageOutcome]
-) -> list[str]:
+) -> Iterator[tuple[MessageOutcome, str]]:
     """What is wrong with which."""
     place = "body" if options.bodies else "line"
-    lines, outcomes = [], iter(done)
+    outcomes = iter(done)
     for number, it in some:
         outcome = next(outcomes, None) if isinstance(it, Message) else Invalid("", it)
         if isinstance(outcome, Invalid):
-            lines.append(f"dispatcher: {place} {number}: {printable(outcome.reason)}")
+            yield outcome, f"dispatcher: {place} {number}: {printable(outcome.reason)}"
         elif isinstance(outcome, Duplicate):
-            lines.append(
+            yield (
+                outcome,
                 f"dispatcher: {place} {number}: {printable(outcome.id)} is there already, "
-                f"{outcome.status.value}"
+                f"{outcome.status.value}",
             )
-    return lines
 
 
 def _tell(options: CreateOptions, counts: Counter[str]) -> None:

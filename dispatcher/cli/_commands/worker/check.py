@@ -34,7 +34,7 @@ def run(options: WorkerCommandOptions, call: Invocation) -> None:
     if bad:
         codes = {code_of(error) or FAILED for error in bad.values()}
         code = MISUSED if MISUSED in codes else codes.pop() if len(codes) == 1 else FAILED
-        raise CheckFailedError(f"not well: {', '.join(bad)}", code)
+        raise CheckFailedError(f"could not work: {', '.join(bad)}", code)
 
 
 def _findings(options: WorkerCommandOptions) -> Iterator[Finding]:

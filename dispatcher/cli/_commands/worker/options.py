@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dispatcher.cli._options.checks import port
+from dispatcher.cli._options.checks import port, processes
 from dispatcher.cli._options.declaring import Command, argument, flag, option
 from dispatcher.cli._options.families import OptionFamily
 from dispatcher.cli._options.logs import WATCHED, LogOptions
 from dispatcher.cli._options.redis import RedisOptions
 from dispatcher.worker._options import WorkerOptions
 from limiters._sharing.options import LimiterOptions
-from limiters._support.validation import count, seconds
+from limiters._support.validation import seconds
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -63,7 +63,9 @@ class WorkerCommandOptions(LogOptions, WorkerOptions, SharedLimitOptions, WorkPl
         "the wait after the first failure, doubled each time", "S", 1.0, check=seconds, unit="s"
     )
     max_backoff: float = option("what that grows to", "S", 300.0, check=seconds, unit="s")
-    processes: int = option("workers, which are started again when they end", "N", 1, check=count)
+    processes: int = option(
+        "workers, which are started again when they end", "N", 1, check=processes
+    )
     metrics_port: int | None = option(
         "serves /healthz, /readyz and /metrics there; 0 for a free one. With --processes N the "
         "N ports after it are those of the processes",

@@ -10,19 +10,22 @@ from collections.abc import Iterable
 from dispatcher.cli._options.fallback import DEFAULT, Used
 from dispatcher.cli._terminal.tables import Row, TablePage
 from dispatcher.cli._text.showable import printable, without_passwords
+from limiters._redis.url import shown
 
 COLUMNS = ("option", "value", "from")
 
 
 def page(values: Iterable[Used]) -> TablePage:
     """A row for each option; no passwords."""
-    return TablePage(
-        COLUMNS, [Row((it.setting.name, _written(it.written), _source(it))) for it in values]
-    )
+    return TablePage(COLUMNS, [Row((it.setting.name, _shown(it), _source(it))) for it in values])
 
 
 def _source(it: Used) -> str:
     return "-" if it.place == DEFAULT and it.written in (None, ()) else printable(it.source)
+
+
+def _shown(it: Used) -> str:
+    return printable(shown(str(it.written))) if it.setting.name == "redis" else _written(it.written)
 
 
 def _written(value: object) -> str:

@@ -30,7 +30,7 @@ local HELD, DEAD, DELETED, META = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local MOST_BYTES = 1048576 -- of bodies that one script reads
 
 local DONE, DUPLICATE, NOT_FOUND, NOT_OWNER, LEASED_BY_SOME, CONFLICT = 1, 2, 3, 4, 5, 6
-local LOST_IT, EXPIRED, IN_PAST, GONE = 7, 8, 9, 10
+local LOST_IT, EXPIRED, IN_PAST, GONE, NO_BODY = 7, 8, 9, 10, 11
 local IS_NEW, IS_LOST, IS_WAITING, IS_PROCESSING, IS_DEAD, IS_DELETED = 1, 2, 3, 4, 5, 6
 
 local function server_time_us()

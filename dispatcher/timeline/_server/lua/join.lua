@@ -17,7 +17,9 @@ end
 
 local now_us = server_time_us()
 local now = math.floor(now_us / 1000)
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+if ARGV[2] ~= '' then -- who only looks may be at a replica
+  redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+end
 if ARGV[2] == '0' then
   redis.call('ZREM', KEYS[1], ARGV[1])
 elseif ARGV[2] ~= '' then
@@ -26,4 +28,6 @@ elseif ARGV[2] ~= '' then
   redis.call('ZREMRANGEBYSCORE', KEYS[1], string.format('(%.0f', ends), '+inf')
   redis.call('ZADD', KEYS[1], ends, ARGV[1])
 end
-return { now_us, stored_settings(KEYS[2]), redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES') }
+local after_now = string.format('(%.0f', now)
+return { now_us, stored_settings(KEYS[2]),
+  redis.call('ZRANGE', KEYS[1], after_now, '+inf', 'BYSCORE', 'WITHSCORES') }

@@ -27,6 +27,9 @@ function actions.move(id, stored, state, status, time, due)
   if due < NOW then
     return answer(IN_PAST, 0, NOW, state)
   end
+  if #stored <= 1 + #owner then
+    return answer(NO_BODY)
+  end
   if status == IS_DEAD then
     state.attempts = 0
   end
