@@ -159,6 +159,21 @@ class EarlyMessageLog:
         self._delete(log)
         return log.count
 
+    def recount(self) -> dict[str, int]:
+        """Makes anew what follows from the files, and returns how many messages each entity has:
+        an exception of a signal handler may have ended a call at any moment."""
+        self.displaced = []
+        self._largest = Fullest()
+        self._total = 0
+        self._folders = Counter(self._path(log).parent for log in self._logs.values())
+        for entity, log in self._logs.items():
+            bodies = self._read(log)
+            log.size = sum(_FRAME.size + len(body) for body in bodies)
+            log.count = len(bodies)
+            self._change(entity, log, 0, 0)
+            self._total += log.size
+        return {entity: log.count for entity, log in self._logs.items()}
+
     def evict(self, now: float) -> list[tuple[str, int]]:
         """Deletes logs that are too old: whose, and how many messages they had."""
         dropped = []

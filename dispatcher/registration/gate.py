@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import repeat
 from types import TracebackType
@@ -13,7 +14,14 @@ from dispatcher.registration._local.room import LocalRoom
 from dispatcher.registration._model.bounds import Bounds
 from dispatcher.registration._model.emissions import Emission, Stored, in_order
 from dispatcher.registration._model.release import Registration, Release
-from dispatcher.registration._model.reports import GATE_EVENTS, Amounts, Counts, Report
+from dispatcher.registration._model.reports import (
+    DROPPED,
+    GATE_EVENTS,
+    HELD,
+    Amounts,
+    Counts,
+    Report,
+)
 from dispatcher.registration._redis.room import RedisRoom
 from dispatcher.registration.early_log import EarlyMessageLog
 from dispatcher.registration.errors import AutoRegistrationConflictError
@@ -23,6 +31,7 @@ from limiters._support.clock import Clock, clock_of
 from limiters._support.options import about
 from limiters._support.signatures import lists, takes
 from limiters._support.validation import ArgumentError, instance_of, text
+from limiters.errors import Sendable
 from limiters.events import Emitter, Event, Listener
 
 # As `Release(...)` does, without a call into Python: each message that passes makes one.
@@ -53,6 +62,11 @@ class Room(Protocol):
 
     def reports(self) -> list[Report]:
         """What has happened since the last call."""
+        ...
+
+    def recount(self) -> Amounts | None:
+        """What is held, counted anew after a call that an exception has ended at any moment; None
+        where that is counted elsewhere."""
         ...
 
     def offer(self, entity: str, message: Any, metadata: bool, now: float) -> list[Release]:
@@ -153,6 +167,9 @@ class RegistrationGate:
         self._damage = self._room.reports()
         """What was found corrupt while loading; told to the first listener too."""
         self._counts.add(self._damage)
+        self._found_lost = sum(one.registrations for one in self._damage)
+        self._is_in_doubt = False
+        """Whether an exception may have ended a call at any moment."""
 
     # What comes in.
 
@@ -267,7 +284,7 @@ class RegistrationGate:
     @property
     def pending(self) -> int:
         """How many entities wait, with their messages or their registration."""
-        with self._lock:
+        with self._lock, self._telling():
             return self._room.pending
 
     @property
@@ -275,7 +292,7 @@ class RegistrationGate:
         """How much was held, released, and so on, by the names of the events. What was held is
         what was released, displaced, dropped or found corrupt, and what waits. With a
         RedisEntityStore, that is so for the sums of all gates."""
-        with self._lock:
+        with self._lock, self._telling():
             return self._counts.read()
 
     def topmost(self, entity: str) -> str:
@@ -320,6 +337,24 @@ class RegistrationGate:
     def _telling(self) -> _Telling:
         return _Telling(self)
 
+    def _settle(self) -> None:
+        """Counts what the interrupted call has not: what it took and did not return is dropped."""
+        held = self._room.recount()
+        self._tell()
+        if held is not None:
+            lost = self._counts.unaccounted(held, self._found_lost)
+            dropped = Amounts(*(max(0, one) for one in lost))
+            untold = Amounts(*(max(0, -one) for one in lost))
+            reason = "the call that had them was interrupted"
+            reports = [
+                Report(name, "", one.registrations, one.metadata, one.telemetry, reason)
+                for name, one in ((HELD, untold), (DROPPED, dropped))
+                if any(one)
+            ]
+            self._counts.add(reports)
+            self._emit(reports)
+        self._is_in_doubt = False
+
     def _tell(self) -> None:
         reports = self._room.reports()
         self._counts.add(reports)
@@ -339,7 +374,20 @@ class _Telling:
         self._gate = gate
 
     def __enter__(self) -> None:
-        pass
+        if self._gate._is_in_doubt:
+            self._gate._settle()
 
-    def __exit__(self, *error: object) -> None:
-        self._gate._tell()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._gate._is_in_doubt = True
+        if error is None or isinstance(error, Sendable):
+            self._gate._tell()
+            self._gate._is_in_doubt = False
+            return
+        # Other exceptions come from outside, at any moment: a signal handler has raised them.
+        with suppress(Sendable, OSError):  # the next call tries again
+            self._gate._settle()

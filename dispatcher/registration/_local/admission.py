@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from dispatcher.registration._local.waiting import Waiting
@@ -29,8 +29,12 @@ class RegistrationOrder:
     `unchanged` are those whose registration is what it was; one that waits is out of date.
     """
 
-    def __init__(self, known: Mapping[str, str], waiting: Waiting) -> None:
+    def __init__(
+        self, known: Mapping[str, str], waiting: Waiting, again: Collection[str] = ()
+    ) -> None:
         self._known = known
+        self._again = again
+        """Those that are registered, and go on again when their registration comes again."""
         self._waiting = waiting
         self.admitted: list[tuple[Registration, str]] = []
         """With their records."""
@@ -47,7 +51,8 @@ class RegistrationOrder:
     def take(self, registration: Registration, record: str) -> None:
         """RegistrationCycleError if the entity would be its own ancestor."""
         entity, parent, _ = registration
-        if self._record_of(entity) == record:
+        is_due = entity in self._again and entity not in self.records
+        if self._record_of(entity) == record and not is_due:
             self._let_go(entity)
             self.unchanged.add(entity)
             self._not_admitted.append(Waits(entity))

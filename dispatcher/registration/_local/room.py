@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from dispatcher.registration._local.admission import RegistrationOrder
@@ -15,6 +15,7 @@ from dispatcher.registration._model.reports import (
     REGISTERED,
     RELEASED,
     UPDATED,
+    Amounts,
     Report,
 )
 from dispatcher.registration._model.written import parent_of, record_of
@@ -38,6 +39,10 @@ class LocalRoom:
         self._children: dict[str, dict[str, None]] | None = None
         """Of registered entities. Made when it is first needed: loading should be quick."""
         self._topmost: dict[str, str] = {}
+        self._begun: Collection[str] = ()
+        """The entities that the last call has changed, as far as it came."""
+        self._again: set[str] = set()
+        """Those whose call was ended by an exception: their registration comes out once more."""
 
     @property
     def pending(self) -> int:
@@ -61,6 +66,7 @@ class LocalRoom:
 
     def offer(self, entity: str, message: Any, metadata: bool, now: float) -> list[Release]:
         """Law R1 and R2."""
+        self._begun = ()
         self._waiting.evict(now)
         if entity in self.known:
             return [Release(entity, None, (message,))]
@@ -75,20 +81,23 @@ class LocalRoom:
 
     def register(self, registrations: Sequence[Registration], now: float) -> list[Release]:
         """Law R3, R4 and R6."""
+        self._begun = ()
         self._waiting.evict(now)
-        admission = RegistrationOrder(self.known, self._waiting)
+        admission = RegistrationOrder(self.known, self._waiting, self._again)
         for one in registrations:
             admission.take(one, record_of(one.parent, one.data))
         return self._carry_out(admission, now)
 
     def deregister(self, entity: str) -> list[str]:
         """Forgets it, what is held of it, and all its descendants, which nobody could place."""
+        self._begun = ()
         self._waiting.drop(entity, "it was deregistered")
         if entity not in self.known:
             return []
         removed, children = [entity], self._children_of_known()
         for one in removed:
             removed += children.get(one, ())
+        self._begun = removed
         self._store.save({}, removed)
         for one in removed:
             self._unlink(one, parent_of(self.known.pop(one)))
@@ -118,6 +127,20 @@ class LocalRoom:
         """Entities whose last emission has a higher number."""
         return self._store.emitted(since)
 
+    def recount(self) -> Amounts:
+        """Makes anew what follows from the store and from what is held, and counts what is held:
+        an exception of a signal handler may have ended a call at any moment."""
+        if self._begun:
+            stored = {one.entity for one in self._store.emitted(0)}
+            for entity in self._begun:
+                if entity not in stored:
+                    self.known.pop(entity, None)
+            self._again.update(stored.intersection(self._begun))
+            self._begun = ()
+        self._children = None
+        self._topmost.clear()
+        return self._waiting.recount()
+
     def close(self) -> None:
         """Lets go of the store and the log."""
         self._store.close()
@@ -130,6 +153,7 @@ class LocalRoom:
         """The store comes first: if it fails, nothing has changed. What is held comes last: it
         may take the places of what waits."""
         logged = self._waiting.read_logs(admission.records)
+        self._begun = admission.records
         if admission.records:
             self._store.save(admission.records)
         releases = [
@@ -141,6 +165,7 @@ class LocalRoom:
                 self._waiting.forget_registration(entity)
             else:
                 self._waiting.hold_registration(registration, text, now)
+        self._again.difference_update(admission.records)
         return releases
 
     def _release(self, registration: Registration, record: str, logged: Iterable[str]) -> Release:

@@ -201,6 +201,30 @@ class Waiting:
                 self._lost_from_log(entity, count, DROPPED, "it was in the early log too long")
         return dropped
 
+    def recount(self) -> Amounts:
+        """See LocalRoom."""
+        logged = self._log.recount() if self._log is not None else {}
+        self._children = {}
+        self._telemetry = self._metadata = registrations = 0
+        self._most_telemetry, self._most_metadata = Fullest(), Fullest()
+        for entity, pending in list(self._entities.items()):
+            pending.logged = logged.pop(entity, 0)
+            self._forget_if_empty(entity, pending)
+            metadata, telemetry = len(pending.metadata or ()), len(pending.telemetry or ())
+            self._metadata += metadata
+            self._telemetry += telemetry
+            self._most_metadata.put(entity, metadata, pending.number)
+            self._most_telemetry.put(entity, telemetry, pending.number)
+            if pending.registration is not None:
+                assert pending.registration.parent is not None
+                registrations += 1
+                self._children.setdefault(pending.registration.parent, {})[entity] = None
+        for entity in logged:
+            assert self._log is not None
+            self._log.drop(entity)  # nothing else is known of it: its first offer was interrupted
+        in_logs = sum(one.logged for one in self._entities.values())
+        return Amounts(registrations, self._metadata, self._telemetry + in_logs)
+
     # Inside.
 
     def _logged(self, log: EarlyMessageLog, entity: str, text: str, now: float) -> bool:

@@ -68,6 +68,16 @@ class Counts:
             sums[1] += report.metadata
             sums[2] += report.telemetry
 
+    def unaccounted(self, waiting: Amounts, found_lost: int) -> list[int]:
+        """What was held and neither waits nor has come to an end. So many of the registrations that
+        are corrupt were in a store, and not held."""
+        held, *ends = (self._sums[name] for name in (HELD, RELEASED, DISPLACED, DROPPED, CORRUPT))
+        found = Amounts(found_lost)
+        return [
+            one + in_store - left - sum(gone)
+            for one, in_store, left, *gone in zip(held, found, waiting, *ends, strict=True)
+        ]
+
     def read(self) -> dict[str, Amounts]:
         """The sums; a copy."""
         return {name: Amounts(*sums) for name, sums in self._sums.items()}

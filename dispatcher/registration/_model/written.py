@@ -24,6 +24,16 @@ class UnreadableError(Exception):
     """What is stored is not as it was written."""
 
 
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+)
+"""What a text can cause, whatever is in it, and however deep. Others are of signal handlers."""
+
 _as_text = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
@@ -43,7 +53,7 @@ def registration_of(entity: str, record: str) -> Registration:
     try:
         parent, data = json.loads(record)
         return Registration(entity, parent, decode(data))
-    except Exception as error:
+    except _UNREADABLE as error:
         raise UnreadableError from error
 
 
@@ -56,7 +66,7 @@ def message_of(text: str | bytes) -> Any:
     """The reverse. UnreadableError of a text that was damaged."""
     try:
         return decode(json.loads(text))
-    except Exception as error:  # whatever is in the text, and however deep
+    except _UNREADABLE as error:
         raise UnreadableError from error
 
 

@@ -13,6 +13,7 @@ from dispatcher.registration._sqlite.records import (
     BEFORE,
     FORMAT,
     TABLES,
+    BrokenRow,
     Contents,
     EntityRow,
     checksum,
@@ -26,6 +27,7 @@ _THE_FILE = (
 """Errors of SQLite, by their names, that what is in the file can cause. All others are those of the
 system: a full disk, one that cannot be read, no memory, no file handles, no right to write."""
 
+_DAMAGED_LOG = "its log of writes is damaged"
 _HEAD_OF_FILE = 100
 """Bytes."""
 _MAGIC = bytes.fromhex("377f06")
@@ -41,21 +43,23 @@ class Examination(NamedTuple):
     """The number of its format, if it can be told."""
     contents: Contents
     """Rows that are whole."""
-    broken: list[str]
-    """The names in rows that are not."""
+    broken: list[BrokenRow]
+    """Rows that are not."""
     sequence: int = 0
     """The last number that was given, in a file without totals."""
     is_sound: bool = False
     """Whether it is a file of SQLite's that is whole, of whatever kind."""
     is_new: bool = False
     """Whether nothing was ever stored in it."""
+    is_log_whole: bool = False
+    """Whether nothing is missing in its log of writes."""
 
 
 def examine(path: Path, log: Path) -> Examination:
     """Looks at all of a file. sqlite3.Error or OSError if it cannot be looked at, whatever is in
     it."""
     rows: list[EntityRow] = []
-    broken: list[str] = []
+    broken: list[BrokenRow] = []
     version = 0
     sequence: Any = 0
     is_sound = False
@@ -94,10 +98,11 @@ def examine(path: Path, log: Path) -> Examination:
         why = "records are missing in it"
     elif not why and not isinstance(sequence, int):
         why = "the last number is not one"
-    why = why or _log_damage(log)
+    log_damage, is_log_whole = _log_damage(log)
+    why = why or log_damage
     is_new = is_sound and version == 0 and not tables and not _size_of(log)
     last = sequence if isinstance(sequence, int) else 0
-    return Examination(why, version, contents, broken, last, is_sound, is_new)
+    return Examination(why, version, contents, broken, last, is_sound, is_new, is_log_whole)
 
 
 def _size_of(path: Path) -> int:
@@ -112,7 +117,7 @@ def _tables(connection: sqlite3.Connection) -> set[str]:
     return {bytes(sql or b"").decode(errors="replace") for (sql,) in made}
 
 
-def _read(connection: sqlite3.Connection, rows: list[EntityRow], broken: list[str]) -> None:
+def _read(connection: sqlite3.Connection, rows: list[EntityRow], broken: list[BrokenRow]) -> None:
     for sequence, entity, record, told in connection.execute(
         "SELECT sequence, entity, record, checksum FROM entities"
     ):
@@ -122,36 +127,47 @@ def _read(connection: sqlite3.Connection, rows: list[EntityRow], broken: list[st
                 continue
         except (TypeError, UnicodeDecodeError):  # of another type, or no text
             pass
-        broken.append(entity.decode(errors="replace") if isinstance(entity, bytes) else "?")
+        broken.append(BrokenRow(sequence, entity, record, told))
 
 
-def _log_damage(log: Path) -> str:
-    """What is wrong with a log of writes that was left by a process that was killed. SQLite takes
-    all up to the first page that is not whole, and says nothing of transactions that come later."""
+def _log_damage(log: Path) -> tuple[str, bool]:
+    """What is wrong with a log of writes that was left by a process that was killed, and whether
+    all of its pages are whole. SQLite takes all up to the first page that is not, and says nothing
+    of transactions that come later."""
     try:
         data = log.read_bytes()
     except FileNotFoundError:
-        return ""
+        return "", True
     if not _MAGIC.startswith(data[: len(_MAGIC)]):
-        return "its log of writes is none"
+        return "its log of writes is none", False
     if len(data) <= _HEAD_OF_LOG.size + _HEAD_OF_FRAME.size:
-        return ""
-    magic, _, size, _, *salts, first, second = _HEAD_OF_LOG.unpack_from(data)
+        return "", True
+    magic, _, size, restarts, *salts, first, second = _HEAD_OF_LOG.unpack_from(data)
     order = {0x377F0682: "<", 0x377F0683: ">"}.get(magic)
     if order is None or _sums(order, data[:24], 0, 0) != (first, second):
-        return "the beginning of its log of writes is damaged"
-    is_whole, step = True, _HEAD_OF_FRAME.size + size
+        return "the beginning of its log of writes is damaged", False
+    why, is_whole, step = "", True, _HEAD_OF_FRAME.size + size
     for at in range(_HEAD_OF_LOG.size, len(data) - step + 1, step):
         number, commits, *frame_salts, one, other = _HEAD_OF_FRAME.unpack_from(data, at)
         if is_whole:
             first, second = _sums(order, data[at : at + 8], first, second)
             page = data[at + _HEAD_OF_FRAME.size : at + _HEAD_OF_FRAME.size + size]
             first, second = _sums(order, page, first, second)
-            is_whole = frame_salts == salts and (first, second) == (one, other)
+            is_whole = (first, second) == (one, other)
+            if is_whole and frame_salts != salts:  # the sums prove that it is of this log
+                why = _DAMAGED_LOG
         # Pages of an earlier log may follow, or of a transaction that never came to its end.
-        if not is_whole and (number == 0 or (commits and frame_salts == salts)):
-            return "its log of writes is damaged"
-    return ""
+        if not is_whole and (number == 0 or _is_of_this_log(frame_salts, salts, commits, restarts)):
+            return _DAMAGED_LOG, False
+    return why, True
+
+
+def _is_of_this_log(found: list[int], salts: list[int], commits: int, restarts: int) -> bool:
+    """Whether a transaction ended with this page, or nothing tells that it did not. SQLite adds 1
+    to the first salt each time that it begins the log again."""
+    if found == salts:
+        return commits > 0
+    return not 0 < (salts[0] - found[0]) % 2**32 <= restarts
 
 
 def _sums(order: str, data: bytes, first: int, second: int) -> tuple[int, int]:

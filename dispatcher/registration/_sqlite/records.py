@@ -3,13 +3,17 @@
 One row is an entity with its record. A row whose record is empty is of an entity that was removed:
 older copies of it may be left elsewhere in the file, and must not be taken for it. The row without
 a name tells the totals. It is written with every change, so a record that is missing is noticed.
+
+Names have no control characters in the file, records neither: the bytes before a row are some, so
+no text looks like a row, and what devices are called is never taken for one.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -41,6 +45,10 @@ REMOVED = ""
 _NAMELESS = ""
 _NAMES_AT_ONCE = 500
 
+_CONTROLS = re.compile(r"[\x00-\x1f]")
+_ESCAPED = re.compile(r"[\x00-\x1f\x7f]")
+_ESCAPES = re.compile(r"\x7f([01][0-9a-f]|7f)")
+
 
 class EntityRow(NamedTuple):
     """One row, as it is stored."""
@@ -49,6 +57,29 @@ class EntityRow(NamedTuple):
     entity: str
     record: str
     checksum: int
+
+
+class BrokenRow(NamedTuple):
+    """One that is not as it was written: in each column may be anything."""
+
+    sequence: object
+    entity: object
+    record: object
+    checksum: object
+
+    @property
+    def name(self) -> str:
+        """What stands for the name, "" if no name can."""
+        try:
+            text = self.entity.decode() if isinstance(self.entity, bytes) else ""
+        except UnicodeDecodeError:
+            return ""
+        return "" if _CONTROLS.search(text) else text
+
+    def is_a_copy_of(self, row: EntityRow) -> bool:
+        """Whether it is that row, but for one column."""
+        columns = (row.sequence, row.entity.encode(), row.record.encode(), row.checksum)
+        return [one == other for one, other in zip(self, columns, strict=True)].count(False) == 1
 
 
 class StoreTotals(NamedTuple):
@@ -94,6 +125,29 @@ def row_of(sequence: int, entity: str, record: str) -> EntityRow:
     return EntityRow(sequence, entity, record, checksum(sequence, entity.encode(), record.encode()))
 
 
+def stored_name(entity: str) -> str:
+    """How a name is written.
+
+    >>> stored_name("meter\\n7"), name_of(stored_name("meter\\n7"))
+    ('meter\\x7f0a7', 'meter\\n7')
+    """
+    return _ESCAPED.sub(lambda found: f"\x7f{ord(found[0]):02x}", entity)
+
+
+def name_of(stored: str) -> str:
+    """The reverse."""
+    if "\x7f" not in stored:
+        return stored
+    return _ESCAPES.sub(lambda found: chr(int(found[1], 16)), stored)
+
+
+def as_written_now(row: EntityRow) -> EntityRow:
+    """A row of a file in which names were written as they are."""
+    if not _CONTROLS.search(row.entity):
+        return row
+    return row_of(row.sequence, stored_name(row.entity), row.record)
+
+
 def sums_of(rows: Iterable[EntityRow]) -> tuple[int, int]:
     """How many rows these are, and the sum of their checksums."""
     checksums = [one.checksum for one in rows]
@@ -126,13 +180,23 @@ def _totals_in(one: EntityRow) -> list[StoreTotals]:
     return []
 
 
-def put(
-    connection: sqlite3.Connection,
-    totals: StoreTotals,
-    stored: list[Stored],
-    removed: Iterable[str],
-) -> StoreTotals:
+def totals_in(connection: sqlite3.Connection) -> StoreTotals:
+    """The totals, as of the last transaction. They are read each time: an exception between a
+    transaction and its note in memory would leave an outdated note."""
+    found = connection.execute(
+        "SELECT sequence, entity, record, checksum FROM entities WHERE entity = ''"
+    ).fetchone()
+    totals = _totals_in(EntityRow(*found)) if found else []
+    if not totals or totals[0].row() != found:
+        raise sqlite3.DatabaseError("its totals are not as they were written")
+    return totals[0]
+
+
+def put(connection: sqlite3.Connection, records: Mapping[str, str], removed: Iterable[str]) -> None:
     """Writes records, and that entities are removed; the totals then. In a transaction."""
+    totals = totals_in(connection)
+    numbered = enumerate(records.items(), totals.sequence + 1)
+    stored = [Stored(number, *record) for number, record in numbered]
     names = {one.entity for one in stored}
     before = _sums_before(connection, names.union(removed))
     rows = [row_of(*one) for one in stored]
@@ -152,7 +216,6 @@ def put(
         totals.checksums - before[1] + now[1],
     )
     connection.execute(PUT, new.row())
-    return new
 
 
 def _sums_before(connection: sqlite3.Connection, names: set[str]) -> tuple[int, int]:
@@ -172,7 +235,7 @@ def _sums_before(connection: sqlite3.Connection, names: set[str]) -> tuple[int, 
 def write_new(path: Path, records: Iterable[EntityRow], sequence: int) -> None:
     """Fills the empty file `path` with a store of these records. It is not a store before that
     is done, and not safe from a power cut before it is synced."""
-    stored = sorted(records)
+    stored = sorted(map(as_written_now, records))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = OFF")
         connection.execute("PRAGMA synchronous = OFF")
@@ -187,8 +250,8 @@ def write_new(path: Path, records: Iterable[EntityRow], sequence: int) -> None:
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """All of the block is stored, or nothing."""
-    connection.execute("BEGIN IMMEDIATE")
     try:
+        connection.execute("BEGIN IMMEDIATE")
         yield
         connection.execute("COMMIT")
     except BaseException:

@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from dispatcher.registration._sqlite.records import EntityRow, checksum
+from dispatcher.registration._sqlite.examination import Examination
+from dispatcher.registration._sqlite.records import (
+    REMOVED,
+    Contents,
+    EntityRow,
+    checksum,
+    contents_of,
+)
 
 _USUAL_PAGE = 4096
 _HEAD_OF_LOG, _HEAD_OF_FRAME = 32, 24
@@ -28,54 +35,82 @@ _SHORTEST_TEXT = 13
 _PageOf = Callable[[int], bytes]
 
 
-class _Pages(NamedTuple):
-    main: list[bytes]
-    logged: list[tuple[int, bytes]]
-    """Numbers and pages in the log of writes, the oldest first."""
+class Salvage(NamedTuple):
+    """What is left of a damaged file."""
 
-    def lookups(self) -> list[_PageOf]:
-        """How to find a page by its number: as it is by now, as it was before."""
-        newest = dict(self.logged)
+    contents: Contents
+    """The newest whole copy of each record."""
+    lost: int
+    """How many others there were; at least one if that is not certain."""
+    is_certain: bool
+    """Whether the number is, and none of the records is outdated."""
+    names: list[str]
+    """Of those that are lost, as far as they can be read."""
 
-        def of_main(number: int) -> bytes:
-            return self.main[number - 1] if 0 < number <= len(self.main) else b""
 
-        return [lambda number: newest.get(number) or of_main(number), of_main]
+def salvaged(path: Path, log: Path, found: Examination) -> Salvage:
+    """Decides by checksums and sequence numbers which copy of a record is the newest whole one, and
+    by the totals whether that is all. OSError if the file cannot be read."""
+    read = found.contents.records
+    contents = contents_of([*read.values(), *rows_in(path, log)])
+    if contents.is_complete and found.is_log_whole:
+        return Salvage(contents, 0, True, [])
+    # Only a log of writes has copies that are outdated: SQLite overwrites those in the file.
+    unproven = contents.records.keys() - read.keys() if _bytes_of(log) else set()
+    for broken in () if contents.is_complete else found.broken:
+        copy = contents.records.get(broken.name)
+        if copy is not None and broken.name not in read:
+            if not broken.is_a_copy_of(copy):
+                del contents.records[broken.name]  # it is older
+            unproven.discard(broken.name)
+    broken_names = {one.name for one in found.broken if one.record != REMOVED.encode()}
+    names = sorted(broken_names - contents.records.keys() - {""})
+    lost = contents.totals.entities - len(contents.records) if contents.totals else 0
+    if (
+        found.is_log_whole
+        and lost > 0
+        and not unproven
+        and contents.totals == found.contents.totals
+    ):
+        # More of them than are lost: some were removed before, and nothing tells which.
+        return Salvage(contents, lost, True, names if len(names) <= lost else [])
+    # The totals are gone, perhaps outdated, or records that are outdated or were removed are used.
+    return Salvage(contents, max(1, lost, len(names)), False, names)
 
 
 def rows_in(path: Path, log: Path) -> Iterator[EntityRow]:
     """Every row that is whole in a file, and in its log of writes; also those that are outdated.
     OSError if they cannot be read."""
-    pages = _read(path, log)
-    lookups = pages.lookups()
-    for page in (*pages.main, *(page for _, page in pages.logged)):
+    main, logged = _bytes_of(path), _bytes_of(log)
+    size = _page_size(main[16:18], 2) or _page_size(logged[8:12], 4) or _USUAL_PAGE
+    lookups = _lookups(main, logged, size)
+    for data in (main, logged):
         behind = 0
-        for match in _SIZES.finditer(page):
+        # Not page by page: bytes may be missing, and no page begins where it should.
+        for match in _SIZES.finditer(data):
             # What a row has in it may look like a row.
             if match.start() >= behind:
-                found = (_row_at(page, match, page_of) for page_of in lookups)
+                found = (_row_at(data, match, size, page_of) for page_of in lookups)
                 row = next((one for one in found if one is not None), None)
                 if row is not None:
                     length = len(row.entity.encode()) + len(row.record.encode())
-                    behind = match.start() + _in_this_page(length, len(page))
+                    behind = match.start() + _in_this_page(length, size)
                     yield row
 
 
-def _read(path: Path, log: Path) -> _Pages:
-    data, logged = _bytes_of(path), _bytes_of(log)
-    size = _page_size(data[16:18], 2) or _page_size(logged[8:12], 4) or _USUAL_PAGE
-    main = [data[at : at + size] for at in range(0, len(data), size)]
+def _lookups(main: bytes, logged: bytes, size: int) -> list[_PageOf]:
+    """How to find a page by its number: as it is by now, as it was before."""
     starts = range(_HEAD_OF_LOG, len(logged), _HEAD_OF_FRAME + size)
-    return _Pages(
-        main,
-        [
-            (
-                int.from_bytes(logged[at : at + 4]),
-                logged[at + _HEAD_OF_FRAME : at + _HEAD_OF_FRAME + size],
-            )
-            for at in starts
-        ],
-    )
+    newest = {int.from_bytes(logged[at : at + 4]): at + _HEAD_OF_FRAME for at in starts}
+
+    def of_main(number: int) -> bytes:
+        return main[(number - 1) * size : number * size] if number > 0 else b""
+
+    def by_now(number: int) -> bytes:
+        at = newest.get(number)
+        return of_main(number) if at is None else logged[at : at + size]
+
+    return [by_now, of_main]
 
 
 def _bytes_of(path: Path) -> bytes:
@@ -91,7 +126,7 @@ def _page_size(told: bytes, width: int) -> int:
     return size if size in (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536) else 0
 
 
-def _row_at(page: bytes, match: re.Match[bytes], page_of: _PageOf) -> EntityRow | None:
+def _row_at(data: bytes, match: re.Match[bytes], size: int, page_of: _PageOf) -> EntityRow | None:
     head, first, entity, record, last = match.groups()
     texts = [_varint(entity), _varint(record)]
     length = 3 + len(entity) + len(record)
@@ -103,7 +138,7 @@ def _row_at(page: bytes, match: re.Match[bytes], page_of: _PageOf) -> EntityRow 
         (texts[1] - _SHORTEST_TEXT) // 2,
         _BYTES_OF_NUMBER[last[0]],
     )
-    body = _gathered(page, match.start(), length + sum(widths), page_of)[length:]
+    body = _gathered(data, match.start(), length + sum(widths), size, page_of)[length:]
     if len(body) < sum(widths):
         return None
     columns, at = [], 0
@@ -116,13 +151,12 @@ def _row_at(page: bytes, match: re.Match[bytes], page_of: _PageOf) -> EntityRow 
     return EntityRow(sequence, columns[1].decode(), columns[2].decode(), told)
 
 
-def _gathered(page: bytes, at: int, length: int, page_of: _PageOf) -> bytes:
+def _gathered(data: bytes, at: int, length: int, size: int, page_of: _PageOf) -> bytes:
     """`length` bytes from there on; fewer if some are missing."""
-    size = max(len(page), _USUAL_PAGE)
     here = _in_this_page(length, size)
     if here == length:
-        return page[at : at + length]
-    parts, more = [page[at : at + here]], page[at + here : at + here + 4]
+        return data[at : at + length]
+    parts, more = [data[at : at + here]], data[at + here : at + here + 4]
     for _ in range((length - here + size - 5) // (size - 4)):
         further = page_of(int.from_bytes(more))
         parts.append(further[4:])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dispatcher.registration._model.emissions import Stored
 from dispatcher.registration._model.reports import Report
@@ -37,6 +37,13 @@ class LocalStore(Protocol):
         ...
 
 
+class _Change(NamedTuple):
+    sequence: int
+    """The last number that is given then."""
+    stored: Mapping[str, Stored] = {}
+    removed: Collection[str] = ()
+
+
 class MemoryEntityStore:
     """Keeps the entities in this object: another gate, made with it later, finds them.
 
@@ -50,35 +57,45 @@ class MemoryEntityStore:
     """
 
     def __init__(self) -> None:
-        self._records: dict[str, str] = {}
-        self._numbers: dict[str, int] = {}
-        self._sequence = 0
+        self._stored: dict[str, Stored] = {}
+        self._change = _Change(0)
+        """What is stored and not carried out yet."""
 
     @property
     def sequence(self) -> int:
         """See LocalStore."""
-        return self._sequence
+        return self._change.sequence
 
     def load(self) -> tuple[dict[str, str], list[Report]]:
         """See LocalStore."""
-        return dict(self._records), []
+        self._carry_out()
+        return {entity: one.record for entity, one in self._stored.items()}, []
 
     def save(self, records: Mapping[str, str], removed: Collection[str] = ()) -> None:
         """See LocalStore."""
+        self._carry_out()
+        sequence, stored = self._change.sequence, {}
         for entity, record in records.items():
-            self._sequence += 1
-            self._records[entity], self._numbers[entity] = record, self._sequence
-        for entity in removed:
-            self._records.pop(entity, None)
-            self._numbers.pop(entity, None)
+            sequence += 1
+            stored[entity] = Stored(sequence, entity, record)
+        # From here on all of it is stored. If an exception of a signal handler comes in between,
+        # the next call carries it out to its end.
+        self._change = _Change(sequence, stored, tuple(removed))
+        self._carry_out()
 
     def emitted(self, since: int) -> list[Stored]:
         """See LocalStore."""
-        return [
-            Stored(number, entity, self._records[entity])
-            for entity, number in self._numbers.items()
-            if number > since
-        ]
+        self._carry_out()
+        return [one for one in self._stored.values() if one.sequence > since]
 
     def close(self) -> None:
         """Nothing is held but memory."""
+
+    def _carry_out(self) -> None:
+        """Idempotent."""
+        sequence, stored, removed = self._change
+        if stored or removed:
+            self._stored.update(stored)
+            for entity in removed:
+                self._stored.pop(entity, None)
+            self._change = _Change(sequence)

@@ -6,8 +6,8 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dispatcher.registration._model.emissions import Stored
@@ -18,14 +18,14 @@ from dispatcher.registration._sqlite.records import (
     BEFORE,
     FORMAT,
     Contents,
-    StoreTotals,
-    contents_of,
+    name_of,
     put,
-    sums_of,
+    stored_name,
+    totals_in,
     transaction,
     write_new,
 )
-from dispatcher.registration._sqlite.salvage import rows_in
+from dispatcher.registration._sqlite.salvage import Salvage, rows_in, salvaged
 from dispatcher.registration.errors import EntityStoreError
 from limiters._support.validation import ArgumentError
 from limiters._support.validation import path as path_of
@@ -108,58 +108,44 @@ class SqliteEntityStore:
         self._connection: sqlite3.Connection | None = None
         self._process = -1
         self._place: StorePlace | None = None
-        self._totals = StoreTotals(0, 0, 0, 0)
 
     @property
     def sequence(self) -> int:
         """See LocalStore."""
-        return self._totals.sequence
+        with self._settled() as connection:
+            return totals_in(connection).sequence
 
     def load(self) -> tuple[dict[str, str], list[Report]]:
         """See LocalStore."""
         try:
             self._place = StorePlace(self._path)
-        except BlockingIOError:
-            raise EntityStoreError(f"{self._path} {_IN_USE}") from None
-        except OSError as error:
-            raise self._explained(error, "start again") from error
-        try:
             contents, reports = self._put_in_order(self._place)
             self._open(self._place.path)
+            return {name_of(name): one.record for name, one in contents.records.items()}, reports
+        except BlockingIOError:
+            raise EntityStoreError(f"{self._path} {_IN_USE}") from None
         except (sqlite3.Error, OSError) as error:
             self.close()
             raise self._explained(error, "start again") from error
         except BaseException:
             self.close()
             raise
-        assert contents.totals is not None
-        self._totals = contents.totals
-        return {entity: one.record for entity, one in contents.records.items()}, reports
 
     def save(self, records: Mapping[str, str], removed: Collection[str] = ()) -> None:
         """See LocalStore."""
-        connection = self._usable()
-        numbered = enumerate(records.items(), self._totals.sequence + 1)
-        stored = [Stored(number, *record) for number, record in numbered]
-        try:
-            with transaction(connection):
-                totals = put(connection, self._totals, stored, removed)
-        except sqlite3.Error as error:
-            raise self._explained(error) from error
-        self._totals = totals
+        with self._settled() as connection, transaction(connection):
+            named = {stored_name(entity): record for entity, record in records.items()}
+            put(connection, named, [stored_name(entity) for entity in removed])
 
     def emitted(self, since: int) -> list[Stored]:
         """See LocalStore."""
-        connection = self._usable()
-        try:
+        with self._settled() as connection:
             rows = connection.execute(
                 "SELECT sequence, entity, record FROM entities "
                 "WHERE sequence > ? AND entity <> '' AND record <> ''",
                 (min(since, _LARGEST),),
             ).fetchall()
-        except sqlite3.Error as error:
-            raise self._explained(error) from error
-        return [Stored(*row) for row in rows]
+        return [Stored(number, name_of(name), record) for number, name, record in rows]
 
     def close(self) -> None:
         """Lets go of the file."""
@@ -170,30 +156,32 @@ class SqliteEntityStore:
         if self._place is not None:
             self._place.close()
 
+    def __del__(self) -> None:
+        with suppress(AttributeError):  # its path was refused
+            self.close()  # else its connection keeps the file until the garbage is collected
+
     # Inside.
 
     def _put_in_order(self, place: StorePlace) -> tuple[Contents, list[Report]]:
         """Makes the file one that is whole, of this format: what is in it, and what is lost."""
-        nothing = Contents({}, None, 0)
-        if not place.is_taken:
-            return self._written(place, nothing, 0), []
-        found = examine(place.path, place.log)
-        if found.is_new:
-            return self._written(place, nothing, 0), []
+        contents = Contents({}, None, 0)
+        found = examine(place.path, place.log) if place.is_taken else None
+        if found is None or found.is_new:
+            self._written(place, contents, 0)
+            return contents, []
         self._check_is_a_store(place, found)
         if found.why:
             return self._salvaged(place, found)
         contents = found.contents
         sequence = contents.totals.sequence if contents.totals else found.sequence
         if found.version == BEFORE or place.has_another_name:
-            return self._written(place, contents, sequence), []
-        if contents.removed > max(_MOST_REMOVED, len(contents.records)):
+            self._written(place, contents, sequence)
+        elif contents.removed > max(_MOST_REMOVED, len(contents.records)):
             try:
                 place.write(_filling(contents, sequence))
             except (OSError, sqlite3.Error):  # no room: it stays as it is
                 return contents, []
             place.replace()  # or the gate is refused: it would write to a file that is replaced
-            return _as_written(contents, sequence), []
         return contents, []
 
     def _check_is_a_store(self, place: StorePlace, found: Examination) -> None:
@@ -211,80 +199,74 @@ class SqliteEntityStore:
             "use the version that wrote it, or another path"
         )
 
-    def _written(self, place: StorePlace, contents: Contents, sequence: int) -> Contents:
+    def _written(self, place: StorePlace, contents: Contents, sequence: int) -> None:
         """Puts a new file in its place."""
         place.write(_filling(contents, sequence))
         place.replace()
-        return _as_written(contents, sequence)
 
     def _salvaged(self, place: StorePlace, found: Examination) -> tuple[Contents, list[Report]]:
         """Keeps the damaged file under another name, and begins another with what is whole."""
-        contents = contents_of([*found.contents.records.values(), *rows_in(place.path, place.log)])
-        for name in set(found.broken) - found.contents.records.keys():
-            contents.records.pop(name, None)  # what is left of it is older
+        salvage = salvaged(place.path, place.log, found)
+        records = salvage.contents.records
         # A number that is given twice would be one that a consumer has handled; which ones the
         # file has lost is unknown, and the time in microseconds is above any of them.
-        highest = max((one.sequence for one in contents.records.values()), default=0)
+        highest = max((one.sequence for one in records.values()), default=0)
         sequence = max(highest, time.time_ns() // 1_000)
-        place.write(_filling(contents, sequence))
+        place.write(_filling(salvage.contents, sequence))
         number = place.free_number()
         aside = place.kept_as(number)
-        reports = self._losses(found, contents, aside)
-        lost = sum(one.registrations for one in reports)
         # Before it takes the place: the next start finds nothing that is damaged.
         _log.error(
             "%s is damaged (%s); entities that could be read of it and are used: %d, and lost: "
             "%s; the damaged file is kept as %s",
             self._path,
             found.why,
-            len(contents.records),
-            f"at least {lost}, {_UNKNOWN}" if contents.totals is None else lost,
+            len(records),
+            salvage.lost if salvage.is_certain else f"at least {salvage.lost}, {_UNKNOWN}",
             aside,
             extra={
                 "happening": "store-damaged",
                 "path": str(self._path),
                 "aside": str(aside),
-                "entities": len(contents.records),
+                "entities": len(records),
             },
         )
         place.replace(number)
-        return _as_written(contents, sequence), reports
+        return salvage.contents, self._losses(found.why, salvage, aside)
 
-    def _losses(self, found: Examination, contents: Contents, aside: Path) -> list[Report]:
+    def _losses(self, why: str, salvage: Salvage, aside: Path) -> list[Report]:
         """What is not whole: by name where that can be read, else how many."""
-        names = sorted({*found.broken} - contents.records.keys() - {""})
-        totals = contents.totals
         kept = f"the damaged file is kept as {aside}"
-        why = f"{self._path}: {found.why}; {kept}"
-        if totals is not None:
-            lost = max(0, totals.entities - len(contents.records))
-            if not lost and not contents.is_complete:
-                lost = 1  # one is not the last that was written
-        else:
-            lost = max(1, len(names))
-            why += f"; at least {lost} lost, {_UNKNOWN}"
-        if len(names) > lost:
-            names = []  # some were removed before, and nothing tells which
         named = [
             Report(
                 CORRUPT,
-                name,
+                entity,
                 1,
-                reason=f"{self._path}: the record of {name!r} is damaged and left out; {kept}",
+                reason=f"{self._path}: the record of {entity!r} is damaged and left out; {kept}",
             )
-            for name in names[:_MOST_NAMED]
+            for entity in map(name_of, salvage.names[:_MOST_NAMED])
         ]
-        if named and len(named) == lost:
+        if salvage.is_certain and 0 < salvage.lost == len(named):
             return named
-        return [Report(CORRUPT, "", lost - len(named), reason=why), *named]
+        told = "" if salvage.is_certain else f"; at least {salvage.lost} lost, {_UNKNOWN}"
+        reason = f"{self._path}: {why}; {kept}{told}"
+        return [Report(CORRUPT, "", salvage.lost - len(named), reason=reason), *named]
 
-    def _usable(self) -> sqlite3.Connection:
+    @contextmanager
+    def _settled(self) -> Iterator[sqlite3.Connection]:
+        """The file as of the last transaction."""
         if self._connection is None or self._process != os.getpid():
             raise EntityStoreError(
                 f"{self._path} is not open in this process; make a store and a gate of its own "
                 "in each process, with another path, or use a RedisEntityStore"
             )
-        return self._connection
+        try:
+            # An exception of a signal handler may have ended the last call at any moment.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            yield self._connection
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
 
     def _open(self, path: Path) -> None:
         self._process = os.getpid()
@@ -306,9 +288,3 @@ class SqliteEntityStore:
 
 def _filling(contents: Contents, sequence: int) -> Callable[[Path], None]:
     return lambda path: write_new(path, contents.records.values(), sequence)
-
-
-def _as_written(contents: Contents, sequence: int) -> Contents:
-    """What a new file has in it."""
-    records = contents.records
-    return Contents(records, StoreTotals(sequence, 1, *sums_of(records.values())), 0)
