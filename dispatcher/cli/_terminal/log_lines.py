@@ -1,6 +1,6 @@
 """What a command that runs for long logs to stderr: lines of text, or of JSON.
 
-Whatever a program has given to its logger, a line is written and nothing is raised: `logging` itself
+Whatever a program gives to its logger, a line is written and nothing is raised; `logging` itself
 would print a traceback in its place. No line shows a password, or does something to a terminal.
 """
 
