@@ -211,6 +211,14 @@ class Parser(argparse.ArgumentParser):
                 error.message += f"; what begins with a dash is written with =, {option}=-..."
             raise
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """The value of `--id=--` is `--`, which the argparse of Python 3.11 drops."""
+        if not action.option_strings or arg_strings != ["--"]:
+            return super()._get_values(action, arg_strings)
+        value = self._get_value(action, "--")
+        self._check_value(action, value)
+        return value
+
 
 def _add(parser: argparse._ActionsContainer, one: Setting) -> None:
     """Adds an option, of which argparse notes the text; `settle` reads it."""
