@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dispatcher.cli._options.configuration import Commands, ConfigurationError, read
 from dispatcher.cli._options.declaring import (
@@ -23,6 +23,9 @@ from dispatcher.cli._options.declaring import (
 from dispatcher.cli._options.fallback import Used, settled
 from dispatcher.cli._options.settings import Setting, settings_of
 from dispatcher.cli._text.showable import showable
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 CONFIG = "DISPATCHER_CONFIG"
 
@@ -166,6 +169,14 @@ class Parser(argparse.ArgumentParser):
         """All that the command has."""
         self.fill()
         return super().format_help()
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Writes the help. If it was asked for, an OSError says that it cannot be written."""
+        if file is not None:
+            super().print_help(file)
+            return
+        sys.stdout.write(self.format_help())
+        sys.stdout.flush()
 
     def error(self, message: str) -> NoReturn:
         """Ends with exit code 2."""
