@@ -127,7 +127,7 @@ $(VENV)-lowest/.installed: pyproject.toml tests/lowest.py
 
 .PHONY: java-of-lowest
 java-of-lowest: java $(VENV)-lowest/.installed
-	@test ! -d $(VENV)/java || ln -sfn $(abspath $(VENV))/java $(VENV)-lowest/java
+	@test ! -d $(VENV)/java || ln -sfn "$(abspath $(VENV))/java" $(VENV)-lowest/java
 
 # Spark 3.5 itself uses what Python has deprecated.
 lowest: java-of-lowest

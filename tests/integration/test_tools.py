@@ -206,6 +206,16 @@ def test_without_java_17_make_installs_the_one_of_pypi_and_uses_another_when_it_
     assert not (venv / "java").exists()
 
 
+def test_the_java_of_pypi_is_that_of_the_lowest_versions_too(tmp_path: Path) -> None:
+    clone = tmp_path / "a clone"
+    for folder in (".venv/java", ".venv-lowest"):
+        (clone / folder).mkdir(parents=True)
+    up_to_date = ["-o", "java", "-o", ".venv-lowest/.installed"]
+    command = ["make", "-f", ROOT / "Makefile", *up_to_date, "java-of-lowest"]
+    subprocess.run(command, cwd=clone, check=True)
+    assert (clone / ".venv-lowest" / "java").resolve() == clone / ".venv" / "java"
+
+
 def test_the_java_of_pypi_is_not_asked_for_a_module_that_it_lacks(tmp_path: Path) -> None:
     java = program(tmp_path / "program", pypi_java.PROGRAM.format(java=shutil.which("echo")))
     lacking = "--add-modules=jdk.incubator.vector"
