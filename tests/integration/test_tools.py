@@ -211,7 +211,7 @@ def test_the_java_of_pypi_is_that_of_the_lowest_versions_too(tmp_path: Path) -> 
     for folder in (".venv/java", ".venv-lowest"):
         (clone / folder).mkdir(parents=True)
     up_to_date = ["-o", "java", "-o", ".venv-lowest/.installed"]
-    command = ["make", "-f", ROOT / "Makefile", *up_to_date, "java-of-lowest"]
+    command = ["make", "-f", str(ROOT / "Makefile"), *up_to_date, "java-of-lowest"]
     subprocess.run(command, cwd=clone, check=True)
     assert (clone / ".venv-lowest" / "java").resolve() == clone / ".venv" / "java"
 
