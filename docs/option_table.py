@@ -22,7 +22,7 @@ def table(command: Sequence[str]) -> str:
     | option | is | if not said |
     | --- | --- | --- |
     | `--capacity C` | request units a second | 20000 |
-    | `--seconds S` | how long the work takes at best: this makes how much there is | 6 |
+    | `--seconds S` | how much work there is: what the datastore allows in so many seconds | 6 |
     | `--report FILE` | write a page with charts for a browser; a picture if it ends with .svg | |
     """
     parser = command_line()

@@ -140,7 +140,7 @@ def check_built(folder: Path) -> list[str]:
         command = environment / "bin" / "dispatcher"
         if run(command, "--version", cwd=Path(place)).split() != ["dispatcher", version()]:
             found.append(f"dispatcher --version does not print {version()}")
-        said = run(command, "demo", "--seconds", "1", "--report", "demo.html", cwd=Path(place))
+        said = run(command, "demo", "--seconds", "2", "--report", "demo.html", cwd=Path(place))
         if "used of the limit" not in said or not (Path(place) / "demo.html").exists():
             found.append(f"the demo printed no summary or wrote no report:\n{said}")
     return found

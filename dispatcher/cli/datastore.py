@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 
 from dispatcher.report import Entry
 
@@ -13,8 +15,26 @@ class TooManyRequestsError(Exception):
     """429: the second is full."""
 
 
+def most_in_a_second(entries: Iterable[Entry]) -> float:
+    """The highest cost of `entries` in any second."""
+    log = sorted((one.at, one.cost) for one in entries)
+    most = cost_now = 0.0
+    first = 0
+    for now, cost in log:
+        cost_now += cost
+        while log[first][0] <= now - 1:
+            cost_now -= log[first][1]
+            first += 1
+        most = max(most, cost_now)
+    return most
+
+
 class Datastore:
-    """Allows `capacity` in any second, answers after `latency`, and counts. Thread-safe."""
+    """Allows `capacity` in any second, answers after `latency`, and counts. Thread-safe.
+
+    Before the first write nothing is used up, so the first second's capacity may be written
+    immediately, and each further one a second later: see `seconds_at_best`.
+    """
 
     def __init__(self, capacity: float, latency: float = 0.01) -> None:
         self.capacity = capacity
@@ -44,18 +64,15 @@ class Datastore:
             self.written += records
         time.sleep(self.latency)
 
+    def seconds_at_best(self, records: int, cost: float) -> int:
+        """The fewest seconds from the beginning to the last write of so many `records`, each of
+        that `cost`: in t seconds this writes the capacity once, and then floor(t) times."""
+        in_a_second = int(self.capacity // cost)
+        return math.ceil(records / in_a_second) - 1
+
     def most_asked(self) -> float:
         """The most that was asked for in any second, written or refused, in capacities."""
-        log = sorted((one.at, one.cost) for one in (*self.entries, *self.refusals))
-        most = asked = 0.0
-        first = 0
-        for now, cost in log:
-            asked += cost
-            while log[first][0] <= now - 1:
-                asked -= log[first][1]
-                first += 1
-            most = max(most, asked)
-        return most / self.capacity
+        return most_in_a_second([*self.entries, *self.refusals]) / self.capacity
 
     def use(self, slice_: float, since: float) -> list[float]:
         """The share of the capacity used in each slice of time, from then to the last write."""

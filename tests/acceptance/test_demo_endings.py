@@ -59,6 +59,16 @@ class Place:
                     continue
         return found
 
+    def redis(self) -> int:
+        """The process ID of its server, which has overwritten the mark by its title."""
+        (found,) = (
+            int(log.parts[2])
+            for log in Path("/proc").glob("[0-9]*/cwd/server.log")
+            if log.resolve().is_relative_to(self.temporary)
+            and log.parents[1].joinpath("comm").read_text().endswith("-server\n")
+        )
+        return found
+
     def is_left_empty(self) -> bool:
         """Waits for it: what was killed needs a moment."""
         until(lambda: not self.processes())
@@ -114,7 +124,7 @@ def test_it_can_be_ended_at_its_summary(
     pipe = tmp_path / "nobody-reads-it"
     os.mkfifo(pipe)
     with Terminal(
-        [*place.demo, "--seconds", "1", "--report", str(pipe)], **place.environment
+        [*place.demo, "--seconds", "2", "--report", str(pipe)], **place.environment
     ) as terminal:
         terminal.read_until("sharing the limit\r\n")  # the last row of marks is next
         _end(terminal, number)
@@ -142,17 +152,36 @@ def test_a_signal_for_its_whole_group_where_there_is_no_terminal(
 
 def test_nothing_outlives_it_where_it_cannot_clean_up_itself(place: Place) -> None:
     with _piped(place) as demo:
-        os.kill(_when_it_runs(demo, place), signal.SIGKILL)
-        demo.communicate(timeout=60)
+        _read_until(demo, " s: process-2 is killed\n")
+        demo.kill()
+        _, errors = demo.communicate(timeout=60)
+    assert "Traceback" not in errors
+    assert place.is_left_empty()
+
+
+@pytest.mark.parametrize("seen", ["records.\n", " s: process-2 is killed\n"])
+def test_it_ends_when_its_redis_is_killed(seen: str, place: Place) -> None:
+    with _piped(place) as demo:
+        _read_until(demo, seen)
+        os.kill(place.redis(), signal.SIGKILL)
+        _, errors = demo.communicate(timeout=60)
+    assert demo.returncode == 4
+    *logged, last = errors.splitlines()
+    assert re.match("dispatcher: .*Redis", last)
+    assert all(line.startswith("limit 'demo': ") for line in logged), logged
     assert place.is_left_empty()
 
 
 def _when_it_runs(demo: subprocess.Popen[str], place: Place) -> int:
-    assert demo.stdout is not None
-    while "of its records." not in demo.stdout.readline():
-        assert demo.poll() is None
+    _read_until(demo, "records.\n")
     until(lambda: len(place.processes()) > 4)
     return demo.pid
+
+
+def _read_until(demo: subprocess.Popen[str], end: str) -> None:
+    assert demo.stdout is not None
+    while not demo.stdout.readline().endswith(end):
+        assert demo.poll() is None
 
 
 def test_head_has_seen_enough(place: Place) -> None:

@@ -76,10 +76,12 @@ def test_the_demo_compares_three_ways_and_its_report_has_the_same_table(tmp_path
     _, refused, _ = table["calls refused (429)"]
     assert int(refused) > 0
     assert re.fullmatch(r"\d+ %", table["calls wasted"][1])
-    assert all(re.fullmatch(r"\d+\.\d s", time) for time in table["time (4.0 s at best)"])
+    assert all(re.fullmatch(r"\d+\.\d s", time) for time in table["time (3.0 s at best)"])
     assert all(0.25 <= float(it) <= 1 for it in table["fairness (Jain's index)"])
     *others, freed = table["share of the killed one"]
-    assert others == ["never used", "used by all"]
+    assert others[0] == "never used"
+    assert others[1] in {"used by all", "-"}  # by chance some may have no work, or wait
+    assert all(0 < int(it.removesuffix(" %")) <= 100 for it in table["used of the limit"])
     assert re.fullmatch(r"free after \d+\.\d s", freed)
     text = [text.strip() for text in page.itertext() if text.strip()]
     assert "who holds how much of 20 partitions" in text
@@ -140,7 +142,7 @@ def _table(text: str) -> list[list[str]]:
 
 
 def test_the_demo_fits_into_a_narrow_terminal_without_colours() -> None:
-    demo = [sys.executable, "-m", "dispatcher.cli.main", "demo", "--seconds", "1"]
+    demo = [sys.executable, "-m", "dispatcher.cli.main", "demo", "--seconds", "2"]
     with Terminal(demo, COLUMNS="40", NO_COLOR="1") as terminal:
         live = terminal.read_until("One limit")
         summary = terminal.read_until("make test")
@@ -150,7 +152,7 @@ def test_the_demo_fits_into_a_narrow_terminal_without_colours() -> None:
 
 
 def test_the_demo_is_told_in_what_characters_there_are() -> None:
-    done = run("-m", "dispatcher.cli.main", "demo", "--seconds", "1", PYTHONIOENCODING="ascii")
+    done = run("-m", "dispatcher.cli.main", "demo", "--seconds", "2", PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
     assert "used of the limit" in done.stdout
     assert (done.stdout + done.stderr).isascii()  # stderr: a busy machine is logged

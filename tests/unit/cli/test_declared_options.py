@@ -94,7 +94,7 @@ def test_every_number_has_a_check() -> None:
     assert unchecked == {f"dispatcher timeline {it}" for it in of_a_timeline}
 
 
-@pytest.mark.parametrize("seconds", ["-1", "0", "nan", "inf", "1e9"])
+@pytest.mark.parametrize("seconds", ["-1", "0", "1.9", "nan", "inf", "1e9"])
 def test_the_demo_refuses_a_time_that_cannot_be(seconds: str) -> None:
     root, line = command_line(), ["demo", f"--seconds={seconds}"]
     call = root.parse_args(line).parser.settle(root, root.parse_args(line), line)

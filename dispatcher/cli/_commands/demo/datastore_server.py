@@ -66,5 +66,8 @@ class DatastoreClient:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._mine.stream = connection.makefile("rwb", buffering=0)
         self._mine.stream.write(b"%d %r %s %.6f\n" % (records, cost, self._name, waited))
-        if self._mine.stream.readline() != b"written\n":
+        answer = self._mine.stream.readline()
+        if not answer:
+            raise ConnectionResetError("the datastore has ended")
+        if answer != b"written\n":
             raise TooManyRequestsError

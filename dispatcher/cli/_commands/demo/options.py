@@ -8,13 +8,16 @@ from dispatcher.cli._options.declaring import Command, option
 from limiters._support.options import CheckedOptions
 from limiters._support.validation import ArgumentError, amount, seconds
 
-LONGEST = 3_600
-"""More than that is no demo."""
+SHORTEST, LONGEST = 2, 3_600
+"""Less ends before the killed process matters: one second's work can be written immediately. More
+is no demo."""
 
 
 def work_time(name: str, value: object) -> float:
-    """`value` as the time that the work of the demo takes."""
+    """`value` as the time for which the datastore allows the work of the demo."""
     found = seconds(name, value)
+    if found < SHORTEST:
+        raise ArgumentError(name, value, f"be at least {SHORTEST} seconds")
     if found > LONGEST:
         raise ArgumentError(name, value, f"be at most {LONGEST} seconds")
     return found
@@ -26,7 +29,10 @@ class DemoOptions(CheckedOptions):
 
     capacity: float = option("request units a second", "C", 20_000.0, check=amount)
     seconds: float = option(
-        "how long the work takes at best: this makes how much there is", "S", 6.0, check=work_time
+        "how much work there is: what the datastore allows in so many seconds",
+        "S",
+        6.0,
+        check=work_time,
     )
     report: str | None = option(
         "write a page with charts for a browser; a picture if it ends with .svg", "FILE"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dispatcher.cli.datastore import Datastore
+from dispatcher.cli.datastore import Datastore, most_in_a_second
+from dispatcher.report import Entry
 from limiters.verifier import fairness
 
 
@@ -18,18 +19,23 @@ class DemoOutcome:
     datastore: Datastore
     processes: Sequence[str]
     best: float
-    """Seconds that the work takes at best: its cost / capacity."""
+    """Seconds that the work takes at best: see `Datastore.seconds_at_best`."""
     began: float
     killed_at: float
     killed: str
-    share_of_killed: str
-    """What became of it, where no limit was shared."""
+    quarters: bool = False
+    """Whether no process may use more than its quarter of the limit."""
     holdings: Sequence[tuple[float, Mapping[str, float]]] | None = None
 
     @property
     def seconds(self) -> float:
         """From the begin to the last write."""
         return self.datastore.entries[-1].at - self.began
+
+    @property
+    def used(self) -> float:
+        """The share of the limit that was used: 1 if nothing of it was ever left unused."""
+        return self.best / self.seconds
 
     @property
     def wasted(self) -> float:
@@ -45,9 +51,31 @@ class DemoOutcome:
         return fairness(log, self.processes, start=self.began, end=self.killed_at)
 
     @property
+    def others_wrote_on(self) -> bool:
+        """Whether each of the other processes has written after the kill."""
+        return {one.instance for one in self._later} >= set(self.processes) - {self.killed}
+
+    @property
+    def share_was_used(self) -> bool:
+        """Whether the other processes have written more in a second after the kill than their own
+        equal shares."""
+        others = 1 - 1 / len(self.processes)
+        return most_in_a_second(self._later) > others * self.datastore.capacity
+
+    @property
+    def _later(self) -> list[Entry]:
+        return [one for one in self.datastore.entries if one.at > self.killed_at]
+
+    @property
     def freed_after(self) -> float | None:
-        """Seconds until the share of the killed process was free for others; None if it was not
-        seen."""
-        looks = [(at, held) for at, held in self.holdings or () if at > self.killed_at]
-        free = (at for at, held in looks if self.killed not in held)
-        return next((at - self.killed_at for at in free), None)
+        """Seconds until the share of the killed process was free for others; None if it had none,
+        or if that was not seen."""
+        seen = False
+        for at, held in self.holdings or ():
+            if self.killed in held:
+                seen = True
+            elif at <= self.killed_at:
+                seen = False
+            elif seen:
+                return at - self.killed_at
+        return None

@@ -49,6 +49,16 @@ class DemoPlan:
         return json.dumps(asdict(self))
 
 
+class _DemoDatastore(DatastoreClient):
+    """Ends the process when the datastore has ended, and with it the demo: instead of errors."""
+
+    def write(self, records: int, cost: float, waited: float = 0.0) -> None:
+        try:
+            super().write(records, cost, waited)
+        except OSError:
+            os._exit(0)
+
+
 class Writer(Protocol):
     """Writes records."""
 
@@ -60,7 +70,7 @@ class UnlimitedWriter:
     """What one writes without thinking of a limit: many threads, back-off, try again."""
 
     def __init__(self, plan: DemoPlan) -> None:
-        self._datastore = DatastoreClient(plan.port, plan.name)
+        self._datastore = _DemoDatastore(plan.port, plan.name)
         self._threads = ThreadPoolExecutor(WRITERS)
 
     def add(self, records: int) -> None:
@@ -83,7 +93,7 @@ class LimitedWriter:
     """The same through a Batcher."""
 
     def __init__(self, plan: DemoPlan) -> None:
-        self._datastore = DatastoreClient(plan.port, plan.name)
+        self._datastore = _DemoDatastore(plan.port, plan.name)
         self._watcher = dispatcher.Watcher(self._write, max_batch_size=BATCH)
         self._batcher = dispatcher.Batcher(rate_limiter=_limiter(plan))
         self._batcher.start()

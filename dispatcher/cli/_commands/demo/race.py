@@ -39,7 +39,7 @@ from dispatcher.report import ReportFile
 from limiters import RedisLeaseManager
 from limiters._support.validation import UNSHOWN, ArgumentError
 from limiters.embedded import EmbeddedRedis
-from limiters.errors import LimiterError
+from limiters.errors import LeaseManagerError, LimiterError
 
 SHARES = {"process-1": 0.3, "process-2": 0.3, "process-3": 0.2, "process-4": 0.2}
 """How much of the records is whose."""
@@ -62,10 +62,11 @@ def run(*, capacity: float, seconds: float, report: str | None = None) -> None:
     with Endings("everything was stopped") as endings:
         with endings.wholly_closed(EmbeddedRedis()) as redis:
             jobs = _jobs(capacity, seconds)
-            text = _introduction(jobs, capacity)
+            best = Datastore(capacity).seconds_at_best(sum(jobs.values()), COST)
+            text = _introduction(jobs, capacity, best)
             with closing(_limit(redis.url, capacity)) as leases:
                 console.print(f"\n{text}\n")
-                outcomes = _race(console, jobs, leases, seconds / 2, capacity, redis.url)
+                outcomes = _race(console, jobs, leases, seconds / 2, capacity, redis)
         draw(console, outcomes)
         if file is not None:
             file.write(runs(outcomes), [text], remarks(outcomes))
@@ -85,14 +86,14 @@ def _jobs(capacity: float, seconds: float) -> dict[str, int]:
     return {name: BATCH * max(1, round(share * batches)) for name, share in SHARES.items()}
 
 
-def _introduction(jobs: Mapping[str, int], capacity: float) -> str:
+def _introduction(jobs: Mapping[str, int], capacity: float, best: float) -> str:
     *some, last = (f"{records:,}" for records in jobs.values())
-    best = sum(jobs.values()) * COST / capacity
     return (
         f"{len(jobs)} processes write {', '.join(some)} and {last} records of {COST} request units "
-        f"to a datastore that allows {capacity:,.0f} a second: {best:.1f} s of work at best. They "
-        f"do it in three ways at the same time, each with a datastore of its own. {KILLED} is "
-        f"killed, and {HEIR} gets the rest of its records."
+        f"to a datastore that allows {capacity:,.0f} in any second, the first "
+        f"{capacity:,.0f} immediately: {best:.1f} s of work at best. They do it in three "
+        f"ways at the same time, each with a datastore of its own. {KILLED} is killed, and {HEIR} "
+        "gets the rest of its records."
     )
 
 
@@ -112,14 +113,14 @@ def _race(
     leases: RedisLeaseManager,
     kill_after: float,
     capacity: float,
-    redis: str,
+    redis: EmbeddedRedis,
 ) -> list[DemoOutcome]:
     with ExitStack() as stack:
         quarter, own = DemoPlan(capacity=capacity / len(jobs)), DemoPlan()
-        shared = DemoPlan(capacity=capacity, redis=redis)
+        shared = DemoPlan(capacity=capacity, redis=redis.url)
         ways = [
-            _Way("a quarter each", jobs, capacity, quarter, share_of_killed="never used"),
-            _Way("on their own", jobs, capacity, own, share_of_killed="used by all"),
+            _Way("a quarter each", jobs, capacity, quarter, quarters=True),
+            _Way("on their own", jobs, capacity, own),
             _Way("sharing the limit", jobs, capacity, shared, leases),
         ]
         for way in ways:
@@ -129,11 +130,11 @@ def _race(
         view = leases.look()
         time.sleep(view.uncertain_ms / 1000 if view is not None else 0.0)
         progress = stack.enter_context(Progress(*_columns(console), console=console))
-        _run(progress, ways, kill_after)
+        _run(progress, ways, kill_after, redis)
         return [way.outcome() for way in ways]
 
 
-def _run(progress: Progress, ways: list[_Way], kill_after: float) -> None:
+def _run(progress: Progress, ways: list[_Way], kill_after: float, redis: EmbeddedRedis) -> None:
     """Until all is written in each way."""
     tasks = [progress.add_task(way.title, total=way.total, refused=0) for way in ways]
     began = time.monotonic()
@@ -145,6 +146,12 @@ def _run(progress: Progress, ways: list[_Way], kill_after: float) -> None:
     ]
     while steps or not all(way.done for way in ways):
         time.sleep(0.05)
+        if not redis.running:
+            raise LeaseManagerError(
+                "the Redis server of the demo has ended in the middle; run it again"
+            )
+        for way in ways:
+            way.check()
         now = time.monotonic()
         if steps and now >= steps[0][0]:
             _, step, text = steps.pop(0)
@@ -152,7 +159,6 @@ def _run(progress: Progress, ways: list[_Way], kill_after: float) -> None:
                 step(way)
             progress.console.print(f"{now - began:.1f} s: {text}")
         for way, task in zip(ways, tasks, strict=True):
-            way.check()
             progress.update(task, completed=way.datastore.written, refused=way.datastore.refused)
 
 
@@ -174,7 +180,7 @@ class _Way:
         plan: DemoPlan,
         leases: RedisLeaseManager | None = None,
         *,
-        share_of_killed: str = "",
+        quarters: bool = False,
     ) -> None:
         self.title = title
         self.total = sum(jobs.values())
@@ -182,7 +188,7 @@ class _Way:
         self._jobs = jobs
         self._plan = plan
         self._leases = leases
-        self._share_of_killed = share_of_killed
+        self._quarters = quarters
         self._processes: dict[str, _DemoProcess] = {}
         self._watcher: LeaseWatcher | None = None
         self._began = self._killed = 0.0
@@ -233,11 +239,11 @@ class _Way:
             self.title,
             self.datastore,
             list(self._jobs),
-            best=self.total * COST / self.datastore.capacity,
+            best=self.datastore.seconds_at_best(self.total, COST),
             began=self._began,
             killed_at=self._killed,
             killed=KILLED,
-            share_of_killed=self._share_of_killed,
+            quarters=self._quarters,
             holdings=self._watcher.holdings if self._watcher is not None else None,
         )
 

@@ -57,13 +57,12 @@ def runs(outcomes: Sequence[DemoOutcome]) -> list[Run]:
 
 def facts(outcome: DemoOutcome) -> list[tuple[str, str]]:
     """The rows of the table for one way."""
-    used = outcome.best / outcome.seconds
     return [
         ("calls refused (429)", f"{outcome.datastore.refused:,}"),
         ("calls wasted", f"{100 * outcome.wasted:.0f} %"),
         ("most asked in a second", f"{outcome.datastore.most_asked():.1f} x limit"),
         (f"time ({outcome.best:.1f} s at best)", f"{outcome.seconds:.1f} s"),
-        ("used of the limit", f"{100 * used:.0f} %"),
+        ("used of the limit", f"{100 * outcome.used:.0f} %"),
         ("fairness (Jain's index)", f"{outcome.fairness:.2f}"),
         ("share of the killed one", _reuse(outcome)),
         ("needs Redis", "no" if outcome.holdings is None else "yes"),
@@ -71,16 +70,22 @@ def facts(outcome: DemoOutcome) -> list[tuple[str, str]]:
 
 
 def _reuse(outcome: DemoOutcome) -> str:
-    if outcome.holdings is None:
-        return outcome.share_of_killed
     freed = outcome.freed_after
-    return "-" if freed is None else f"free after {freed:.1f} s"
+    if freed is not None:
+        return f"free after {freed:.1f} s"
+    if outcome.holdings is not None or not outcome.others_wrote_on:
+        return "-"
+    if outcome.quarters:
+        return "never used"
+    return "used by all" if outcome.share_was_used else "-"
 
 
 def remarks(outcomes: Sequence[DemoOutcome]) -> list[str]:
     """What the table does not say."""
     quarter, own, shared = outcomes
     lines = [
+        "At best is with bursts: all that is allowed, at the beginning of each second. An even "
+        "flow takes up to a second more.",
         f"Fairness compares what the four had written when {own.killed} was killed; 1 is equal.",
         f"{quarter.title.capitalize()}: no Redis. A quarter is idle when its process has no work "
         "or is killed. If yours always have the same work, take this.",
