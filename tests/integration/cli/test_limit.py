@@ -364,7 +364,7 @@ def test_delete_asks_on_a_terminal(manager: RedisLeaseManager, answer: str, code
     hold(manager, asks("a", need=300))
     with Terminal([*COMMAND, "limit", "delete", "orders"]) as terminal:
         asked = terminal.read_until("Type yes: ")
-        assert "1 instance took part lately" in asked
+        assert f"Delete limit orders in {manager.where}? 1 instance took part lately. " in asked
         terminal.type(f"{answer}\n")
         assert terminal.end() == code
     assert (manager.look() is None) == (code == 0)
