@@ -13,6 +13,12 @@ LEAST_SKEW_MS = 100
 """Less is shown as 0.0 s. A few milliseconds are never confirmed."""
 
 
+def not_shown(left_out: Sequence[str]) -> list[str]:
+    """A line that names columns for which a terminal has no room; none if there is room."""
+    names = ", ".join(left_out)
+    return [f"not shown, since the terminal is narrow: {names}"] if names else []
+
+
 def shortened(name: str, most: int) -> str:
     """A name in `most` letters. What is left out is in its middle: hosts differ at their ends.
 

@@ -118,7 +118,7 @@ class NoTopicError(DispatcherError):
         self.where = where
         super().__init__(
             f"there is no topic {topic!r} in {where}: is it spelled right, and the prefix? Its "
-            "first producer makes it, and so does --create-topic"
+            "first producer makes it, a worker with --create-topic too"
         )
 
 

@@ -241,7 +241,8 @@ def test_a_command_that_is_proposed_can_be_copied_whatever_the_name(
     said = run("limit", "show", name)
     assert said.code == 3
     words = shlex.split(said.err.rpartition("or: ")[2])
-    assert words == ["dispatcher", "limit", "set", name, "--shared-capacity", "CAPACITY"]
+    command = ["dispatcher", "limit", "set", name, "--shared-capacity", "CAPACITY"]
+    assert words == [*command, "--redis", url]
 
 
 def test_a_name_that_is_no_text_is_refused_in_plain_words(run: Run, url: str) -> None:

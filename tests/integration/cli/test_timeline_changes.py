@@ -87,10 +87,10 @@ def test_create_may_only_read_all_of_it(
 def test_create_makes_a_topic_only_if_it_is_told_to(run: Run, url: str) -> None:
     words = ["timeline", "create", "new", "--group", "us", "hello"]
     assert "there is no topic 'new'" in run(*words).err
-    assert run(*words, "--new-topic", "--buckets", "8").out == "1 created\n"
+    assert run(*words, "--create-topic", "--buckets", "8").out == "1 created\n"
     assert Timeline(url, "new").buckets == 8
     assert "buckets is 16, but the topic 'new' was created with 8" in (
-        run(*words, "--new-topic", "--buckets", "16").err
+        run(*words, "--create-topic", "--buckets", "16").err
     )
 
 

@@ -37,7 +37,7 @@ def test_a_limit_that_is_not_there_does(mails: Timeline) -> None:
     said = outside(*WORKER)
     assert (said.code, said.err.count("\n")) == (3, 1)
     assert "there is no limit 'orders' in redis://127.0.0.1:" in said.err
-    assert "say --shared-capacity" in said.err
+    assert "a worker with --shared-capacity" in said.err
 
 
 def test_without_redis_it_ends_and_says_so(mails: Timeline) -> None:

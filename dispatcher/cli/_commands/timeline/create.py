@@ -33,7 +33,7 @@ Numbered = tuple[int, Message | str]
 def run(options: CreateOptions, call: Invocation) -> None:
     """Creates them."""
     given = _given(options)
-    with opened(options, new=options.new_topic, buckets=options.buckets) as timeline:
+    with opened(options, new=options.create_topic, buckets=options.buckets) as timeline:
         _create(options, call, timeline, given)
 
 

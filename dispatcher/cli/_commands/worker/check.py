@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 
-from dispatcher.cli._commands.connecting import no_topic
+from dispatcher.cli._commands.missing import no_topic
 from dispatcher.cli._commands.worker import making, used_table
 from dispatcher.cli._commands.worker.options import LIMIT, WorkerCommandOptions
 from dispatcher.cli._exit_codes import FAILED, MISUSED, CheckFailedError, code_of
