@@ -202,6 +202,14 @@ class Parser(argparse.ArgumentParser):
         names = frozenset(one.name for one in self.settings if one.variable)
         return Commands(names, {name: it.commands() for name, it in self.below.items()})
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            near = difflib.get_close_matches(str(value), map(str, action.choices or ()), n=1)
+            error.message += f"; did you mean {near[0]}?" if near else ""
+            raise
+
     def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
         try:
             return super()._match_argument(action, arg_strings_pattern)

@@ -92,12 +92,26 @@ def run(
         if worker.life is Life.RUNNING:
             calls = worker.in_flight
             going = {"happening": "worker-stopping", "topic": topic, "calls": calls}
-            logger.info("stopping: %d calls of the handler run", calls, extra=going)
+            logger.info("stopping; calls of the handler that still run: %d", calls, extra=going)
             worker.stop()
         if worker.life is not Life.NEW:
             worker.wait()  # one that has failed ends by itself, and only then says so
-        stopped = {"happening": "worker-stopped", "topic": topic}
-        logger.info("stopped: %s", worker.totals, extra=stopped)
+        totals = worker.totals
+        stopped = {
+            "happening": "worker-stopped",
+            "topic": topic,
+            "done": totals.done,
+            "retried": totals.retried,
+            "dead": totals.dead,
+            "returned": totals.returned,
+            "lost": totals.lost,
+        }
+        logger.info(
+            "stopped: %(done)d messages done, %(retried)d to be tried again, %(dead)d dead, "
+            "%(returned)d given back, %(lost)d lost",
+            stopped,
+            extra=stopped,
+        )
     finally:
         if pages is not None:
             pages.close()

@@ -298,6 +298,7 @@ def test_more_than_10_000_partitions_are_refused_also_of_a_limit_that_exists(
     [
         (["limit"], "ACTION"),
         (["limit", "show"], "NAME"),
+        (["limit", "set", "orders", "--ramp", "100/1"], "--ramp goes with --shared-capacity"),
         (["limit", "set", "orders"], "say what to change: --shared-capacity, --factor, "),
         (["limit", "set", "orders", "--shared-capacity", "many"], "'many': not a number"),
         (["limit", "set", "orders", "--shared-capacity=5", "--ramp=5"], "like 1000/60"),

@@ -34,6 +34,9 @@ WRONG = [
     ("exporter --redis http://x --once", "--redis must"),
     ("completion csh", "invalid choice"),
     ("nothing", "invalid choice"),
+    ("workr", "; did you mean worker?"),
+    ("limit lst", "; did you mean list?"),
+    ("timeline peek mails --state ded", "; did you mean dead?"),
 ]
 
 WRONG_OF_A_WORKER = [

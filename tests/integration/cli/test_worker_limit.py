@@ -82,4 +82,5 @@ def test_a_worker_logs_json_and_takes_the_terms_that_are_stored(
     assert worker.returncode == 0
     assert {it["process"] for it in told} == {worker.pid}
     assert told[-1]["happening"] == "worker-stopped"
+    assert {told[-1][it] for it in ("done", "retried", "dead", "returned", "lost")} == {0}
     assert not {"refused", "other-terms"} & {it["happening"] for it in told}

@@ -101,7 +101,7 @@ def _known_of(manager: RedisLeaseManager, options: LimitDeleteOptions) -> str:
     try:
         view = manager.look()
     except DamagedLimitError:
-        return "It is damaged, so nobody knows how many instances took part lately."
+        return "It is damaged: how many instances took part lately is not known."
     if view is None:
         raise no_limit(manager.where, options.name, options)
     count = len(view.instances)

@@ -23,6 +23,8 @@ def run(options: LimitSetOptions, call: Invocation) -> None:
     ramp = change["ramp"] = ramp_of(change["ramp"])
     if all(value is None for name, value in change.items() if name != "ramp"):
         *flags, last = (flag for name, flag in CHANGE.flags.items() if name != "ramp")
+        if ramp is not None:
+            raise ValueError("--ramp goes with --shared-capacity: say to what it is to rise")
         raise ValueError(f"say what to change: {', '.join(flags)} or {last}")
     with lease_manager(options) as manager:
         damaged = None
