@@ -7,7 +7,7 @@ from html import escape
 
 from dispatcher.report._charts.histograms import quantile, sizes, waits
 from dispatcher.report._charts.shares import granted_again, shares, shown
-from dispatcher.report._charts.svg import NARROW, WIDTH, Frame, amount, picture
+from dispatcher.report._charts.svg import IMAGE, NARROW, WIDTH, Frame, amount, picture
 from dispatcher.report._charts.use import use
 from dispatcher.report.run import Run
 
@@ -50,9 +50,9 @@ def image(runs: Sequence[Run]) -> str:
     """The use of the limit in each run, and who held what, as one SVG."""
     frames: list[Frame] = []
     for run in runs:
-        frames.append(use(run, runs, height=130))
+        frames.append(use(run, runs, width=IMAGE, height=130))
         if run.holdings:
-            frames.append(shares(run, runs, height=90))
+            frames.append(shares(run, runs, width=IMAGE, height=90))
     return picture(frames, TITLE) + "\n"
 
 

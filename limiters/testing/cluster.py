@@ -161,7 +161,8 @@ class SimulatedCluster:
 
     def hang(self, name: str, seconds: float) -> None:
         """It does nothing for a while, and then goes on as if nothing had been."""
-        self.instances[name].hangs_until = self.now + seconds
+        instance = self.instances[name]
+        instance.hangs_until = max(instance.hangs_until, self.now + seconds)
 
     def cut_off(self, name: str, seconds: float, *, replies_only: bool = False) -> None:
         """No reply reaches it; without `replies_only`, no request of it is served either."""

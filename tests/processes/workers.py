@@ -15,6 +15,7 @@ from typing import Any
 from dispatcher.timeline import Created, Duplicate, Message, Producer, TimelineUnavailableError
 from tests.processes import ROOT
 from tests.processes.noted import lines
+from tests.waiting import until
 
 PROGRAM = """
 import tests.processes.wrong_clocks  # before anybody has looked at a clock
@@ -71,6 +72,15 @@ class WorkerProcess:
     def signal(self, number: signal.Signals) -> None:
         """Sends it."""
         self.process.send_signal(number)
+
+    def signal_until_it_ends(self, number: int) -> None:
+        """Sends it again and again, as somebody impatient does."""
+
+        def is_over() -> bool:
+            self.process.send_signal(number)
+            return self.process.poll() is not None
+
+        until(is_over)
 
     def ended(self, timeout: float = 30) -> int:
         """Its exit code, once it has ended."""

@@ -103,6 +103,10 @@ def _judged(storm: Callable[[int], Judgement], seeds: range) -> list[Judgement]:
     return judged
 
 
+def test_c5_one_that_hangs_again_while_it_hangs_is_judged_from_when_it_goes_on() -> None:
+    _judged(STORMS["every-fault"], range(24, 25))
+
+
 def test_a_seed_gives_the_same_run_again() -> None:
     first, again = Weather(5), Weather(5)
     assert first.run() == again.run()

@@ -1,53 +1,88 @@
-"""What a command that runs for long logs to stderr: lines of text, or of JSON."""
+"""What a command that runs for long logs to stderr: lines of text, or of JSON.
+
+Whatever a program gives to its logger, a line is written and nothing is raised; `logging` itself
+would print a traceback in its place. No line shows a password, or does something to a terminal.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 from datetime import UTC, datetime
 from typing import Any
 
-from dispatcher.cli._text.showable import showable, showable_log
+from dispatcher.cli._text.showable import showable
 
 USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 """What every record has."""
+
+DEEPEST = 8
+"""How deep the facts of a line may be nested; what is deeper is written as text."""
 
 
 class AsText(logging.Formatter):
     """When (UTC), how bad, which process, which part, and what has happened."""
 
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s")
-
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+    def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC)
-        return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
+        when = f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
+        head = f"{when} {record.levelname} [{record.process}] {record.name}"
+        traceback = _traceback_of(self, record)
+        return f"{head}: {_message_of(record)}" + (f"\n{traceback}" if traceback else "")
 
 
 class AsJson(logging.Formatter):
     """The same and the facts, each a field; `at` is in epoch milliseconds."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = {
+        line: dict[str, Any] = {
             "at": round(record.created * 1000),
             "level": record.levelname,
             "logger": record.name,
             "process": record.process,
-            "message": record.getMessage(),
+            "message": _message_of(record),
         }
-        if record.exc_info:
-            line["traceback"] = record.exc_text or self.formatException(record.exc_info)
+        if traceback := _traceback_of(self, record):
+            line["traceback"] = traceback
         facts = {name: value for name, value in vars(record).items() if name not in USUAL}
-        return json.dumps(_shown(line | facts), default=lambda fact: showable(str(fact)))
+        return json.dumps(line | _plain(facts, DEEPEST) | line, allow_nan=False)
 
 
-def _shown(value: Any) -> Any:
-    """Without what is secret, before a line is made of it: its quotes must not be touched."""
-    if isinstance(value, dict):
-        return {name: _shown(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return list(map(_shown, value))
-    return showable(value) if isinstance(value, str) else value
+def _message_of(record: logging.LogRecord) -> str:
+    try:
+        return showable(record.getMessage())
+    except Exception as error:  # a slip in a handler's logging is not a failure of the handler
+        return showable(f"{_text(record.msg)} (its arguments do not fit: {_text(error)})")
+
+
+def _traceback_of(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    return showable(formatter.formatException(record.exc_info)) if record.exc_info else ""
+
+
+def _plain(value: Any, deepest: int) -> Any:
+    """The same as JSON can have it. Secrets are taken out of each text by itself: quotes of a
+    finished line would be taken for a part of them."""
+    if isinstance(value, dict) and deepest:
+        return {showable(_text(name)): _plain(one, deepest - 1) for name, one in value.items()}
+    if isinstance(value, (list, tuple)) and deepest:
+        return [_plain(one, deepest - 1) for one in value]
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, (int, float)) and abs(value) <= MOST and math.isfinite(value):
+        return value
+    return showable(_text(value))
+
+
+MOST = 1e308
+"""Above it a number of Python may have more digits than it can write."""
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
 
 
 FORMATTERS = {"text": AsText, "json": AsJson}
@@ -57,6 +92,5 @@ def set_up(log_format: str, level: str = "INFO", *, without: str = "") -> None:
     """Logs what is of that level or above to stderr, `without` lines of one happening."""
     handler = logging.StreamHandler()
     handler.setFormatter(FORMATTERS[log_format]())
-    handler.addFilter(showable_log)
     handler.addFilter(lambda record: not without or getattr(record, "happening", "") != without)
     logging.basicConfig(level=level, handlers=[handler])

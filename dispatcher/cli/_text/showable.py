@@ -3,14 +3,9 @@ through here. Pure."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from limiters._support.passwords import without_passwords
 
-if TYPE_CHECKING:
-    from logging import LogRecord
-
-__all__ = ["printable", "showable", "showable_log", "without_passwords"]
+__all__ = ["printable", "showable", "without_passwords"]
 
 
 def printable(text: str) -> str:
@@ -25,13 +20,3 @@ def showable(text: str) -> str:
     'topic ?[2J\n redis://***@db'
     """
     return "\n".join(map(printable, without_passwords(text).split("\n")))
-
-
-def showable_log(record: LogRecord) -> bool:
-    """A filter for what logs to a terminal."""
-    record.msg, record.args = showable(record.getMessage()), ()
-    if record.exc_info and not record.exc_text:
-        from logging import Formatter
-
-        record.exc_text = showable(Formatter().formatException(record.exc_info))
-    return True

@@ -188,7 +188,7 @@ def skew(view: LimitView) -> list[str]:
     if view.skew_ms < LEAST_SKEW_MS:
         return []
     skew = duration(view.skew_ms / 1000)
-    return [f"{skew} of Redis' clock do not count: it was set forward, or no instance ran"]
+    return [f"{skew} of Redis' clock do not count: it was set forward, or no instance asked"]
 
 
 def terms_of(view: LimitView) -> list[tuple[str, str]]:

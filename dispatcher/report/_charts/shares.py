@@ -26,7 +26,7 @@ def shares(
     begins = [start + step * number for number in range(columns)]
     frame = Frame((start, start + step * columns), (0.0, 1.0), height=height, width=width)
     whole = "the limit" if run.partitions is None else shown(run, 1.0)
-    frame.title(titled(run, name, f"who holds how much of {whole}"))
+    frame.title(titled(run, name, f"who holds how much of {whole}", width))
     frame.box(frame.left, frame.top, frame.right - frame.left, height, "faint")
     xs = [frame.x(at) for at in [*begins, start + step * columns]]
     below = [0.0] * columns

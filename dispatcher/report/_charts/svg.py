@@ -12,6 +12,8 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, LEGEND = 920, 92, 12, 34, 26, 22
 NARROW = 380
 """The width for a phone."""
+IMAGE = 520
+"""The width of a picture for all screens: on a phone its letters are still nine pixels high."""
 LEGEND_LINES = 3
 MARK = "4 3"
 """How a mark is dashed."""
@@ -161,9 +163,10 @@ def amount(value: float) -> str:
     return f"{value:,.0f}" if value >= 1_000 else f"{value:.4g}"
 
 
-def short(title: str) -> str:
-    """As much of it as there is room for."""
-    return title if len(title) <= 60 else f"{title[:59]}…"
+def short(title: str, width: float) -> str:
+    """As much of it as there is room for, before what a chart of that width says of itself."""
+    room = min(60, int(width / 8) - 42)
+    return title if len(title) <= room else f"{title[: room - 1]}…"
 
 
 def steps(

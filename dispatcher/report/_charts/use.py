@@ -31,7 +31,7 @@ def use(
     top = 1.12 * max(_fullest(one) for one in (run, *among))
     frame = Frame((start, start + step * columns), (0.0, top), height=height, width=width)
     before = "second" if run.period == 1 else "period"
-    frame.title(titled(run, name, f"cost in the {before} before"))
+    frame.title(titled(run, name, f"cost in the {before} before", width))
     frame.rule(0, "0")
     frame.rule(limits[0] / 2, amount(limits[0] / 2))
     xs = [frame.x(start), *(frame.x(at) for at in ends)]
@@ -57,10 +57,10 @@ def span(run: Run, among: Sequence[Run]) -> tuple[float, float]:
     return start, start + max(end - begin for begin, end in (one.span for one in (run, *among)))
 
 
-def titled(run: Run, name: str | None, what: str) -> str:
+def titled(run: Run, name: str | None, what: str, width: float) -> str:
     """The title of a chart of that run."""
     name = run.title if name is None else name
-    return f"{short(name)}: {what}" if name else what
+    return f"{short(name, width)}: {what}" if name else what
 
 
 def _fullest(run: Run) -> float:

@@ -26,16 +26,21 @@ STEP = 0.5
 """How often a worker that runs is looked at, at least."""
 
 
+TOGETHER = 1.0
+"""Seconds after the first signal in which others mean the same: `timeout`, shells and terminals
+signal a process, and then its group."""
+
+
 class Signals:
-    """The first SIGTERM or SIGINT asks to stop; a second one ends the process where it stands,
-    with 128 + its number. A supervisor asks otherwise, so that whoever signals it and its processes
-    together, as systemd does, asks for one drain. For the main thread."""
+    """The first SIGTERM or SIGINT asks to stop; one that comes more than `TOGETHER` later ends the
+    process where it stands, with 128 + its number. A supervisor asks otherwise, so that signalling
+    it and its processes together, as systemd does, asks for one drain. For the main thread."""
 
     def __init__(self) -> None:
         self.stop = Latch()
         self.at_once: Callable[[], None] = lambda: None
         """What is done before a second signal ends the process."""
-        self._signalled = False
+        self._first: float | None = None
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._caught)
 
@@ -44,12 +49,13 @@ class Signals:
         self.stop.set()
 
     def _caught(self, number: int, frame: FrameType | None) -> None:
-        if self._signalled:
+        now = time.monotonic()
+        if self._first is not None and now - self._first > TOGETHER:
             # Whatever the signal has interrupted may hold a lock: logging would wait for it.
             self.at_once()
             os.write(2, b"stopped at once; leases end by themselves\n")
             os._exit(128 + number)
-        self._signalled = True
+        self._first = self._first or now
         self.stop.set()
 
 

@@ -67,7 +67,7 @@ def test_a_second_signal_ends_all_processes(timeline: Timeline, start: Start, lo
     until(lambda: notes(log))
     supervisor.signal(signal.SIGTERM)
     supervisor.await_word("stopping: ", times=2)
-    supervisor.signal(signal.SIGTERM)
+    supervisor.signal_until_it_ends(signal.SIGTERM)
     assert supervisor.ended() == 143
     until(lambda: not any(map(exists, pids(log))))
 

@@ -54,9 +54,26 @@ def test_a_second_signal_stops_at_once(
     until(lambda: notes(log))
     worker.signal(number)
     worker.await_word("stopping")
-    worker.signal(number)
+    worker.signal_until_it_ends(number)
     assert worker.ended() == code
     assert timeline.stats().processing == 2
+
+
+def test_signals_at_the_same_moment_are_one_drain(
+    timeline: Timeline, start: Start, log: Path, go_on: Path
+) -> None:
+    create(timeline, 4)
+    worker = start("slow", "--max-batch-size", "2", "--concurrency", "1")
+    until(lambda: notes(log))
+    worker.signal(signal.SIGSTOP)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
+        worker.signal(number)
+    worker.await_word("stopping")
+    go_on.touch()
+    assert worker.ended() == 0
+    assert "stopped at once" not in worker.text
+    stats = timeline.stats()
+    assert (stats.deleted, stats.processing) == (2, 0)
 
 
 def test_t7_a_killed_worker_blocks_nobody_longer_than_its_lease(

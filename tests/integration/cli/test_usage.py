@@ -36,7 +36,7 @@ WRONG = [
     ("nothing", "invalid choice"),
     ("workr", "; did you mean worker?"),
     ("limit lst", "; did you mean list?"),
-    ("timeline peek mails --state ded", "; did you mean dead?"),
+    ("timeline peek mails --state newe", "; did you mean new?"),
 ]
 
 WRONG_OF_A_WORKER = [

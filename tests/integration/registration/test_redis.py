@@ -335,7 +335,9 @@ def test_a_redis_that_is_full_can_be_emptied_by_a_gate(
 
     # What needs memory is refused, and changes nothing.
     for name in ("new", "meter"):
-        with pytest.raises(EntityStoreError, match="has no memory left; free some, or give it more"):
+        with pytest.raises(
+            EntityStoreError, match="has no memory left; free some, or give it more"
+        ):
             one.offer(name, 1)
     for refused in (
         Registration("new"),
@@ -343,7 +345,9 @@ def test_a_redis_that_is_full_can_be_emptied_by_a_gate(
         Registration("house", None, 1),
         Registration("door", "another"),
     ):
-        with pytest.raises(EntityStoreError, match="has no memory left; free some, or give it more"):
+        with pytest.raises(
+            EntityStoreError, match="has no memory left; free some, or give it more"
+        ):
             one.register_many([refused])
     assert (one.pending, one.counts["dropped"]) == (pending, (0, 0, 0))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dispatcher.cli._commands.demo.outcome import DemoOutcome
-from dispatcher.cli._commands.demo.summary import facts
+from dispatcher.cli._commands.demo.summary import facts, remarks
 from dispatcher.cli.datastore import Datastore
 from dispatcher.report import Entry
 
@@ -61,3 +61,14 @@ def test_the_share_of_the_killed_process_is_free_when_it_holds_nothing_any_more(
     assert (table["share of the killed one"], table["needs Redis"]) == ("free after 2.2 s", "yes")
     unseen = outcome(WRITES, [], holdings=looks[:2])
     assert dict(facts(unseen))["share of the killed one"] == "-"
+
+
+@pytest.mark.parametrize("refused", [0, 3])
+def test_what_is_said_below_the_table_does_not_contradict_it(refused: int) -> None:
+    quarter, own, shared = (
+        outcome(WRITES, refused * [Entry(10.9, "b", 150)], title=title)
+        for title in ("a quarter each", "on their own", "sharing the limit")
+    )
+    said = " ".join(remarks([quarter, own, shared]))
+    assert "no refused" not in said
+    assert ("A few refusals are possible" in said) == bool(refused)

@@ -104,7 +104,7 @@ def test_uncertainty_and_a_clock_that_is_ahead_are_said_below() -> None:
     view = limit(uncertain_ms=4_200, cause="the server is another one", skew_ms=3_100)
     below = "\n".join(lines_of(view))
     assert "grants nothing new for 4.2 s: the server is another one" in below
-    assert "3.1 s of Redis' clock do not count: it was set forward, or no instance ran" in below
+    assert "3.1 s of Redis' clock do not count: it was set forward, or no instance asked" in below
     told = as_json("orders", view)
     assert [told[it] for it in ("uncertain", "cause", "clock_skew")] == [
         4.2,

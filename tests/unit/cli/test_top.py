@@ -238,7 +238,7 @@ def test_what_is_out_of_the_ordinary_is_said() -> None:
         )
     )
     assert "grants nothing new for 4.2 s: the server is another one" in shown
-    assert "3.1 s of Redis' clock do not count: it was set forward, or no instance ran" in shown
+    assert "3.1 s of Redis' clock do not count: it was set forward, or no instance asked" in shown
     assert "lease over" in shown
     assert "evicted" in shown
     assert "no instance asks for any of it" in picture(limit())

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dispatcher.report import Entry, ReportError, ReportFile, Run, image, page, report
 from dispatcher.report._charts.histograms import sizes, waits
 from dispatcher.report._charts.shares import granted_again, held_at, shares, shown
-from dispatcher.report._charts.svg import NARROW, WIDTH, picture
+from dispatcher.report._charts.svg import IMAGE, NARROW, WIDTH, picture
 from dispatcher.report._charts.use import use, windows
 from dispatcher.report.page import facts
 
@@ -112,6 +112,8 @@ def test_nothing_is_written_over_anything_else() -> None:
             narrow = (
                 use(run, name="", width=NARROW),
                 shares(run, name="", width=NARROW),
+                use(run, width=IMAGE),
+                shares(run, width=IMAGE),
             )
             for chart in (use(run), shares(run), sizes(run), *narrow):
                 assert chart is not None
@@ -195,6 +197,9 @@ def test_a_dark_screen_and_a_phone_have_their_own_look() -> None:
     }
     assert widths == {"wide": {WIDTH}, "narrow": {NARROW}}
     assert NARROW <= 400
+    whole = parsed(image([RUN]))
+    letters = float(whole.get("font-size", "")) * 360 / float(whole.get("width", ""))
+    assert letters >= 9  # pixels, in the column of a phone
 
 
 def test_batches_are_counted_by_size_and_by_waiting_time() -> None:

@@ -28,7 +28,7 @@ WRITERS = 8
 FIRST_BACKOFF, LAST_BACKOFF = 0.05, 4.0
 """Doubled from the first to the last, with full jitter. AWS's SDKs do the same, up to 20 s."""
 
-LIMIT, LEASE, INTERVAL, PARTITIONS = "demo", 1.0, 0.25, 20
+LIMIT, LEASE, INTERVAL, PERIOD, PARTITIONS = "demo", 1.0, 0.25, 1.0, 20
 
 
 @dataclass

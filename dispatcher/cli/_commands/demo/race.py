@@ -22,7 +22,15 @@ from rich.progress import (
 
 from dispatcher.cli._commands.demo.datastore_server import DatastoreServer
 from dispatcher.cli._commands.demo.outcome import DemoOutcome
-from dispatcher.cli._commands.demo.process import BATCH, COST, LEASE, LIMIT, PARTITIONS, DemoPlan
+from dispatcher.cli._commands.demo.process import (
+    BATCH,
+    COST,
+    LEASE,
+    LIMIT,
+    PARTITIONS,
+    PERIOD,
+    DemoPlan,
+)
 from dispatcher.cli._commands.demo.summary import draw, remarks, runs
 from dispatcher.cli._commands.demo.watcher import LeaseWatcher
 from dispatcher.cli._signals import Endings
@@ -38,7 +46,6 @@ SHARES = {"process-1": 0.3, "process-2": 0.3, "process-3": 0.2, "process-4": 0.2
 KILLED, HEIR = "process-2", "process-3"
 HANDOVER = 0.5
 """Seconds after which the rest of a killed process is given to another one."""
-PERIOD = 1.0
 PATIENCE = 10.0
 """Seconds for one look at the limit, on a machine that starts a dozen processes meanwhile."""
 WIDE = 60

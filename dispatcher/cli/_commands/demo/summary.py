@@ -9,7 +9,14 @@ from rich.console import Console
 from rich.table import Table
 
 from dispatcher.cli._commands.demo.outcome import DemoOutcome
-from dispatcher.cli._commands.demo.process import FIRST_BACKOFF, LAST_BACKOFF, PARTITIONS
+from dispatcher.cli._commands.demo.process import (
+    FIRST_BACKOFF,
+    INTERVAL,
+    LAST_BACKOFF,
+    LEASE,
+    PARTITIONS,
+    PERIOD,
+)
 from dispatcher.report import Entry, Run
 
 SLICE = 0.1
@@ -75,17 +82,19 @@ def remarks(outcomes: Sequence[DemoOutcome]) -> list[str]:
     quarter, own, shared = outcomes
     lines = [
         f"Fairness compares what the four had written when {own.killed} was killed; 1 is equal.",
-        f"{quarter.title.capitalize()}: no refused calls, no Redis. A quarter is idle when its "
-        "process has no work or is killed. If yours always have the same work, take this.",
+        f"{quarter.title.capitalize()}: no Redis. A quarter is idle when its process has no work "
+        "or is killed. If yours always have the same work, take this.",
         f"{own.title.capitalize()}: retries after {FIRST_BACKOFF:g} to {LAST_BACKOFF:g} s, "
         "doubled, with jitter. With shorter waits they use all of the limit and waste more calls, "
         "with longer ones the reverse.",
         f"{shared.title.capitalize()}: each process leases from Redis what the others do not use. "
-        "What a killed one held is free when its lease has ended.",
+        "What a killed one held is free a lease, two sync intervals and a period later: about "
+        f"{LEASE + 2 * INTERVAL + PERIOD:g} s here, 7 s with the defaults.",
     ]
     if quarter.datastore.refused or shared.datastore.refused:
         lines.append(
-            "A call that is refused although the limit is kept arrived later than it was sent."
+            "A few refusals are possible although the limit is kept: calls that waited on a busy "
+            "machine arrive together."
         )
     return lines
 
