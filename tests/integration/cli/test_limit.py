@@ -66,7 +66,7 @@ def test_show_says_for_how_long_nothing_is_granted_and_why(
     said = run("limit", "show", "orders")
     assert "nothing new for " in said.out
     assert ": an operator changed the lease or the period\n" in said.out
-    assert "since it is not known who holds what" in said.out
+    assert "Nothing new is granted until every lease that may be out has ended" in said.out
     told = run("limit", "show", "orders", "--json").json
     assert 50 < told["uncertain"] < 70
     assert told["cause"] == "an operator changed the lease or the period"

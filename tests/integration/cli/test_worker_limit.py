@@ -30,7 +30,7 @@ def test_a_limit_that_is_there_needs_no_capacity(
     make(manager, lease_time=4)
     said = outside(*WORKER, "--check")
     assert said.code == 0, said
-    assert "ok  limit    orders: 1000 in 0.05 s" in said.out
+    assert "ok  limit    orders: 1,000 in 0.05 s" in said.out
 
 
 def test_a_limit_that_is_not_there_does(mails: Timeline) -> None:

@@ -91,7 +91,7 @@ def delete_limit(options: LimitDeleteOptions, call: Invocation) -> None:
         if not manager.delete():
             raise no_limit(manager.where, options.name, options)
     sys.stdout.write(
-        f"limit {name} is deleted. An instance that still runs makes it again, with the terms it "
+        f"limit {name} is deleted.\nAn instance that still runs makes it again, with the terms it "
         "knows, and then\nnothing new is granted for a lease and a period.\n"
     )
 
