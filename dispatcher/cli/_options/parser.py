@@ -168,8 +168,8 @@ class Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
-        """Ends with exit code 2."""
-        super().error(showable(message))
+        """Ends with exit code 2 and one line: the usage of a worker alone would fill a screen."""
+        self.exit(2, f"{self.prog}: error: {showable(message)} (see {self.prog} --help)\n")
 
     def settle(
         self, root: Parser, given: argparse.Namespace, arguments: Sequence[str]
