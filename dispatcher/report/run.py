@@ -77,6 +77,11 @@ class Run:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """So that i10 comes after i9."""
+    """So that i10 comes after i9. Numbers stay text: Python limits the digits of an int."""
     parts = ("".join(group) for _, group in itertools.groupby(name, str.isdecimal))
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+    return [_number(part) if part.isdecimal() else (-1, part) for part in parts]
+
+
+def _number(digits: str) -> tuple[int, str]:
+    digits = digits.lstrip("0")
+    return len(digits), digits

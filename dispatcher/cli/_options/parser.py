@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dispatcher.cli._options.configuration import Commands, ConfigurationError, read
 from dispatcher.cli._options.declaring import (
@@ -23,6 +23,9 @@ from dispatcher.cli._options.declaring import (
 from dispatcher.cli._options.fallback import Used, settled
 from dispatcher.cli._options.settings import Setting, settings_of
 from dispatcher.cli._text.showable import showable
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 CONFIG = "DISPATCHER_CONFIG"
 
@@ -167,6 +170,14 @@ class Parser(argparse.ArgumentParser):
         self.fill()
         return super().format_help()
 
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        """Writes the help. If it was asked for, an OSError says that it cannot be written."""
+        if file is not None:
+            super().print_help(file)
+            return
+        sys.stdout.write(self.format_help())
+        sys.stdout.flush()
+
     def error(self, message: str) -> NoReturn:
         """Ends with exit code 2 and one line: the usage of a worker alone would fill a screen."""
         self.exit(2, f"{self.prog}: error: {showable(message)} (see {self.prog} --help)\n")
@@ -218,6 +229,14 @@ class Parser(argparse.ArgumentParser):
                 option = action.option_strings[-1]
                 error.message += f"; what begins with a dash is written with =, {option}=-..."
             raise
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """The value of `--id=--` is `--`, which the argparse of Python 3.11 drops."""
+        if not action.option_strings or arg_strings != ["--"]:
+            return super()._get_values(action, arg_strings)
+        value = self._get_value(action, "--")
+        self._check_value(action, value)
+        return value
 
 
 def _add(parser: argparse._ActionsContainer, one: Setting) -> None:

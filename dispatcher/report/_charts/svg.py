@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import math
+import re
 from collections.abc import Sequence
-from html import escape
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 """Okabe and Ito's, which the colour-blind can tell apart."""
@@ -25,6 +26,18 @@ STYLE = (
     ".red{fill:#ff7b72}.axis{stroke:#e6edf3}.rule{stroke:#30363d}.refusal{stroke:#ff7b72}}"
 )
 """Colours of all but the instances, on paper and on a dark screen."""
+
+NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that no XML document may contain, not even escaped."""
+
+
+def escape(text: str) -> str:
+    r"""Text for an SVG or a page.
+
+    >>> escape("<b>\x1b[0m")
+    '&lt;b&gt;?[0m'
+    """
+    return html.escape(NOT_XML.sub("?", text))
 
 
 def colour(number: int) -> str:

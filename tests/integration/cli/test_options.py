@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from importlib.metadata import version
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 from redis import Redis
 
+import dispatcher
 from dispatcher.cli._options.parser import Parser
 from dispatcher.cli.main import command_line
 from limiters import RedisLeaseManager
@@ -207,8 +209,42 @@ def test_a_full_or_closed_output_is_no_traceback(where: str, code: int, said: st
     assert (done.returncode, done.stderr.decode()) == (code, said)
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_version_and_help_into_a_full_or_closed_pipe_are_no_traceback(
+    option: str, unbuffered: str
+) -> None:
+    command = [sys.executable, "-m", "dispatcher", option]
+    variables = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    reader, unread = os.pipe()
+    os.close(reader)
+    with open("/dev/full", "wb") as full, open(unread, "wb") as closed:
+        for output, said in (
+            (full, "dispatcher: the output cannot be written: No space left on device\n"),
+            (closed, ""),
+        ):
+            done = subprocess.run(
+                command, env=variables, stdout=output, stderr=subprocess.PIPE, check=False
+            )
+            assert (done.returncode, done.stderr.decode()) == (1, said)
+
+
 def test_version(run: Run) -> None:
-    assert run("--version").out == f"dispatcher {version('batch-dispatcher')}\n"
+    assert run("--version").out == f"dispatcher {metadata.version('batch-dispatcher')}\n"
+
+
+def test_the_version_of_files_that_are_not_installed_is_no_traceback(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.delattr(dispatcher, "__version__")
+
+    monkeypatch.setattr(metadata, "version", missing)
+    said = run("--version")
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith("dispatcher: there is no __version__: ")
 
 
 def test_a_configuration_file_counts_less_than_a_variable(

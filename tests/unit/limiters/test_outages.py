@@ -54,7 +54,20 @@ def test_another_cause_is_another_line() -> None:
     assert outages.began("one", "limit", "NOREPLICAS") == DEBUG
     assert outages.began("one", "limit", "BUSY") == WARNING
     assert outages.began("one", "limit", AWAY) == WARNING
-    assert outages.began("one", "limit", "BUSY") == DEBUG, "it was told last of that part"
+    assert outages.began("one", "limit", "BUSY") == WARNING, "the server is back, and refuses"
+    assert outages.began("one", "limit", "BUSY") == DEBUG
+
+
+def test_refusals_and_absences_in_turns_are_each_told() -> None:
+    outages = Outages()
+    for _ in range(3):
+        assert outages.began("one", "limit", "NOPERM") == WARNING
+        assert outages.began("one", "limit", AWAY) == WARNING
+        assert outages.began("one", "topic", AWAY) == DEBUG
+    assert outages.began("one", "limit", "NOPERM") == WARNING
+    assert outages.ended("one", "topic") == WARNING, "the first that is served again"
+    assert outages.ended("one", "limit") == WARNING
+    assert outages.ended("one", "topic") == outages.ended("one", "limit") == DEBUG
 
 
 @pytest.mark.parametrize(

@@ -241,6 +241,20 @@ def test_the_page_needs_nothing_else_and_shows_what_others_wrote_as_text() -> No
     assert "nothing was spent" in page(runs)
 
 
+@pytest.mark.parametrize("name", ["a\x00b", "\x0b", "\x1b[31m", "\x7f", "\ufffe\uffff", "\udcff"])
+def test_a_name_with_characters_that_xml_does_not_allow_is_shown(tmp_path: Path, name: str) -> None:
+    entries = [Entry(0, name, 1, 1, 0.1)]
+    run = Run(name, 10, entries, holdings=[(0, {name: 1.0})], marks=[(1.0, name)], refused=[0.5])
+    for file in (tmp_path / "run.html", tmp_path / "run.svg"):
+        ReportFile(file).write([run], [name], [name])
+        parsed(file.read_text("utf-8"))
+
+
+def test_instances_are_in_the_order_of_their_numbers() -> None:
+    names = ["i", "i0", "i9", "i10", "i10-2", "i10-10", f"i{'9' * 5000}", f"i1{'0' * 5000}", "j1"]
+    assert Run("one", 10, [Entry(0, name, 1) for name in names]).instances == names
+
+
 def test_what_the_verifier_judged_can_be_looked_at(tmp_path: Path) -> None:
     log = [(0.0, "a", 6.0), (0.5, "b", 4.0), (0.9, "a", 1.0)]
     verdict = report(tmp_path / "run.html", log, 10, title="over")
