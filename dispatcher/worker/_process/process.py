@@ -98,7 +98,7 @@ def run(
         if worker.life is Life.RUNNING:
             calls = worker.in_flight
             going = {"happening": "worker-stopping", "topic": topic, "calls": calls}
-            logger.info("stopping; calls of the handler that still run: %d", calls, extra=going)
+            logger.info("stopping: calls of the handler under way: %d", calls, extra=going)
             worker.stop()
         if worker.life is not Life.NEW:
             worker.wait()  # one that has failed ends by itself, and only then says so
