@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo     see it work: one limited datastore, first without us, then with us"
+	@echo "make demo     see it work: four processes and one limit, kept in three ways"
 	@echo "make test     run all tests; PROCESSES=6 at a time"
 	@echo "make long     what make test runs a sample of: larger clusters, soak, ends of the demo, a slow handler"
 	@echo "make fast     unit and simulation tests: no Java, no Redis, under 45 s on two cores"

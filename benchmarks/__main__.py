@@ -58,7 +58,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="parts; all if none is named")
     options = parser.parse_args()
     if unknown := set(options.names) - set(GROUPS):
-        parser.error(f"no group {sorted(unknown)}; there are: {', '.join(GROUPS)}")
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are: {', '.join(GROUPS)}")
+    if not options.names and not options.json:
+        print(f"{len(GROUPS)} parts, one after the other: that takes long. Name those you need")
     holds = True
     for name in options.names or GROUPS:
         module = importlib.import_module(f"benchmarks.{GROUPS[name]}")

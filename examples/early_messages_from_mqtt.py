@@ -26,8 +26,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from paho.mqtt.client import Client, MQTTMessage
-from paho.mqtt.enums import CallbackAPIVersion
+try:
+    from paho.mqtt.client import Client, MQTTMessage
+    from paho.mqtt.enums import CallbackAPIVersion
+except ImportError:
+    sys.exit("this example needs paho-mqtt 2 or later: pip install 'paho-mqtt>=2'")
 
 from dispatcher import Batcher, Operation, Watcher
 from dispatcher.registration import EarlyMessageLog, RegistrationGate, SqliteEntityStore

@@ -60,7 +60,7 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
         assert defaults is not None
         assert "timeout" in defaults
         monkeypatch.setitem(defaults, "timeout", LONG)
-    for module in ("connecting", "finding", "looking", "timeline.opening"):
+    for module in ("connecting", "finding", "looking", "missing", "timeline.opening"):
         monkeypatch.setattr(f"dispatcher.cli._commands.{module}.PATIENCE", LONG)
 
 

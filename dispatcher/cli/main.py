@@ -37,7 +37,7 @@ DISPATCHER = CommandGroup(
     commands={
         name: _elsewhere(name, text)
         for name, text in {
-            "demo": "see it work: one limited datastore, first without us, then with us",
+            "demo": "see it work: four processes and one limit, kept in three ways",
             "limit": "show, set or delete a limit that many instances share",
             "leases": "who holds how much of a limit, live; evict one",
             "worker": "handle what is due on a timeline, as fast as a limit allows",

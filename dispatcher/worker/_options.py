@@ -73,7 +73,7 @@ class WorkerOptions(ConvertedOptions):
     lease_time: Seconds = field(
         default=30.0,
         metadata=about(
-            "how long a message is nobody else's when its worker is killed. While the worker "
+            "how long no other worker gets a message when its worker is killed. While the worker "
             "lives, leases are extended",
             _lease,
             unit="s",

@@ -53,7 +53,8 @@ class ShareOptions(ConvertedOptions):
     reserved_capacity: float = field(
         default=0,
         metadata=about(
-            "what this instance may spend beside it, at any time", partial(amount, zero=True)
+            "what this instance may spend in addition to its share, at any time",
+            partial(amount, zero=True),
         ),
     )
     factor: float = field(

@@ -213,17 +213,19 @@ class Announcements:
         )
 
     def _compare(self, terms: Terms) -> None:
+        pairs = zip(_told(terms), _told(self._own), strict=True)
+        unlike = [(name, theirs, own) for (name, theirs), (_, own) in pairs if theirs != own]
         different = [
             f"{name} {plain(theirs)} (this instance was made with {plain(own)})"
-            for (name, theirs), (_, own) in zip(_told(terms), _told(self._own), strict=True)
-            if theirs != own
+            for name, theirs, own in unlike
         ]
+        options = [f"--{name.replace(' ', '-')} {plain(own)}" for name, _, own in unlike]
         if different:
             self._trouble_with(
                 "other-terms",
                 f"following what is stored of limit {self._limit!r}: {', '.join(different)}; make "
                 "all instances with the same numbers, or change the limit for everybody: "
-                f"dispatcher limit set {quote(self._limit)}",
+                f"dispatcher limit set {quote(self._limit)} {' '.join(options)}",
             )
 
     def _trouble_with(self, happening: str, message: str) -> None:

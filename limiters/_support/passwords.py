@@ -14,4 +14,4 @@ def without_passwords(text: str) -> str:
     is_one = re.match(r"[\w+.-]+://", text) is not None  # and may have spaces
     rest = "(?s:.)" if is_one else r"\S"
     hidden = re.sub(f"://{rest}*@", "://***@", text)
-    return re.sub(rf"(://[^\s?#]*)[?#]{rest}*", r"\1?***", hidden)
+    return re.sub(rf"(://[^\s?#]*)[?#]{rest}+", r"\1?***", hidden)

@@ -12,10 +12,17 @@ from tests.programs import needs
 from tests.servers.mqtt import PlainBroker
 from tests.servers.ports import own_port
 
+EXAMPLE = "examples/early_messages_from_mqtt.py"
+WITHOUT_PAHO = f"import runpy, sys; sys.modules['paho'] = None; runpy.run_path({EXAMPLE!r})"
+
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return python(EXAMPLE, *arguments)
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "examples/early_messages_from_mqtt.py", *arguments],
+        [sys.executable, *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -43,6 +50,12 @@ def test_a_broker_that_does_not_answer_is_named_immediately(broker: str, said: s
     done = run(broker.replace("PORT", str(own_port())))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert said in done.stderr
+
+
+def test_without_its_client_the_example_says_what_to_install() -> None:
+    done = python("-c", WITHOUT_PAHO)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "pip install 'paho-mqtt>=2'" in done.stderr
 
 
 def test_r4_and_r6_the_seeds_topics_in_the_wrong_order_through_any_broker() -> None:

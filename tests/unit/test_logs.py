@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -277,6 +277,22 @@ def test_c7_the_outage_of_each_limiter_is_a_line_also_of_one_in_the_place_of_ano
     for _ in range(10):  # each in the memory of the one before
         Announcements(emitter, TERMS, "orders").lost(LeaseManagerError("away"))
     assert len(told_of("leases-away", caplog)) == 10
+
+
+def test_the_command_against_other_terms_names_what_differs(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    manager = MemoryLeaseManager("orders")
+    made: dict[str, Any] = {"lease_manager": manager, "period": 1.0}
+    with SharedResource(shared_capacity=200, factor=20, **made) as first:
+        first.give_me(20)
+        until(lambda: first.capacity > 0)
+        with SharedResource(shared_capacity=100, factor=10, **made) as second:
+            second.give_me(10)
+            until(lambda: bool(told_of("other-terms", caplog)))
+    [told] = told_of("other-terms", caplog)
+    command = "dispatcher limit set orders --shared-capacity 100 --factor 10"
+    assert told["message"].endswith(f"for everybody: {command}")
 
 
 class Away(MemoryLeaseManager):

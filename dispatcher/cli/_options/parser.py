@@ -179,8 +179,8 @@ class Parser(argparse.ArgumentParser):
         sys.stdout.flush()
 
     def error(self, message: str) -> NoReturn:
-        """Ends with exit code 2."""
-        super().error(showable(message))
+        """Ends with exit code 2 and one line: the usage of a worker alone would fill a screen."""
+        self.exit(2, f"{self.prog}: error: {showable(message)} (see {self.prog} --help)\n")
 
     def settle(
         self, root: Parser, given: argparse.Namespace, arguments: Sequence[str]
@@ -212,6 +212,14 @@ class Parser(argparse.ArgumentParser):
         self.fill()
         names = frozenset(one.name for one in self.settings if one.variable)
         return Commands(names, {name: it.commands() for name, it in self.below.items()})
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            near = difflib.get_close_matches(str(value), map(str, action.choices or ()), n=1)
+            error.message += f"; did you mean {near[0]}?" if near else ""
+            raise
 
     def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
         try:

@@ -24,8 +24,12 @@ class RedisOptions(CheckedOptions):
 
     @property
     def is_local(self) -> bool:
-        """Whether nobody has said which Redis is meant."""
-        return self.redis == next(it.default for it in fields(self) if it.name == "redis")
+        """Whether the Redis is the one that is used without an option."""
+        return self.is_usual("redis")
+
+    def is_usual(self, name: str) -> bool:
+        """Whether an option has its default."""
+        return bool(getattr(self, name) == {it.name: it.default for it in fields(self)}[name])
 
 
 @dataclass(frozen=True, kw_only=True)

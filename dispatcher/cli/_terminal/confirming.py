@@ -13,8 +13,7 @@ def confirm(question: str, done: str) -> None:
     that nothing was `done`."""
     if not sys.stdin.isatty():
         raise DispatcherError(
-            f"nothing was {done}: nobody can be asked ({question}), since there is no terminal; "
-            "say --yes"
+            f"nothing was {done}: no one to ask ({question}): there is no terminal; say --yes"
         )
     sys.stdout.write(f"{showable(question)} Type yes: ")
     sys.stdout.flush()

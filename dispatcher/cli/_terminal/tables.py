@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dispatcher.cli._text.showable import printable, showable
-from dispatcher.cli._text.wording import shortened
+from dispatcher.cli._text.wording import not_shown, shortened
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -100,9 +100,8 @@ def fitted(page: TablePage, width: int) -> TablePage:
         return shortened(text, widths[at]) if at == longest else text
 
     rows = [Row([cell(row.cells[at], at) for at in columns], row.marked) for row in page.rows]
-    notes = [f"not shown, since the terminal is narrow: {', '.join(left_out)}"] if left_out else []
     titles = [page.columns[at] for at in columns]
-    return replace(page, columns=titles, rows=rows, foot=[*page.foot, *notes])
+    return replace(page, columns=titles, rows=rows, foot=[*page.foot, *not_shown(left_out)])
 
 
 def plain(page: TablePage) -> str:

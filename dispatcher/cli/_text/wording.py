@@ -13,6 +13,12 @@ LEAST_SKEW_MS = 100
 """Less is shown as 0.0 s. A few milliseconds are never confirmed."""
 
 
+def not_shown(left_out: Sequence[str]) -> list[str]:
+    """A line that names columns for which a terminal has no room; none if there is room."""
+    names = ", ".join(left_out)
+    return [f"not shown, since the terminal is narrow: {names}"] if names else []
+
+
 def shortened(name: str, most: int) -> str:
     """A name in `most` letters. What is left out is in its middle: hosts differ at their ends.
 
@@ -60,15 +66,15 @@ def percent(part: float, whole: float) -> str:
 def fractional(partitions: float) -> str:
     """A number of partitions, with a fraction where it is not whole.
 
-    >>> fractional(20.0), fractional(20 / 3), fractional(0.02), fractional(1_234.5)
-    ('20', '6.7', '0.02', '1,234')
+    >>> fractional(20.0), fractional(20 / 3), fractional(0.02), fractional(2.96)
+    ('20', '6.7', '0.02', '3')
     """
     if abs(partitions - round(partitions)) < 0.001 * max(1, partitions):
         # A thousandth of a partition is not nothing.
         return f"{partitions:,.0f}" if round(partitions) or not partitions else f"{partitions:.1g}"
     if partitions >= 1000:
         return f"{partitions:,.0f}"
-    return f"{partitions:.1f}" if partitions >= 1 else f"{partitions:.2g}"
+    return f"{partitions:.1f}".removesuffix(".0") if partitions >= 1 else f"{partitions:.2g}"
 
 
 def share_of(share: float) -> str:
@@ -171,9 +177,9 @@ def uncertainty(view: LimitView) -> list[str]:
         return []
     return [
         "",
-        "Nothing new is granted, since it is not known who holds what. An instance that proves",
-        "what it holds keeps it. This ends by itself, when every lease that may be out has ended",
-        "and its spending no longer counts. The time counts only while instances ask.",
+        "Nothing new is granted until every lease that may be out has ended and its spending no",
+        "longer counts. That ends by itself. An instance that proves what it holds keeps it. The",
+        "time counts only while instances ask.",
     ]
 
 

@@ -98,12 +98,26 @@ def run(
         if worker.life is Life.RUNNING:
             calls = worker.in_flight
             going = {"happening": "worker-stopping", "topic": topic, "calls": calls}
-            logger.info("stopping: %d calls of the handler run", calls, extra=going)
+            logger.info("stopping: calls of the handler under way: %d", calls, extra=going)
             worker.stop()
         if worker.life is not Life.NEW:
             worker.wait()  # one that has failed ends by itself, and only then says so
-        stopped = {"happening": "worker-stopped", "topic": topic}
-        logger.info("stopped: %s", worker.totals, extra=stopped)
+        totals = worker.totals
+        stopped = {
+            "happening": "worker-stopped",
+            "topic": topic,
+            "done": totals.done,
+            "retried": totals.retried,
+            "dead": totals.dead,
+            "returned": totals.returned,
+            "lost": totals.lost,
+        }
+        logger.info(
+            "stopped: %(done)d messages done, %(retried)d to be tried again, %(dead)d dead, "
+            "%(returned)d given back, %(lost)d lost",
+            stopped,
+            extra=stopped,
+        )
     finally:
         if pages is not None:
             pages.close()
@@ -124,7 +138,7 @@ class NoTopicError(DispatcherError):
         self.where = where
         super().__init__(
             f"there is no topic {topic!r} in {where}: is it spelled right, and the prefix? Its "
-            "first producer makes it, and so does --create-topic"
+            "first producer makes it, a worker with --create-topic too"
         )
 
 

@@ -77,7 +77,7 @@ def test_evict_does_not_guess_an_answer(manager: RedisLeaseManager) -> None:
     hold(manager, asks("abc", 300, label="here:1"))
     said = outside("leases", "orders", "--evict", "abc")
     assert (said.code, said.out) == (1, "")
-    assert "nothing was evicted: nobody can be asked" in said.err
+    assert "nothing was evicted: no one to ask" in said.err
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_bytes_that_are_no_text_are_one_bad_line(
 ) -> None:
     written = io.BytesIO(b'{"body": 1}\n\xff\xfe{}\n{"body": 2}\n')
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(written, "utf-8"))
-    said = run("timeline", "create", "mails", "--group", "us", "--new-topic", "--json")
+    said = run("timeline", "create", "mails", "--group", "us", "--create-topic", "--json")
     assert json.loads(said.out) == {"created": 2, "invalid": 1}
     assert "line 2: not UTF-8" in said.err
 

@@ -66,7 +66,7 @@ def test_show_says_for_how_long_nothing_is_granted_and_why(
     said = run("limit", "show", "orders")
     assert "nothing new for " in said.out
     assert ": an operator changed the lease or the period\n" in said.out
-    assert "since it is not known who holds what" in said.out
+    assert "Nothing new is granted until every lease that may be out has ended" in said.out
     told = run("limit", "show", "orders", "--json").json
     assert 50 < told["uncertain"] < 70
     assert told["cause"] == "an operator changed the lease or the period"
@@ -241,7 +241,8 @@ def test_a_command_that_is_proposed_can_be_copied_whatever_the_name(
     said = run("limit", "show", name)
     assert said.code == 3
     words = shlex.split(said.err.rpartition("or: ")[2])
-    assert words == ["dispatcher", "limit", "set", name, "--shared-capacity", "CAPACITY"]
+    command = ["dispatcher", "limit", "set", name, "--shared-capacity", "CAPACITY"]
+    assert words == [*command, "--redis", url]
 
 
 def test_a_name_that_is_no_text_is_refused_in_plain_words(run: Run, url: str) -> None:
@@ -297,6 +298,7 @@ def test_more_than_10_000_partitions_are_refused_also_of_a_limit_that_exists(
     [
         (["limit"], "ACTION"),
         (["limit", "show"], "NAME"),
+        (["limit", "set", "orders", "--ramp", "100/1"], "--ramp goes with --shared-capacity"),
         (["limit", "set", "orders"], "say what to change: --shared-capacity, --factor, "),
         (["limit", "set", "orders", "--shared-capacity", "many"], "'many': not a number"),
         (["limit", "set", "orders", "--shared-capacity=5", "--ramp=5"], "like 1000/60"),
@@ -364,7 +366,7 @@ def test_delete_asks_on_a_terminal(manager: RedisLeaseManager, answer: str, code
     hold(manager, asks("a", need=300))
     with Terminal([*COMMAND, "limit", "delete", "orders"]) as terminal:
         asked = terminal.read_until("Type yes: ")
-        assert "1 instance took part lately" in asked
+        assert f"Delete limit orders in {manager.where}? 1 instance took part lately. " in asked
         terminal.type(f"{answer}\n")
         assert terminal.end() == code
     assert (manager.look() is None) == (code == 0)

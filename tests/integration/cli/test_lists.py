@@ -73,3 +73,20 @@ def test_where_there_is_none_it_says_where_it_looked(
     said = run(group, "list")
     assert (said.code, said.out, said.err.count("\n")) == (4, "", 1)
     assert "refuses connections; does it run, and on that port? Name another Redis" in said.err
+
+
+def test_a_typo_is_answered_with_the_names_that_there_are(
+    run: Run, manager: RedisLeaseManager, url: str
+) -> None:
+    for name in ("orders", "stock"):
+        make(RedisLeaseManager(url, name=name))
+    Timeline(url, "mails", prefix="shop").producer("us").create([Message("a")])
+    assert "; did you mean 'orders'? The first" in run("limit", "show", "ordres").err
+    assert "; there are orders, stock. The first" in run("leases", "mails").err
+    assert "under the prefix 'dispatcher'. Its first" in run("timeline", "stats", "mials").err
+    told = run("timeline", "stats", "mials", "--prefix", "shop").err
+    assert "; did you mean 'mails'? Its first" in told
+    command = told.rpartition("or: ")[2].replace("GROUP BODY", "us hello").split()
+    assert command[-4:] == ["--prefix", "shop", "--redis", url]
+    assert run(*command[1:]).out == "1 created\n"
+    assert run("timeline", "stats", "mials", "--prefix", "shop").code == 0

@@ -188,7 +188,8 @@ def test_the_package_is_a_program() -> None:
     command = [sys.executable, "-m", "dispatcher", "limt"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith("usage: dispatcher ")
+    assert done.stderr.startswith("dispatcher: error: ")
+    assert "did you mean limit?" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ def test_the_check_of_a_worker_shows_nothing_of_a_mistyped_url(
         ("in redis://h:1/0?a=b under x", "in redis://h:1/0?*** under x"),
         ("redis://u:p?x@h:1/0", "redis://***@h:1/0"),
         ("what? nothing", "what? nothing"),
+        ("Delete all of redis://***@h:1/0? It has 3", "Delete all of redis://***@h:1/0? It has 3"),
     ],
 )
 def test_a_text_is_shown_without_what_is_secret_in_its_urls(text: str, shown: str) -> None:

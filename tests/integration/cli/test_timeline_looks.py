@@ -115,7 +115,7 @@ def test_histogram_counts_by_time(run: Run, mails: Timeline) -> None:
     ("arguments", "code", "message"),
     [
         (["stats", "mial"], 3, "there is no topic 'mial' in redis://127.0.0.1:"),
-        (["peek", "mial"], 3, "dispatcher timeline create mial --new-topic"),
+        (["peek", "mial"], 3, "dispatcher timeline create mial --create-topic"),
         (["histogram", "mial"], 3, "there is no topic 'mial'"),
         (["peek", "mails", "--limit", "0"], 2, "dispatcher: --limit must be at least 1, not 0"),
         (["peek", "mails", "--limit", "501"], 2, "limit must be at most 500"),

@@ -38,7 +38,17 @@ WRONG = [
     ("exporter --redis http://x --once", "--redis must"),
     ("completion csh", "invalid choice"),
     ("nothing", "invalid choice"),
+    ("workr", "; did you mean worker?"),
+    ("limit lst", "; did you mean list?"),
+    ("timeline peek mails --state newe", "; did you mean new?"),
 ]
+
+
+def test_wrong_usage_is_one_line_that_names_the_help(run: Run) -> None:
+    said = run("worker", "--topic")
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert said.err.endswith(" (see dispatcher worker --help)\n")
+
 
 WRONG_OF_A_WORKER = [
     ("--processes 100000", "--processes must be at most 1,000"),

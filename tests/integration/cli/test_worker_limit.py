@@ -30,14 +30,14 @@ def test_a_limit_that_is_there_needs_no_capacity(
     make(manager, lease_time=4)
     said = outside(*WORKER, "--check")
     assert said.code == 0, said
-    assert "ok  limit    orders: 1000 in 0.05 s" in said.out
+    assert "ok  limit    orders: 1,000 in 0.05 s" in said.out
 
 
 def test_a_limit_that_is_not_there_does(mails: Timeline) -> None:
     said = outside(*WORKER)
     assert (said.code, said.err.count("\n")) == (3, 1)
     assert "there is no limit 'orders' in redis://127.0.0.1:" in said.err
-    assert "say --shared-capacity" in said.err
+    assert "a worker with --shared-capacity" in said.err
 
 
 def test_without_redis_it_ends_and_says_so(mails: Timeline) -> None:
@@ -82,4 +82,5 @@ def test_a_worker_logs_json_and_takes_the_terms_that_are_stored(
     assert worker.returncode == 0
     assert {it["process"] for it in told} == {worker.pid}
     assert told[-1]["happening"] == "worker-stopped"
+    assert {told[-1][it] for it in ("done", "retried", "dead", "returned", "lost")} == {0}
     assert not {"refused", "other-terms"} & {it["happening"] for it in told}

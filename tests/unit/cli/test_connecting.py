@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dispatcher.cli._commands.connecting import naming_another, no_limit, no_topic
-from dispatcher.cli._options.redis import REDIS, LimitOptions, RedisOptions
+from dispatcher.cli._commands.connecting import naming_another
+from dispatcher.cli._commands.missing import no_limit, no_topic, same_place
+from dispatcher.cli._options.redis import REDIS, RedisOptions
 from limiters.errors import DamagedLimitError, LeaseManagerError
 
 ANOTHER = "Name another Redis: --redis URL, or the variable DISPATCHER_REDIS."
@@ -29,9 +30,29 @@ def test_there_is_none_where_somebody_has_named_a_redis_or_it_is_not_about_it() 
     assert naming_another(RedisOptions(), damaged) is damaged
 
 
+NOWHERE = "redis://127.0.0.1:1/0"
+THERE = f"--redis {NOWHERE}"
+
+
 def test_a_command_that_is_proposed_comes_last_and_quotes_the_name() -> None:
-    said = str(no_limit(REDIS, LimitOptions(name="my limit")))
-    assert said.endswith("or: dispatcher limit set 'my limit' --shared-capacity CAPACITY")
-    assert f"under the prefix 'dispatcher'. {ANOTHER} The first of its instances" in said
-    said = str(no_topic(REDIS, "my topic", RedisOptions()))
-    assert said.endswith("dispatcher timeline create 'my topic' --new-topic --group GROUP BODY")
+    elsewhere = RedisOptions(redis=NOWHERE)
+    said = str(no_limit(REDIS, "my limit", elsewhere))
+    assert said.endswith(f"or: dispatcher limit set 'my limit' --shared-capacity CAPACITY {THERE}")
+    assert "under the prefix 'dispatcher'. The first of its instances" in said
+    said = str(no_topic(REDIS, "my topic", elsewhere))
+    create = "dispatcher timeline create 'my topic' --create-topic --group GROUP BODY"
+    assert said.endswith(f"or: {create} {THERE}")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, ""),
+        ({"prefix": "my shop"}, " --prefix 'my shop'"),
+        ({"prefix": "shop", "redis": "redis://h/1"}, " --prefix shop --redis redis://h/1"),
+        ({"redis": "redis://:secret@h/1"}, " --redis URL"),
+        ({"redis": "rediss://h/1?ssl_password=secret"}, " --redis URL"),
+    ],
+)
+def test_a_proposed_command_works_in_the_same_place(options: dict[str, str], said: str) -> None:
+    assert same_place(RedisOptions(**options)) == said

@@ -202,6 +202,21 @@ def test_it_fits_any_terminal(width: int) -> None:
     assert len(fitted(lines, width, 100)) == len(lines)
 
 
+@pytest.mark.parametrize(
+    ("width", "left_out"), [(100, ""), (90, "limit"), (80, "limit"), (60, "limit, share, wants")]
+)
+def test_columns_that_have_no_room_are_named(width: int, left_out: str) -> None:
+    lines = picture(FULL, width=width).splitlines()
+    titles = next(it for it in lines if "against" in it or " use " in it)
+    note = f"not shown, since the terminal is narrow: {left_out}"
+    assert (" ".join(lines).endswith(note)) == bool(left_out)
+    for title in ("held", "limit", "wants", "spends", "share"):
+        assert (f"  {title}" in titles) == (title not in left_out)
+    assert all(len(it) <= width for it in lines)
+    hint = plain(fitted([line("")] * 15, 50, 10)).splitlines()[-1]
+    assert hint == "... 6 more lines: --once shows all of them"
+
+
 def test_only_ascii_where_there_is_nothing_else() -> None:
     assert picture(FULL, fine=False).isascii()
 

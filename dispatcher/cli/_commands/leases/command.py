@@ -8,10 +8,11 @@ import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from dispatcher.cli._commands.connecting import lease_manager, no_limit
+from dispatcher.cli._commands.connecting import lease_manager
 from dispatcher.cli._commands.leases.eviction import evict
 from dispatcher.cli._commands.leases.options import LeasesOptions
 from dispatcher.cli._commands.leases.table import as_json, page
+from dispatcher.cli._commands.missing import no_limit
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Show, redrawn, show
 from dispatcher.cli._text.showable import showable
@@ -27,7 +28,7 @@ def run(options: LeasesOptions, call: Invocation) -> None:
     with lease_manager(options) as manager:
         view = manager.look()
         if view is None:
-            raise no_limit(manager.where, options)
+            raise no_limit(manager.where, options.name, options)
         if options.evict is not None:
             evict(manager, view, options)
         elif options.watch is None:
@@ -60,7 +61,7 @@ def _look(options: LeasesOptions, manager: RedisLeaseManager) -> LimitView | Non
     try:
         view = manager.look()
         if view is None:
-            raise no_limit(manager.where, options)
+            raise no_limit(manager.where, options.name, options)
     except LeaseManagerError as error:
         sys.stderr.write(f"dispatcher: {showable(str(error))}\n")
         return None

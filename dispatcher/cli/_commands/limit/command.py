@@ -6,8 +6,9 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from dispatcher.cli._commands.connecting import lease_manager, no_limit
+from dispatcher.cli._commands.connecting import lease_manager
 from dispatcher.cli._commands.limit.options import LimitDeleteOptions, LimitShowOptions
+from dispatcher.cli._commands.missing import no_limit
 from dispatcher.cli._exit_codes import NotThereError
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.confirming import confirm
@@ -35,7 +36,7 @@ def show_limit(options: LimitShowOptions, call: Invocation) -> None:
     with lease_manager(options) as manager:
         view = manager.look()
         if view is None:
-            raise no_limit(manager.where, options)
+            raise no_limit(manager.where, options.name, options)
     if options.json:
         sys.stdout.write(json.dumps(as_json(options.name, view)) + "\n")
         return
@@ -88,9 +89,9 @@ def delete_limit(options: LimitDeleteOptions, call: Invocation) -> None:
         if not options.yes:
             confirm(f"Delete limit {name} in {manager.where}? {known}", "deleted")
         if not manager.delete():
-            raise no_limit(manager.where, options)
+            raise no_limit(manager.where, options.name, options)
     sys.stdout.write(
-        f"limit {name} is deleted. An instance that still runs makes it again, with the terms it "
+        f"limit {name} is deleted.\nAn instance that still runs makes it again, with the terms it "
         "knows, and then\nnothing new is granted for a lease and a period.\n"
     )
 
@@ -100,9 +101,9 @@ def _known_of(manager: RedisLeaseManager, options: LimitDeleteOptions) -> str:
     try:
         view = manager.look()
     except DamagedLimitError:
-        return "It is damaged, so nobody knows how many instances took part lately."
+        return "It is damaged: how many instances took part lately is not known."
     if view is None:
-        raise no_limit(manager.where, options)
+        raise no_limit(manager.where, options.name, options)
     count = len(view.instances)
     return f"{count} instance{'s' * (count != 1)} took part lately."
 

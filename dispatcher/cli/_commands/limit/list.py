@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 
-from dispatcher.cli._commands.connecting import none_at_all
 from dispatcher.cli._commands.limit.command import as_json
 from dispatcher.cli._commands.limit.options import LimitListOptions
 from dispatcher.cli._commands.looking import look_once
+from dispatcher.cli._commands.missing import none_at_all
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.showable import printable, showable

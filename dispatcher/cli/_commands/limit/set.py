@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from dispatcher.cli._commands.connecting import lease_manager, no_limit
+from dispatcher.cli._commands.connecting import lease_manager
 from dispatcher.cli._commands.limit.options import CHANGE, NEW, LimitSetOptions
+from dispatcher.cli._commands.missing import no_limit
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.moments import duration
@@ -22,6 +23,8 @@ def run(options: LimitSetOptions, call: Invocation) -> None:
     ramp = change["ramp"] = ramp_of(change["ramp"])
     if all(value is None for name, value in change.items() if name != "ramp"):
         *flags, last = (flag for name, flag in CHANGE.flags.items() if name != "ramp")
+        if ramp is not None:
+            raise ValueError("--ramp goes with --shared-capacity: say to what it is to rise")
         raise ValueError(f"say what to change: {', '.join(flags)} or {last}")
     with lease_manager(options) as manager:
         damaged = None
@@ -32,7 +35,7 @@ def run(options: LimitSetOptions, call: Invocation) -> None:
         is_new = not manager.set_terms(**change)  # or what is stored of its terms cannot be read
         if is_new:
             if change["capacity"] is None:
-                raise damaged or no_limit(manager.where, options)
+                raise damaged or no_limit(manager.where, options.name, options)
             change = {
                 name: getattr(NEW, name) if value is None else value
                 for name, value in change.items()

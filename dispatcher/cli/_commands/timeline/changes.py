@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from dispatcher.cli._commands.timeline.completeness import check_complete
 from dispatcher.cli._commands.timeline.opening import opened
 from dispatcher.cli._commands.timeline.options import (
     ChangeOptions,
@@ -178,6 +179,4 @@ def _tell(change: MessageChange, options: ChangeOptions, counts: Counter[str]) -
         sys.stdout.write(json.dumps(told) + "\n")
     else:
         sys.stdout.write(f"{summed_up(told)}\n")
-    failed = {word: n for word, n in counts.items() if word not in (change.done, "already gone")}
-    if failed:
-        raise PartlyDoneError(f"not all could be {change.done}: {summed_up(failed)}")
+    check_complete(counts, change.done, "already gone")

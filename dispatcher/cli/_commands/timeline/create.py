@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from dispatcher.cli._commands.timeline.completeness import check_complete
 from dispatcher.cli._commands.timeline.incoming import TOO_DEEP, from_lines, message
 from dispatcher.cli._commands.timeline.opening import opened
 from dispatcher.cli._commands.timeline.options import CreateOptions
@@ -33,7 +34,7 @@ Numbered = tuple[int, Message | str]
 def run(options: CreateOptions, call: Invocation) -> None:
     """Creates them."""
     given = _given(options)
-    with opened(options, new=options.new_topic, buckets=options.buckets) as timeline:
+    with opened(options, new=options.create_topic, buckets=options.buckets) as timeline:
         _create(options, call, timeline, given)
 
 
@@ -140,8 +141,4 @@ def _tell(options: CreateOptions, counts: Counter[str]) -> None:
         sys.stdout.write(json.dumps(told) + "\n")
     else:
         sys.stdout.write(f"{summed_up(told)}\n")
-    failed = {
-        word: number for word, number in counts.items() if word not in (wanted, "there before")
-    }
-    if failed:
-        raise PartlyDoneError(f"not all could be created: {summed_up(failed)}")
+    check_complete(counts, "created", "valid", "there before")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 
-from dispatcher.cli._commands.connecting import none_at_all
 from dispatcher.cli._commands.looking import look_once
+from dispatcher.cli._commands.missing import none_at_all
 from dispatcher.cli._commands.timeline.options import TopicListOptions
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, show

@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dispatcher.cli._commands.connecting import PATIENCE, URL_OPTION, naming_another, no_topic
+from dispatcher.cli._commands.connecting import PATIENCE, URL_OPTION, naming_another
+from dispatcher.cli._commands.missing import no_topic
 from dispatcher.cli._options.redis import TopicOptions
 from dispatcher.timeline import Timeline, TimelineUnavailableError
 from limiters._support.validation import named

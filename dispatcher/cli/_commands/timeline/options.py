@@ -92,7 +92,7 @@ class CreateOptions(TopicOptions):
     body_json: bool = flag("each BODY is JSON, and not a text")
     at: When | None = option(f"when they are due: {TIMES}", "TIME", read=when_of)
     delay: float | None = option(f"or in how long: {DURATIONS}", "DURATION", read=seconds_of)
-    new_topic: bool = flag("make the topic if there is none")
+    create_topic: bool = flag("make the topic if there is none")
     buckets: int | None = option("of a new topic; 64 if not said, never changes", "N")
     dry_run: bool = flag("read all of it, and create nothing")
     json: bool = flag(OUTCOMES)

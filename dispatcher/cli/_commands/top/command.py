@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from dispatcher.cli._commands.connecting import naming_another, no_such
+from dispatcher.cli._commands.connecting import naming_another
 from dispatcher.cli._commands.leases import table as lease_table
 from dispatcher.cli._commands.looking import ClusterObserver, ClusterView
+from dispatcher.cli._commands.missing import no_such
 from dispatcher.cli._commands.top.backlog import of_topics
 from dispatcher.cli._commands.top.memory import Memory
 from dispatcher.cli._commands.top.options import TopOptions

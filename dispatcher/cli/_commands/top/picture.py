@@ -16,6 +16,7 @@ from dispatcher.cli._text.wording import (
     grants,
     in_charge,
     in_partitions,
+    not_shown,
     of_partitions,
     percent,
     share_of,
@@ -35,6 +36,9 @@ STATE = "  starving 10 min"
 """The longest that is said of an instance in its row."""
 
 TITLES = ("held", "limit", "wants", "spends", "share")
+
+EXPENDABLE = ("share", "wants")
+"""What is left out where the terminal is narrower still, the first one first."""
 
 
 def of_limit(
@@ -81,11 +85,16 @@ def _instances(
     if not view.instances:
         return [line("no instance asks for any of it at present")]
     instances = memory.in_order(view.instances)
-    shown = [title for title in TITLES if title != "limit" or width >= NARROW]
-    rows = [[_cells_of(view, one)[title] for title in shown] for one in instances]
-    widths = [max(map(len, column)) for column in zip(shown, *rows, strict=True)]
-    room = width - sum(widths) - 2 * len(widths) - 4 - len(STATE)
     longest = max(len(printable(one.label)) for one in instances)
+    left_out = [] if width >= NARROW else ["limit"]
+    for expendable in (None, *EXPENDABLE):
+        left_out += [expendable] if expendable else []
+        shown = [title for title in TITLES if title not in left_out]
+        rows = [[_cells_of(view, one)[title] for title in shown] for one in instances]
+        widths = [max(map(len, column)) for column in zip(shown, *rows, strict=True)]
+        room = width - sum(widths) - 2 * len(widths) - 4 - len(STATE)
+        if room >= min(longest, LEAST_LABEL) + LEAST_BAR:
+            break
     label = min(longest, max(LEAST_LABEL, room - LEAST_BAR))
     room = max(LEAST_BAR, min(MOST_BAR, room - label))
     said = "against the limit"
@@ -105,7 +114,7 @@ def _instances(
                 TextSpan(f"  {state}" if state else "", "red"),
             ]
         )
-    return lines
+    return [*lines, *(one for note in not_shown(left_out) for one in wrapped(note, width, "dim"))]
 
 
 def _cells_of(view: LimitView, one: InstanceView) -> Mapping[str, str]:

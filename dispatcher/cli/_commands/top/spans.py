@@ -62,5 +62,5 @@ def fitted(lines: Sequence[Line], width: int, height: int | None) -> list[Line]:
     kept = [cropped(one, width) for one in lines]
     if height is None or len(kept) <= height:
         return list(kept)
-    more = f"... {len(kept) - height + 1} more lines: make the terminal higher, or say --once"
+    more = f"... {len(kept) - height + 1} more lines: --once shows all of them"
     return [*kept[: height - 1], cropped(line(more, "dim"), width)]

@@ -5,15 +5,14 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 
-from dispatcher.cli._commands.connecting import no_topic
+from dispatcher.cli._commands.missing import no_topic
 from dispatcher.cli._commands.worker import making, used_table
 from dispatcher.cli._commands.worker.options import LIMIT, WorkerCommandOptions
 from dispatcher.cli._exit_codes import FAILED, MISUSED, CheckFailedError, code_of
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal.tables import Row, TablePage, show
 from dispatcher.cli._text.showable import without_passwords
-from dispatcher.cli._text.wording import grants
-from limiters._plain_numbers import plain
+from dispatcher.cli._text.wording import exact, grants, per_period
 from limiters.errors import DispatcherError
 
 Finding = tuple[str, str, Exception | None]
@@ -90,18 +89,18 @@ def _limit(options: WorkerCommandOptions) -> str:
     if limit is None:
         return "none"
     if limit.url is None:
-        return f"{plain(limit.reserved_capacity)} for each process"
+        return f"{exact(limit.reserved_capacity)} for each process"
     manager = RedisLeaseManager(limit.url, name=limit.name, prefix=limit.prefix)
     try:
         view = manager.look()
     finally:
         manager.close()
     if view is None:
-        return f"{limit.name}: not there yet, to be made with {plain(limit.shared_capacity)}"
+        return f"{limit.name}: not there yet, to be made with {exact(limit.shared_capacity)}"
     stored, asked = view.terms.capacity, LIMIT.given(options)["shared_capacity"]
-    other = "" if asked in (0, stored) else f" (and not {plain(asked)}: what is stored counts)"
+    other = "" if asked in (0, stored) else f" (and not {exact(asked)}: what is stored counts)"
     wait = f"; it grants {grants(view)}" if view.uncertain_ms or view.unconfirmed_ms else ""
-    return f"{limit.name}: {plain(stored)} in {plain(view.terms.period / 1000)} s{other}{wait}"
+    return f"{limit.name}: {exact(stored)} {per_period(view.terms)}{other}{wait}"
 
 
 def _worker(options: WorkerCommandOptions) -> str:

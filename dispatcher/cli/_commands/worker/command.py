@@ -7,11 +7,11 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
+from dispatcher.cli._commands.missing import no_topic
 from dispatcher.cli._commands.worker import check as worker_check
 from dispatcher.cli._commands.worker import making
 from dispatcher.cli._commands.worker import metrics_page as worker_metrics
 from dispatcher.cli._commands.worker.options import WorkerCommandOptions
-from dispatcher.cli._exit_codes import NotThereError
 from dispatcher.cli._options.parser import Invocation
 from dispatcher.cli._terminal import log_lines
 from limiters._support.validation import in_seconds
@@ -57,7 +57,7 @@ def _work(options: WorkerCommandOptions, number: str | None) -> None:
             create_topic=options.create_topic,
         )
     except NoTopicError as error:
-        raise NotThereError(str(error)) from None
+        raise no_topic(error.where, error.topic, options) from None
     except BaseException:
         _end_what_runs(worker)
         raise

@@ -8,9 +8,8 @@ import sys
 from tenacity.wait import wait_exponential_jitter
 
 from dispatcher.cli._commands.connecting import URL_OPTION
+from dispatcher.cli._commands.missing import no_limit
 from dispatcher.cli._commands.worker.options import LIMIT, WorkerCommandOptions
-from dispatcher.cli._exit_codes import NotThereError
-from dispatcher.cli._text.showable import printable
 from dispatcher.timeline import Timeline
 from dispatcher.worker import Worker
 from dispatcher.worker._options import WorkerOptions
@@ -65,10 +64,8 @@ def stored(options: WorkerCommandOptions) -> dict[str, float]:
     finally:
         manager.close()
     if view is None:
-        raise NotThereError(
-            f"there is no limit {printable(manager.name)!r} in {manager.where} under the prefix "
-            f"{options.prefix!r}: say --shared-capacity, what all who share it may spend in a "
-            "period, and the worker makes it"
+        raise no_limit(
+            manager.where, manager.name, options, ", a worker with --shared-capacity too"
         )
     terms = view.terms
     return {

@@ -29,7 +29,7 @@ class WorkPlaceOptions(RedisOptions):
         variable="DISPATCHER_HANDLER",
     )
     topic: str = option("the timeline's", "TOPIC", required=True)
-    create_topic: bool = flag("make the topic if nobody has used it before")
+    create_topic: bool = flag("make the topic if there is none")
 
 
 LIMIT = OptionFamily(
