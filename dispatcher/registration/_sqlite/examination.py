@@ -27,6 +27,11 @@ _THE_FILE = (
 """Errors of SQLite, by their names, that what is in the file can cause. All others are those of the
 system: a full disk, one that cannot be read, no memory, no file handles, no right to write."""
 
+_VERSIONS = (b"\x01\x01", b"\x02\x02")
+"""Bytes 18 and 19 of a file, without and with a log of writes. SQLite takes others for a later
+version's, which may be read but not written."""
+_NO_TEXTS = "SELECT count(*) FROM entities WHERE typeof(entity) || typeof(record) <> 'texttext'"
+"""One bit makes bytes of a text; as such it is not found, or not the same."""
 _DAMAGED_LOG = "its log of writes is damaged"
 _HEAD_OF_FILE = 100
 """Bytes."""
@@ -81,6 +86,8 @@ def examine(path: Path, log: Path) -> Examination:
             why = "" if is_sound else bytes(found).decode(errors="replace")
             why = " ".join(why.split())  # it has several lines
             _read(connection, rows, broken)
+            (no_texts,) = connection.execute(_NO_TEXTS).fetchone()
+            why = why or (f"texts that are kept as bytes: {no_texts}" if no_texts else "")
             if version == BEFORE:
                 (sequence,) = connection.execute("SELECT last FROM numbering").fetchone()
     except UnicodeDecodeError:
@@ -98,6 +105,8 @@ def examine(path: Path, log: Path) -> Examination:
         why = "records are missing in it"
     elif not why and not isinstance(sequence, int):
         why = "the last number is not one"
+    elif not why and _versions_of(path) not in _VERSIONS:
+        why = "its version is none of SQLite's"
     log_damage, is_log_whole = _log_damage(log)
     why = why or log_damage
     is_new = is_sound and version == 0 and not tables and not _size_of(log)
@@ -110,6 +119,11 @@ def _size_of(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
+
+
+def _versions_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_HEAD_OF_FILE)[18:20]
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:

@@ -414,6 +414,48 @@ def test_r6_no_letter_of_what_the_tables_are_keeps_a_gate_from_starting(
             one.unlink()
 
 
+def registers_with_flipped_bits(path: Path, data: bytes, bits: list[int]) -> None:
+    for bit in bits:
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        for entity in ("c", "d"):
+            store = SqliteEntityStore(path)
+            store.load()
+            store.save({entity: "[null,1]"})
+            assert all(isinstance(one.record, str) for one in store.emitted(0)), bit
+            store.close()
+        assert loaded(path).known.keys() >= {"c", "d"}, bit
+        for one in path.parent.glob("*.damaged-*"):
+            one.unlink()
+
+
+def test_r6_a_bit_that_sqlite_takes_for_another_kind_of_file_or_column_is_damage(
+    tmp_path: Path,
+) -> None:
+    path, data = closed_with_two(tmp_path)
+    totals, row = data.index(b"[3, "), data.index(b"a[null,1]")
+    bits = [8 * 18 + 3, 8 * 18 + 7, 8 * (totals - 3), 8 * (row - 2)]
+    registers_with_flipped_bits(path, data, bits)
+
+
+@pytest.mark.parametrize("part", sample(range(64), every=64))
+def test_r6_no_bit_of_a_file_keeps_a_gate_from_registering(tmp_path: Path, part: int) -> None:
+    path, data = closed_with_two(tmp_path)
+    head = [8 * at + bit for at in (18, 19, 60, 63) for bit in range(8)]
+    rows = range(8 * (data.index(b"[3, ") - 10), 8 * 2 * files.PAGE)
+    registers_with_flipped_bits(path, data, [*head, *rows][part::64])
+
+
+def closed_with_two(directory: Path) -> tuple[Path, bytes]:
+    path = directory / "entities.db"
+    store = SqliteEntityStore(path)
+    store.load()
+    store.save({"a": "[null,1]", "b": "[null,1]"})
+    store.close()
+    return path, path.read_bytes()
+
+
 def test_r6_without_its_totals_a_file_says_that_it_is_not_known_how_many_are_lost(
     of_closed: Kept, tmp_path: Path
 ) -> None:
