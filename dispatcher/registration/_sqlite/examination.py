@@ -58,6 +58,8 @@ class Examination(NamedTuple):
     """Whether nothing was ever stored in it."""
     is_log_whole: bool = False
     """Whether nothing is missing in its log of writes."""
+    tables: frozenset[str] = frozenset()
+    """The commands that made its tables, as far as they can be read."""
 
 
 def examine(path: Path, log: Path) -> Examination:
@@ -111,7 +113,9 @@ def examine(path: Path, log: Path) -> Examination:
     why = why or log_damage
     is_new = is_sound and version == 0 and not tables and not _size_of(log)
     last = sequence if isinstance(sequence, int) else 0
-    return Examination(why, version, contents, broken, last, is_sound, is_new, is_log_whole)
+    return Examination(
+        why, version, contents, broken, last, is_sound, is_new, is_log_whole, frozenset(tables)
+    )
 
 
 def _size_of(path: Path) -> int:

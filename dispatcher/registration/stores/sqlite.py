@@ -17,6 +17,7 @@ from dispatcher.registration._sqlite.place import StorePlace
 from dispatcher.registration._sqlite.records import (
     BEFORE,
     FORMAT,
+    TABLES,
     Contents,
     name_of,
     put,
@@ -185,12 +186,15 @@ class SqliteEntityStore:
         return contents, []
 
     def _check_is_a_store(self, place: StorePlace, found: Examination) -> None:
+        if found.contents.totals:  # which say that it is of this format, whatever its number is
+            return
         # A file of this format whose number has a flipped bit is damaged, see FORMAT.
         is_later = found.version > FORMAT and (found.version ^ FORMAT).bit_count() > 1
-        is_of_another = found.is_sound and not found.contents.totals and found.version != BEFORE
+        is_of_another = found.is_sound and found.tables != TABLES[BEFORE]
         if not is_later and (not is_of_another or any(rows_in(place.path, place.log))):
             return
-        if found.version <= FORMAT:
+        is_foreign = found.tables and not any("TABLE entities" in one for one in found.tables)
+        if found.version <= FORMAT or is_foreign:
             raise EntityStoreError(
                 f"{self._path} is an SQLite file, but no store of entities; give another path"
             )
