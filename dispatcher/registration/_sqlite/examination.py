@@ -158,6 +158,8 @@ def _log_damage(log: Path) -> tuple[str, bool]:
         return "", True
     if not _MAGIC.startswith(data[: len(_MAGIC)]):
         return "its log of writes is none", False
+    if 0 < len(data) < _HEAD_OF_LOG.size:
+        return "its log of writes is cut short", False
     if len(data) <= _HEAD_OF_LOG.size + _HEAD_OF_FRAME.size:
         return "", True
     magic, _, size, restarts, *salts, first, second = _HEAD_OF_LOG.unpack_from(data)
@@ -168,12 +170,23 @@ def _log_damage(log: Path) -> tuple[str, bool]:
     for at in range(_HEAD_OF_LOG.size, len(data) - step + 1, step):
         number, commits, *frame_salts, one, other = _HEAD_OF_FRAME.unpack_from(data, at)
         if is_whole:
-            first, second = _sums(order, data[at : at + 8], first, second)
+            before = first, second
             page = data[at + _HEAD_OF_FRAME.size : at + _HEAD_OF_FRAME.size + size]
-            first, second = _sums(order, page, first, second)
+            first, second = _sums(order, data[at : at + 8] + page, *before)
             is_whole = (first, second) == (one, other)
             if is_whole and frame_salts != salts:  # the sums prove that it is of this log
                 why = _DAMAGED_LOG
+            # One bit makes the end of a transaction of 2 ** bit pages look like its middle.
+            if (
+                not is_whole
+                and commits == 0
+                and any(
+                    _sums(order, struct.pack(">II", number, 1 << bit) + page, *before)
+                    == (one, other)
+                    for bit in range(32)
+                )
+            ):
+                return _DAMAGED_LOG, False
         # Pages of an earlier log may follow, or of a transaction that never came to its end.
         if not is_whole and (number == 0 or _is_of_this_log(frame_salts, salts, commits, restarts)):
             return _DAMAGED_LOG, False

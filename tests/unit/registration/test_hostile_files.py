@@ -502,6 +502,39 @@ def test_r6_no_flipped_bit_before_a_page_of_the_log_of_writes_loses_it_in_silenc
             one.unlink()
 
 
+def test_r6_no_flipped_bit_hides_the_end_of_a_transaction(tmp_path: Path) -> None:
+    path = tmp_path / "open" / "entities.db"
+    path.parent.mkdir()
+    store = SqliteEntityStore(path)
+    store.load()
+    records: dict[str, str] = {}
+    pages = 0
+    while pages != 8:
+        records[f"e{len(records)}"] = f'[null,"{"x" * 400}"]'
+        store.save(dict(list(records.items())[-1:]))
+        at = len(log_of(path)) - files.PAGE - 24
+        pages = int.from_bytes(log_of(path)[at + 4 : at + 8])
+    left = Kept(path, records, {}).copied(tmp_path)
+    store.close()
+    whole = log_of(left)
+    Path(f"{left}-wal").write_bytes(whole[: at + 7] + b"\0" + whole[at + 8 :])
+    known, reports, _ = loaded(left)
+    assert known == records
+    assert reports
+
+
+def test_r6_a_log_of_writes_cut_in_its_head_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "open" / "entities.db"
+    path.parent.mkdir()
+    store = SqliteEntityStore(path)
+    store.load()
+    store.save({"a": "[null,1]"})
+    left = Kept(path, {}, {}).copied(tmp_path)
+    store.close()
+    os.truncate(f"{left}-wal", 10)
+    assert "its log of writes is cut short" in loaded(left).reports[0].reason
+
+
 def test_a_log_of_writes_that_begins_again_before_pages_of_an_earlier_one_is_no_damage(
     tmp_path: Path,
 ) -> None:
