@@ -24,6 +24,8 @@ from dispatcher.registration._model.emissions import Stored
 FORMAT = 3
 """Numbers of later formats differ from it in more than one bit: a single one that is flipped is
 damage."""
+HIGHEST_FORMAT = 1_000
+"""No format has a higher number: in a file with the totals of a store, such a number is damage."""
 BEFORE = 2
 """The format without totals, which is converted."""
 

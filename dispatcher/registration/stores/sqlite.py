@@ -17,6 +17,7 @@ from dispatcher.registration._sqlite.place import StorePlace
 from dispatcher.registration._sqlite.records import (
     BEFORE,
     FORMAT,
+    HIGHEST_FORMAT,
     TABLES,
     Contents,
     name_of,
@@ -186,11 +187,11 @@ class SqliteEntityStore:
         return contents, []
 
     def _check_is_a_store(self, place: StorePlace, found: Examination) -> None:
-        if found.contents.totals:  # which say that it is of this format, whatever its number is
-            return
+        has_totals = bool(found.contents.totals)
         # A file of this format whose number has a flipped bit is damaged, see FORMAT.
         is_later = found.version > FORMAT and (found.version ^ FORMAT).bit_count() > 1
-        is_of_another = found.is_sound and found.tables != TABLES[BEFORE]
+        is_later &= not (has_totals and found.version > HIGHEST_FORMAT)
+        is_of_another = found.is_sound and not has_totals and found.tables != TABLES[BEFORE]
         if not is_later and (not is_of_another or any(rows_in(place.path, place.log))):
             return
         is_foreign = found.tables and not any("TABLE entities" in one for one in found.tables)
