@@ -20,6 +20,7 @@ from dispatcher.registration._sqlite.records import (
     HIGHEST_FORMAT,
     TABLES,
     Contents,
+    as_written_now,
     name_of,
     put,
     stored_name,
@@ -176,6 +177,8 @@ class SqliteEntityStore:
             return self._salvaged(place, found)
         contents = found.contents
         sequence = contents.totals.sequence if contents.totals else found.sequence
+        if found.version == BEFORE:
+            contents = as_written_now(contents)
         if found.version == BEFORE or place.has_another_name:
             self._written(place, contents, sequence)
         elif contents.removed > max(_MOST_REMOVED, len(contents.records)):
@@ -212,6 +215,9 @@ class SqliteEntityStore:
     def _salvaged(self, place: StorePlace, found: Examination) -> tuple[Contents, list[Report]]:
         """Keeps the damaged file under another name, and begins another with what is whole."""
         salvage = salvaged(place.path, place.log, found)
+        if found.tables == TABLES[BEFORE]:
+            names = list(map(stored_name, salvage.names))
+            salvage = salvage._replace(contents=as_written_now(salvage.contents), names=names)
         records = salvage.contents.records
         # A number that is given twice would be one that a consumer has handled; which ones the
         # file has lost is unknown, and the time in microseconds is above any of them.

@@ -349,24 +349,23 @@ def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     assert set(modes.values()) == {0o600}
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_names_of_the_format_before_stay_as_they_are(tmp_path: Path, damaged: bool) -> None:
+    path = tmp_path / "entities.db"
+    names = ["a\x7f0a", "a\n", "b\x7f7f", "b\x7f", "c"]
+    records = {name: f"[null,{number}]" for number, name in enumerate(names)}
+    of_the_format_before(path, records)
+    if damaged:
+        path.write_bytes(path.read_bytes().replace(b"c[null,4]", b"c[null,5]"))
+        del records["c"]
+    assert loaded(path).known == records
+    assert loaded(path).known == records
+
+
 def test_a_file_of_the_format_before_is_converted(tmp_path: Path) -> None:
     path = tmp_path / "entities.db"
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute(
-        "CREATE TABLE entities (sequence INTEGER NOT NULL, entity TEXT NOT NULL UNIQUE, "
-        "record TEXT NOT NULL, checksum INTEGER NOT NULL)"
-    )
-    connection.execute("CREATE TABLE numbering (last INTEGER NOT NULL)")
-    connection.execute("INSERT INTO numbering VALUES (70)")
     records = {f"e{number}": f"[null,{number}]" for number in range(50)}
-    for number, (entity, text) in enumerate(records.items(), 11):
-        checksum = zlib.crc32(f"{number} {entity}{text}".encode())
-        connection.execute(
-            "INSERT INTO entities VALUES (?, ?, ?, ?)", (number, entity, text, checksum)
-        )
-    connection.execute("PRAGMA user_version = 2")
-    connection.close()
+    of_the_format_before(path, records)
     old = path.read_bytes()
     assert loaded(path) == (records, [], 70)
     assert loaded(path) == (records, [], 70)
@@ -375,6 +374,24 @@ def test_a_file_of_the_format_before_is_converted(tmp_path: Path) -> None:
     assert records.keys() - known.keys() == {"e17"}
     assert [one.entity for one in reports if one.registrations] == ["e17"]
     assert sequence > 70
+
+
+def of_the_format_before(path: Path, records: dict[str, str]) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(
+        "CREATE TABLE entities (sequence INTEGER NOT NULL, entity TEXT NOT NULL UNIQUE, "
+        "record TEXT NOT NULL, checksum INTEGER NOT NULL)"
+    )
+    connection.execute("CREATE TABLE numbering (last INTEGER NOT NULL)")
+    connection.execute("INSERT INTO numbering VALUES (70)")
+    for number, (entity, text) in enumerate(records.items(), 11):
+        checksum = zlib.crc32(f"{number} {entity}{text}".encode())
+        connection.execute(
+            "INSERT INTO entities VALUES (?, ?, ?, ?)", (number, entity, text, checksum)
+        )
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
 
 
 def test_removed_ones_do_not_come_back_and_are_not_kept_for_ever(tmp_path: Path) -> None:
