@@ -100,7 +100,7 @@ class RegistrationOrder:
                 pending = self._waiting.get(child)
                 assert pending is not None
                 assert pending.registration is not None
-                held.append((pending.registration, pending.record))
+                held.append(pending.registration)
         return held + [self.held[child] for child in self._children.get(parent, ())]
 
     def _let_go(self, entity: str) -> None:
@@ -143,4 +143,4 @@ class RegistrationOrder:
         pending = None if self._is_settled(entity) else self._waiting.get(entity)
         if pending is None or pending.registration is None:
             return None
-        return pending.record
+        return pending.registration[1]

@@ -28,13 +28,14 @@ from limiters._support.validation import in_seconds
 class Pending:
     """What is held of one entity. Empty lists are not made: there may be many of these."""
 
-    __slots__ = ("logged", "metadata", "number", "record", "registration", "since", "telemetry")
+    __slots__ = ("logged", "metadata", "number", "registration", "since", "telemetry")
 
     def __init__(self, number: int, since: float) -> None:
         self.number = number
         self.since = since
-        self.registration: Registration | None = None
-        self.record = ""
+        self.registration: tuple[Registration, str] | None = None
+        """With its record. They are set together: an exception of a signal handler may come
+        between two attributes."""
         self.metadata: list[Any] | None = None
         self.telemetry: list[Any] | None = None
         self.logged = 0
@@ -119,10 +120,10 @@ class Waiting:
         entity, parent = registration.entity, registration.parent
         assert parent is not None
         pending = self._pend(entity, now)
-        if pending.record == record:
+        if pending.registration is not None and pending.registration[1] == record:
             return
         self._let_go(entity, pending)
-        pending.registration, pending.record = registration, record
+        pending.registration = registration, record
         self._children.setdefault(parent, {})[entity] = None
         self.reports.append(Report(HELD, entity, registrations=1))
 
@@ -216,9 +217,10 @@ class Waiting:
             self._most_metadata.put(entity, metadata, pending.number)
             self._most_telemetry.put(entity, telemetry, pending.number)
             if pending.registration is not None:
-                assert pending.registration.parent is not None
+                parent = pending.registration[0].parent
+                assert parent is not None
                 registrations += 1
-                self._children.setdefault(pending.registration.parent, {})[entity] = None
+                self._children.setdefault(parent, {})[entity] = None
         for entity in logged:
             assert self._log is not None
             self._log.drop(entity)  # nothing else is known of it: its first offer was interrupted
@@ -271,8 +273,8 @@ class Waiting:
     def _let_go(self, entity: str, pending: Pending) -> None:
         if pending.registration is None:
             return
-        self._unlink(pending.registration)
-        pending.registration, pending.record = None, ""
+        self._unlink(pending.registration[0])
+        pending.registration = None
         reason = "a newer registration has come"
         self.reports.append(Report(DISPLACED, entity, registrations=1, reason=reason))
 
@@ -294,7 +296,7 @@ class Waiting:
         self._most_metadata.put(entity, 0, 0)
         self._most_telemetry.put(entity, 0, 0)
         if pending.registration is not None:
-            self._unlink(pending.registration)
+            self._unlink(pending.registration[0])
 
     def _unlink(self, registration: Registration) -> None:
         parent = registration.parent

@@ -27,6 +27,11 @@ _THE_FILE = (
 """Errors of SQLite, by their names, that what is in the file can cause. All others are those of the
 system: a full disk, one that cannot be read, no memory, no file handles, no right to write."""
 
+_VERSIONS = (b"\x01\x01", b"\x02\x02")
+"""Bytes 18 and 19 of a file, without and with a log of writes. SQLite takes others for a later
+version's, which may be read but not written."""
+_NO_TEXTS = "SELECT count(*) FROM entities WHERE typeof(entity) || typeof(record) <> 'texttext'"
+"""One bit makes bytes of a text; as such it is not found, or not the same."""
 _DAMAGED_LOG = "its log of writes is damaged"
 _HEAD_OF_FILE = 100
 """Bytes."""
@@ -53,6 +58,8 @@ class Examination(NamedTuple):
     """Whether nothing was ever stored in it."""
     is_log_whole: bool = False
     """Whether nothing is missing in its log of writes."""
+    tables: frozenset[str] = frozenset()
+    """The commands that made its tables, as far as they can be read."""
 
 
 def examine(path: Path, log: Path) -> Examination:
@@ -81,6 +88,8 @@ def examine(path: Path, log: Path) -> Examination:
             why = "" if is_sound else bytes(found).decode(errors="replace")
             why = " ".join(why.split())  # it has several lines
             _read(connection, rows, broken)
+            (no_texts,) = connection.execute(_NO_TEXTS).fetchone()
+            why = why or (f"texts that are kept as bytes: {no_texts}" if no_texts else "")
             if version == BEFORE:
                 (sequence,) = connection.execute("SELECT last FROM numbering").fetchone()
     except UnicodeDecodeError:
@@ -98,11 +107,15 @@ def examine(path: Path, log: Path) -> Examination:
         why = "records are missing in it"
     elif not why and not isinstance(sequence, int):
         why = "the last number is not one"
+    elif not why and _versions_of(path) not in _VERSIONS:
+        why = "its version is none of SQLite's"
     log_damage, is_log_whole = _log_damage(log)
     why = why or log_damage
     is_new = is_sound and version == 0 and not tables and not _size_of(log)
     last = sequence if isinstance(sequence, int) else 0
-    return Examination(why, version, contents, broken, last, is_sound, is_new, is_log_whole)
+    return Examination(
+        why, version, contents, broken, last, is_sound, is_new, is_log_whole, frozenset(tables)
+    )
 
 
 def _size_of(path: Path) -> int:
@@ -110,6 +123,11 @@ def _size_of(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
+
+
+def _versions_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_HEAD_OF_FILE)[18:20]
 
 
 def _tables(connection: sqlite3.Connection) -> set[str]:
@@ -140,6 +158,8 @@ def _log_damage(log: Path) -> tuple[str, bool]:
         return "", True
     if not _MAGIC.startswith(data[: len(_MAGIC)]):
         return "its log of writes is none", False
+    if 0 < len(data) < _HEAD_OF_LOG.size:
+        return "its log of writes is cut short", False
     if len(data) <= _HEAD_OF_LOG.size + _HEAD_OF_FRAME.size:
         return "", True
     magic, _, size, restarts, *salts, first, second = _HEAD_OF_LOG.unpack_from(data)
@@ -150,12 +170,23 @@ def _log_damage(log: Path) -> tuple[str, bool]:
     for at in range(_HEAD_OF_LOG.size, len(data) - step + 1, step):
         number, commits, *frame_salts, one, other = _HEAD_OF_FRAME.unpack_from(data, at)
         if is_whole:
-            first, second = _sums(order, data[at : at + 8], first, second)
+            before = first, second
             page = data[at + _HEAD_OF_FRAME.size : at + _HEAD_OF_FRAME.size + size]
-            first, second = _sums(order, page, first, second)
+            first, second = _sums(order, data[at : at + 8] + page, *before)
             is_whole = (first, second) == (one, other)
             if is_whole and frame_salts != salts:  # the sums prove that it is of this log
                 why = _DAMAGED_LOG
+            # One bit makes the end of a transaction of 2 ** bit pages look like its middle.
+            if (
+                not is_whole
+                and commits == 0
+                and any(
+                    _sums(order, struct.pack(">II", number, 1 << bit) + page, *before)
+                    == (one, other)
+                    for bit in range(32)
+                )
+            ):
+                return _DAMAGED_LOG, False
         # Pages of an earlier log may follow, or of a transaction that never came to its end.
         if not is_whole and (number == 0 or _is_of_this_log(frame_salts, salts, commits, restarts)):
             return _DAMAGED_LOG, False

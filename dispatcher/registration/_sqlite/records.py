@@ -24,6 +24,8 @@ from dispatcher.registration._model.emissions import Stored
 FORMAT = 3
 """Numbers of later formats differ from it in more than one bit: a single one that is flipped is
 damage."""
+HIGHEST_FORMAT = 1_000
+"""No format has a higher number: in a file with the totals of a store, such a number is damage."""
 BEFORE = 2
 """The format without totals, which is converted."""
 
@@ -141,13 +143,6 @@ def name_of(stored: str) -> str:
     return _ESCAPES.sub(lambda found: chr(int(found[1], 16)), stored)
 
 
-def as_written_now(row: EntityRow) -> EntityRow:
-    """A row of a file in which names were written as they are."""
-    if not _CONTROLS.search(row.entity):
-        return row
-    return row_of(row.sequence, stored_name(row.entity), row.record)
-
-
 def sums_of(rows: Iterable[EntityRow]) -> tuple[int, int]:
     """How many rows these are, and the sum of their checksums."""
     checksums = [one.checksum for one in rows]
@@ -166,6 +161,14 @@ def contents_of(rows: Iterable[EntityRow]) -> Contents:
             last[one.entity] = one
     records = {entity: one for entity, one in last.items() if one.record != REMOVED}
     return Contents(records, max(totals, default=None), len(last) - len(records))
+
+
+def as_written_now(before: Contents) -> Contents:
+    """Of a file of the format before, in which names were written as they are."""
+    rows = [
+        row_of(one.sequence, stored_name(one.entity), one.record) for one in before.records.values()
+    ]
+    return before._replace(records={one.entity: one for one in rows})
 
 
 def _age(one: EntityRow) -> tuple[int, bool]:
@@ -235,7 +238,7 @@ def _sums_before(connection: sqlite3.Connection, names: set[str]) -> tuple[int, 
 def write_new(path: Path, records: Iterable[EntityRow], sequence: int) -> None:
     """Fills the empty file `path` with a store of these records. It is not a store before that
     is done, and not safe from a power cut before it is synced."""
-    stored = sorted(map(as_written_now, records))
+    stored = sorted(records)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = OFF")
         connection.execute("PRAGMA synchronous = OFF")

@@ -17,7 +17,10 @@ from dispatcher.registration._sqlite.place import StorePlace
 from dispatcher.registration._sqlite.records import (
     BEFORE,
     FORMAT,
+    HIGHEST_FORMAT,
+    TABLES,
     Contents,
+    as_written_now,
     name_of,
     put,
     stored_name,
@@ -174,6 +177,8 @@ class SqliteEntityStore:
             return self._salvaged(place, found)
         contents = found.contents
         sequence = contents.totals.sequence if contents.totals else found.sequence
+        if found.version == BEFORE:
+            contents = as_written_now(contents)
         if found.version == BEFORE or place.has_another_name:
             self._written(place, contents, sequence)
         elif contents.removed > max(_MOST_REMOVED, len(contents.records)):
@@ -185,12 +190,15 @@ class SqliteEntityStore:
         return contents, []
 
     def _check_is_a_store(self, place: StorePlace, found: Examination) -> None:
+        has_totals = bool(found.contents.totals)
         # A file of this format whose number has a flipped bit is damaged, see FORMAT.
         is_later = found.version > FORMAT and (found.version ^ FORMAT).bit_count() > 1
-        is_of_another = found.is_sound and not found.contents.totals and found.version != BEFORE
+        is_later &= not (has_totals and found.version > HIGHEST_FORMAT)
+        is_of_another = found.is_sound and not has_totals and found.tables != TABLES[BEFORE]
         if not is_later and (not is_of_another or any(rows_in(place.path, place.log))):
             return
-        if found.version <= FORMAT:
+        is_foreign = found.tables and not any("TABLE entities" in one for one in found.tables)
+        if found.version <= FORMAT or is_foreign:
             raise EntityStoreError(
                 f"{self._path} is an SQLite file, but no store of entities; give another path"
             )
@@ -207,6 +215,9 @@ class SqliteEntityStore:
     def _salvaged(self, place: StorePlace, found: Examination) -> tuple[Contents, list[Report]]:
         """Keeps the damaged file under another name, and begins another with what is whole."""
         salvage = salvaged(place.path, place.log, found)
+        if found.tables == TABLES[BEFORE]:
+            names = list(map(stored_name, salvage.names))
+            salvage = salvage._replace(contents=as_written_now(salvage.contents), names=names)
         records = salvage.contents.records
         # A number that is given twice would be one that a consumer has handled; which ones the
         # file has lost is unknown, and the time in microseconds is above any of them.

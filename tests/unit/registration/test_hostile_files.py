@@ -349,24 +349,23 @@ def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     assert set(modes.values()) == {0o600}
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_names_of_the_format_before_stay_as_they_are(tmp_path: Path, damaged: bool) -> None:
+    path = tmp_path / "entities.db"
+    names = ["a\x7f0a", "a\n", "b\x7f7f", "b\x7f", "c"]
+    records = {name: f"[null,{number}]" for number, name in enumerate(names)}
+    of_the_format_before(path, records)
+    if damaged:
+        path.write_bytes(path.read_bytes().replace(b"c[null,4]", b"c[null,5]"))
+        del records["c"]
+    assert loaded(path).known == records
+    assert loaded(path).known == records
+
+
 def test_a_file_of_the_format_before_is_converted(tmp_path: Path) -> None:
     path = tmp_path / "entities.db"
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute(
-        "CREATE TABLE entities (sequence INTEGER NOT NULL, entity TEXT NOT NULL UNIQUE, "
-        "record TEXT NOT NULL, checksum INTEGER NOT NULL)"
-    )
-    connection.execute("CREATE TABLE numbering (last INTEGER NOT NULL)")
-    connection.execute("INSERT INTO numbering VALUES (70)")
     records = {f"e{number}": f"[null,{number}]" for number in range(50)}
-    for number, (entity, text) in enumerate(records.items(), 11):
-        checksum = zlib.crc32(f"{number} {entity}{text}".encode())
-        connection.execute(
-            "INSERT INTO entities VALUES (?, ?, ?, ?)", (number, entity, text, checksum)
-        )
-    connection.execute("PRAGMA user_version = 2")
-    connection.close()
+    of_the_format_before(path, records)
     old = path.read_bytes()
     assert loaded(path) == (records, [], 70)
     assert loaded(path) == (records, [], 70)
@@ -375,6 +374,24 @@ def test_a_file_of_the_format_before_is_converted(tmp_path: Path) -> None:
     assert records.keys() - known.keys() == {"e17"}
     assert [one.entity for one in reports if one.registrations] == ["e17"]
     assert sequence > 70
+
+
+def of_the_format_before(path: Path, records: dict[str, str]) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(
+        "CREATE TABLE entities (sequence INTEGER NOT NULL, entity TEXT NOT NULL UNIQUE, "
+        "record TEXT NOT NULL, checksum INTEGER NOT NULL)"
+    )
+    connection.execute("CREATE TABLE numbering (last INTEGER NOT NULL)")
+    connection.execute("INSERT INTO numbering VALUES (70)")
+    for number, (entity, text) in enumerate(records.items(), 11):
+        checksum = zlib.crc32(f"{number} {entity}{text}".encode())
+        connection.execute(
+            "INSERT INTO entities VALUES (?, ?, ?, ?)", (number, entity, text, checksum)
+        )
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
 
 
 def test_removed_ones_do_not_come_back_and_are_not_kept_for_ever(tmp_path: Path) -> None:
@@ -412,6 +429,48 @@ def test_r6_no_letter_of_what_the_tables_are_keeps_a_gate_from_starting(
         assert loaded(path).known == {"a": "[null,1]"}, at
         for one in tmp_path.glob("*.damaged-*"):
             one.unlink()
+
+
+def registers_with_flipped_bits(path: Path, data: bytes, bits: list[int]) -> None:
+    for bit in bits:
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        for entity in ("c", "d"):
+            store = SqliteEntityStore(path)
+            store.load()
+            store.save({entity: "[null,1]"})
+            assert all(isinstance(one.record, str) for one in store.emitted(0)), bit
+            store.close()
+        assert loaded(path).known.keys() >= {"c", "d"}, bit
+        for one in path.parent.glob("*.damaged-*"):
+            one.unlink()
+
+
+def test_r6_a_bit_that_sqlite_takes_for_another_kind_of_file_or_column_is_damage(
+    tmp_path: Path,
+) -> None:
+    path, data = closed_with_two(tmp_path)
+    totals, row = data.index(b"[3, "), data.index(b"a[null,1]")
+    bits = [8 * 18 + 3, 8 * 18 + 7, 8 * (totals - 3), 8 * (row - 2)]
+    registers_with_flipped_bits(path, data, bits)
+
+
+@pytest.mark.parametrize("part", sample(range(64), every=64))
+def test_r6_no_bit_of_a_file_keeps_a_gate_from_registering(tmp_path: Path, part: int) -> None:
+    path, data = closed_with_two(tmp_path)
+    head = [8 * at + bit for at in (18, 19, 60, 63) for bit in range(8)]
+    rows = range(8 * (data.index(b"[3, ") - 10), 8 * 2 * files.PAGE)
+    registers_with_flipped_bits(path, data, [*head, *rows][part::64])
+
+
+def closed_with_two(directory: Path) -> tuple[Path, bytes]:
+    path = directory / "entities.db"
+    store = SqliteEntityStore(path)
+    store.load()
+    store.save({"a": "[null,1]", "b": "[null,1]"})
+    store.close()
+    return path, path.read_bytes()
 
 
 def test_r6_without_its_totals_a_file_says_that_it_is_not_known_how_many_are_lost(
@@ -458,6 +517,39 @@ def test_r6_no_flipped_bit_before_a_page_of_the_log_of_writes_loses_it_in_silenc
         assert unknown == (not 8 <= at - frame < 16), "the sums prove that no page is missing"
         for one in path.parent.iterdir():
             one.unlink()
+
+
+def test_r6_no_flipped_bit_hides_the_end_of_a_transaction(tmp_path: Path) -> None:
+    path = tmp_path / "open" / "entities.db"
+    path.parent.mkdir()
+    store = SqliteEntityStore(path)
+    store.load()
+    records: dict[str, str] = {}
+    pages = 0
+    while pages != 8:
+        records[f"e{len(records)}"] = f'[null,"{"x" * 400}"]'
+        store.save(dict(list(records.items())[-1:]))
+        at = len(log_of(path)) - files.PAGE - 24
+        pages = int.from_bytes(log_of(path)[at + 4 : at + 8])
+    left = Kept(path, records, {}).copied(tmp_path)
+    store.close()
+    whole = log_of(left)
+    Path(f"{left}-wal").write_bytes(whole[: at + 7] + b"\0" + whole[at + 8 :])
+    known, reports, _ = loaded(left)
+    assert known == records
+    assert reports
+
+
+def test_r6_a_log_of_writes_cut_in_its_head_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "open" / "entities.db"
+    path.parent.mkdir()
+    store = SqliteEntityStore(path)
+    store.load()
+    store.save({"a": "[null,1]"})
+    left = Kept(path, {}, {}).copied(tmp_path)
+    store.close()
+    os.truncate(f"{left}-wal", 10)
+    assert "its log of writes is cut short" in loaded(left).reports[0].reason
 
 
 def test_a_log_of_writes_that_begins_again_before_pages_of_an_earlier_one_is_no_damage(

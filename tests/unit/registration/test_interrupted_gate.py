@@ -130,3 +130,18 @@ def test_an_interrupted_deregistration_is_carried_out_or_not(gate: RegistrationG
         assert held == (0 if stored else 1), where
         assert gate.deregister("a0") == (["a0", "a1", "a2"] if stored else []), where
         emptied(gate, where)
+
+
+def test_r6_an_interrupted_registration_that_waits_is_held_or_not() -> None:
+    gate = RegistrationGate(MemoryEntityStore())
+
+    def prepare() -> Callable[[], object]:
+        gate.deregister("a0")
+        return lambda: gate.register("a1", parent="a0")
+
+    for where in each_point(prepare, every_bytecode=True):
+        came = [one.entity for one in gate.register("a0")]
+        assert came in (["a0"], ["a0", "a1"]), where
+        assert waiting(gate) == [0, 0, 0], where
+        gate.register("a1", parent="a0")
+        assert gate.topmost("a1") == "a0", where

@@ -154,6 +154,29 @@ def test_a_later_format_is_not_touched(tmp_path: Path) -> None:
         loaded(path)
 
 
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4, 5, 7, 99])
+def test_the_file_of_another_program_is_not_touched(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "app.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE users (name)")
+    connection.execute(f"PRAGMA user_version = {version}")
+    connection.close()
+    data = path.read_bytes()
+    with pytest.raises(EntityStoreError, match="is an SQLite file, but no store of entities"):
+        loaded(path)
+    assert path.read_bytes() == data
+
+
+def test_a_damaged_number_of_the_format_is_damage_if_the_totals_say_so(tmp_path: Path) -> None:
+    path = tmp_path / "entities.db"
+    records = filled(path, 20)
+    data = path.read_bytes()
+    path.write_bytes(data[:60] + b"noise"[:4] + data[64:])
+    known, reports = loaded(path)
+    assert known == records
+    assert [one.registrations for one in reports] == [0]
+
+
 def test_a_place_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(EntityStoreError, match="cannot be opened; does its directory exist"):
         loaded(tmp_path / "nowhere" / "entities.db")
