@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from dispatcher.cli._options.configuration import Commands, ConfigurationError, read
 from dispatcher.cli._options.declaring import (
@@ -23,9 +23,6 @@ from dispatcher.cli._options.declaring import (
 from dispatcher.cli._options.fallback import Used, settled
 from dispatcher.cli._options.settings import Setting, settings_of
 from dispatcher.cli._text.showable import showable
-
-if TYPE_CHECKING:
-    from _typeshed import SupportsWrite
 
 CONFIG = "DISPATCHER_CONFIG"
 
@@ -170,7 +167,7 @@ class Parser(argparse.ArgumentParser):
         self.fill()
         return super().format_help()
 
-    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+    def print_help(self, file: Any = None) -> None:
         """Writes the help. If it was asked for, an OSError says that it cannot be written."""
         if file is not None:
             super().print_help(file)
