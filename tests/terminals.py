@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import pty
 import select
@@ -41,6 +42,8 @@ class Terminal:
         )
         os.close(theirs)
         self._read = ""
+        # What is read at a time may end in the middle of a letter.
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -69,7 +72,7 @@ class Terminal:
         while text not in self._read:
             ready, _, _ = select.select([self._ours], [], [], deadline - time.monotonic())
             assert ready, self._read
-            self._read += os.read(self._ours, 65_536).decode()
+            self._read += self._decoder.decode(os.read(self._ours, 65_536))
         before, _, self._read = self._read.partition(text)
         return before + text
 
