@@ -42,7 +42,8 @@ class Outages:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._states: dict[tuple[str, ...], State] = {}
-        """By server: whether it is away. By server and part: what is refused to that part."""
+        """By server: whether it is away, or answers again. By server and part: what is refused to
+        that part."""
 
     def began(self, where: str, part: str, cause: str, asked: float = math.inf) -> int:
         """At which level to say that a request of that time failed because of `cause`."""
