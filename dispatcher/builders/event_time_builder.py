@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from dispatcher.builders._fields import MeasurementField, Where, check_hashable
-from dispatcher.builders._times import LARGEST, Instant, TimeKind, TimeSpan, mixed, read
+from dispatcher.builders._times import LARGEST, Instant, TimeKind, TimeSpan, mixed, read, read_all
 from dispatcher.builders._windows import saved
 from dispatcher.builders._windows.closing import RULES, AfterEnd, AfterTimeout, ClosingRule
 from dispatcher.builders._windows.duplicates import Duplicates
@@ -161,7 +161,7 @@ class EventTimeBuilder(Generic[M]):
             self._read_key(message, key)
             now = self._see(now, kind)
             self._kind = kind
-        elif key.__class__ is not str:
+        elif key.__class__ is not str and key.__class__ is not int:
             self._read_key(message, key)
         # From here on nothing is refused, and so the state may change.
         self._now = now
@@ -387,16 +387,26 @@ class EventTimeBuilder(Generic[M]):
             )
             if not arrivals or window.end < window.start:
                 raise ValueError("a batch has no member, or ends before it begins")
-            for arrival, told in zip(map(self._arrival, arrivals), messages, strict=True):
-                message = decode(told) if decode else told
-                key = self._key.value(message)
-                self._read_key(message, key)
-                time, _ = self._read_time(message, self._time.value(message))
-                window.put(key, time, arrival, message)
+            members = list(map(decode, messages)) if decode else messages
+            keys, times = self._key.values(members), self._times_in(members)
+            for key, message in zip(keys, members, strict=True):
+                if key.__class__ is not str and key.__class__ is not int:
+                    self._read_key(message, key)
+            came = _all_of_kind(arrivals, self._now_kind)
+            for member in zip(keys, times, came, members, strict=True):
+                window.put(*member)
             self._open(window)
         for until, keys, times in state["closed"]:
-            known = zip(keys, map(self._time_of, times), strict=True)
+            known = zip(keys, _all_of_kind(times, self._kind), strict=True)
             self._closed.remember(list(known), self._arrival(until))
+
+    def _times_in(self, messages: list[M]) -> Sequence[Any]:
+        times = self._time.values(messages)
+        found = read_all(times)
+        if found is not None and found[1] is self._kind:
+            return found[0]
+        pairs = zip(messages, times, strict=True)
+        return [self._read_time(message, time)[0] for message, time in pairs]
 
     def _time_of(self, value: Any) -> Any:
         """An event time that was saved."""
@@ -412,6 +422,13 @@ def _of_kind(value: Any, kind: TimeKind | None) -> Any:
     if own is not kind:
         raise TypeError(f"{value!r} is not a time like the others")
     return time
+
+
+def _all_of_kind(values: Sequence[Any], kind: TimeKind | None) -> Sequence[Any]:
+    found = read_all(values)
+    if found is not None and found[1] is kind:
+        return found[0]
+    return [_of_kind(value, kind) for value in values]
 
 
 def _counted(value: Any) -> int:

@@ -6,12 +6,20 @@ run code, and every type that Arrow knows comes back as it was.
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 
 from dispatcher.spark.stateful._columns import fingerprint
 
 _VERSION = b"D1"
 _LENGTH = 4
+_JSON = json.JSONEncoder(separators=(",", ":"))
+
+
+def compact(header: object) -> bytes:
+    """A header as JSON. One encoder for all: json.dumps would make one for each subject."""
+    return _JSON.encode(header).encode()
 
 
 class Parcels:
