@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -109,7 +109,6 @@ class OpenBatches:
     def take(self, rows: list[pa.RecordBatch], now: float | None) -> list[Batch[Message]]:
         """Adds the rows; what is closed by then. With no arrivals all of them come at `now`."""
         closed: list[Batch[Message]] = []
-        add = self.builder.add
         if rows:
             first = sum(held.num_rows for held in self._rows)
             new = joined(rows)
@@ -117,12 +116,12 @@ class OpenBatches:
             keys, times = self._identities(new)
             arrival = self._of.arrival
             if arrival is None:
-                for _, time, key, index in in_order([now] * len(keys), times, keys, new):
-                    closed += add((key, time, first + index), now)
+                arrivals: Sequence[Any] = [now] * len(keys)
             else:
                 arrivals = arrival.numbers(new.column(arrival.name))
-                for at, time, key, index in in_order(arrivals, times, keys, new):
-                    closed += add((key, time, first + index), at)
+            placed = in_order(arrivals, times, keys, new)
+            messages = [(key, time, first + index) for _, time, key, index in placed]
+            closed += self.builder.add_many(messages, [at for at, *_ in placed])
         if now is not None:
             closed += self.builder.advance(now)
         return closed
