@@ -176,7 +176,7 @@ class EventTimeBuilder(Generic[M]):
         elif (key, time) in known.known:
             self.duplicates += 1
         else:
-            self._place(key, time, now, message)
+            self._place(self._windows.at(time), key, time, now, message)
             if self._strict:  # only then can a message make something due
                 closed += self._close_due(now)
         return closed
@@ -300,16 +300,17 @@ class EventTimeBuilder(Generic[M]):
             if now >= due or now > forgets:
                 closed += self._close_due(now)
                 due, forgets = self._next_event()
-                window = None  # it may be closed
+                if window is not None and window.due is None:  # it was closed
+                    window = None
             if (key, time) in known.known:
                 self.duplicates += 1
                 continue
-            if window is None or not window.start <= time < window.end:
+            # Nearly always it is the first of these; the second knows of its end, too.
+            if window is None or not (window.start <= time < window.end or window.covers(time)):
                 window = self._windows.at(time)
             if window is None or key in window.times:
-                self._place(key, time, now, message)
+                window = self._place(window, key, time, now, message)
                 due, forgets = self._next_event()
-                window = None  # it may be parted
             else:  # as `put` does, without a call for each message
                 window.times[key] = time
                 window.arrivals.append(now)
@@ -321,23 +322,28 @@ class EventTimeBuilder(Generic[M]):
         due = self._queue[0][0] if self._queue else math.inf
         return due, self._closed.batches[0][0] if self._closed.batches else math.inf
 
-    def _place(self, key: Hashable, time: Any, arrival: Any, message: M) -> None:
-        window = self._windows.at(time)
+    def _place(
+        self, window: Window | None, key: Hashable, time: Any, arrival: Any, message: M
+    ) -> Window:
+        """Adds a message that `window` covers, or for which there is none; where it is now."""
         if window is None:
             window = self._beginning_at(time)
             window.put(key, time, arrival, message)
             self._open(window)
-            return
+            return window
         known = window.times.get(key, _NONE)
         if known is _NONE:
             window.put(key, time, arrival, message)
-        elif known == time:
+            return window
+        if known == time:
             self.duplicates += 1
-        else:
-            later = self._split(window, *sorted((known, time)))
-            (window if time < later.start else later).put(key, time, arrival, message)
-            self._schedule(window)
-            self._open(later)
+            return window
+        later = self._split(window, *sorted((known, time)))
+        joined = window if time < later.start else later
+        joined.put(key, time, arrival, message)
+        self._schedule(window)
+        self._open(later)
+        return joined
 
     def _beginning_at(self, start: Any) -> Window:
         """A full window (E1): it ends where the next open one begins, if that is earlier."""

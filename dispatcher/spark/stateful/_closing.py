@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -24,6 +25,7 @@ from dispatcher.spark.stateful._rules import FIELDS, Message, Rule
 _MILLISECOND = MICROSECONDS // 1000
 _CLOSED = pd.Index([ROWS, "batches", "messages", "duplicates", "dropped", INVALID])
 COUNTS = list(_CLOSED[1:])
+_ARRIVAL = itemgetter(0)
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class OpenBatches:
                 arrivals = arrival.numbers(new.column(arrival.name))
             placed = in_order(arrivals, times, keys, new)
             messages = [(key, time, first + index) for _, time, key, index in placed]
-            closed += self.builder.add_many(messages, [at for at, *_ in placed])
+            closed += self.builder.add_many(messages, list(map(_ARRIVAL, placed)))
         if now is not None:
             closed += self.builder.advance(now)
         return closed
