@@ -106,23 +106,23 @@ class Sink(StreamOptions, DeliveryOptions):
         prepared = self._prepare(df)
         kind = prepared.time_kind
         claim = self._claim(query, stream, batch_id, kind) if self.ledger else None
-        with described(df, description(type(self).__name__, query, batch_id, self.last)):
-            if claim is not None:
-                check_sequences(
-                    prepared.frame, prepared.columns.sequence, claim, in_seconds(self.patience)
-                )
-            claimed = time.monotonic()
-            job = TaskJob(
-                sending=for_tasks(self),
-                columns=prepared.columns,
-                cut=prepared.cut,
-                time_kind=kind,
-                query=query,
-                batch=batch_id,
-                claim=claim,
-                counter=counter,
-                gate=prepared.gate,
+        if claim is not None:
+            check_sequences(
+                prepared.frame, prepared.columns.sequence, claim, in_seconds(self.patience)
             )
+        claimed = time.monotonic()
+        job = TaskJob(
+            sending=for_tasks(self),
+            columns=prepared.columns,
+            cut=prepared.cut,
+            time_kind=kind,
+            query=query,
+            batch=batch_id,
+            claim=claim,
+            counter=counter,
+            gate=prepared.gate,
+        )
+        with described(df, description(type(self).__name__, query, batch_id, self.last)):
             parts = prepared.frame.mapInArrow(job.run, SCHEMA).collect()
         sums = together(part.asDict() for part in parts)
         ended = time.monotonic()
