@@ -48,7 +48,7 @@ def _figure(spark: SparkSession, subjects: int) -> Figure:
         f"event_time_batches, {subjects:,} subjects",
         min(bare) / min(batches),
         "x bare counting",
-        at_least=0.5,
+        at_least=0.6,
         note=f"{ROWS / min(batches):,.0f} rows/s",
     )
 

@@ -11,6 +11,7 @@ PREFIX = "dispatcher:spark:v1"
 MICRO_BATCH = {
     "rows": 1_000.0,
     "batches": 10.0,
+    "calls": 12.0,
     "sent_rows": 900.0,
     "replayed_rows": 60.0,
     "late_rows": 7.0,
@@ -20,6 +21,7 @@ MICRO_BATCH = {
     "throttled": 1.0,
     "cost": 1_200.0,
     "waited": 2.5,
+    "handling": 1.5,
     "micro_batches": 1.0,
     "seconds": 4.5,
 }

@@ -94,7 +94,7 @@ class TimeSpan:
 
     def after(self, instant: Any) -> Any:
         """The instant this much later."""
-        if instant.__class__ is float:
+        if instant.__class__ is float or (instant.__class__ is int and -_WHOLE < instant < _WHOLE):
             return instant + self.seconds
         if isinstance(instant, datetime):
             try:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Hashable
+import math
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from dispatcher.builders._fields import MeasurementField, Where, check_hashable
-from dispatcher.builders._times import LARGEST, Instant, TimeKind, TimeSpan, mixed, read
+from dispatcher.builders._times import LARGEST, Instant, TimeKind, TimeSpan, mixed, read, read_all
 from dispatcher.builders._windows import saved
+from dispatcher.builders._windows.bulk import plain_numbers
 from dispatcher.builders._windows.closing import RULES, AfterEnd, AfterTimeout, ClosingRule
 from dispatcher.builders._windows.duplicates import Duplicates
 from dispatcher.builders._windows.windows import Window, Windows
@@ -161,7 +163,7 @@ class EventTimeBuilder(Generic[M]):
             self._read_key(message, key)
             now = self._see(now, kind)
             self._kind = kind
-        elif key.__class__ is not str:
+        elif key.__class__ is not str and key.__class__ is not int:
             self._read_key(message, key)
         # From here on nothing is refused, and so the state may change.
         self._now = now
@@ -174,9 +176,24 @@ class EventTimeBuilder(Generic[M]):
         elif (key, time) in known.known:
             self.duplicates += 1
         else:
-            self._place(key, time, now, message)
+            self._place(self._windows.at(time), key, time, now, message)
             if self._strict:  # only then can a message make something due
                 closed += self._close_due(now)
+        return closed
+
+    def add_many(self, messages: Sequence[M], nows: Sequence[Instant]) -> list[Batch[M]]:
+        """As `add` for each message, with the time at which it arrived: the same batches in the
+        same order, in less time where messages of one batch come one after the other. If one raises
+        MeasurementError, those before it are added, and the batches that they closed are lost."""
+        if len(messages) != len(nows):
+            requirement = f"have one time for each of {len(messages)} messages"
+            raise ArgumentError("nows", UNSHOWN, requirement, f"it has {len(nows)}")
+        read = self._read_numbers(messages, nows)
+        if read is not None:
+            return self._add_numbers(messages, nows, *read)
+        closed: list[Batch[M]] = []
+        for message, now in zip(messages, nows, strict=True):
+            closed += self.add(message, now)
         return closed
 
     def advance(self, now: Instant) -> list[Batch[M]]:
@@ -253,23 +270,80 @@ class EventTimeBuilder(Generic[M]):
             self._now, self._now_kind = now, now_kind
         return self._now
 
-    def _place(self, key: Hashable, time: Any, arrival: Any, message: M) -> None:
-        window = self._windows.at(time)
+    def _read_numbers(
+        self, messages: Sequence[M], nows: Sequence[Any]
+    ) -> tuple[Sequence[Any], Sequence[Any]] | None:
+        """The keys and times of all messages, if each of them may be added without a further look:
+        times are numbers, `nows` never go back, and adding closes nothing by itself."""
+        if self._strict or not nows:
+            return None
+        try:
+            keys, times = list(map(self._key.of, messages)), list(map(self._time.of, messages))
+        except Exception:  # `add` says what is wrong
+            return None
+        if self._kind not in (None, _NUMBER) or self._now_kind not in (None, _NUMBER):
+            return None
+        if not plain_numbers(keys, times, nows) or (self._now is not None and nows[0] < self._now):
+            return None
+        return keys, times
+
+    def _add_numbers(
+        self, messages: Sequence[M], nows: Sequence[Any], keys: Sequence[Any], times: Sequence[Any]
+    ) -> list[Batch[M]]:
+        """What `add` does, in one loop: most messages only join the batch of the one before."""
+        known, closed = self._closed, list[Batch[M]]()
+        self._kind = self._now_kind = _NUMBER
+        window: Window | None = None
+        due, forgets = self._next_event()
+        for message, now, key, time in zip(messages, nows, keys, times, strict=True):
+            self._now = now
+            if now >= due or now > forgets:
+                closed += self._close_due(now)
+                due, forgets = self._next_event()
+                if window is not None and window.due is None:  # it was closed
+                    window = None
+            if (key, time) in known.known:
+                self.duplicates += 1
+                continue
+            # Nearly always it is the first of these; the second knows of its end, too.
+            if window is None or not (window.start <= time < window.end or window.covers(time)):
+                window = self._windows.at(time)
+            if window is None or key in window.times:
+                window = self._place(window, key, time, now, message)
+                due, forgets = self._next_event()
+            else:  # as `put` does, without a call for each message
+                window.times[key] = time
+                window.arrivals.append(now)
+                window.messages.append(message)
+        return closed
+
+    def _next_event(self) -> tuple[Any, Any]:
+        """Before the first of these nothing is due, and up to the second nothing is forgotten."""
+        due = self._queue[0][0] if self._queue else math.inf
+        return due, self._closed.batches[0][0] if self._closed.batches else math.inf
+
+    def _place(
+        self, window: Window | None, key: Hashable, time: Any, arrival: Any, message: M
+    ) -> Window:
+        """Adds a message that `window` covers, or for which there is none; where it is now."""
         if window is None:
             window = self._beginning_at(time)
             window.put(key, time, arrival, message)
             self._open(window)
-            return
+            return window
         known = window.times.get(key, _NONE)
         if known is _NONE:
             window.put(key, time, arrival, message)
-        elif known == time:
+            return window
+        if known == time:
             self.duplicates += 1
-        else:
-            later = self._split(window, *sorted((known, time)))
-            (window if time < later.start else later).put(key, time, arrival, message)
-            self._schedule(window)
-            self._open(later)
+            return window
+        later = self._split(window, *sorted((known, time)))
+        joined = window if time < later.start else later
+        joined.put(key, time, arrival, message)
+        self._schedule(window)
+        self._open(later)
+        return joined
 
     def _beginning_at(self, start: Any) -> Window:
         """A full window (E1): it ends where the next open one begins, if that is earlier."""
@@ -387,16 +461,28 @@ class EventTimeBuilder(Generic[M]):
             )
             if not arrivals or window.end < window.start:
                 raise ValueError("a batch has no member, or ends before it begins")
-            for arrival, told in zip(map(self._arrival, arrivals), messages, strict=True):
-                message = decode(told) if decode else told
-                key = self._key.value(message)
-                self._read_key(message, key)
-                time, _ = self._read_time(message, self._time.value(message))
-                window.put(key, time, arrival, message)
+            members = list(map(decode, messages)) if decode else messages
+            keys, times = self._key.values(members), self._times_in(members)
+            for key, message in zip(keys, members, strict=True):
+                if key.__class__ is not str and key.__class__ is not int:
+                    self._read_key(message, key)
+            came = _all_of_kind(arrivals, self._now_kind)
+            window.times = dict(zip(keys, times, strict=True))
+            window.arrivals, window.messages = list(came), list(members)
+            if len(window.arrivals) != len(window.messages):
+                raise ValueError("a batch has not one arrival for each of its messages")
             self._open(window)
         for until, keys, times in state["closed"]:
-            known = zip(keys, map(self._time_of, times), strict=True)
+            known = zip(keys, _all_of_kind(times, self._kind), strict=True)
             self._closed.remember(list(known), self._arrival(until))
+
+    def _times_in(self, messages: list[M]) -> Sequence[Any]:
+        times = self._time.values(messages)
+        found = read_all(times)
+        if found is not None and found[1] is self._kind:
+            return found[0]
+        pairs = zip(messages, times, strict=True)
+        return [self._read_time(message, time)[0] for message, time in pairs]
 
     def _time_of(self, value: Any) -> Any:
         """An event time that was saved."""
@@ -412,6 +498,13 @@ def _of_kind(value: Any, kind: TimeKind | None) -> Any:
     if own is not kind:
         raise TypeError(f"{value!r} is not a time like the others")
     return time
+
+
+def _all_of_kind(values: Sequence[Any], kind: TimeKind | None) -> Sequence[Any]:
+    found = read_all(values)
+    if found is not None and found[1] is kind:
+        return found[0]
+    return [_of_kind(value, kind) for value in values]
 
 
 def _counted(value: Any) -> int:

@@ -242,6 +242,10 @@ SPARK_SECONDS = _summary(
 )
 SPARK_INPUT = _counter("spark_input_rows", "query", "Rows that micro-batches consisted of.")
 SPARK_BATCHES = _counter("spark_batches", "query", "Batches acknowledged.")
+SPARK_CALLS = _counter("spark_calls", "query", "Calls of the handler, those that failed included.")
+SPARK_HANDLING = _counter(
+    "spark_handler_seconds", "query", "For how long calls of the handler took, all together."
+)
 SPARK_COST = _counter("spark_cost", "query", "Cost of batches begun, again too.")
 SPARK_WAITED = _counter(
     "spark_waited_seconds", "query", "For how long batches waited for capacity, all together."

@@ -17,6 +17,8 @@ class MicroBatch:
     rows: int
     batches: int
     """How many the handler took."""
+    calls: int
+    """How often the handler was called, attempts that failed included."""
     sent_rows: int
     replayed_rows: int
     """Left out, since they were acknowledged before."""
@@ -32,6 +34,8 @@ class MicroBatch:
     waited: float
     """The seconds that batches waited for budget and for their turn, on average."""
     longest_wait: float
+    handling: float
+    """The seconds that a call of the handler took, on average."""
     seconds: float
     """The whole micro-batch took so long."""
     claiming: float
@@ -43,9 +47,10 @@ class MicroBatch:
         used = "" if self.used is None else f", {self.used:.1%} of the capacity"
         return (
             f"{self.query} #{self.batch_id}: {self.sent_rows:,} of {self.rows:,} rows in "
-            f"{self.batches:,} batches, {self.replayed_rows:,} replayed, {self.rejected_rows:,} "
-            f"rejected, {self.held_rows:,} held, {self.late_rows:,} late, "
-            f"in {self.seconds:.2f} s{used}"
+            f"{self.batches:,} batches, {self.calls:,} calls, {self.replayed_rows:,} replayed, "
+            f"{self.rejected_rows:,} rejected, {self.held_rows:,} held, {self.late_rows:,} late, "
+            f"in {self.seconds:.2f} s; a batch waited {self.waited:.3f} s, a call took "
+            f"{self.handling:.3f} s{used}"
         )
 
     def as_dict(self) -> dict[str, object]:

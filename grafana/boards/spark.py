@@ -79,6 +79,22 @@ PACE = Group(
             unit=units.SECONDS,
         ),
         Question(
+            "How long does the handler take?",
+            "For a call, on average. Longer than capacity is waited for: the datastore holds "
+            "the query up. A larger concurrency has more calls in flight.",
+            _per("handler_seconds_total", "calls_total"),
+            unit=units.SECONDS,
+        ),
+        Question(
+            "How often is the handler called?",
+            "Attempts that failed included. Far more calls than batches: see what fails.",
+            (
+                Query(_rate("calls_total"), "{{query}} calls"),
+                Query(_rate("batches_total"), "{{query}} batches"),
+            ),
+            unit=units.EVENT_RATE,
+        ),
+        Question(
             "What is spent?",
             "Compare it with the limit's own dashboard.",
             _each("cost_total"),

@@ -19,6 +19,8 @@ from limiters._support.validation import UNSHOWN, ArgumentError
 FORMAT = "dispatcher.builders/2"
 FORMATS = ("dispatcher.builders/1", FORMAT)
 """Those that can be read. The first had each message, and each one known, as a list of two."""
+_JSON = json.JSONEncoder(separators=(",", ":"))
+"""One for all: json.dumps would make one for each state."""
 _LONG = 2**64
 _PLAIN = frozenset((bool, str, type(None)))
 _NESTED = frozenset((list, dict))
@@ -26,8 +28,7 @@ _NESTED = frozenset((list, dict))
 
 def pack(state: object) -> bytes:
     """`state` as bytes. TypeError names what cannot be told."""
-    text = json.dumps({"format": FORMAT, "state": encode(state)}, separators=(",", ":"))
-    return text.encode("ascii")
+    return _JSON.encode({"format": FORMAT, "state": encode(state)}).encode("ascii")
 
 
 def unpack(data: bytes) -> tuple[str, Any]:

@@ -32,6 +32,11 @@ class Window:
         self.due: Any = None
         """When it closes; None once it is closed."""
 
+    def covers(self, time: Any) -> bool:
+        """Whether a message of that time belongs here (E1)."""
+        end = self.end
+        return self.start <= time < end or (time == end and not self.shortened)
+
     def put(self, key: Hashable, time: Any, arrival: Any, message: Any) -> None:
         """One more member, of a key that it has none of."""
         self.times[key] = time
@@ -74,9 +79,7 @@ class Windows:
         if chunk < 0:
             return None
         window = self._windows[chunk][bisect_right(self._starts[chunk], time) - 1]
-        if time < window.end or (time == window.end and not window.shortened):
-            return window
-        return None
+        return window if window.covers(time) else None
 
     def start_after(self, time: Any) -> Any:
         """Where the next one begins, or None."""

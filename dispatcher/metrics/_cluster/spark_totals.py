@@ -57,6 +57,8 @@ def readings(query: str, told: Mapping[str, float]) -> Iterator[Reading]:
     for metric, name in (
         (names.SPARK_INPUT, "rows"),
         (names.SPARK_BATCHES, "batches"),
+        (names.SPARK_CALLS, "calls"),
+        (names.SPARK_HANDLING, "handling"),
         (names.SPARK_COST, "cost"),
         (names.SPARK_WAITED, "waited"),
         (names.SPARK_RETRIES, "retries"),

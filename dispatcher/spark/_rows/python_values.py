@@ -1,15 +1,21 @@
 """Values of Arrow as values of Python: maps as dicts, wherever they are, and what Python cannot
-hold found and named."""
+hold found and named.
+
+Whole columns are turned at a time, nested ones by their parts: Arrow's own `to_pylist` makes a time
+in microseconds, more than everything else that is done with a row. A column with something that
+Python cannot hold is gone through value by value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+from dispatcher.spark._rows.times import is_time, times_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Convert = Callable[[Any], Any]
 
 
 class Unreadable(str):
@@ -28,20 +34,62 @@ def values_of(column: pa.Array) -> tuple[list[Any], dict[int, str]]:
     >>> values_of(pa.array([0, 5_000_000], pa.date32()))
     ([datetime.date(1970, 1, 1), '15659-07-15'], {1: '15659-07-15'})
     """
-    unreadable: dict[int, str] = {}
     try:
-        values: list[Any] = column.to_pylist()
+        return _readable(column), {}
     except (OverflowError, ValueError):
-        values = []
-        for place in range(len(column)):
-            texts: list[str] = []
-            values.append(_value(column, place, texts))
-            if texts:
-                unreadable[place] = texts[0]
-    convert = _conversion(column.type)
-    if convert is not None:
-        values = [_converted(value, convert) for value in values]
+        pass
+    values: list[Any] = []
+    unreadable: dict[int, str] = {}
+    for place in range(len(column)):
+        texts: list[str] = []
+        values.append(_value(column, place, texts))
+        if texts:
+            unreadable[place] = texts[0]
     return values, unreadable
+
+
+def _readable(column: pa.Array) -> list[Any]:
+    """All values. OverflowError or ValueError if Python cannot hold one."""
+    import pyarrow as pa
+
+    kind = column.type
+    if not len(column):
+        return []
+    if is_time(kind):
+        return times_of(column)
+    values: list[Any]
+    if pa.types.is_struct(kind):
+        names = [field.name for field in kind]
+        fields = [_readable(column.field(number)) for number in range(len(names))]
+        members = zip(*fields, strict=True) if fields else [()] * len(column)
+        values = [dict(zip(names, member, strict=True)) for member in members]
+    elif pa.types.is_map(kind):
+        pairs = list(zip(*_elements(column, column.keys, column.items), strict=True))
+        values = [dict(pairs[start:end]) for start, end in _bounds(column)]
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        (elements,) = _elements(column, column.values)
+        values = [elements[start:end] for start, end in _bounds(column)]
+    else:
+        values = column.to_pylist()
+        return values
+    if column.null_count:
+        valid = column.is_valid().to_pylist()
+        return [value if one else None for value, one in zip(values, valid, strict=True)]
+    return values
+
+
+def _elements(column: pa.Array, *inner: pa.Array) -> list[list[Any]]:
+    """What the lists or maps of `column` hold, which may be a part of `inner`."""
+    offsets = column.offsets
+    start, end = offsets[0].as_py(), offsets[-1].as_py()
+    return [_readable(values.slice(start, end - start)) for values in inner]
+
+
+def _bounds(column: pa.Array) -> Iterator[tuple[int, int]]:
+    """Where each list or map of `column` begins and ends in its elements."""
+    offsets = column.offsets.to_pylist()
+    first = offsets[0]
+    return pairwise([offset - first for offset in offsets])
 
 
 def _value(column: pa.Array, place: int, texts: list[str]) -> Any:
@@ -49,19 +97,28 @@ def _value(column: pa.Array, place: int, texts: list[str]) -> Any:
     import pyarrow as pa
 
     kind = column.type
+    if not column[place].is_valid:  # whatever lies below it
+        return None
     try:
-        return column[place].as_py()
+        (value,) = _readable(column.slice(place, 1))
     except (OverflowError, ValueError):
         pass
+    else:
+        return value
     if pa.types.is_struct(kind):
         return {
             field.name: _value(column.field(number), place, texts)
             for number, field in enumerate(kind)
         }
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
-        inner = column[place].values
-        found = [_value(inner, one, texts) for one in range(len(inner))]
-        return [tuple(one.values()) for one in found] if pa.types.is_map(kind) else found
+    if pa.types.is_map(kind):
+        inner = range(column.offsets[place].as_py(), column.offsets[place + 1].as_py())
+        keys, items = (
+            [_value(part, one, texts) for one in inner] for part in (column.keys, column.items)
+        )
+        return dict(zip(keys, items, strict=True))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        elements = column[place].values
+        return [_value(elements, one, texts) for one in range(len(elements))]
     texts.append(_text(column, place))
     return Unreadable(texts[-1])
 
@@ -73,45 +130,3 @@ def _text(column: pa.Array, place: int) -> str:
         return str(column.slice(place, 1).cast(pa.string())[0].as_py())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return f"a {column.type} with a time that Python cannot hold"
-
-
-def _converted(value: Any, convert: Convert) -> Any:
-    return value if value is None or isinstance(value, Unreadable) else convert(value)
-
-
-def _conversion(kind: pa.DataType) -> Convert | None:
-    """What makes of a value of `kind` one with dicts for maps. None: it has no maps."""
-    import pyarrow as pa
-
-    if pa.types.is_map(kind):
-        return _map_conversion(_conversion(kind.key_type), _conversion(kind.item_type))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        element = _conversion(kind.value_type)
-        if element is None:
-            return None
-        return lambda values: [_converted(value, element) for value in values]
-    if pa.types.is_struct(kind):
-        return _struct_conversion(kind)
-    return None
-
-
-def _map_conversion(key: Convert | None, item: Convert | None) -> Convert:
-    if key is None and item is None:
-        return dict
-    key, item = key or _same, item or _same
-    return lambda pairs: {_converted(k, key): _converted(v, item) for k, v in pairs}
-
-
-def _struct_conversion(kind: pa.StructType) -> Convert | None:
-    found = {field.name: _conversion(field.type) for field in kind}
-    fields = {name: convert for name, convert in found.items() if convert is not None}
-    if not fields:
-        return None
-    return lambda value: {
-        name: _converted(one, fields[name]) if name in fields else one
-        for name, one in value.items()
-    }
-
-
-def _same(value: Any) -> Any:
-    return value

@@ -21,6 +21,7 @@ from dispatcher.spark._ledger.sender import Sender
 from dispatcher.spark._options import DeliveryOptions
 from dispatcher.spark._rows.cutting import Unit
 from dispatcher.spark._rows.formats import Format, Rows
+from dispatcher.spark._task.measured_handler import MeasuredHandler
 from dispatcher.spark._task.sums import Sums
 from dispatcher.spark.context import Context, key_of
 from dispatcher.spark.dead_letters import dead_letters_of
@@ -59,7 +60,8 @@ class Delivery:
     def __init__(
         self, sending: DeliveryOptions, of: MicroBatchId, rows: Format, sums: Sums
     ) -> None:
-        self._handler = load(sending.handler)  # before anything is sent, and without any row
+        # Before anything is sent, and without any row.
+        self._handler = MeasuredHandler(load(sending.handler), sums)
         self.dead_letters = dead_letters_of(sending.dead_letters)
         self._policy = RetryPolicy.of(sending.retry, sending.max_attempts)
         self._of = of

@@ -9,6 +9,7 @@ from typing import Any
 NAMES = (
     "rows",
     "batches",
+    "calls",
     "sent_rows",
     "replayed_rows",
     "late_rows",
@@ -19,6 +20,7 @@ NAMES = (
     "cost",
     "waited",
     "longest_wait",
+    "handling",
 )
 """What is counted: longest_wait is the largest of all, everything else adds up."""
 

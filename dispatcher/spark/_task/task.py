@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +98,7 @@ class Task:
         of = MicroBatchId(job.query, job.batch, checkpoint, job.time_kind, run)
         self._delivery = Delivery(sending, of, self._format, self.sums)
         self._limit: TaskLimit | None = None
+        self._price = cost_of_row(sending)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Sends all rows of `batches`, and returns when all are acknowledged."""
@@ -199,12 +200,12 @@ class Task:
         if group.costs:
             costs = np.concatenate(group.costs)
         else:
-            price = cost_of_row(self._job.sending)
-            readable = [one for one in range(group.size) if one not in group.unreadable]
+            readable: Sequence[int] | slice = slice(None)
             if group.unreadable:
+                readable = [one for one in range(group.size) if one not in group.unreadable]
                 rows = self._format.chosen(rows, readable)
             try:
-                told = self._format.costs(rows, price)
+                told = self._format.costs(rows, self._price)
                 if isinstance(told, float):
                     return told
                 costs = np.zeros(group.size)

@@ -16,6 +16,7 @@ from dispatcher.spark._task.progress import Counter
 from dispatcher.spark._task.sums import SCHEMA, together
 from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark.micro_batch import MicroBatch
+from dispatcher.spark.sinks._job_description import described, description
 from dispatcher.spark.sinks._query import Stream, is_connect
 from dispatcher.spark.sinks._replay import check_sequences
 from dispatcher.spark.sinks._run_options import StreamOptions
@@ -121,7 +122,8 @@ class Sink(StreamOptions, DeliveryOptions):
             counter=counter,
             gate=prepared.gate,
         )
-        parts = prepared.frame.mapInArrow(job.run, SCHEMA).collect()
+        with described(df, description(type(self).__name__, query, batch_id, self.last)):
+            parts = prepared.frame.mapInArrow(job.run, SCHEMA).collect()
         sums = together(part.asDict() for part in parts)
         ended = time.monotonic()
         if claim is not None and self._running.redis is not None:
@@ -210,6 +212,7 @@ class Sink(StreamOptions, DeliveryOptions):
             batch_id=batch_id,
             rows=counts["rows"],
             batches=counts["batches"],
+            calls=counts["calls"],
             sent_rows=counts["sent_rows"],
             replayed_rows=counts["replayed_rows"],
             late_rows=counts["late_rows"],
@@ -220,6 +223,7 @@ class Sink(StreamOptions, DeliveryOptions):
             cost=sums["cost"],
             waited=sums["waited"] / begun,
             longest_wait=sums["longest_wait"],
+            handling=sums["handling"] / (sums["calls"] or 1),
             seconds=ended - began,
             claiming=claimed - began,
             used=used,

@@ -119,30 +119,34 @@ class Parting:
         return rows if valid is None else rows.filter(valid)
 
 
-class Opening:
-    """What mapInArrow takes: parcels in, and out of each what `open_one` makes of it."""
+OpenAll = Callable[[list[tuple[bytes, int]], pa.RecordBatch], pa.RecordBatch]
+"""Takes the header of each parcel with its number of rows, and the rows of all of them."""
 
-    def __init__(
-        self, schema: pa.Schema, open_one: Callable[[bytes, pa.RecordBatch], pa.RecordBatch]
-    ) -> None:
+
+class Opening:
+    """What mapInArrow takes: parcels in, and out what `open_all` makes of those that came together:
+    a record batch for each of them would cost more than its rows."""
+
+    def __init__(self, schema: pa.Schema, open_all: OpenAll) -> None:
         self._schema = schema
-        self._open_one = open_one
+        self._open_all = open_all
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parcels = Parcels(self._schema)
         for batch in batches:
             opened = [
-                self._open_one(*parcels.unpack(data))
-                for data in batch.column(ROWS).to_pylist()
-                if data is not None
+                parcels.unpack(data) for data in batch.column(ROWS).to_pylist() if data is not None
             ]
             if opened:
-                yield joined(opened)
+                headers = [(header, rows.num_rows) for header, rows in opened]
+                yield self._open_all(headers, joined([rows for _, rows in opened]))
 
 
 def told(names: pd.Index, closed: bytes | None, counts: list[int]) -> pd.DataFrame:
     """What a stateful function says of one subject."""
-    return pd.DataFrame([[closed, *counts]], columns=names)
+    # Objects, although most are numbers: pandas looks at nothing and copies nothing, and this is
+    # made for each subject. Spark turns each column to its own type.
+    return pd.DataFrame(np.array([[closed, *counts]], object), columns=names, dtype=object)
 
 
 def received(frames: Iterator[pd.DataFrame], parcels: Parcels) -> tuple[list[pa.RecordBatch], int]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -17,12 +19,13 @@ from dispatcher.builders import Batch, EventTimeBuilder
 from dispatcher.spark.stateful._by_subject import INVALID, ROWS, joined, received, told
 from dispatcher.spark.stateful._columns import MICROSECONDS, TimeColumn
 from dispatcher.spark.stateful._in_order import in_order
-from dispatcher.spark.stateful._parcels import Parcels
+from dispatcher.spark.stateful._parcels import Parcels, compact
 from dispatcher.spark.stateful._rules import FIELDS, Message, Rule
 
 _MILLISECOND = MICROSECONDS // 1000
 _CLOSED = pd.Index([ROWS, "batches", "messages", "duplicates", "dropped", INVALID])
 COUNTS = list(_CLOSED[1:])
+_ARRIVAL = itemgetter(0)
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,15 @@ class SubjectClosing:
     rule: Rule
     timer: str | None
 
+    @cached_property
+    def _parcels(self) -> Parcels:
+        """Made once in each worker, not for each subject."""
+        return Parcels(self.schema)
+
     def __call__(
         self, subject: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
-        parcels = Parcels(self.schema)
+        parcels = self._parcels
         rows, invalid = received(frames, parcels)
         counts = [0, 0, 0, 0, invalid]
         closed: bytes | None = None
@@ -103,7 +111,6 @@ class OpenBatches:
     def take(self, rows: list[pa.RecordBatch], now: float | None) -> list[Batch[Message]]:
         """Adds the rows; what is closed by then. With no arrivals all of them come at `now`."""
         closed: list[Batch[Message]] = []
-        add = self.builder.add
         if rows:
             first = sum(held.num_rows for held in self._rows)
             new = joined(rows)
@@ -111,12 +118,12 @@ class OpenBatches:
             keys, times = self._identities(new)
             arrival = self._of.arrival
             if arrival is None:
-                for _, time, key, index in in_order([now] * len(keys), times, keys, new):
-                    closed += add((key, time, first + index), now)
+                arrivals: Sequence[Any] = [now] * len(keys)
             else:
                 arrivals = arrival.numbers(new.column(arrival.name))
-                for at, time, key, index in in_order(arrivals, times, keys, new):
-                    closed += add((key, time, first + index), at)
+            placed = in_order(arrivals, times, keys, new)
+            messages = [(key, time, first + index) for _, time, key, index in placed]
+            closed += self.builder.add_many(messages, list(map(_ARRIVAL, placed)))
         if now is not None:
             closed += self.builder.advance(now)
         return closed
@@ -164,7 +171,7 @@ class OpenBatches:
             "sizes": [len(batch.messages) for batch in batches],
             "ids": self._ids(batches, rows),
         }
-        return self._parcels.pack(json.dumps(header, separators=(",", ":")).encode(), rows)
+        return self._parcels.pack(compact(header), rows)
 
     def _ids(self, batches: list[Batch[Message]], rows: pa.RecordBatch) -> list[str]:
         """What tells a batch from all others, and is the same in every replay."""
@@ -190,14 +197,18 @@ class OpenBatches:
 
 
 class Batches:
-    """What opens the parcels that `OpenBatches.closed` made: a row for each batch."""
+    """What opens parcels that `OpenBatches.closed` made: a row for each batch."""
 
     def __init__(self, subject: str, time: TimeColumn) -> None:
         self._subject = subject
         self._time = time
 
-    def __call__(self, header: bytes, rows: pa.RecordBatch) -> pa.RecordBatch:
-        batches = json.loads(header)
+    def __call__(self, headers: list[tuple[bytes, int]], rows: pa.RecordBatch) -> pa.RecordBatch:
+        batches: dict[str, list[Any]] = {"starts": [], "ends": [], "sizes": [], "ids": []}
+        for header, _ in headers:
+            of_one = json.loads(header)
+            for name, values in batches.items():
+                values += of_one[name]
         offsets = [0, *itertools.accumulate(batches["sizes"])]
         structs = pa.StructArray.from_arrays(rows.columns, fields=list(rows.schema))
         return pa.RecordBatch.from_arrays(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from pyspark.sql.streaming.state import GroupState
 
 from dispatcher.spark.stateful._by_subject import INVALID, ROWS, joined, received, told
 from dispatcher.spark.stateful._columns import TimeColumn
-from dispatcher.spark.stateful._parcels import Parcels
+from dispatcher.spark.stateful._parcels import Parcels, compact
 
 LATE_COLUMN = "dispatcher_late"
 _RELEASED = pd.Index([ROWS, "released", "late", INVALID])
@@ -30,10 +31,15 @@ class SubjectHolding:
     delay_ms: int
     forget_after_ms: int | None
 
+    @cached_property
+    def _parcels(self) -> Parcels:
+        """Made once in each worker, not for each subject."""
+        return Parcels(self.schema)
+
     def __call__(
         self, subject: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
-        parcels = Parcels(self.schema)
+        parcels = self._parcels
         rows, invalid = received(frames, parcels)
         counts = [0, 0, invalid]
         out: bytes | None = None
@@ -123,7 +129,7 @@ class HeldRows:
         """What the state keeps."""
         header = {"mark": self.mark, "seen": self.seen, "due": self._due[self._kept].tolist()}
         rows = self._rows.filter(pa.array(self._kept))
-        return self._parcels.pack(json.dumps(header, separators=(",", ":")).encode(), rows)
+        return self._parcels.pack(compact(header), rows)
 
     @staticmethod
     def _in_order(which: np.ndarray[Any, Any], times: np.ndarray[Any, Any]) -> list[int]:
@@ -132,10 +138,13 @@ class HeldRows:
         return ordered.tolist()  # type: ignore[no-any-return]
 
 
-def released(header: bytes, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Opens a parcel that `HeldRows.packed` made."""
-    late = int(header)
-    flags = pa.array([True] * late + [False] * (rows.num_rows - late), pa.bool_())
+def released(headers: list[tuple[bytes, int]], rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Opens parcels that `HeldRows.packed` made."""
+    flags: list[bool] = []
+    for header, size in headers:
+        late = int(header)
+        flags += [True] * late + [False] * (size - late)
     return pa.RecordBatch.from_arrays(
-        [*rows.columns, flags], schema=rows.schema.append(pa.field(LATE_COLUMN, pa.bool_()))
+        [*rows.columns, pa.array(flags, pa.bool_())],
+        schema=rows.schema.append(pa.field(LATE_COLUMN, pa.bool_())),
     )

@@ -19,6 +19,8 @@ def in_order(
 ) -> list[Placed]:
     """By arrival, time and key; what is alike in all three by its other columns."""
     placed = sorted(zip(arrivals, times, keys, range(len(times)), strict=True))
+    if len(set(times)) == len(placed):
+        return placed
     if len(set(zip(arrivals, times, keys, strict=True))) == len(placed):
         return placed
     ordered: list[Placed] = []

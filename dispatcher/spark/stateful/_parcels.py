@@ -6,12 +6,20 @@ run code, and every type that Arrow knows comes back as it was.
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 
 from dispatcher.spark.stateful._columns import fingerprint
 
 _VERSION = b"D1"
 _LENGTH = 4
+_JSON = json.JSONEncoder(separators=(",", ":"))
+
+
+def compact(header: object) -> bytes:
+    """A header as JSON. One encoder for all: json.dumps would make one for each subject."""
+    return _JSON.encode(header).encode()
 
 
 class Parcels:
@@ -48,8 +56,7 @@ class Parcels:
                 rows = self.none
             else:
                 rows = pa.ipc.read_record_batch(pa.py_buffer(data).slice(end), self.schema)
-                for column in rows.columns:
-                    _check(column)
+                _check(rows)
         except (ValueError, OSError, EOFError, pa.ArrowException) as error:
             raise ValueError(f"the state in the checkpoint is damaged: {error}") from error
         return data[self._body : end], rows
@@ -69,10 +76,14 @@ class Parcels:
         )
 
 
-def _check(column: pa.Array) -> None:
+def _check(rows: pa.RecordBatch) -> None:
     """Arrow believes what says where values begin: what points elsewhere would end the process."""
     try:
-        column.validate(full=True)
-    except pa.ArrowInvalid as error:
-        if "UTF8" not in str(error):  # texts are as Spark has them
-            raise
+        rows.validate(full=True)
+    except pa.ArrowInvalid:
+        for column in rows.columns:
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid as error:
+                if "UTF8" not in str(error):  # texts are as Spark has them
+                    raise

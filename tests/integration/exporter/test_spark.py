@@ -50,6 +50,8 @@ def test_what_a_query_has_done_is_shown_by_its_name(
     for metric, value in (
         (names.SPARK_INPUT, 2_000),
         (names.SPARK_BATCHES, 20),
+        (names.SPARK_CALLS, 24),
+        (names.SPARK_HANDLING, 3),
         (names.SPARK_COST, 2_400),
         (names.SPARK_WAITED, 5),
         (names.SPARK_RETRIES, 4),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from redis import Redis
 from tenacity.wait import wait_fixed
 
+from dispatcher.outcomes import Retry
 from dispatcher.registration import RedisEntityStore, RegistrationGate
 from dispatcher.spark import BatchFailedError
 from dispatcher.spark._ledger import claims
@@ -80,6 +82,28 @@ def run(
     job = TaskJob(sending, *shape, "number", "orders", 1, claim, gate=gate)
     (sums,) = job.run([rows(subject) for subject in subjects])
     return {name: sums.column(name)[0].as_py() for name in NAMES}
+
+
+def test_each_call_of_the_handler_counts_with_its_time_also_one_that_fails() -> None:
+    took: list[float] = []
+
+    def fails_at_first(batch: list[Any], context: Context) -> None:
+        began = time.monotonic()
+        try:
+            if context.attempt == 1 and batch[0]["n"] == 0:
+                raise Retry(after=0.01)
+        finally:
+            took.append(time.monotonic() - began)
+
+    async def on_a_loop(batch: list[Any], context: Context) -> None:
+        await asyncio.sleep(0)
+        fails_at_first(batch, context)
+
+    for handler in (fails_at_first, on_a_loop):
+        took.clear()
+        told = run(handler, None, retry=wait_fixed(0.01), max_attempts=2)
+        assert (told["batches"], told["retries"], told["calls"]) == (6, 2, 8)
+        assert sum(took) <= told["handling"] <= 8 * LONG
 
 
 def hangs(batch: list[Any], context: Context) -> None:

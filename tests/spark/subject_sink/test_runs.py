@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PythonException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from redis import Redis
 
@@ -15,7 +16,7 @@ from dispatcher.spark import (
     SupersededError,
 )
 from limiters.embedded import EmbeddedRedis
-from tests.spark.handlers import notes
+from tests.spark.handlers import fail_at, notes, noting
 from tests.spark.streams import LONG
 from tests.spark.subject_sink.orders import LATER, ROWS, Made, frame
 
@@ -32,11 +33,57 @@ def test_the_driver_is_told_of_each_micro_batch_and_a_query_of_all(
     made(frame(spark, LATER), 1)
 
     assert [(one.batch_id, one.rows, one.late_rows) for one in told] == [(0, 9, 0), (1, 4, 1)]
-    assert "orders #1: 4 of 4 rows in 3 batches" in str(told[1])
+    assert "orders #1: 4 of 4 rows in 3 batches, 3 calls" in str(told[1])
+    assert all(one.calls == one.batches and one.handling > 0 for one in told)
     totals = connect(shared_redis.url).hgetall("dispatcher:spark:v1:{orders}:totals")
     assert float(totals[b"sent_rows"]) == 13
     assert float(totals[b"micro_batches"]) == 2
+    assert float(totals[b"calls"]) == sum(one.calls for one in told)
+    assert float(totals[b"handling"]) == pytest.approx(
+        sum(one.calls * one.handling for one in told)
+    )
     assert connect(shared_redis.url).zrange("dispatcher:spark:v1:known", 0, -1) == [b"orders"]
+
+
+def descriptions(spark: SparkSession) -> list[str]:
+    """What Spark's UI says of all jobs there were."""
+    jobs: Any = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+    told = [jobs.apply(place).description() for place in range(jobs.size())]
+    return [one.get() for one in told if one.isDefined()]
+
+
+DESCRIPTION = "spark.job.description"
+
+
+def test_sparks_ui_says_what_is_sent_and_what_became_of_the_micro_batch_before(
+    spark: SparkSession, sink: Made
+) -> None:
+    context = spark.sparkContext
+    made = sink(query="described")
+    made(frame(spark, ROWS), 0)
+    assert context.getLocalProperty(DESCRIPTION) is None
+    context.setJobDescription("of the user's")
+    try:
+        made(frame(spark, LATER), 1)
+        assert context.getLocalProperty(DESCRIPTION) == "of the user's"
+    finally:
+        context.setLocalProperty(DESCRIPTION, None)  # type: ignore[arg-type]
+
+    assert "SubjectSink sends described #0" in descriptions(spark)
+    before = "before: described #0: 9 of 9 rows in 3 batches, 3 calls"
+    now = f"of the user's\nSubjectSink sends described #1\n{before}"
+    assert [one for one in descriptions(spark) if one.startswith(now)]
+
+
+def test_the_description_is_what_it_was_after_a_micro_batch_that_failed(
+    spark: SparkSession, sink: Made, log: Path
+) -> None:
+    made = sink(noting(fail_at, log, number=10), query="failing")
+    with pytest.raises(PythonException):
+        made(frame(spark, ROWS), 0)
+
+    assert spark.sparkContext.getLocalProperty(DESCRIPTION) is None
+    assert "SubjectSink sends failing #0" in descriptions(spark)
 
 
 async def hear(told: MicroBatch) -> None:
@@ -83,6 +130,8 @@ def test_it_runs_as_a_stream_under_the_name_of_its_query(
     assert made.last.query == "readings"
     assert (made.last.query_id, made.last.run_id) == (str(query.id), str(query.runId))
     assert sorted(n for one in notes(log) for n in one["numbers"]) == sorted(r[2] for r in ROWS)
+    batch = f"readings\nid = {query.id}\nrunId = {query.runId}\nbatch = 0"
+    assert f"{batch}\nSubjectSink sends readings #0" in descriptions(spark)
 
 
 @pytest.mark.parametrize("name", ["readings", None])

@@ -425,6 +425,10 @@ def test_a_message_that_cannot_be_used_is_named_and_changes_nothing(bad: Any) ->
         builder.add(bad, 5000)
     assert caught.value.measurement is bad
     assert repr(bad)[:100] in str(caught.value)
+    messages: list[Any] = [bad, GOOD]
+    with pytest.raises(MeasurementError) as caught:
+        builder.add_many(messages, [5000, 5000])
+    assert caught.value.measurement is bad
     assert builder.dump() == before
     assert names(builder.advance(210)) == [["a:t100"]]
 
@@ -449,6 +453,10 @@ def test_a_now_that_cannot_be_used_is_named_and_changes_nothing(now: Any) -> Non
         builder.add(("b", 101), now)
     with pytest.raises(ValueError, match="now"):
         builder.advance(now)
+    with pytest.raises(ValueError, match="now"):
+        builder.add_many([("b", 101)], [now])
+    with pytest.raises(ValueError, match="nows must have one time for each of 1 messages"):
+        builder.add_many([("b", 101)], [])
     assert builder.dump() == before
 
 

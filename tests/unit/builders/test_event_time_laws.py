@@ -86,6 +86,28 @@ def test_e7_equal_to_the_plain_builder(
     compare(by_end(jitter, delivery, leap), PlainEnd(jitter, delivery, leap), history)
 
 
+@settings(max_examples=examples(400))
+@given(in_time | histories, spans, spans, st.none() | spans, st.integers(1, 50), st.booleans())
+def test_e6_many_messages_at_once_make_the_batches_that_they_make_one_by_one(
+    history: History, window: int, timeout: int, memory: int | None, size: int, in_order: bool
+) -> None:
+    if in_order:
+        history = sorted(history, key=itemgetter(2))
+    pairs = (
+        [made(window, timeout, duplicate_memory=memory) for _ in range(2)],
+        [by_end(window, timeout, 1000) for _ in range(2)],
+    )
+    for single, many in pairs:
+        for start in range(0, len(history), size):
+            some = history[start : start + size]
+            one_by_one = [batch for message in some for batch in single.add(message, message[2])]
+            assert told(many.add_many(some, [now for *_, now in some])) == told(one_by_one)
+            assert many.dump() == single.dump()
+            assert many.deadline == single.deadline
+            assert many.remembers_until == single.remembers_until
+        assert told(many.flush()) == told(single.flush())
+
+
 def check_batches(batches: list[Batch[Any]], history: History, builder: Any) -> None:
     """What holds of any output."""
     out = [message for batch in batches for message in batch.messages]
