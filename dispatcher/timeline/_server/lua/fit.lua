@@ -1,4 +1,4 @@
--- Whether buckets are as their scripts leave them, told by lengths, and by the first of each set. It
+-- Checks whether buckets are as their scripts leave them, by lengths and by the first of each set. It
 -- comes after checked.lua; bucket.lua says what the keys are.
 --
 -- KEYS   those of a bucket, then of the next ...
