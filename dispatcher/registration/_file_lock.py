@@ -1,4 +1,4 @@
-"""A file that one process has for itself."""
+"""Lock a file for one process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ except ImportError:  # Windows
 
 
 def lock(descriptor: int) -> None:
-    """Has the open file for this process, until it is closed. BlockingIOError: another has it."""
+    """Lock the open file for this process, until it is closed. BlockingIOError if another process
+    has locked it."""
     if fcntl is None:
         raise EntityStoreError(
             "files cannot be locked here, for there is no fcntl, and two gates would destroy each "

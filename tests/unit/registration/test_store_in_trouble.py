@@ -274,7 +274,7 @@ def test_a_file_of_a_later_format_is_refused_and_left_as_it_is(
     if is_hurt:
         of_killed.hurt(path)
     before = path.read_bytes()
-    with pytest.raises(EntityStoreError, match=f"is of format {version}, and this version knows 3"):
+    with pytest.raises(EntityStoreError, match=f"is of format {version}, and this version reads 3"):
         loaded(path)
     assert path.read_bytes() == before
     assert not any(".damaged" in one for one in names(tmp_path))
