@@ -429,11 +429,11 @@ def test_a_message_that_cannot_be_used_is_named_and_changes_nothing(bad: Any) ->
     assert names(builder.advance(210)) == [["a:t100"]]
 
 
-def test_naive_beside_aware_is_named_and_changes_nothing() -> None:
+def test_naive_after_aware_is_named_and_changes_nothing() -> None:
     builder = made()
     builder.add(("a", datetime(2024, 1, 1)), 0)
     before = builder.dump()
-    with pytest.raises(MeasurementError, match="aware datetimes beside naive datetimes"):
+    with pytest.raises(MeasurementError, match="aware datetimes after naive datetimes"):
         builder.add(("b", datetime(2024, 1, 1, tzinfo=UTC)), 1000)
     assert builder.dump() == before
 

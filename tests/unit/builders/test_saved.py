@@ -119,7 +119,7 @@ def test_e8_the_kind_of_times_is_remembered() -> None:
     builder.add({"k": 1, "t": 1}, 0)
     builder.flush()
     other = EventTimeBuilder[Any].load(builder.dump(), **fields)
-    with pytest.raises(ValueError, match="naive datetimes beside numbers"):
+    with pytest.raises(ValueError, match="naive datetimes after numbers"):
         other.add({"k": 1, "t": datetime(2024, 1, 1)}, 0)
 
 

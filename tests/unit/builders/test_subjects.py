@@ -307,7 +307,7 @@ BAD: list[tuple[Any, str]] = [
     ({"at": float("-inf"), "id": "a", "cost": 1}, "event_time must be finite, not -inf"),
     ({"at": "now", "id": "a", "cost": 1}, "event_time must be a number or a datetime"),
     ({"at": True, "id": "a", "cost": 1}, "event_time must be a number or a datetime"),
-    ({"at": datetime(2024, 1, 1), "id": "a", "cost": 1}, "naive datetimes beside numbers"),
+    ({"at": datetime(2024, 1, 1), "id": "a", "cost": 1}, "naive datetimes after numbers"),
     ({"at": 1, "id": [], "cost": 1}, "subject must be hashable"),
     ({"at": 1, "id": "a", "cost": 1, "type": []}, "lane must be hashable"),
     ({"at": 1, "id": "a", "cost": -1}, "cost must be zero or more"),
@@ -338,7 +338,7 @@ def test_a_measurement_that_cannot_be_used_is_named_and_changes_nothing(
 
 
 @pytest.mark.parametrize("first", [UTC, None])
-def test_naive_beside_aware_is_named(first: Any) -> None:
+def test_naive_after_aware_is_named(first: Any) -> None:
     one = (datetime(2024, 1, 1, tzinfo=first), "a", 1)
     other = (datetime(2024, 1, 1, tzinfo=None if first else UTC), "a", 2)
     made = builder()
