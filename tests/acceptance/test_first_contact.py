@@ -168,7 +168,7 @@ def test_the_demo_says_at_once_that_its_report_cannot_be_written(tmp_path: Path)
     assert (wrong.returncode, wrong.stdout) == (1, "")
     assert wrong.stderr == (
         f"dispatcher: the report cannot be written to {path}: No such file or directory; name a "
-        "file in a directory that is there and may be written to\n"
+        "file in a directory that exists and may be written to\n"
     )
 
 

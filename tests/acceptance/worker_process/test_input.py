@@ -34,7 +34,7 @@ def test_check_says_what_would_be_used_from_where_and_whether_it_works(
     assert ["max-batch-size", "100", "default"] in lines
     assert f"ok  handler  {HANDLERS}:send, def" in worker.text
     assert "3 due, 0 waiting, 0 processing, 0 dead" in worker.text
-    assert "store: not there yet, to be made with 50" in worker.text
+    assert "store: does not exist yet, to be created with 50" in worker.text
     assert "secret" not in worker.text
     assert timeline.stats().new == 3, "it has leased nothing"
 

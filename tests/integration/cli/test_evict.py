@@ -77,7 +77,7 @@ def test_evict_does_not_guess_an_answer(manager: RedisLeaseManager) -> None:
     hold(manager, asks("abc", 300, label="here:1"))
     said = outside("leases", "orders", "--evict", "abc")
     assert (said.code, said.out) == (1, "")
-    assert "nothing was evicted: no one to ask" in said.err
+    assert "nothing was evicted: there is no terminal to ask on" in said.err
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_evict_does_not_guess_an_answer(manager: RedisLeaseManager) -> None:
     [
         ("b", 3, "no instance is called 'b'; there are abc1 (here:1), abc2 (here:1)"),
         ("", 3, "no instance is called ''"),
-        ("ab", 1, "'ab' may be any of 2: abc1 (here:1), abc2 (here:1); say more of its name"),
+        ("ab", 1, "'ab' may be any of 2: abc1 (here:1), abc2 (here:1); give more of its name"),
         ("here:1", 1, "'here:1' may be any of 2"),
     ],
 )

@@ -53,7 +53,7 @@ def test_create_from_arguments(run: Run, mails: Timeline) -> None:
     assert run(*words, "--json").json == {"created": 1}
     again = run(*words)
     assert (again.code, again.out) == (0, "0 created, 1 there before\n")
-    assert again.err == "dispatcher: body 1: j is there already, new\n"
+    assert again.err == "dispatcher: body 1: j exists already, new\n"
     [made] = mails.operator().get(["j"])
     assert getattr(made, "body", None) == {"a": 1}
 
@@ -72,7 +72,7 @@ def test_create_from_lines_of_json(
     typed(monkeypatch, "\n".join(good))
     said = run("timeline", "create", "mails", "--group", "us", "--json")
     assert (said.code, said.json) == (0, {"created": 0, "there before": 1_200})
-    assert said.err.count("is there already") == 10
+    assert said.err.count("exists already") == 10
 
 
 def test_create_may_only_read_all_of_it(
@@ -300,11 +300,11 @@ def test_ids_from_stdin(run: Run, mails: Timeline, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["delete", "mails"], "say which messages: their ids, or --state"),
-        (["delete", "mails", "us-1", "--all"], "name messages, or say which kind"),
-        (["delete", "mails", "us-1", "--state", "new"], "name messages, or say which kind"),
+        (["delete", "mails"], "select messages: by ids, or --state"),
+        (["delete", "mails", "us-1", "--all"], "name messages, or select them"),
+        (["delete", "mails", "us-1", "--state", "new"], "name messages, or select them"),
         (["move", "mails", "us-1"], "one of the arguments --at --delay is required"),
-        (["requeue", "mails", "us-1", "--to", "now"], "name messages, or say which kind"),
+        (["requeue", "mails", "us-1", "--to", "now"], "name messages, or select them"),
     ],
 )
 def test_what_is_wrong_is_said(run: Run, mails: Timeline, words: list[str], message: str) -> None:

@@ -34,7 +34,7 @@ def test_stats_counts(run: Run, mails: Timeline) -> None:
     rows = {row[0]: row[1:] for line in said.out.splitlines() if (row := line.split())}
     assert (rows["new"][0], rows["waiting"][0], rows["created"][0]) == ("2", "3", "5")
     assert "the next one in" not in said.out  # the first one that nobody has is due
-    assert "Nobody consumes it, and something is due." in said.out
+    assert "No consumer is running, and messages are due." in said.out
     told = run("timeline", "stats", "mails", "--json").json
     assert (told["topic"], told["new"], told["waiting"], told["buckets"]) == ("mails", 2, 3, 64)
     assert told["created"] == told["deleted"] + told["dead"] + told["remaining"]

@@ -167,7 +167,7 @@ def test_the_file_may_be_named_before_and_after_the_command(tmp_path: Path) -> N
         ("[workers]\na = 1", "[workers]: there is no such command; did you mean worker?"),
         ("[limit.sett]\na = 1", "[limit] [sett]: there is no such command; did you mean set?"),
         ("[limit.set]\ntopic = 'a'", "[limit.set] topic: there is no such option; there are"),
-        ("[worker]\nlease-time = 1\nlease_time = 2", "it is said before, as lease-time"),
+        ("[worker]\nlease-time = 1\nlease_time = 2", "it was set before, as lease-time"),
         ("[worker]\nlease-time = '1'", "[worker] lease-time is '1': it must be a number"),
         ("[worker]\nlease-time = true", "[worker] lease-time is True: it must be a number"),
         ("[worker]\nconcurrency = 1.5", "concurrency is 1.5: it must be a whole number"),

@@ -214,7 +214,7 @@ def test_stats_says_what_needs_somebody() -> None:
     )
     page = stats.page("topic mails", made, 64, NOW)
     assert "the oldest for 75 s" in plain(page)
-    assert "Nobody consumes it, and something is due." in page.foot
+    assert "No consumer is running, and messages are due." in page.foot
     assert "The clock of this machine is 90 s behind that of Redis." in page.foot
     assert [row.cells[0] for row in page.rows if row.marked] == ["dead"]
 

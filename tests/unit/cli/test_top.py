@@ -268,13 +268,13 @@ def test_topics_in_lines() -> None:
 def test_while_redis_is_away_the_last_picture_stays_with_a_word_about_it() -> None:
     drawing = Drawing()
     never = plain(drawing.picture(ClusterView(), "Redis refuses", 0.0, 80))
-    assert "Redis refuses\nit is asked again and again" in never
+    assert "Redis refuses\nretrying" in never
     seen = ClusterView({"orders": FULL, "gone": None}, {"mails": stats()})
     there = plain(drawing.picture(seen, None, 10.0, 80))
     assert "limit orders" in there
     assert "limit gone: there is no such limit" in there
     away = plain(drawing.picture(seen, "Redis refuses", 15.0, 80))
-    assert "Redis refuses\nthis is from 5.0 s ago; it is asked again and again" in away
+    assert "Redis refuses\nthis is from 5.0 s ago; retrying" in away
     assert "A worker-1:1" in away
     assert "starving" not in plain(drawing.picture(seen, "Redis refuses", 15.9, 80))
     assert "Redis" not in plain(drawing.picture(seen, None, 16.0, 80))

@@ -1,5 +1,4 @@
-"""The options of `dispatcher worker`: where the work is, how it is watched, which limit it shares,
-and those of a Worker."""
+"""The options of `dispatcher worker`: topic, log, shared limit, and those of a Worker."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ SPEED = "how fast"
 
 @dataclass(frozen=True, kw_only=True)
 class WorkPlaceOptions(RedisOptions):
-    """What is worked on, by which handler."""
+    """The topic and the handler."""
 
     handler: str = argument(
         "HANDLER",
@@ -29,7 +28,7 @@ class WorkPlaceOptions(RedisOptions):
         variable="DISPATCHER_HANDLER",
     )
     topic: str = option("the timeline's", "TOPIC", required=True)
-    create_topic: bool = flag("make the topic if there is none")
+    create_topic: bool = flag("create the topic if there is none")
 
 
 LIMIT = OptionFamily(
@@ -48,7 +47,7 @@ class SharedLimitOptions(RedisOptions):
     """The limit that workers share, if there is one."""
 
     limit: str | None = option(
-        "the limit that all with this name share; none if not said. One that is there needs no "
+        "the limit that all with this name share; default: none. An existing limit needs no "
         "--shared-capacity",
         "NAME",
         group=SPEED,
@@ -57,12 +56,14 @@ class SharedLimitOptions(RedisOptions):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WorkerCommandOptions(LogOptions, WorkerOptions, SharedLimitOptions, WorkPlaceOptions):
-    """All of them."""
+    """All options of the command."""
 
     backoff: float = option(
         "the wait after the first failure, doubled each time", "S", 1.0, check=seconds, unit="s"
     )
-    max_backoff: float = option("what that grows to", "S", 300.0, check=seconds, unit="s")
+    max_backoff: float = option(
+        "the longest wait between two attempts", "S", 300.0, check=seconds, unit="s"
+    )
     processes: int = option(
         "workers, which are started again when they end", "N", 1, check=processes
     )
@@ -82,7 +83,7 @@ class WorkerCommandOptions(LogOptions, WorkerOptions, SharedLimitOptions, WorkPl
     log_level: str = option(
         "what is logged", "LEVEL", "INFO", read=str.upper, choices=LEVELS, group=WATCHED
     )
-    fail_fast: bool = flag("end where Redis does not answer at the start", group=WATCHED)
+    fail_fast: bool = flag("exit if Redis does not answer at the start", group=WATCHED)
     check: bool = flag(
         "print the configuration and where it comes from, test the connections, and end",
         group=WATCHED,
@@ -98,7 +99,7 @@ WORKER = Command(
       --shared-capacity 20000 --factor 1000 --max-batch-size 500 --metrics-port 9464
 
 exit codes: 0 drained after SIGTERM or SIGINT, 1 failed (the text says why), 2 wrong usage,
-3 no such topic or limit, 4 no answer from Redis at the start, 130 or 143 stopped at once by
+3 no such topic or limit, 4 no answer from Redis at the start, 130 or 143 stopped immediately by
 a second SIGINT or SIGTERM""",
     options=WorkerCommandOptions,
     run="dispatcher.cli._commands.worker.command:run",
