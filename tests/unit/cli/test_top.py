@@ -258,7 +258,7 @@ def test_topics_in_lines() -> None:
     lines = [it.split() for it in shown.splitlines()]
     assert lines[0] == ["topic", "due", "late", "waiting", "processing", "dead", "consumers"]
     assert " ".join(lines[1]) == "mails 12 75 s 3,000 0 0 0"
-    assert lines[4] == ["nobody", "consumes", "mails"]
+    assert lines[4] == ["no", "consumer", "of", "mails"]
     assert lines[2] == ["reminders", "0", "-", "0", "4", "1", "1"]
     assert lines[3][1:] == ["there", "is", "no", "such", "topic"]
     assert of_topics({}, 80) == []
