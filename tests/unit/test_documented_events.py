@@ -29,7 +29,7 @@ def in_words(text: str, before: str) -> set[str]:
 def test_events_of_a_batcher() -> None:
     text = section("batcher.md")
     assert in_table(text) == BATCHER_EVENTS
-    assert in_words(text, "A limiter raises") | {"error"} == LIMITER_EVENTS
+    assert in_words(text, "A limiter emits") | {"error"} == LIMITER_EVENTS
 
 
 def test_events_of_a_shared_limit() -> None:
