@@ -21,7 +21,7 @@ def in_table(text: str) -> set[str]:
 
 
 def in_words(text: str, before: str) -> set[str]:
-    """Those that a sentence before or after the table names."""
+    """The names that a sentence before or after the table names."""
     [sentence] = [it for it in re.split(r"\n\n", text) if it.lstrip().startswith(before)]
     return set(re.findall(r"`([a-z-]+)`", sentence))
 
@@ -34,5 +34,5 @@ def test_events_of_a_batcher() -> None:
 
 def test_events_of_a_shared_limit() -> None:
     text = section("shared.md")
-    assert in_words(text, "Beside those of every limiter") == LIMITER_EVENTS
+    assert in_words(text, "In addition to those of every limiter") == LIMITER_EVENTS
     assert in_table(text) | LIMITER_EVENTS == SHARED_EVENTS

@@ -32,7 +32,7 @@ hide(socket, "AF_UNIX", "MSG_DONTWAIT", "MSG_NOSIGNAL", "SOCK_CLOEXEC", "SOCK_NO
 hide(time, "clock_getres", "clock_gettime", "tzset",
      *(name for name in dir(time) if name.startswith("CLOCK_")))
 """
-"""What there is on POSIX only: what the standard library's documents call `Availability: Unix`."""
+"""Modules and functions that the standard library has on POSIX only (`Availability: Unix`)."""
 
 EVERYTHING = """
 import dispatcher, importlib, limiters, pkgutil, sys

@@ -128,7 +128,7 @@ def test_an_instance_that_is_evicted_stays_so_until_it_is_restarted(run: Run, ur
     def instances() -> set[str]:
         return {one["instance"] for one in run("leases", "orders", "--json").json["instances"]}
 
-    # While nobody is heard of for longer than two intervals, nobody is given up.
+    # While no instance sends a request for longer than two intervals
     with resource(url, max_interval=0.5) as limiter, resource(url, max_interval=0.5) as other:
         limiter.give_me(100_000)
         other.give_me(100_000)

@@ -1,4 +1,4 @@
-"""`limit list` and `timeline list`: what there is, for who knows no name."""
+"""`limit list` and `timeline list`: all limits and topics, for users without a name."""
 
 from __future__ import annotations
 

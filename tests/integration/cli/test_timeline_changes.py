@@ -1,4 +1,4 @@
-"""What an operator does to the messages of a topic on the command line."""
+"""Changes of the messages of a topic by an operator, on the command line."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_create_may_only_read_all_of_it(
     assert mails.stats().created == 150
 
 
-def test_create_makes_a_topic_only_if_it_is_told_to(run: Run, url: str) -> None:
+def test_create_makes_a_topic_only_with_the_option(run: Run, url: str) -> None:
     words = ["timeline", "create", "new", "--group", "us", "hello"]
     assert "there is no topic 'new'" in run(*words).err
     assert run(*words, "--create-topic", "--buckets", "8").out == "1 created\n"
@@ -114,7 +114,7 @@ def test_what_cannot_be_created(
     assert mails.stats().created == 150
 
 
-def test_each_wrong_line_is_told_with_its_number(
+def test_each_wrong_line_is_reported_with_its_number(
     run: Run, mails: Timeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = ["{}", '{"body": "x"}', *["nonsense"] * 30]
@@ -307,7 +307,9 @@ def test_ids_from_stdin(run: Run, mails: Timeline, monkeypatch: pytest.MonkeyPat
         (["requeue", "mails", "us-1", "--to", "now"], "name messages, or select them"),
     ],
 )
-def test_what_is_wrong_is_said(run: Run, mails: Timeline, words: list[str], message: str) -> None:
+def test_what_is_wrong_is_reported(
+    run: Run, mails: Timeline, words: list[str], message: str
+) -> None:
     said = run("timeline", *words)
     assert said.code in (1, 2)
     assert message in said.err
@@ -342,7 +344,7 @@ def ends(tmp_path: Path) -> Iterator[tuple[EmbeddedRedis, Timeline]]:
         yield server, Timeline(server.url, "mails")
 
 
-def test_redis_that_goes_in_the_middle_is_told_with_what_was_done(
+def test_redis_that_goes_in_the_middle_is_reported_with_what_was_done(
     ends: tuple[EmbeddedRedis, Timeline],
 ) -> None:
     server, timeline = ends

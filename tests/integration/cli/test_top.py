@@ -66,7 +66,7 @@ def test_once_for_scripts(run: Run, manager: RedisLeaseManager, mails: Timeline)
         (["orders", "--interval", "often"], 2, "--interval: 'often': not a number"),
     ],
 )
-def test_what_is_wrong_is_said(
+def test_what_is_wrong_is_reported(
     run: Run, url: str, words: list[str], code: int, message: str
 ) -> None:
     said = run("top", *words)

@@ -79,7 +79,7 @@ FAILS = [
 
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where no Redis is: what is wrong by itself is said all the same."""
+    """Where no Redis is: what is wrong by itself is reported all the same."""
     url = f"redis://127.0.0.1:{own_port()}/0"
     monkeypatch.setenv("DISPATCHER_REDIS", url)
     return url

@@ -21,7 +21,7 @@ from tests.plain_builders import PlainEnd, PlainEventTime, PlainTimeout
 History = list[tuple[str, float, float]]
 """Key, event time and arrival."""
 
-# Halves and whole numbers: exact as floats, so that both builders reckon alike.
+# Halves and whole numbers: exact as floats, so that both builders compute the same.
 near = st.integers(-30, 60) | st.integers(-60, 120).map(lambda n: n / 2)
 huge = st.sampled_from([10**15, -(10**15), 2**70, -(2**70)])
 histories = st.lists(
@@ -87,7 +87,7 @@ def test_e7_equal_to_the_plain_builder(
 
 
 def check_batches(batches: list[Batch[Any]], history: History, builder: Any) -> None:
-    """What holds of any output."""
+    """Check the laws that hold for any output."""
     out = [message for batch in batches for message in batch.messages]
     assert len(out) + builder.duplicates + builder.dropped == len(history)
     assert sorted(out) == sorted(out_of(history, out))

@@ -173,7 +173,9 @@ def test_the_map_has_a_letter_for_each_per_cent_whatever_the_width(width: int, r
 
 
 @given(st.lists(st.floats(0, 1), max_size=40))
-def test_the_map_is_rounded_so_that_nobody_takes_the_letters_of_others(parts: list[float]) -> None:
+def test_the_map_is_rounded_so_that_no_instance_takes_the_letters_of_others(
+    parts: list[float],
+) -> None:
     whole = max(1.0, sum(parts))
     shares = [(LETTERS[at % len(LETTERS)], part / whole) for at, part in enumerate(parts)]
     letters = cells(shares)
@@ -227,7 +229,7 @@ def test_what_others_have_written_does_nothing_to_a_terminal() -> None:
     assert "?]0;boo?" in shown
 
 
-def test_what_is_out_of_the_ordinary_is_said() -> None:
+def test_what_is_out_of_the_ordinary_is_shown() -> None:
     shown = picture(
         limit(
             instance("1", held=0.1, lease_ms=-5),
@@ -294,7 +296,7 @@ def test_long_names_of_pods_and_topics_stay_different_in_80_columns() -> None:
     assert all(len(it) <= 80 for it in plain(of_topics(topics, 80)).splitlines()[:3])
 
 
-def test_what_is_said_of_a_limit_is_whole_on_any_terminal() -> None:
+def test_the_text_of_a_limit_is_complete_on_any_terminal() -> None:
     cause = "an operator has changed the lease time or the period of the limit"
     shown = picture(limit(uncertain_ms=4_200, cause=cause, skew_ms=3_100), width=60)
     assert all(len(it) <= 60 for it in shown.splitlines())
@@ -306,7 +308,7 @@ def test_a_clock_that_is_ahead_by_less_than_is_shown_is_not_spoken_of() -> None:
     assert "0.1 s of Redis' clock" in picture(limit(skew_ms=120))
 
 
-def test_nothing_at_all_is_said_in_words() -> None:
+def test_nothing_at_all_is_shown_in_words() -> None:
     shown = plain(Drawing(leave="q leaves").picture(ClusterView(), None, 0.0, 80))
     assert "there is no limit and no topic" in shown
     assert shown.splitlines()[0].endswith("   q leaves")
