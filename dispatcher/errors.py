@@ -173,8 +173,8 @@ class ForkedError(DispatcherError):
 
     def __init__(self) -> None:
         super().__init__(
-            "this Batcher was made in the parent process and its threads did not come along "
-            "through the fork; make a new Batcher in the child"
+            "this Batcher was created before the fork, and its threads are in the parent process; "
+            "create a new Batcher in the child"
         )
 
 

@@ -18,7 +18,7 @@ def lock(descriptor: int) -> None:
     has locked it."""
     if fcntl is None:
         raise EntityStoreError(
-            "files cannot be locked here, for there is no fcntl, and two gates would destroy each "
-            "other's: use a RedisEntityStore or a MemoryEntityStore, and no EarlyMessageLog"
+            "this system cannot lock files (no fcntl), and two gates would overwrite each "
+            "other's files: use a RedisEntityStore or a MemoryEntityStore, and no EarlyMessageLog"
         )
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -236,4 +236,4 @@ class Consumer:
                 "topic": self._topic.name,
                 "error": type(error).__name__,
             }
-            logger.debug("%r could not say that it leaves: %s", self, error, extra=facts)
+            logger.debug("%r could not announce that it leaves: %s", self, error, extra=facts)

@@ -102,7 +102,7 @@ class Leasing:
             if mine:
                 self._consumer.release(mine, delay=0)
                 logger.info(
-                    "%r gives out again %s that it had before",
+                    "%r handles %s again, which it had before a restart",
                     *(self._consumer, counted(len(mine))),
                     extra={
                         "happening": "worker-resumes",
@@ -111,7 +111,7 @@ class Leasing:
                     },
                 )
         except TimelineUnavailableError as error:
-            text = "what %r had before comes when its leases end: %s"
+            text = "messages that %r had before a restart are due when their leases end: %s"
             self._outage.began(error, asked, text, self._consumer, error)
 
     @property

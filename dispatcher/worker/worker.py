@@ -345,7 +345,7 @@ class Worker:
             self._stop_batcher(waits=False)
         except Exception:
             facts = {"happening": "worker-left-behind"}
-            logger.exception("%r has left something behind", self, extra=facts)
+            logger.exception("%r could not release everything", self, extra=facts)
         finally:
             self._ended.set()
 

@@ -8,6 +8,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,32 +47,32 @@ def texts(path: Path) -> list[Text]:
 
 
 def _python(source: str) -> Iterator[tuple[int, str, str]]:
-    tree = ast.parse(source)
-    documented: set[int] = set()
-    for node in ast.walk(tree):
-        for line, kind, value in _docstrings(node):
-            documented.add(id(value))
-            yield line, kind, value.value.split(">>>")[0]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            documented |= {id(part) for part in node.values}
-            yield from _message(node.lineno, "".join(map(_part, node.values)))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if id(node) not in documented:
-                yield from _message(node.lineno, node.value)
-        elif isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            yield node.lineno, "test", node.name.replace("_", " ")
+    nodes = list(ast.walk(ast.parse(source)))
+    seen: set[int] = set()
+    for kind, constant, text in chain.from_iterable(map(_docstrings, nodes)):
+        seen.add(id(constant))
+        yield constant.lineno, kind, text.split(">>>")[0]
+    for node in nodes:
+        match node:
+            case ast.JoinedStr():
+                seen |= {id(part) for part in node.values}
+                yield from _message(node.lineno, "".join(map(_part, node.values)))
+            case ast.Constant(str() as text) if id(node) not in seen:
+                yield from _message(node.lineno, text)
+            case ast.FunctionDef() if node.name.startswith("test_"):
+                yield node.lineno, "test", node.name.replace("_", " ")
     yield from _python_comments(source)
 
 
-def _docstrings(node: ast.AST) -> Iterator[tuple[int, str, ast.Constant]]:
+def _docstrings(node: ast.AST) -> Iterator[tuple[str, ast.expr, str]]:
     """The docstrings in the body of `node`: its own, and those below its attributes."""
     body = getattr(node, "body", None)
-    for place, statement in enumerate(body if isinstance(body, list) else ()):
+    statements: list[ast.stmt] = body if isinstance(body, list) else []
+    for before, statement in zip([None, *statements], statements, strict=False):
         match statement:
-            case ast.Expr(ast.Constant(str()) as value):
-                attribute = place > 0 and isinstance(body[place - 1], ast.Assign | ast.AnnAssign)
-                yield statement.lineno, "attribute" if attribute else "docstring", value
+            case ast.Expr(ast.Constant(str() as text) as constant):
+                attribute = isinstance(before, ast.Assign | ast.AnnAssign)
+                yield "attribute" if attribute else "docstring", constant, text
 
 
 def _message(line: int, text: str) -> Iterator[tuple[int, str, str]]:

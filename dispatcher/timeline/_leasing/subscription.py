@@ -90,7 +90,7 @@ class Subscription:
             with self._lock:
                 leases = self._serving.lease_known(limit, self._length_ms, self._patience)
         except TimelineUnavailableError as error:
-            self._outage.began(error, asked, "%r has to wait: %s", self._consumer, error)
+            self._outage.began(error, asked, "%r waits for Redis: %s", self._consumer, error)
             self._consumer.reachable = False
             self._listen(self._patience)
             return None
@@ -120,7 +120,7 @@ class Subscription:
                 client.publish(self._topic.layout.channel, said)
             self._reached(asked)
         except TimelineUnavailableError as error:
-            self._outage.began(error, asked, "%r has to wait: %s", self._consumer, error)
+            self._outage.began(error, asked, "%r waits for Redis: %s", self._consumer, error)
             self._consumer.reachable = False
         except Exception as error:  # the next heartbeat finds out whether Redis is away
             facts = {
@@ -128,7 +128,9 @@ class Subscription:
                 "topic": self._topic.name,
                 "error": type(error).__name__,
             }
-            logger.debug("%r could not say that it is busy: %s", self._consumer, error, extra=facts)
+            logger.debug(
+                "%r could not announce that it is busy: %s", self._consumer, error, extra=facts
+            )
 
     def _complain(self, error: Exception, messages: int) -> None:
         self._damped.log(

@@ -84,7 +84,7 @@ class Wakeups:
                         "topic": self._topic.name,
                         "error": type(error).__name__,
                     }
-                    logger.debug("no wake-ups for now: %s", error, extra=facts)
+                    logger.debug("wake-ups are not received at present: %s", error, extra=facts)
                 self._stopped.wait(_AGAIN)
 
     def _listen(self, channel: Any) -> None:

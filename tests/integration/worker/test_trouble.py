@@ -31,7 +31,7 @@ def test_redis_away_is_logged_once_and_it_comes_back(
     until(lambda: worker.unready() == "")
     create(timeline, Message("x"))
     until(lambda: worker.totals.done == 1)
-    said = [record.message for record in caplog.records if "has to wait" in record.message]
+    said = [record.message for record in caplog.records if "waits for Redis" in record.message]
     assert len(said) == 1
     timeline.close()
 

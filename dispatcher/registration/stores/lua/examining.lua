@@ -1,7 +1,7 @@
 -- Detects keys that were evicted, deleted or damaged. Comes after gate.lua.
 --
--- Keys that are derived from others are rebuilt, see mending.lua. What is held is dropped, counted and
--- reported, if its parts do not fit together: no entity may be given messages of another.
+-- Keys that are derived from others are rebuilt, see mending.lua. What is held is dropped, counted
+-- and reported, if its parts do not fit together: no entity may be given messages of another.
 --
 -- Each script notices evicted keys, by the number of keys, and totals that are no numbers.
 -- A script examines everything if there was such damage, once a second, and to evict or remove

@@ -4,8 +4,9 @@
 --        1), time, length of the id, length of the reason; id; why it is dead), "<dBBdI4I2"
 -- Reply  the server's time in microseconds, an answer for each
 --
--- Valid only with the right token, and before the lease ends. The request that ended a lease may be repeated,
--- as its reply may have been lost: as long as nothing has changed since, the answer is the same.
+-- Valid only with the right token, and before the lease ends. The request that ended a lease may be
+-- repeated, as its reply may have been lost: as long as nothing has changed since, the answer is
+-- the same.
 
 local EXTEND, RELEASE, UNTOUCHED, DELETE, BURY = 1, 2, 3, 4, 5
 

@@ -3,12 +3,13 @@
 --
 -- ARGV   consumer, limit, lease_ms, most_attempts (0: any number), the latest
 --        due time to lease, how many times of each set to return
--- Reply  the server's time in microseconds; the end of the leases; the first times left in waiting and
---        in leased; the leases; how many died of too many attempts; how many more are due
+-- Reply  the server's time in microseconds; the end of the leases; the first times left in waiting
+--        and in leased; the leases; how many died of too many attempts; how many more are due
 --        than the first times returned; how many had no body, and are dead
 --
 -- A message leased too often is dead, and counts towards the limit: so the work is bounded. Nothing
--- is written that needs memory before something was removed: a server without free memory can be emptied.
+-- is written that needs memory before something was removed: a server without free memory can be
+-- emptied.
 
 local consumer, limit = ARGV[1], tonumber(ARGV[2])
 local ends, most_attempts = FROM_NOW + tonumber(ARGV[3]), tonumber(ARGV[4])

@@ -1,5 +1,5 @@
--- Repairs a bucket whose parts do not fit together any more, because something was evicted, deleted or
--- damaged: a portion with each run. Comes after bucket.lua.
+-- Repairs a bucket whose parts do not fit together any more, because something was evicted, deleted
+-- or damaged: a portion with each run. Comes after bucket.lua.
 --
 -- ARGV   which part to examine, "" to begin with; the cursor; about how many messages to examine
 -- Reply  the server's time in microseconds; the next part, "" if that was all, and its cursor; how

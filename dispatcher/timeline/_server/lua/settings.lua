@@ -1,4 +1,5 @@
--- Stores and returns the settings of a topic, fixed when it is first used. Comes after checked.lua and stored.lua.
+-- Stores and returns the settings of a topic, fixed when it is first used. Comes after checked.lua
+-- and stored.lua.
 --
 -- KEYS   settings
 -- ARGV   buckets, for how many ms to remember deleted messages, and how many attempts the caller
