@@ -107,8 +107,8 @@ def test_a_batcher_and_the_command_line_work_where_there_is_no_fork() -> None:
 def test_what_cannot_work_there_says_so_when_it_is_used() -> None:
     said = run(REFUSED).splitlines()
     assert [line.partition(",")[0] for line in said] == [
-        "files cannot be locked here",
-        "files cannot be locked here",
+        "this system cannot lock files (no fcntl)",
+        "this system cannot lock files (no fcntl)",
         "a Redis server is embedded by means of /bin/sh",
         "dispatcher: --processes needs sockets of Unix",
     ]
