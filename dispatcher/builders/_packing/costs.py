@@ -126,7 +126,7 @@ def checked(cost: object) -> float:
 
 
 def _limit(most: float) -> int:
-    """Return the largest sum that still rounds to `most`; for an integer, `most` itself."""
+    """Return the largest sum that still rounds to `most`, and is no integer above it."""
     near = float(most)
     limit = exact(most) + _UNIT - 1
     if near < 2**53:
