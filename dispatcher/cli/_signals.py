@@ -87,6 +87,14 @@ class Endings:
                 self._postpones = True
 
     @contextmanager
+    def postponed(self) -> Iterator[None]:
+        """What comes in its `with` block is raised at its end: for a step that is not to be cut in
+        two, such as the start of a process that has to be ended."""
+        with self._postponing_after():
+            self._postpones = True
+            yield
+
+    @contextmanager
     def _postponing_after(self) -> Iterator[None]:
         try:
             yield

@@ -150,6 +150,36 @@ def test_a_signal_for_its_whole_group_where_there_is_no_terminal(
     assert place.is_left_empty()
 
 
+INTERRUPTED_START = """
+import os, signal, subprocess, sys
+from dispatcher.cli.main import main
+
+class Popen(subprocess.Popen):
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        if "demo.process" in str(args):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+subprocess.Popen = Popen
+sys.exit(main(sys.argv[1:]))
+"""
+"""The signal comes when a process was started and nothing knows of it yet."""
+
+
+def test_a_process_that_was_just_started_does_not_outlive_it(place: Place, tmp_path: Path) -> None:
+    program = [sys.executable, "-c", INTERRUPTED_START, *place.demo[3:]]
+    environment = {**os.environ, **place.environment}
+    written = tmp_path / "errors"  # a pipe would be read until its last writer has ended
+    with written.open("w") as errors:
+        demo = subprocess.Popen(
+            program, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=errors
+        )
+        assert demo.wait(timeout=60) == 128 + signal.SIGTERM
+    assert place.processes() == []
+    assert written.read_text() == "terminated: everything was stopped\n"
+    assert place.is_left_empty()
+
+
 def test_nothing_outlives_it_where_it_cannot_clean_up_itself(place: Place) -> None:
     with _piped(place) as demo:
         _read_until(demo, " s: process-2 is killed\n")

@@ -66,7 +66,7 @@ def run(*, capacity: float, seconds: float, report: str | None = None) -> None:
             text = _introduction(jobs, capacity, best)
             with closing(_limit(redis.url, capacity)) as leases:
                 console.print(f"\n{text}\n")
-                outcomes = _race(console, jobs, leases, seconds / 2, capacity, redis)
+                outcomes = _race(console, jobs, leases, seconds / 2, capacity, redis, endings)
         draw(console, outcomes)
         if file is not None:
             file.write(runs(outcomes), [text], remarks(outcomes))
@@ -114,8 +114,9 @@ def _race(
     kill_after: float,
     capacity: float,
     redis: EmbeddedRedis,
+    endings: Endings,
 ) -> list[DemoOutcome]:
-    with ExitStack() as stack:
+    with endings.wholly_closed(ExitStack()) as stack:
         quarter, own = DemoPlan(capacity=capacity / len(jobs)), DemoPlan()
         shared = DemoPlan(capacity=capacity, redis=redis.url)
         ways = [
@@ -123,8 +124,9 @@ def _race(
             _Way("on their own", jobs, capacity, own),
             _Way("sharing the limit", jobs, capacity, shared, leases),
         ]
-        for way in ways:
-            stack.enter_context(way)
+        with endings.postponed():  # else a process that was just started might outlive the demo
+            for way in ways:
+                stack.enter_context(way)
         for way in ways:
             way.wait_until_ready()
         view = leases.look()
