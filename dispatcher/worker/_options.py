@@ -82,15 +82,17 @@ class WorkerOptions(ConvertedOptions):
     max_operation_time: Seconds = field(
         default=60.0,
         metadata=about(
-            "how long the handler may take. Then its messages are not kept any longer: they are "
-            "given out again when their leases end",
+            "how long the handler may take. After that, its messages are given out again when "
+            "their leases end",
             seconds,
             unit="s",
         ),
     )
     drain_time: Seconds = field(
         default=30.0,
-        metadata=about("how long to wait for the handler when it is to stop", _patience, unit="s"),
+        metadata=about(
+            "how long to wait for the handler when the worker stops", _patience, unit="s"
+        ),
     )
     max_attempts: int = field(
         default=10, metadata=about("how often a message is leased before it is dead", count)

@@ -92,9 +92,9 @@ class Setting:
     def help(self) -> str:
         """The complete help, with the variable."""
         default = f"; default: {self.default_text}" if self.default_text else ""
-        needed = "; needed" if self.declared.required and self.variable else ""
+        required = "; required" if self.declared.required and self.variable else ""
         variable = f" [{self.variable}]" if self.variable else ""
-        return f"{self.purpose}{default}{needed}{variable}"
+        return f"{self.purpose}{default}{required}{variable}"
 
 
 def flag_of(name: str) -> str:

@@ -27,7 +27,7 @@ class WorkPlaceOptions(RedisOptions):
         "module:function; takes a list of messages, and a context if it wants one",
         variable="DISPATCHER_HANDLER",
     )
-    topic: str = option("the timeline's", "TOPIC", required=True)
+    topic: str = option("the topic of the timeline", "TOPIC", required=True)
     create_topic: bool = flag("create the topic if there is none")
 
 
@@ -65,7 +65,7 @@ class WorkerCommandOptions(LogOptions, WorkerOptions, SharedLimitOptions, WorkPl
         "the longest wait between two attempts", "S", 300.0, check=seconds, unit="s"
     )
     processes: int = option(
-        "workers, which are started again when they end", "N", 1, check=processes
+        "number of worker processes; one that ends is restarted", "N", 1, check=processes
     )
     metrics_port: int | None = option(
         "serves /healthz, /readyz and /metrics there; 0 for a free one. With --processes N the "
@@ -91,9 +91,9 @@ class WorkerCommandOptions(LogOptions, WorkerOptions, SharedLimitOptions, WorkPl
 
 
 WORKER = Command(
-    description="Leases what is due on a topic, hands it to HANDLER in batches, no faster than "
-    "the limit\nallows, and deletes what succeeded. What fails comes again with a back-off, "
-    "and is dead after\nthe last attempt.",
+    description="Leases due messages of a topic, passes them to HANDLER in batches, no faster "
+    "than the limit\nallows, and deletes those that succeed. A message that fails comes again "
+    "after a back-off, and is\ndead after the last attempt.",
     epilog="""example:
   dispatcher worker shop.handlers:send --topic reminders --limit cosmos-orders \\
       --shared-capacity 20000 --factor 1000 --max-batch-size 500 --metrics-port 9464
