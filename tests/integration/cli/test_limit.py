@@ -357,7 +357,7 @@ def test_delete_does_not_guess_where_it_cannot_ask(manager: RedisLeaseManager) -
     hold(manager, asks("a", need=300))
     said = outside("limit", "delete", "orders")
     assert (said.code, said.out) == (1, "")
-    assert "say --yes" in said.err
+    assert "use --yes" in said.err
     assert manager.look() is not None
 
 

@@ -208,7 +208,7 @@ def test_many_are_not_touched_without_a_yes(run: Run, mails: Timeline) -> None:
             said = run("timeline", action[0], "mails", *words, *action[1:])
             assert (said.code, said.out) == (1, "")
             assert "nothing was" in said.err
-            assert "say --yes" in said.err
+            assert "use --yes" in said.err
     assert mails.stats().deleted == 0
 
 
@@ -280,7 +280,7 @@ def test_a_dry_run_that_finds_nothing_is_one_line(run: Run, mails: Timeline) -> 
 def test_requeue_lets_the_dead_live_again(run: Run, dead: Timeline) -> None:
     said = run("timeline", "requeue", "mails", "--dry-run")
     assert "It would be 100 messages" in said.out
-    assert "say --yes" in run("timeline", "requeue", "mails").err
+    assert "use --yes" in run("timeline", "requeue", "mails").err
     assert run("timeline", "requeue", "mails", "us-5", "--delay", "1h").out == "1 requeued\n"
     assert run("timeline", "requeue", "mails", "--of-group", "them", "--yes").out == "0 requeued\n"
     assert run("timeline", "requeue", "mails", "--yes").out == "99 requeued\n"

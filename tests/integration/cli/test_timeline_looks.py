@@ -132,7 +132,7 @@ def test_histogram_counts_by_time(run: Run, mails: Timeline) -> None:
         (["stats"], 2, "the following arguments are required: TOPIC"),
         (["stats", "ma{i}ls"], 2, "topic must be without braces"),
         ([], 2, "the following arguments are required: ACTION"),
-        ([], 2, "what it has, had, and how late it is"),
+        ([], 2, "how many messages in which state, and how late"),
         (["peek", "mails", "--from", "-2h"], 2, "is written with =, --from=-..."),
     ],
 )
