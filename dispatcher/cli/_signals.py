@@ -88,8 +88,8 @@ class Endings:
 
     @contextmanager
     def postponed(self) -> Iterator[None]:
-        """What comes in its `with` block is raised at its end: for a step that is not to be cut in
-        two, such as the start of a process that has to be ended."""
+        """Signals during its `with` block are raised at its end: for a step that must not be
+        interrupted, such as the start of a process that has to be ended."""
         with self._postponing_after():
             self._postpones = True
             yield

@@ -163,7 +163,7 @@ class Popen(subprocess.Popen):
 subprocess.Popen = Popen
 sys.exit(main(sys.argv[1:]))
 """
-"""The signal comes when a process was started and nothing knows of it yet."""
+"""The signal comes when a process was started and is not recorded yet."""
 
 
 def test_a_process_that_was_just_started_does_not_outlive_it(place: Place, tmp_path: Path) -> None:

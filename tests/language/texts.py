@@ -59,6 +59,8 @@ def _python(source: str) -> Iterator[tuple[int, str, str]]:
                 yield from _message(node.lineno, "".join(map(_part, node.values)))
             case ast.Constant(str() as text) if id(node) not in seen:
                 yield from _message(node.lineno, text)
+            case ast.Constant(bytes() as data) if data.isascii():
+                yield from _message(node.lineno, data.decode())
             case ast.FunctionDef() if node.name.startswith("test_"):
                 yield node.lineno, "test", node.name.replace("_", " ")
     yield from _python_comments(source)

@@ -53,7 +53,7 @@ class Signals:
         if self._first is not None and now - self._first > TOGETHER:
             # The interrupted code may hold a lock: logging would wait for it.
             self.at_once()
-            os.write(2, b"stopped at once; leases end by themselves\n")
+            os.write(2, b"stopped immediately; its leases run out\n")
             os._exit(128 + number)
         self._first = self._first or now
         self.stop.set()

@@ -347,7 +347,7 @@ def test_t13_a_sleeper_is_woken_by_an_earlier_create(
 
 def test_t13_a_lost_wakeup_is_survived(proxy: Proxy) -> None:
     timeline = Timeline(proxy.url, "topic")
-    with Subscription(timeline, channel=b"nobody publishes here") as seen:
+    with Subscription(timeline, channel=b"a channel without messages") as seen:
         until(lambda: seen.listens())
         timeline.producer("us").create([Message("x")])
         until(lambda: [lease.body for lease in seen.leases] == ["x"])
