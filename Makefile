@@ -20,12 +20,12 @@ help:
 	@echo "make unit     the unit tests on each interpreter found, or on one: PYTHON=python3.12"
 	@echo "make loop     all tests again and again, in a clone: N=20, BUSY=1 keeps every core busy"
 	@echo "make storms   simulated clusters, seed after seed, on from where it was: MINUTES=10"
-	@echo "make twins    the script in Redis and its twin in Python, random histories, likewise: MINUTES=10"
-	@echo "make fuzz     each target of tests/fuzz in turn, for inputs on which it fails, likewise: MINUTES=10"
+	@echo "make twins    the script in Redis and its twin in Python, random histories, on from where it was: MINUTES=10"
+	@echo "make fuzz     each target of tests/fuzz in turn, for inputs on which it fails: MINUTES=10"
 	@echo "make lowest   the tests with the lowest versions that pyproject.toml allows (Python 3.11)"
 	@echo "make cluster  Spark's sinks on a standalone cluster, through kills, stops and fail-overs"
-	@echo "make soak     everything at once, end to end, in all kinds of trouble; MINUTES=10"
-	@echo "make check    formatter, linter, spelling, strict types, import contracts"
+	@echo "make soak     everything together, end to end, through all kinds of failures; MINUTES=10"
+	@echo "make check    formatter, linter, spelling, language, strict types, import contracts"
 	@echo "make hooks    what pre-commit runs before each commit, on all files"
 	@echo "make changelog  show what the next release adds to CHANGELOG.md"
 	@echo "make dist     build the wheel and the source archive, check both, install one and run the demo"
@@ -34,7 +34,7 @@ help:
 	@echo "make bench    print every figure the documents mention"
 	@echo "make compare  benchmarks of two commits, in turns: BASE=commit WHAT=throughput,sharing ROUNDS=10"
 	@echo "make docs     build the documentation into docs/_build"
-	@echo "make dashboards  write Grafana's dashboards and Prometheus' rules anew, from grafana/*.py"
+	@echo "make dashboards  generate Grafana's dashboards and Prometheus' rules from grafana/*.py"
 	@echo "make install  only make the virtual environment ($(VENV))"
 	@echo "make clean    remove what the commands above have made"
 	@echo "CONTRIBUTING.md says more, also how to run one test and how to see a failure again"
@@ -53,7 +53,7 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@$(PIP) install --editable '.[cli,redis,embedded,metrics,spark]' --group check --group test --group connect --group examples --group bench --group docs --group dashboards
 	@touch $@ $(VENV)/.demo
 
-# Somebody is curious, and does not want to wait for Spark and the tests' tools.
+# For a first look, without Spark and the tools for tests.
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV), once ..."
 	@$(PIP) install --editable '.[cli,redis,embedded,metrics]'
@@ -149,6 +149,7 @@ check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/codespell
+	$(BIN)/python -m tests.language
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

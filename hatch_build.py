@@ -1,5 +1,5 @@
-"""What the package index receives besides pyproject.toml: the README with links that work there,
-and the project's addresses. Hatchling calls it for each wheel and source archive.
+"""Metadata for the package index in addition to pyproject.toml: the README with links that work
+there, and the project's addresses. Hatchling calls it for each wheel and source archive.
 
 The project's address has one place, `[tool.hatch.metadata.hooks.custom]` in pyproject.toml. While
 it is empty, links stay relative.
@@ -17,7 +17,7 @@ _LINK = re.compile(r"(!?)\[([^]]*)\]\((?!https?://|#)([^)\s]+)\)")
 
 
 def readme(text: str, address: str, version: str) -> str:
-    """The README of that version, for readers who do not have its neighbours.
+    """Return the README of that version, for readers who do not have the files next to it.
 
     >>> readme("![a](b.svg) and [c](d.md#e), [f](#g)", "https://x", "1.2")
     '![a](https://x/raw/v1.2/b.svg) and [c](https://x/blob/v1.2/d.md#e), [f](#g)'
@@ -31,7 +31,7 @@ def readme(text: str, address: str, version: str) -> str:
 
 
 def urls(address: str) -> dict[str, str]:
-    """The links that the package index shows.
+    """Return the links for the package index.
 
     >>> urls("")
     {}
@@ -46,7 +46,7 @@ def urls(address: str) -> dict[str, str]:
 
 
 class MetadataHook(MetadataHookInterface):
-    """Hatchling finds it."""
+    """The hook that Hatchling finds and calls."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Add the fields that pyproject.toml calls dynamic."""

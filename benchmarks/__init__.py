@@ -1,1 +1,1 @@
-"""Every figure the documents mention, each as a ratio to something measured in the same run."""
+"""Every figure in the documents, each as a ratio to something measured in the same run."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--brief] [--json] [NAME ...]`: prints the figures; exit code 1 if one does
+"""`python -m benchmarks [--brief] [--json] [NAME ...]`: print the figures; exit code 1 if one does
 not hold. `--brief`: only what takes a few seconds, for `benchmarks.compare`."""
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ GROUPS = {
     "spark": "spark_sinks",
     "spark-state": "spark_state",
 }
-"""Each a module, which is imported when its turn comes: pyspark leaves so many objects behind for
-the garbage collector to look at that everything measured after it is slower."""
+"""Modules, each imported when its turn comes: pyspark leaves so many objects for the garbage
+collector to examine that everything measured after it is slower."""
 
 
 def what_is_measured(module: str) -> str:
-    """The first paragraph of its docstring; nothing is imported for that."""
+    """Return the first paragraph of its docstring, without an import."""
     path = Path(__file__).with_name(f"{module}.py")
     text = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
     return " ".join(text.partition("\n\n")[0].split())
 
 
 def main() -> int:
-    """Runs the groups named, or all."""
+    """Run the named groups, or all."""
     width = max(map(len, GROUPS))
     parts = [f"  {name:<{width}}  {what_is_measured(GROUPS[name])}" for name in GROUPS]
     parser = argparse.ArgumentParser(

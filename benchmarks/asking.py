@@ -1,4 +1,5 @@
-"""What a shared limit costs: from idle to the first batch, and beside asking for each operation."""
+"""Cost of a shared limit: from idle to the first batch, and compared with a call to Redis for each
+operation."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ LEASE, TRIALS, OPERATIONS = 2.0, 12, 400_000
 
 
 def run() -> Iterator[Figure]:
-    """The figures, of one process and one Redis."""
+    """Measure with one process and one Redis."""
     with EmbeddedRedis() as server:
         yield from _from_idle(server)
         yield from _beside_asking_each_time(server)
@@ -119,7 +120,7 @@ def _beside_asking_each_time(server: EmbeddedRedis) -> Iterator[Figure]:
 
 
 def _asking_each_time(server: EmbeddedRedis) -> float:
-    """Operations a second of a limiter that asks Redis for each."""
+    """Return the operations a second of a limiter that asks Redis for each."""
     limiter: Any = strategies.FixedWindowRateLimiter(storage.storage_from_string(server.url))
     item = parse("1000000000/second")
     at, count = time.perf_counter(), 0

@@ -1,4 +1,4 @@
-"""A backlog that does not end: for figures of what a limit lets through."""
+"""A backlog that does not end, for figures of what a limit lets through."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ AT_ONCE = 1000
 
 
 def feeding(batcher: Batcher, watcher: Watcher, cost: float) -> threading.Thread:
-    """Enqueues operations of `cost` on a thread of its own, until `batcher` is stopped."""
+    """Enqueue operations of `cost` on a separate thread, until `batcher` is stopped."""
 
     def feed() -> None:
         try:

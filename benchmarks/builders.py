@@ -1,9 +1,10 @@
-"""What building batches costs, against sorting and appending the same; how many batches it makes.
+"""Cost of building batches, compared with sorting and appending the same; and the number of
+batches.
 
 Batches by subject: a million measurements (time, subject, number) of a thousand subjects, either
-shuffled, or in bursts: 20 subjects a timestamp with 1 to 40 metrics each, in order of time.
-Batches by event time: so many windows are open at once; they fill with messages at random and
-close by their timeout. The reference appends each message to the list of its window.
+shuffled, or in bursts: 20 subjects a timestamp with 1 to 40 metrics each, in order of time. Batches
+by event time: many windows are open at a time; they fill with messages at random and close by their
+timeout. The reference appends each message to the list of its window.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Message = tuple[int, float]
 
 
 def run() -> Iterator[Figure]:
-    """The figures; times are of the processor, taken back to back."""
+    """Measure processor times, taken back to back."""
     even, bursty = _even(), _bursts(COUNT)
     name = "SubjectBuilder, a million measurements"
     yield Figure(f"{name}, shuffled", _against_sorting(even, 500), "x sorted", at_most=4)
@@ -71,7 +72,7 @@ def _even() -> list[Measurement]:
 
 
 def _bursts(count: int) -> list[Measurement]:
-    """Twenty subjects a timestamp, with 1 to 40 metrics each."""
+    """Return twenty subjects a timestamp, with 1 to 40 metrics each."""
     chance = random.Random(2)
     made: list[Measurement] = []
     moment = 0
@@ -98,7 +99,7 @@ def _against_sorting(measurements: list[Measurement], most: int) -> float:
 
 
 def _next_fit(measurements: list[Measurement], most: int) -> int:
-    """How many batches there are if groups are placed in order of time and arrival."""
+    """Return the number of batches if groups are placed in order of time and arrival."""
     sizes: dict[tuple[int, str], int] = {}
     for moment, subject, _ in measurements:
         sizes[moment, subject] = sizes.get((moment, subject), 0) + 1
@@ -141,8 +142,8 @@ class _Costs:
 
 
 def _messages(opened: int, count: int) -> list[Message]:
-    """(key, event time): each of so many windows gets FILL messages, in random order, and is
-    then followed by another."""
+    """Return (key, event time): each window gets FILL messages, in random order, and is then
+    followed by another."""
     chance = random.Random(4)
     got = [0] * opened
     made = []
@@ -212,7 +213,7 @@ def _memory_growth() -> float:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """Of the processor: who else uses the machine matters less."""
+    """Return processor seconds, on which other programs have less influence."""
     gc.collect()
     started = time.process_time()
     result = work()

@@ -1,4 +1,4 @@
-"""How much of a limit is used, and whether any window is over, judged at the callbacks."""
+"""Use of a limit, and windows over it, judged at the callbacks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ CAPACITY, COST, SIZE, SECONDS = 20_000, 10, 100, 12.0
 
 
 def run() -> Iterator[Figure]:
-    """The figures for one process with a constant backlog."""
+    """Measure one process with a constant backlog."""
     log = _spend()
     verdict = verify(log, CAPACITY)
-    # From the end of the first second, so that the first burst is no help.
+    # From the end of the first second, so that the first burst does not help.
     settled = verify([entry for entry in log if entry.at > log[0].at + 1], CAPACITY)
     name = f"{CAPACITY:,}/s, cost {COST}, batches of {SIZE}"
     yield Figure(f"{name}: used", settled.used, "of the capacity", at_least=0.98)

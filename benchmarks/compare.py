@@ -31,7 +31,7 @@ ORDERS = (("base", "head", "again"), ("again", "head", "base"))
 LEAST_ROUNDS = 10
 
 Values = dict[str, dict[str, list[float]]]
-"""By figure, then by turn: a value for each round in which it was measured."""
+"""For each figure and turn, a value for each round in which it was measured."""
 
 
 class MeasureError(RuntimeError):
@@ -39,7 +39,8 @@ class MeasureError(RuntimeError):
 
 
 def main() -> int:
-    """The exit code: 1 if a figure differs, 2 if a tree cannot be measured, 130 if interrupted."""
+    """Return the exit code: 1 if a figure differs, 2 if a tree cannot be measured, 130 if
+    interrupted."""
     parser = argparse.ArgumentParser("python -m benchmarks.compare", description=__doc__)
     parser.add_argument("base", help="a commit")
     parser.add_argument("--what", default="throughput,sharing", help="groups of figures")
@@ -84,7 +85,7 @@ def main() -> int:
 
 
 def made(directory: Path, base: str) -> dict[str, Path]:
-    """The tree of each turn."""
+    """Return the tree of each turn."""
     base_tree, head = directory / "base", directory / "head"
     commits = clone(ROOT, base_tree, base), clone(ROOT, head)
     print(f"base {commits[0]}, head {commits[1]}")
@@ -95,7 +96,7 @@ def made(directory: Path, base: str) -> dict[str, Path]:
 
 
 def is_commit(name: str) -> bool:
-    """Whether this repository has it."""
+    """Whether this repository has the commit."""
     with suppress(GitError):
         git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", at=ROOT)
         return True
@@ -103,7 +104,7 @@ def is_commit(name: str) -> bool:
 
 
 def compared(trees: dict[str, Path], group: str, rounds: int) -> Iterator[Comparison | str]:
-    """Each figure of the group, or why it has none."""
+    """Return each figure of the group, or why it has none."""
     values: Values = defaultdict(lambda: defaultdict(list))
     for number in range(rounds):
         for turn in ORDERS[number % 2]:
@@ -114,7 +115,7 @@ def compared(trees: dict[str, Path], group: str, rounds: int) -> Iterator[Compar
 
 
 def comparison(name: str, turns: dict[str, list[float]], rounds: int) -> Comparison | str:
-    """A ratio needs a value in each turn; a base of 0 has none."""
+    """Return the comparison; a ratio needs a value in each turn; a base of 0 has none."""
     missing = [
         f"{turn} in {rounds - count} of {rounds} rounds"
         for turn in ORDERS[0]
@@ -126,7 +127,7 @@ def comparison(name: str, turns: dict[str, list[float]], rounds: int) -> Compari
 
 
 def measured(turn: str, tree: Path, group: str) -> dict[str, float]:
-    """The figures of one tree, from a process of its own, whether or not their bounds hold."""
+    """Return the figures of one tree, from a separate process, whether or not their bounds hold."""
     command = [sys.executable, "-m", "benchmarks", "--brief", "--json", group]
     try:
         variables = environment(tree, 0)

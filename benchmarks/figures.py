@@ -1,4 +1,4 @@
-"""How figures are printed: what was measured, what it should be, whether it is."""
+"""A figure: what was measured, its bound, and whether it holds."""
 
 from __future__ import annotations
 

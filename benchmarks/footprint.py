@@ -1,5 +1,4 @@
-"""What waiting costs in memory, what idling costs in processor time, what enqueueing costs in
-latency."""
+"""Memory of waiting operations, processor time of an idle Batcher, latency of an enqueue."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ INTERVAL = 0.02
 
 
 def run() -> Iterator[Figure]:
-    """The figures."""
+    """Measure memory, processor time and latency."""
     yield Figure("a waiting operation", _bytes_each(batchable=True), "bytes", at_most=160)
     yield Figure("the same, not batchable", _bytes_each(batchable=False), "bytes", at_most=160)
     yield Figure("the same, each with a key of its own", _bytes_each(keyed=True), "bytes")
@@ -40,7 +39,7 @@ def _bytes_each(*, batchable: bool = True, keyed: bool = False) -> float:
     before = tracemalloc.get_traced_memory()[0]
     for key in keys:
         batcher.enqueue(Operation(watcher, 10, payload, batchable=batchable, key=key))
-    batcher.pause()  # changes nothing, but makes the engine look
+    batcher.pause()  # changes nothing, but wakes the engine
     while batcher._buffer.inbox:
         time.sleep(0.001)
     gc.collect()
@@ -59,7 +58,7 @@ def _idle() -> float:
 
 
 def _latency() -> float:
-    """The 99th percentile over 300 operations, one at a time."""
+    """Return the 99th percentile over 300 operations, one at a time."""
     late = []
     with Batcher(flush_interval=INTERVAL) as batcher:
         for number in range(300):

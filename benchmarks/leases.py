@@ -1,6 +1,6 @@
-"""What a sync costs Redis: script time at a thousand instances and ten thousand partitions.
+"""Cost of a sync for Redis: script time at a thousand instances and ten thousand partitions.
 
-Measured inside the server by its slow log, beside a PING there and back.
+Measured inside the server by its slow log, and compared with a PING there and back.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ CONFIG = ("slowlog-log-slower-than 0", "slowlog-max-len 1000000")
 
 
 def brief() -> Iterator[Figure]:
-    """Of a hundred instances. The longest run of a script is the median of the longest of five."""
+    """Measure a hundred instances. The longest run of a script is the median of the longest of
+    five."""
     with EmbeddedRedis(config=CONFIG) as server, Redis.from_url(server.url) as client:
         crowd = _Crowd(RedisLeaseManager(server.url, name="benchmark", lease_time=2), 100)
         crowd.ask(2)
@@ -39,7 +40,7 @@ def brief() -> Iterator[Figure]:
 
 
 def run() -> Iterator[Figure]:
-    """The figures."""
+    """Measure a thousand instances."""
     with EmbeddedRedis(config=CONFIG) as server, Redis.from_url(server.url) as client:
         ping = _round_trip(client)
         manager = RedisLeaseManager(server.url, name="benchmark", lease_time=2)
@@ -50,7 +51,7 @@ def run() -> Iterator[Figure]:
             ("one in ten changes", lambda: crowd.ask(ROUNDS, changing=0.1)),
             ("capacity lowered", lambda: crowd.lowered(manager)),
             (f"{WAITING} wait for permits", lambda: crowd.wait_for_permits(manager)),
-            ("all expire at once", lambda: crowd.expire(manager)),
+            ("all expire together", lambda: crowd.expire(manager)),
         ]
         found = [(what, _microseconds(client, case)) for what, case in cases]
         manager.close()
@@ -81,7 +82,7 @@ class _Crowd:
         return InstanceShare(name, TERMS, label="host-1:4711")
 
     def ask(self, times: int = 1, changing: float = 0.0) -> None:
-        """Each of them asks so many times."""
+        """Let each instance ask this many times."""
         for _ in range(times):
             for name, share in self._shares.items():
                 if self._random.random() < changing:
@@ -94,7 +95,7 @@ class _Crowd:
             need = self._need[name]
             share.settle(now)
             share.want(need, need if name in self._gathers else 0.0, now)
-            # Something of what it holds is spent, so that hand-overs carry history.
+            # Spend something of what it holds, so that releases carry history.
             for _ in range(5):
                 if share.ledger.available(now, 0.2) >= 0.2:
                     share.ledger.spend(0.2, now)
@@ -104,20 +105,20 @@ class _Crowd:
                 return
 
     def lowered(self, manager: RedisLeaseManager) -> None:
-        """An operator halves the capacity."""
+        """Halve the capacity, as an operator does."""
         manager.set_terms(capacity=TERMS.capacity / 2)
         self.ask(2)
         manager.set_terms(capacity=TERMS.capacity)
 
     def wait_for_permits(self, manager: RedisLeaseManager) -> None:
-        """Many have an operation that costs more than their share."""
+        """Give many instances an operation that costs more than their share."""
         for name in list(self._need)[:WAITING]:
             self._need[name] = 2_000.0
             self._gathers.add(name)
         self.ask(3)
 
     def expire(self, manager: RedisLeaseManager) -> None:
-        """All are silent for too long; others come."""
+        """Let all leases expire, and others come."""
         time.sleep(2 + 1.1 + 2 * 0.5 + 0.5)
         self._shares = {f"new-{n}": self._share(f"new-{n}") for n in range(100)}
         self._need = dict.fromkeys(self._shares, 20.0)
@@ -126,7 +127,7 @@ class _Crowd:
 
 
 def _microseconds(client: Any, work: Callable[[], object]) -> list[int]:
-    """The time of each script that `work` has run, in order of length."""
+    """Return the time of each script that `work` has run, in order of length."""
     client.slowlog_reset()
     work()
     # The server also notes the commands inside of the scripts.
@@ -135,7 +136,7 @@ def _microseconds(client: Any, work: Callable[[], object]) -> list[int]:
 
 
 def _round_trip(client: Any) -> float:
-    """The microseconds that most PINGs take, the network included."""
+    """Return the microseconds that most PINGs take, the network included."""
     times = []
     for _ in range(2_000):
         start = time.perf_counter()

@@ -1,8 +1,8 @@
-"""Limits of every kind, many processes: what is used, how fair it is, what it costs Redis.
+"""Limits of every kind, many processes: use, fairness, and cost for Redis.
 
 Real processes and a real Redis; above 30 instances several in one process. Periods above 10 s are
-scaled to 10 s, the amount per period kept. Judged over 20 periods or 20 s, from the log that every
-process writes as each of its callbacks begins.
+scaled to 10 s, with the same amount per period. Judged over 20 periods or 20 s, from the log that
+every process writes as each of its callbacks begins.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from tests.processes import Processes
 from tests.processes.plan import Plan
 
 MAX_PROCESSES = 4
-"""Each is a Python: more of them would share two cores and little else."""
+"""Maximum number of processes: each is a Python, and more would share two cores and little else."""
 
 ROWS = os.environ.get("ROWS", "")
-"""The rows to run, as a text that their titles contain; all of them if it is empty."""
+"""The rows to run, as a text in their titles; all of them if it is empty."""
 
 now = MonotonicClock().now
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """Instances alike, with a backlog that never ends or a trickle."""
+    """Equal instances, with a backlog that never ends or a trickle."""
 
     count: int
     cost: float
     batch: int = 1
     share: float | None = None
-    """The share of the limit that all of them need together; None for as much as there is."""
+    """The share of the limit that all of them need together; None for as much as possible."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One limit and who shares it."""
+    """One limit and its instances."""
 
     title: str
     capacity: float
@@ -55,12 +55,12 @@ class Row:
     used: float = 0.97
     fair: float | None = 0.98
     lease: float = 5.0
-    """The defaults, as for the sync interval."""
+    """The lease time; the default, as for the sync interval."""
     interval: float = 0.5
 
     @property
     def span(self) -> float:
-        """For how long it is judged."""
+        """Seconds for which it is judged."""
         return max(20.0, 20 * self.period if self.period < 1 else min(20 * self.period, 60.0))
 
 
@@ -95,7 +95,6 @@ TABLE = (
 
 
 def run() -> Iterator[Figure]:
-    """The figures."""
     for row in TABLE:
         if ROWS in row.title:
             with EmbeddedRedis() as server:
@@ -144,7 +143,7 @@ def _measured(server: EmbeddedRedis, row: Row) -> Iterator[Figure]:
 
 
 def _used(log: Sequence[Spent], begin: float, end: float, row: Row) -> float:
-    """Over whole periods; a limit that goes in bursts is judged from burst to burst."""
+    """Return the use over whole periods; a limit with bursts is judged from burst to burst."""
     whole = math.floor((end - begin) / row.period + 1e-6) * row.period
     return (
         sum(one.cost for one in log if begin <= one.at < begin + whole)

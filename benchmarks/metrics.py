@@ -1,7 +1,7 @@
-"""What being watched costs: the same work, by turns with an instrumented Batcher and without.
+"""Cost of metrics: the same work, by turns with an instrumented Batcher and without.
 
-Of the first two it is the processor's time, all threads of this process together. Rounds are
-short and many, and the quickest quarter of either kind counts: so a busy machine decides nothing.
+For the first two, processor time of all threads of this process together. Rounds are short and
+many, and the quickest quarter of either kind counts, so a busy machine has no influence.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dispatcher.metrics import instrument
 
 COUNT = 20_000
 AT_ONCE = 2 * COUNT
-"""Enough for notes to be sorted by the engine itself, for nobody scrapes."""
+"""Enough for the engine itself to sort notes, since there is no scrape."""
 ROUNDS = 160
 MOST = 1.03
 
 
 def run() -> Iterator[Figure]:
-    """The figures: ratios of rounds that take turns."""
+    """Measure ratios of rounds that take turns."""
     for title, work in (
         ("enqueue one by one, batches of 500", _one_by_one),
         ("enqueue_many, batches of 500", _many_at_once),
@@ -59,7 +59,7 @@ def _ratio(work: Callable[[Batcher], float]) -> float:
 
 
 def _undisturbed(times: list[float]) -> float:
-    """The mean of the quickest quarter: what others on the machine do only ever adds."""
+    """Return the mean of the quickest quarter: other programs only ever add time."""
     return statistics.mean(sorted(times)[: len(times) // 4])
 
 
@@ -100,7 +100,7 @@ def _callbacks(batcher: Batcher) -> float:
 
 
 def _ignore(batch: list[Operation]) -> None:
-    """A callback."""
+    """Do nothing with a batch."""
 
 
 def _time(work: Callable[[], object]) -> float:

@@ -1,4 +1,4 @@
-"""What figures of two trees, measured in turns, say about their difference."""
+"""Compare figures of two trees that were measured in turns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 TOLERANCE = 0.03
-"""The difference that is none, if the measurements were exact."""
+"""A difference up to this counts as none, if the measurements were exact."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""What a gate costs: passing, releasing, loading its entities, and what waits in memory.
+"""Cost of a gate: passing, releasing, loading its entities, and memory of what waits.
 
-Passing is held against a dict look-up and an append, both behind a call of the same signature, as
-a gate cannot be called without one; and, for many at once, against the bare loop. Times are of
-the processor, taken back to back, the best of several. What waits for a disk or for Redis is in
+Passing is compared with a dict look-up and an append, both behind a call of the same signature, as
+a gate cannot be called without one; and, for many messages, with the bare loop. Times are of the
+processor, taken back to back, the best of several. Disks and Redis are measured in
 registration_disk and registration_redis.
 """
 
@@ -30,14 +30,14 @@ PASSING = 500_000
 
 
 def run() -> Iterator[Figure]:
-    """The figures."""
+    """Measure a gate in memory."""
     yield from _passing()
     yield from _releasing()
     yield from _loading()
     each = _memory(1)
     yield Figure("a pending entity with one message, beyond names and messages", each, "bytes")
     each = _memory(MESSAGES)
-    yield Figure("a pending entity with ten messages, likewise", each, "bytes")
+    yield Figure("a pending entity with ten messages", each, "bytes")
     yield from registration_disk.run()
     yield from registration_redis.run()
 
@@ -78,7 +78,7 @@ def _passing() -> Iterator[Figure]:
     name = "passing a registered entity, against the same behind a call"
     note = f"{passed / PASSING * 1e9:.0f} ns a message; {inline / passed:.2f} of the bare loop"
     yield Figure(name, called / passed, "of a look-up", at_least=0.3, note=note)
-    name = "passing a thousand at once, against the bare loop"
+    name = "passing a thousand in one call, against the bare loop"
     note = f"{at_once / PASSING * 1e9:.0f} ns a message"
     yield Figure(name, inline / at_once, "of a look-up", at_least=0.3, note=note)
 
@@ -110,7 +110,7 @@ def _filled(entities: int, messages: int, parent: str | None = None) -> Registra
 
 
 def _release(entities: int) -> float:
-    """Seconds for a message."""
+    """Return seconds for a message."""
     best = float("inf")
     for _ in range(3):
         gate = _filled(entities, MESSAGES)
@@ -174,7 +174,7 @@ _WORK = ("kept = path.read_bytes()", "kept = store.load()")
 
 
 def _in_a_new_process(path: Path, work: str) -> float:
-    """Seconds of the processor for the last statement of `work`."""
+    """Return processor seconds for the last statement of `work`."""
     *before, last = work.rstrip(";").split(";")
     program = f"""
 import time
@@ -212,7 +212,7 @@ def _memory(messages: int) -> float:
 
 
 class _NoCollector:
-    """What the garbage collector does in between grows with all objects there are."""
+    """Without the garbage collector, whose time grows with all objects there are."""
 
     def __enter__(self) -> None:
         gc.collect()
@@ -223,7 +223,7 @@ class _NoCollector:
 
 
 def _best(*calls: Callable[[], object], after: Callable[[], object]) -> list[float]:
-    """The least time of each, of five, in turns."""
+    """Return the least time of each, of five, in turns."""
     best = [float("inf")] * len(calls)
     for _ in range(5):
         for at, call in enumerate(calls):

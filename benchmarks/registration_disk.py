@@ -1,7 +1,7 @@
-"""What a gate's files cost: registrations in SQLite, one by one and in bulk, and early logs.
+"""Cost of a gate's files: registrations in SQLite, one by one and in bulk, and early logs.
 
-Rates are of the wall clock, the disk included. What is compared is measured in turns, so that what
-else the disk does concerns both.
+Rates are of the wall clock, the disk included. What is compared is measured in turns, so that other
+use of the disk affects both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MANY_LOGS = 100_000
 
 
 def run() -> Iterator[Figure]:
-    """The figures."""
+    """Measure files in a temporary directory."""
     with tempfile.TemporaryDirectory() as directory:
         yield from _bulk(Path(directory))
         yield from _early_logs(Path(directory))
@@ -59,8 +59,8 @@ def _bulk(directory: Path) -> Iterator[Figure]:
 
 
 def _early_logs(directory: Path) -> Iterator[Figure]:
-    """As many logs in one gate, and in gates that have few: each in a directory of its own. The
-    first message of an entity makes its log; the second is appended."""
+    """Compare many logs in one gate with a few in each of several gates, each in a directory of its
+    own. The first message of an entity creates its log; the second is appended."""
     few: list[float] = []
     many: list[float] = []
     large = _Logs(directory / "many", MANY_LOGS)
@@ -87,7 +87,7 @@ class _Logs:
         )
 
     def offer(self, first: int) -> float:
-        """Two messages to each of some new logs; seconds."""
+        """Offer two messages to each of some new logs. Return seconds."""
         started = time.perf_counter()
         for turn in range(2):
             for number in range(first, first + FEW_LOGS):

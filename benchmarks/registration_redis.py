@@ -1,8 +1,8 @@
-"""What a gate costs that many processes share: look-ups, large families, changes by others.
+"""Cost of a gate that many processes share: look-ups, large families, changes by others.
 
-Rates are of the wall clock, Redis included; held against as many plain HGETs in pipelines, which is
-what Redis and its client cost in any case. How long a script takes is what the server itself has
-measured: `INFO commandstats` for the mean, its slow log for the longest.
+Rates are of the wall clock, Redis included; compared with as many plain HGETs in pipelines, the
+minimum that Redis and its client cost. Script times are measured by the server: `INFO commandstats`
+for the mean, its slow log for the longest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MESSAGES = 10
 
 
 def run() -> Iterator[Figure]:
-    """The figures."""
+    """Measure a gate in Redis."""
     with EmbeddedRedis() as server, Redis.from_url(server.url) as client:
         yield from _looking_up(server, client)
         client.flushall()
@@ -125,7 +125,7 @@ def _filled(server: EmbeddedRedis, *, alone: bool) -> RegistrationGate:
 
 
 class _Scripts:
-    """How often scripts ran in its block, and how long, by the server's own clocks."""
+    """Number and times of the scripts that ran in its block, by the server's own clocks."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

@@ -1,4 +1,5 @@
-"""Reserved capacity beside a shared one: how much is used of each, and whether a window is over."""
+"""Reserved capacity in addition to a shared one: how much is used of each, and whether a window is
+over."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ SETTLING, SECONDS = 1.5, 4.0
 
 
 def run() -> Iterator[Figure]:
-    """The figures for one process with a constant backlog."""
+    """Measure one process with a constant backlog."""
     for size in SIZES:
         for reserved in RESERVED:
             yield from _case(reserved, size)

@@ -1,7 +1,8 @@
-"""What other queues do with no-op jobs, each through its own API: `python rivals.py NAME URL JOBS`.
+"""Other queues with no-op jobs, each through its own API: `python rivals.py NAME URL JOBS`.
 
-It runs in an environment of its own (`make bench` makes it), since their demands on redis-py and
-those of the tests exclude each other. It prints the seconds it took to enqueue and to drain.
+It runs in an environment of its own (`make bench` creates it), since their requirements for
+redis-py and those of the tests exclude each other. It prints the seconds it took to enqueue and to
+drain.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ THREADS = 8
 
 
 async def nothing(context: Any, body: str) -> None:
-    """arq's job."""
+    """Job of arq, which does nothing."""
 
 
 def nothing_at_all(body: str) -> None:
-    """The others'."""
+    """Job of the others, which does nothing."""
 
 
 def of_arq(url: str, jobs: int) -> tuple[float, float]:
-    """100 jobs at once, polled every 10 ms."""
+    """Run 100 jobs at a time, polled every 10 ms."""
 
     async def both() -> tuple[float, float]:
         connections = importlib.import_module("arq.connections")
@@ -54,7 +55,7 @@ def of_arq(url: str, jobs: int) -> tuple[float, float]:
 
 
 def of_dramatiq(url: str, jobs: int) -> tuple[float, float]:
-    """Eight threads, as it has by default."""
+    """Run eight threads, as dramatiq does by default."""
     dramatiq = importlib.import_module("dramatiq")
     broker = importlib.import_module("dramatiq.brokers.redis").RedisBroker(url=url)
     dramatiq.set_broker(broker)
@@ -73,7 +74,7 @@ def of_dramatiq(url: str, jobs: int) -> tuple[float, float]:
 
 
 def of_rq(url: str, jobs: int) -> tuple[float, float]:
-    """Enqueued 100 at once, worked on without a fork for each."""
+    """Enqueue 100 in one call, and work on them without a fork for each."""
     rq = importlib.import_module("rq")
     redis = importlib.import_module("redis")
     connection = redis.Redis.from_url(url)
@@ -93,7 +94,7 @@ RIVALS = {"arq": of_arq, "dramatiq": of_dramatiq, "rq": of_rq}
 
 
 def main() -> None:
-    """Runs one."""
+    """Run the named queue."""
     logging.disable(logging.WARNING)
     name, url, jobs = sys.argv[1:]
     enqueue, drain = RIVALS[name](url, int(jobs))

@@ -1,8 +1,8 @@
-"""One limit, many processes: what is used, whether a window is over, who gets how much.
+"""One limit, many processes: use, windows over the limit, and shares.
 
-Judged from the log that every process writes as each of its callbacks begins, by the clock of
-the machine. LONG=1 runs the case of the seed in full, and takes five minutes; REPORT=DIR draws
-each case.
+Judged from the log that every process writes as each of its callbacks begins, by the clock of the
+machine. LONG=1 runs the case of the seed in full, and takes five minutes; REPORT=DIR draws each
+case.
 """
 
 from __future__ import annotations
@@ -31,26 +31,25 @@ CAPACITY, FACTOR, COST = 20_000.0, 1_000.0, 10.0
 LEASE, INTERVAL, PERIOD = 2.0, 0.5, 1.0
 LONG = bool(os.environ.get("LONG"))
 REPORT = os.environ.get("REPORT")
-"""A directory, for a page about each case."""
+"""A directory for a page about each case."""
 OPERATIONS = 100_000 if LONG else 20_000
-"""For each of the two processes that have work: 100 seconds of it, or 20."""
+"""Number of operations of each of the two processes that have work: 100 seconds of it, or 20."""
 
 now = MonotonicClock().now
 """The clock by which processes note when a batch began."""
 
 BRIEF = 200_000
-"""Operations of the brief figures."""
+"""Number of operations of the brief figures."""
 
 
 def run() -> Iterator[Figure]:
-    """The figures."""
     with EmbeddedRedis() as server:
         for part in (_two_jobs, _losses, _fair, _dear):
             yield from part(server)
 
 
 def brief() -> Iterator[Figure]:
-    """What grants cost one process that need not wait for them, in time of the processor."""
+    """Measure the processor time of grants for one process that need not wait for them."""
     with EmbeddedRedis() as server:
         manager = RedisLeaseManager(server.url, name="brief", lease_time=LEASE)
         limiter = SharedResource(shared_capacity=1e9, factor=1e8, lease_manager=manager)

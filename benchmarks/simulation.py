@@ -18,7 +18,7 @@ INSTANCES, PARTITIONS, SECONDS = (1_000, 10_000, 3_600.0) if LONG else (200, 2_0
 
 
 def run() -> Iterator[Figure]:
-    """The figures."""
+    """Measure a cluster of each size."""
     random = Random(1)
     cluster = SimulatedCluster(
         capacity=PARTITIONS * 100.0,

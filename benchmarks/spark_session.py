@@ -1,4 +1,4 @@
-"""The Spark that is measured: two cores, and nothing that is only looked at."""
+"""The Spark session for benchmarks: two cores, and without what is only for people to see."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tests.servers import pypi_java
 
 IN_ONE_PROCESS = "local[2]"
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
-"""A core for each, and a process."""
+"""Two executors, each a process with one core."""
 
 
 @contextmanager
 def spark_session(master: str = IN_ONE_PROCESS) -> Iterator[SparkSession]:
-    """One, until the end of the block. Its Python workers are of this very interpreter."""
+    """Run one session until the end of the block. Its Python workers use this interpreter."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     pypi_java.provide()
     spark = (
         SparkSession.builder.master(master)
         .config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parents[1]))
         .config("spark.executor.memory", "512m")
-        # Nothing is begun by one executor alone.
+        # Do not begin with one executor alone.
         .config("spark.cores.max", "2")
         .config("spark.scheduler.minRegisteredResourcesRatio", "1.0")
         .config("spark.driver.host", "127.0.0.1")

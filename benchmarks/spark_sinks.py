@@ -1,4 +1,5 @@
-"""SubjectSink, against the same rows shuffled, sorted and handed to the same function by hand."""
+"""SubjectSink, compared with the same rows shuffled, sorted and passed to the same function by
+hand."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ AT_LEAST = {"tuple": 0.9, "row": 0.8, "dict": 0.9, "arrow": 0.8}
 
 
 def run() -> Iterator[Figure]:
-    """Rows a second beside the reference, the use of a limit, an empty micro-batch."""
+    """Measure rows a second, the use of a limit, and an empty micro-batch."""
     with EmbeddedRedis() as server:
         with spark_session() as spark:
             yield from _throughput(spark, server.url)
@@ -38,7 +39,7 @@ def run() -> Iterator[Figure]:
 
 
 def take_nothing(rows: Any) -> None:
-    """The handler of all that is measured here."""
+    """Handle rows by doing nothing."""
 
 
 def _throughput(spark: SparkSession, url: str) -> Iterator[Figure]:
@@ -83,7 +84,7 @@ def _by_hand(rows: DataFrame) -> None:
 
 
 def _tuples(batches: Any) -> Any:
-    """What a user would write: a loop over tuples, a call for each subject."""
+    """Do what a user would write: a loop over tuples, a call for each subject."""
     import pyarrow as pa
 
     count, subject = 0, None
@@ -105,7 +106,7 @@ def _sink(url: str, **told: Any) -> SubjectSink:
 
 
 def note(rows: list[Any], *, place: str) -> None:
-    """Notes when it began, and how many rows it was given."""
+    """Note when it began, and how many rows it received."""
     line = b"%r %d\n" % (time.monotonic(), len(rows))
     descriptor = os.open(f"{place}/{os.getpid()}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(descriptor, line)

@@ -1,8 +1,8 @@
-"""Stateful steps in Spark, against a bare applyInPandasWithState that only counts.
+"""Stateful steps in Spark, compared with a bare applyInPandasWithState that only counts.
 
 The same files of 100,000 rows, one a micro-batch, through both in turns; a batch holds ten rows.
-Times are what Spark reports for the micro-batches after the first of each run; the quickest
-of either way counts, since whatever else the machine does only adds to it.
+Times are what Spark reports for the micro-batches after the first of each run; the quickest of
+either way counts, since other programs on the machine only add time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCHEMA = "subject string, metric int, at bigint, arrival bigint, value double"
 
 
 def run() -> Iterator[Figure]:
-    """The figures of many small subjects, and of few large ones."""
+    """Measure many small subjects, and few large ones."""
     with spark_session() as spark:
         for subjects in (5_000, 100):
             yield _figure(spark, subjects)
@@ -54,7 +54,7 @@ def _figure(spark: SparkSession, subjects: int) -> Figure:
 
 
 def _write(spark: SparkSession, place: Path, subjects: int) -> None:
-    """Each subject's rows of a file: ten metrics at ten times, again and again."""
+    """Write each subject's rows of a file: ten metrics at ten times, repeatedly."""
     place.mkdir()
     each = ROWS // subjects
     for number in range(FILES):
@@ -100,7 +100,7 @@ def _count(
 
 
 def _seconds(rows: DataFrame, checkpoint: Path) -> list[float]:
-    """What each micro-batch takes."""
+    """Return the seconds of each micro-batch."""
     query = (
         rows.writeStream.format("noop")
         .option("checkpointLocation", str(checkpoint))

@@ -1,4 +1,4 @@
-"""How long `dispatcher` takes to start, against `python -c pass`."""
+"""Start time of `dispatcher`, compared with `python -c pass`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMPLETING = {
 
 
 def run() -> Iterator[Figure]:
-    """The figures."""
+    """Measure the command line and the import."""
     for name, arguments, environment, most in (
         ("dispatcher --help", [*MAIN, "--help"], {}, 15),
         ("dispatcher leases --help", [*MAIN, "leases", "--help"], {}, None),
@@ -33,7 +33,8 @@ def run() -> Iterator[Figure]:
 
 
 def _ratio(arguments: Sequence[str], environment: dict[str, str]) -> float:
-    """Of the processor time of both, in turns: a busy machine makes neither of them longer."""
+    """Return the ratio of the processor times, in turns: a busy machine makes neither of them
+    longer."""
     rounds = [
         (_processor_time(["-c", "pass"], {}), _processor_time(arguments, environment))
         for _ in range(ROUNDS)

@@ -1,7 +1,7 @@
-"""How fast operations go through, against the barest Python that could do it.
+"""Speed of operations, compared with the simplest Python that could do it.
 
-The reference makes a slotted object with an operation's fields, appends it to a deque under a
-lock and cuts lists of 500 from it. A second one makes an object of three fields only.
+The reference makes a slotted object with an operation's fields, appends it to a deque under a lock
+and cuts lists of 500 from it. A second one makes an object of three fields only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROUNDS = 7
 
 
 class Slotted:
-    """An operation's fields, and nothing else."""
+    """An object with an operation's fields, and nothing else."""
 
     __slots__ = ("attempt", "batchable", "cost", "key", "payload", "priority", "watcher")
 
@@ -48,7 +48,7 @@ class Slotted:
 
 
 class Bare:
-    """Three fields."""
+    """An object with three fields."""
 
     __slots__ = ("cost", "payload", "watcher")
 
@@ -59,7 +59,7 @@ class Bare:
 
 
 def reference() -> float:
-    """Operations a second of the barest Python."""
+    """Return the operations a second of the reference."""
     lock, waiting, callback = threading.Lock(), deque[Any](), ignore
     started = time.perf_counter()
     for number in range(COUNT):
@@ -74,7 +74,7 @@ def reference() -> float:
 
 
 def bare_reference() -> float:
-    """The same with an object of three fields."""
+    """Return the operations a second of the reference with an object of three fields."""
     lock, waiting, callback = threading.Lock(), deque[Any](), ignore
     started = time.perf_counter()
     for number in range(COUNT):
@@ -89,23 +89,23 @@ def bare_reference() -> float:
 
 
 def ignore(batch: list[Any]) -> None:
-    """A callback."""
+    """Do nothing with a batch."""
 
 
 def one_by_one() -> float:
-    """Made, enqueued one by one, and through the last callback."""
+    """Make operations, enqueue them one by one, and wait for the last callback."""
     watcher = Watcher(ignore, max_batch_size=SIZE)
     with Batcher() as batcher:
         started = time.perf_counter()
         for number in range(COUNT):
             batcher.enqueue(Operation(watcher, 1, number, batchable=True))
-        batcher.flush()  # the last batch need not wait for company
+        batcher.flush()  # the last batch need not wait for others
         watcher.wait()
         return COUNT / (time.perf_counter() - started)
 
 
 def many_at_once() -> float:
-    """Made beforehand, enqueued 10,000 at a time, and through the last callback."""
+    """Enqueue operations made before, 10,000 in a call, and wait for the last callback."""
     watcher = Watcher(ignore, max_batch_size=SIZE)
     elapsed = 0.0
     with Batcher() as batcher:
@@ -116,25 +116,25 @@ def many_at_once() -> float:
             elapsed += time.perf_counter() - started
             del operations
         started = time.perf_counter()
-        batcher.flush()  # the last batch need not wait for company
+        batcher.flush()  # the last batch need not wait for others
         watcher.wait()
         return COUNT / (elapsed + time.perf_counter() - started)
 
 
 def many_made_on_the_way() -> float:
-    """The same, the making included."""
+    """Make operations, enqueue 10,000 in a call, and wait for the last callback."""
     watcher = Watcher(ignore, max_batch_size=SIZE)
     with Batcher() as batcher:
         started = time.perf_counter()
         for _ in range(COUNT // 1_000):
             batcher.enqueue_many([Operation(watcher, 1, n, batchable=True) for n in range(1_000)])
-        batcher.flush()  # the last batch need not wait for company
+        batcher.flush()  # the last batch need not wait for others
         watcher.wait()
         return COUNT / (time.perf_counter() - started)
 
 
 def sixteen_threads() -> float:
-    """One by one from sixteen threads; every operation is accounted for."""
+    """Enqueue one by one from sixteen threads; every operation is accounted for."""
     seen: list[int] = []
     watcher = Watcher(lambda batch: seen.extend(o.payload for o in batch), max_batch_size=SIZE)
     each = COUNT // 16
@@ -146,7 +146,7 @@ def sixteen_threads() -> float:
 
         started = time.perf_counter()
         list(pool.map(feed, range(16)))
-        batcher.flush()  # the last batch need not wait for company
+        batcher.flush()  # the last batch need not wait for others
         watcher.wait()
         elapsed = time.perf_counter() - started
     if sorted(seen) != list(range(16 * each)):
@@ -155,20 +155,20 @@ def sixteen_threads() -> float:
 
 
 def one_thread_seen() -> float:
-    """What sixteen_threads does, from one."""
+    """Enqueue the operations of `sixteen_threads` from one thread."""
     seen: list[int] = []
     watcher = Watcher(lambda batch: seen.extend(o.payload for o in batch), max_batch_size=SIZE)
     with Batcher() as batcher:
         started = time.perf_counter()
         for number in range(COUNT):
             batcher.enqueue(Operation(watcher, 1, number, batchable=True))
-        batcher.flush()  # the last batch need not wait for company
+        batcher.flush()  # the last batch need not wait for others
         watcher.wait()
         return COUNT / (time.perf_counter() - started)
 
 
 def run() -> Iterator[Figure]:
-    """The figures; every ratio is the median of ratios taken back to back."""
+    """Measure; every ratio is the median of ratios taken back to back."""
     base = statistics.median(reference() for _ in range(3))
     yield Figure("reference: the barest Python", base, "operations/s")
     yield Figure("enqueue one by one", _ratio(one_by_one, reference), "x reference", at_least=0.5)
@@ -184,8 +184,7 @@ def run() -> Iterator[Figure]:
 
 
 def brief() -> Iterator[Figure]:
-    """For two trees that are measured in turns, also on a busy machine: by the time of the
-    processor, the best of three."""
+    """Measure for two trees in turns, also on a busy machine: processor time, best of three."""
     for name, measure in (("enqueue", one_by_one), ("enqueue_many", many_made_on_the_way)):
         rates = []
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""The Timeline on one redis-server, in one process, beside a PING and other queues."""
+"""The Timeline on one redis-server, in one process, compared with a PING and other queues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RIVALS = Path(os.environ.get("RIVALS_PYTHON", ".venv-rivals/bin/python"))
 
 
 def run() -> Iterator[Figure]:
-    """The figures."""
+    """Measure all figures of the Timeline."""
     config = ("slowlog-log-slower-than 1000000",)
     with EmbeddedRedis(config=config) as server, Redis.from_url(server.url) as client:
         yield from _throughput(server, client)
@@ -40,7 +40,7 @@ def run() -> Iterator[Figure]:
 
 
 def _throughput(server: EmbeddedRedis, client: Any) -> Iterator[Figure]:
-    # In turns, since how fast the machine is changes from one second to the next.
+    # In turns, since the speed of the machine changes from one second to the next.
     rates = []
     for number in range(7):
         ping = _pings(client)
@@ -74,7 +74,7 @@ def _throughput(server: EmbeddedRedis, client: Any) -> Iterator[Figure]:
 
 
 def rival(name: str, url: str, jobs: int, *, only: str = "") -> float | None:
-    """Jobs a second of another queue, enqueued and drained, or `only` the latter."""
+    """Return the jobs a second of another queue, enqueued and drained, or `only` the latter."""
     if not RIVALS.exists():
         return None
     folder = Path(__file__).parent
@@ -123,7 +123,7 @@ def _lateness(server: EmbeddedRedis) -> Iterator[Figure]:
 
 
 def _killed(server: EmbeddedRedis) -> Iterator[Figure]:
-    """Law T7, from the end of the lease, by the server's clock."""
+    """Measure law T7, from the end of the lease, by the server's clock."""
     timeline = Timeline(server.url, "killed")
     dead, alive = timeline.consumer("dead"), timeline.consumer("alive")
     assert alive.buckets
@@ -209,8 +209,8 @@ def _backlog(server: EmbeddedRedis, client: Any) -> Iterator[Figure]:
 
 
 def _longest(client: Any, timeline: Timeline, producer: Producer, consumer: Consumer) -> list[int]:
-    """The microseconds of all scripts, by the server's own slow log, which notes those inside too
-    and so makes them slower: only what takes longer than 0.1 ms is noted."""
+    """Return the microseconds of all scripts, by the server's slow log. That also notes commands
+    inside scripts and so makes them slower: only what takes longer than 0.1 ms is noted."""
     client.config_set("slowlog-log-slower-than", 100)
     client.config_set("slowlog-max-len", 100_000)
     client.slowlog_reset()

@@ -1,4 +1,4 @@
-"""What looking at a Timeline of a million messages costs, beside a PING."""
+"""Cost of statistics and pages of a Timeline of a million messages, compared with a PING."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAY_MS = 86_400_000
 
 
 def run() -> Iterator[Figure]:
-    """The figures."""
+    """Measure each kind of reading."""
     with EmbeddedRedis() as server, Redis.from_url(server.url) as client:
         timeline = Timeline(server.url, "looks")
         start = int(time.time() * 1000) + DAY_MS
@@ -55,7 +55,7 @@ def run() -> Iterator[Figure]:
 
 
 def _alternately(look: Callable[[], Any], client: Any) -> tuple[float, float]:
-    """The medians of what the look and a PING take, in seconds."""
+    """Return the medians of a reading and a PING, in seconds."""
     looks, pings = [], []
     for _ in range(9):
         start = time.perf_counter()

@@ -16,7 +16,7 @@ BUSY_S = 1.0
 
 
 def run() -> Iterator[Figure]:
-    """The figures."""
+    """Measure order and lateness."""
     with EmbeddedRedis() as server:
         yield from _backlog(server)
         idle = _p75(server, "idle", 0.0)

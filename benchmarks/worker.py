@@ -1,4 +1,4 @@
-"""A worker process beside a dramatiq worker; its latency, and its memory under load."""
+"""A worker process compared with a dramatiq worker; its latency, and its memory under load."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def nothing(messages: list[Lease]) -> None:
-    """The handler."""
+    """Handle messages by doing nothing."""
 
 
 def run() -> Iterator[Figure]:
-    """The figures."""
+    """Measure all figures of a worker."""
     with EmbeddedRedis() as server:
         yield from _throughput(server)
     with EmbeddedRedis() as server:
@@ -44,7 +44,7 @@ def run() -> Iterator[Figure]:
 
 @contextmanager
 def _worker(server: EmbeddedRedis, topic: str, *options: str) -> Iterator[int]:
-    """A worker process; its id."""
+    """Run a worker process; yield its id."""
     command = ["-m", "dispatcher.cli.main", "worker", "benchmarks.worker:nothing"]
     process = subprocess.Popen(
         [sys.executable, *command, "--topic", topic, "--log-level", "WARNING", *options],
@@ -61,7 +61,7 @@ def _worker(server: EmbeddedRedis, topic: str, *options: str) -> Iterator[int]:
 
 
 def _throughput(server: EmbeddedRedis) -> Iterator[Figure]:
-    # In turns, since how fast the machine is changes from one second to the next.
+    # In turns, since the speed of the machine changes from one second to the next.
     ours, theirs = [], []
     for number in range(3):
         ours.append(_drained(server, f"throughput-{number}"))
@@ -81,7 +81,7 @@ def _throughput(server: EmbeddedRedis) -> Iterator[Figure]:
 
 
 def _drained(server: EmbeddedRedis, topic: str) -> float:
-    """Messages a second, from the first that has ended to the last."""
+    """Return the messages a second, from the first that has ended to the last."""
     timeline = Timeline(server.url, topic)
     producer = timeline.producer("bench")
     for _ in range(MESSAGES // 1_000):

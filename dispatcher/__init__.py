@@ -1,4 +1,4 @@
-"""Operations go in, batches come out: as fast as a shared limit allows, and never faster."""
+"""Enqueue operations and receive batches, as fast as a shared limit allows and never faster."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Which limits and topics there are under a prefix, found step by step, without KEYS."""
+"""Find the limits and topics under a prefix step by step, without KEYS."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from dispatcher.timeline._encoding.layout import Layout
 from limiters.leases._scripts import keys_of
 
 AT_ONCE = 1_000
-"""How many keys one SCAN looks at: about a millisecond of the server's time."""
+"""Number of keys that one SCAN examines: about a millisecond of the server's time."""
 
 BUDGET = 0.5
-"""Seconds that looking may take of one scrape; the next one goes on from there."""
+"""Seconds of one scrape for the search; the next scrape continues it."""
 
 AGAIN = 30.0
-"""Seconds after which it is looked again for new ones."""
+"""Seconds between two searches for new names."""
 
 
 class Discovery:
-    """What was found last, and how far the search is that is under way. Not thread-safe."""
+    """The names found last, and the state of the search under way. Not thread-safe."""
 
     def __init__(self, prefix: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._match = f"{_escaped(prefix)}:*"
@@ -38,17 +38,15 @@ class Discovery:
 
     @property
     def limits(self) -> list[str]:
-        """The names of the limits."""
         return sorted(self._names["limit"])
 
     @property
     def topics(self) -> list[str]:
-        """The names of the topics."""
         return sorted(self._names["topic"])
 
     def look(self, client: Any, budget: float = BUDGET) -> None:
-        """Goes on looking for at most so many seconds, if it is time to. Errors are redis-py's;
-        then the next call begins anew."""
+        """Continue the search for at most `budget` seconds, if one is due. Errors are redis-py's;
+        after one the next call starts again."""
         if self._search is None:
             if self._clock() < self._again:
                 return
@@ -77,7 +75,7 @@ class Discovery:
 
 
 def _pattern(key: str) -> re.Pattern[str]:
-    """What the keys of all names look like; `key` is that of the name x."""
+    """Return the pattern of the keys of all names; `key` is that of the name x."""
     start, _, end = key.rpartition("{x}")
     return re.compile(rf"{re.escape(start)}\{{([^{{}}/]*)\}}{re.escape(end)}")
 
@@ -92,7 +90,7 @@ def _scan(client: Any, match: str) -> Iterator[list[str]]:
             yield [
                 key.decode("utf-8", "replace") if isinstance(key, bytes) else key for key in keys
             ]
-            # Of a cluster, one cursor for each node that was asked.
+            # In a cluster, one cursor for each node that was asked.
             cursor = int(next(iter(answer.values())) if isinstance(answer, dict) else answer)
             if not cursor:
                 break

@@ -1,4 +1,4 @@
-"""What becomes of work whose callback has failed: tried again, after how long, or given up. Pure.
+"""Decide whether work whose callback has failed is retried, after what delay, or given up. Pure.
 
 The only place where this is decided: for operations of a Batcher, messages of a Worker and batches
 of a Spark sink. Each of them carries the decision out in its own way.
@@ -14,10 +14,10 @@ from limiters._support.validation import optional_seconds, seconds
 
 
 class FailureRule:
-    """What one `error` means under `policy`, for everything that failed by it.
+    """The meaning of one `error` under `policy`, for everything that failed by it.
 
-    Raises what the user's strategies raise, and ArgumentError if a Retry or a Throttled was
-    changed into something that is no time.
+    Raises what the user's strategies raise, and ArgumentError if the delay of a Retry or a
+    Throttled is no valid time.
     """
 
     def __init__(self, error: BaseException, policy: RetryPolicy) -> None:
@@ -27,11 +27,11 @@ class FailureRule:
         self.throttled = isinstance(error, Throttled)
         """Whether the datastore refused: a pause comes before the next attempt."""
         self.expected = isinstance(error, (Reject, Retry, Throttled))
-        """Whether the callback said what is to happen, rather than go wrong."""
+        """Whether the callback raised an outcome on purpose."""
         self.after = 0.0
         """The delay that the callback asked for."""
         self.pause: float | None = None
-        """The pause that the callback asked for; None: as long as usual."""
+        """The pause that the callback asked for; None for the default."""
         if isinstance(error, Retry):
             self.after = seconds("Retry.after", error.after, zero=True)
         elif isinstance(error, Throttled):
@@ -39,9 +39,9 @@ class FailureRule:
         self._delays: dict[int, float | None] = {}
 
     def delay(self, attempt: int, elapsed: float = 0.0) -> float | None:
-        """Seconds until what has failed at this attempt, `elapsed` after its first, is tried
-        again; None: it is given up. All of one attempt have the same answer, so that they stay
-        together."""
+        """Return the seconds until work that failed at this attempt, `elapsed` after its first, is
+        retried; None if it is given up. All work of one attempt gets the same answer, so that it
+        stays together."""
         if attempt not in self._delays:
             self._delays[attempt] = self._decide(attempt, elapsed)
         return self._delays[attempt]
@@ -57,8 +57,8 @@ class FailureRule:
 def partial(
     batch: Iterable[object], error: PartialFailure, kind: str
 ) -> tuple[set[int], BaseException]:
-    """The identities of what has failed of `batch`, and why. If `error` names something else, that
-    is the error, and all have failed. `kind`: what the user calls them."""
+    """Return the identities of the failed items of `batch`, and the cause. If `error` names other
+    items, that is the error, and all have failed. `kind`: the user's word for the items."""
     ids = set(map(id, batch))
     failed = set(map(id, error.failed))
     if strangers := failed - ids:

@@ -1,4 +1,4 @@
-"""What users hand in to be called with a batch: a callable, or where to import one from."""
+"""Functions that users provide to handle batches: a callable, or where to import one from."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class Handler:
 
     @property
     def is_async(self) -> bool:
-        """Whether calling it gives something to be awaited."""
+        """Whether its result has to be awaited."""
         return is_async(self.function)
 
     def bound(self, context: object) -> Callable[[Any], Any]:
-        """It as a function of the batch alone, which refuses results that are yet to be run."""
+        """Return a function of the batch alone, which refuses results that are yet to be run."""
         rest = (context,) if self.takes_context else ()
         call = awaited_result_of if self.is_async else result_of
         return lambda batch: call(self.function, batch, *rest)
 
 
 def check(target: object) -> None:
-    """Refuses, with a ValueError, what `load` could never load."""
+    """Raise a ValueError for a target that `load` could never load."""
     if isinstance(target, str):
         module, separator, path = target.partition(":")
         if not (separator and _dotted(module) and _dotted(path)):
@@ -57,7 +57,7 @@ def check(target: object) -> None:
 
 
 def load(target: Target) -> Handler:
-    """The handler that `target` is or names; HandlerError says why there is none.
+    """Return the handler that `target` is or names. HandlerError if that fails.
 
     >>> load("math:fsum").function([1, 2])
     3.0
@@ -79,7 +79,7 @@ def _imported(target: str) -> Callable[..., Any]:
     module_name, _, path = target.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # a script's sys.exit(0) would look like our success
+    except (Exception, SystemExit) as error:  # a script's sys.exit(0) would look like a success
         if _is_missing(module_name, error):
             raise HandlerError(
                 target,
@@ -107,14 +107,15 @@ def _imported(target: str) -> Callable[..., Any]:
 
 
 def _is_missing(module_name: str, error: BaseException) -> bool:
-    """Whether there is no such module, rather than one that it imports itself."""
+    """Whether the module does not exist, rather than one that it imports itself."""
     if not isinstance(error, ModuleNotFoundError) or error.name is None:
         return False
     return f"{module_name}.".startswith(f"{error.name}.")
 
 
 def _below_the_import_system(error: BaseException) -> BaseException:
-    """The same without the frames of this module and of importlib, which say nothing."""
+    """Remove the frames of this module and of importlib from a traceback: they are of no use to the
+    user."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         file = trace.tb_frame.f_code.co_filename
@@ -136,7 +137,7 @@ def _name_of(function: Callable[..., Any], target: Target) -> str:
 def _takes_context(function: Callable[..., Any], target: Target) -> bool:
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some builtins do not tell
+    except (TypeError, ValueError):  # some builtins have no signature
         return False
     places = [
         one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
@@ -150,5 +151,5 @@ def _takes_context(function: Callable[..., Any], target: Target) -> bool:
             "it must take a batch and, if it wants to, a context: "
             f"def handler(batch, context), not {inspect.signature(function)}",
         )
-    # A second one with a default is somebody's own setting, unless it is called what it is.
+    # A second parameter with a default is a setting of the function, unless it is named `context`.
     return len(needed) == 2 or any(one.name == "context" for one in places[1:2]) or several

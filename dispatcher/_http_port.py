@@ -1,4 +1,4 @@
-"""A port of this machine behind which a thread serves HTTP, until it is closed."""
+"""Serve HTTP on a port of this machine, from a thread, until it is closed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from types import TracebackType
 from typing import Any, Self
 
 MOST = 32
-"""Connections at a time: one more ends the oldest, so that a scrape or a probe always gets
+"""Maximum number of connections: one more ends the oldest, so that a scrape or a probe always gets
 through."""
 
 LONGEST = 30.0
-"""Seconds that a connection may last. A scrape has its answer long before."""
+"""Maximum seconds of a connection. A scrape has its answer long before."""
 
 
 class BoundedConnections(ThreadingMixIn, HTTPServer):
-    """A thread for each connection, with a bound on how many there are and how long each may last.
+    """A thread for each connection, with bounds on their number and on how long each may last.
 
-    Otherwise a client could have the process start threads until it has no more, by connections
+    Otherwise a client could make the process start threads until it has no more, by connections
     that send nothing, or a byte now and then.
     """
 
@@ -33,11 +33,11 @@ class BoundedConnections(ThreadingMixIn, HTTPServer):
     def __init__(self, *arguments: Any) -> None:
         self._lock = threading.Lock()
         self._open: dict[socket.socket, float] = {}
-        """Until when each may last, the oldest first."""
+        """Until when each connection may last, the oldest first."""
         super().__init__(*arguments)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Makes room for it first."""
+        """Make room for the connection first."""
         with self._lock:
             if len(self._open) >= MOST:
                 self._cut(next(iter(self._open)))
@@ -45,26 +45,26 @@ class BoundedConnections(ThreadingMixIn, HTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """It has ended."""
+        """Remove the connection from the bounds."""
         with self._lock:
             self._open.pop(request, None)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Called twice a second: ends what has lasted too long."""
+        """End connections that have lasted too long. Called twice a second."""
         now = time.monotonic()
         with self._lock:
             for request in [one for one, until in self._open.items() if until <= now]:
                 self._cut(request)
 
     def _cut(self, request: socket.socket) -> None:
-        """Its thread notices, and lets go of it."""
+        """Close the socket; its thread notices."""
         del self._open[request]
         with contextlib.suppress(OSError):  # its other side was faster
             request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """The client has gone, or was cut off: that is no news."""
+        """Ignore errors: the client has gone, or was cut off."""
 
 
 class HttpPort:
@@ -77,17 +77,17 @@ class HttpPort:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port on which it listens."""
         return self._server.server_port
 
     @property
     def url(self) -> str:
-        """Where others on this machine find it."""
+        """The URL for clients on this machine."""
         host = str(self._server.server_address[0])
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}{self._path}"
 
     def close(self) -> None:
-        """Frees the port. Idempotent."""
+        """Close the port. Idempotent."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()

@@ -1,16 +1,17 @@
-"""What this package needs of the interpreter.
+"""Check that the interpreter has the properties that this package relies on.
 
 Callers hand operations to the engine without a lock (see `buffer`). That is safe because of three
-things that CPython does, as long as it has its global interpreter lock:
+properties of CPython with its global interpreter lock:
 
 * a call into C that runs no Python code, such as `deque.append`, is one step;
-* threads are switched, and signal handlers run, only after a call, at a jump back, or on entering
-  a function: what stands between two of these is one step, such as a test of an attribute
-  followed by an assignment;
+* threads are switched, and signal handlers run, only after a call, at a jump back, or on entering a
+  function: code between two of these is one step, such as a test of an attribute followed by an
+  assignment;
 * what one thread has written, every other one reads from then on.
 
 A trace or profile function that is written in Python and set for several threads (`sys.settrace`, a
-debugger that steps through this package) runs in the middle of such steps: with one, they are none.
+debugger that steps through this package) runs in the middle of such steps, so they are steps no
+more.
 
 A free-threaded interpreter gives the first for single operations of a deque only, and the others
 not at all. There each claim on an operation (`_where`), each piece taken of a chunk and each change
@@ -24,7 +25,7 @@ import sys
 
 
 def check() -> None:
-    """Raises RuntimeError on an interpreter that cannot run this safely."""
+    """Raise RuntimeError on an interpreter that cannot run this safely."""
     enabled = getattr(sys, "_is_gil_enabled", None)
     if enabled is not None and not enabled():
         raise RuntimeError(

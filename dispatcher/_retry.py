@@ -1,4 +1,4 @@
-"""When a failed batch is tried again, and when it is given up. Waits and stops are tenacity's."""
+"""When a failed batch is retried, and when it is given up. Waits and stops are tenacity's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _RETRYING = Retrying()
 
 
 def call_state(attempt: int, elapsed: float, error: BaseException | None = None) -> RetryCallState:
-    """What tenacity's strategies look at: the attempt, the time since the first, the error."""
+    """Return the state that tenacity's strategies read: the attempt, the time since the first, the
+    error."""
     state = RetryCallState(_RETRYING, fn=None, args=(), kwargs={})
     state.attempt_number = attempt
     state.outcome_timestamp = state.start_time + elapsed
@@ -30,12 +31,12 @@ def call_state(attempt: int, elapsed: float, error: BaseException | None = None)
 
 
 def is_strategy(value: object) -> TypeGuard[Callable[..., Any]]:
-    """Whether `value` can be asked: `wait_fixed` can, once it is made by `wait_fixed(1)`."""
+    """Whether `value` is a strategy: `wait_fixed(1)` is one, `wait_fixed` is not."""
     return callable(value) and not isinstance(value, type)
 
 
 class RetryPolicy:
-    """`max_attempts` bounds every way of trying again; `wait` and `stop` rule the automatic one."""
+    """`max_attempts` bounds every kind of retry; `wait` and `stop` control the automatic one."""
 
     def __init__(self, wait: Wait | None, stop: Stop, max_attempts: int | None) -> None:
         self.wait = wait
@@ -44,7 +45,7 @@ class RetryPolicy:
 
     @classmethod
     def of(cls, retry: object, max_attempts: int | None) -> RetryPolicy:
-        """The policy that a Watcher's arguments ask for."""
+        """Return the policy for a Watcher's arguments."""
         if retry is None:
             return cls(None, stop_never, max_attempts)
         wait, stop = retry if isinstance(retry, tuple) and len(retry) == 2 else (retry, stop_never)
@@ -62,7 +63,7 @@ class RetryPolicy:
         return self.max_attempts is None or attempt < self.max_attempts
 
     def delay(self, attempt: int, elapsed: float, error: BaseException) -> float | None:
-        """How long to wait after `attempt` failed; None: it is given up."""
+        """Return the seconds to wait after `attempt` failed; None if it is given up."""
         if self.wait is None or not self.may_repeat(attempt):
             return None
         state = call_state(attempt, elapsed, error)

@@ -1,6 +1,6 @@
-"""What can go wrong with a Batcher, and the tree of all errors of this project.
+"""Errors of a Batcher, and the tree of all errors of this project.
 
-Each class stands below its base, with the package to import it from. Bases beside that one are in
+Each class stands below its base, with the package to import it from. Other bases are in
 parentheses::
 
     DispatcherError                              dispatcher
@@ -83,13 +83,13 @@ __all__ = [
 
 
 class EnqueueError(DispatcherError):
-    """Why operations were not accepted. `accepted` of those handed in together were."""
+    """Operations were not accepted; the first `accepted` of the call were."""
 
     accepted: int = 0
 
 
 class NoOperationError(EnqueueError):
-    """What was handed in is not an Operation."""
+    """An argument is not an Operation."""
 
     def __init__(self, given: object) -> None:
         self.given = given
@@ -97,7 +97,7 @@ class NoOperationError(EnqueueError):
 
 
 class NoWatcherError(EnqueueError):
-    """The operation has nobody to be raised to."""
+    """The operation has no watcher."""
 
     def __init__(self, watcher: object) -> None:
         self.watcher = watcher
@@ -107,7 +107,7 @@ class NoWatcherError(EnqueueError):
 
 
 class TooExpensiveError(EnqueueError, errors.ExceedsCapacityError):
-    """The operation could never go out: it costs more than the limiter can ever grant."""
+    """The operation costs more than the limiter can ever grant."""
 
 
 class TooManyAttemptsError(EnqueueError):
@@ -123,7 +123,7 @@ class TooManyAttemptsError(EnqueueError):
 
 
 class BufferFullError(EnqueueError):
-    """There was no place in the buffer, or none in time."""
+    """There was no room in the buffer, or none in time."""
 
     def __init__(self, size: int, accepted: int = 0) -> None:
         self.size = size
@@ -139,7 +139,7 @@ class AlreadyEnqueuedError(EnqueueError):
 
     def __init__(self, *, elsewhere: bool = False) -> None:
         self.elsewhere = elsewhere
-        """Whether it is in another Batcher than the one that it was handed to."""
+        """Whether it is in another Batcher than the one that it was passed to."""
         where = "in another Batcher" if elsewhere else "already enqueued or in flight"
         super().__init__(
             f"the operation is {where}; make a new Operation, or enqueue it again when its batch "
@@ -169,12 +169,12 @@ class BatcherStoppedError(EnqueueError):
 
 
 class ForkedError(DispatcherError):
-    """The Batcher was made before this process was forked off; its threads stayed behind."""
+    """The Batcher was created before this process was forked; its threads are in the parent."""
 
     def __init__(self) -> None:
         super().__init__(
-            "this Batcher was made in the parent process and its threads did not come along "
-            "through the fork; make a new Batcher in the child"
+            "this Batcher was created before the fork, and its threads are in the parent process; "
+            "create a new Batcher in the child"
         )
 
 
@@ -189,13 +189,13 @@ class BatchAbandonedError(DispatcherError, TimeoutError):
 
 
 class HandlerError(DispatcherError):
-    """A handler cannot be imported, or cannot be called the way it is."""
+    """A handler cannot be imported, or cannot be called as required."""
 
     def __init__(self, target: str, reason: str, trace: str = "") -> None:
         self.target = target
         self.reason = reason
         self.trace = trace
-        """Where the import failed, if it did."""
+        """The traceback of the import, if that failed."""
         super().__init__(
             f"the handler {target!r} cannot be used: {reason}" + (f"\n{trace}" if trace else "")
         )

@@ -1,4 +1,4 @@
-"""The names of the events a Batcher raises. `limiters.events` carries them."""
+"""Names of the events that a Batcher emits, by `limiters.events`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a callback can say by raising, besides that something went wrong."""
+"""Outcomes that a callback can raise instead of an ordinary error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from limiters.errors import Sendable
 
 
 class Outcome(Sendable):
-    """How a batch ended, said by its callback. Not an error of this project."""
+    """An outcome of a batch, raised by its callback. Not an error of this project."""
 
 
 class Retry(Outcome):
@@ -34,7 +34,7 @@ class Reject(Outcome):
     """
 
     is_logged = False
-    """Whether the log says already why: the Batcher adds no line."""
+    """Whether the log has the reason already: the Batcher then adds no line."""
 
     def __init__(self, reason: object) -> None:
         self.reason = reason
@@ -42,11 +42,11 @@ class Reject(Outcome):
 
 
 class PartialFailure(Outcome):
-    """Only `failed` of the batch went wrong; the others are done. They are what the callback was
-    given: a Batcher's operations, a Worker's messages, a sink's rows (their numbers, counted
-    from 0, where it was given a RecordBatch).
+    """Only the items in `failed` went wrong; the others are done. They are items that the callback
+    received: a Batcher's operations, a Worker's messages, a sink's rows (their numbers, counted
+    from 0, if it received a RecordBatch).
 
-    Those that failed are retried or given up as if the callback had raised `cause`.
+    Failed items are retried or given up as if the callback had raised `cause`.
 
     >>> from dispatcher import Batcher, Operation, PartialFailure, Reject, Watcher
     >>> def write(batch):
@@ -77,7 +77,7 @@ class PartialFailure(Outcome):
 class Throttled(Outcome):
     """The datastore refused for lack of capacity (429): pause the Batcher, then try again.
 
-    Without `retry_after` the pause lasts as long as the Batcher's `pause_time` says.
+    Without `retry_after` the pause lasts for the Batcher's `pause_time`.
 
     >>> raise Throttled(retry_after=2)  # what the store's Retry-After says
     Traceback (most recent call last):

@@ -61,7 +61,7 @@ class ParametersDirective(SphinxDirective):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Sphinx calls this."""
+    """Register the directives; called by Sphinx."""
     app.add_directive("modules", ModulesDirective)
     app.add_directive("options", OptionsDirective)
     app.add_directive("parameters", ParametersDirective)

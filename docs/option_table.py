@@ -19,7 +19,7 @@ def table(command: Sequence[str]) -> str:
     """The options of a command, as a table in Markdown. KeyError if there is no such command.
 
     >>> print(table(["demo"]))
-    | option | is | if not said |
+    | option | is | default |
     | --- | --- | --- |
     | `--capacity C` | request units a second | 20000 |
     | `--seconds S` | how much work there is: what the datastore allows in so many seconds | 6 |
@@ -28,7 +28,7 @@ def table(command: Sequence[str]) -> str:
     parser = command_line()
     for word in command:
         parser = parser.fill().below[word]
-    rows = ["| option | is | if not said |", "| --- | --- | --- |"]
+    rows = ["| option | is | default |", "| --- | --- | --- |"]
     for one in parser.fill().settings:
         name = f"`{one.usage}`".replace("|", "\\|")
         default = "needed" if one.declared.required else one.default_text

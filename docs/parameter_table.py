@@ -29,7 +29,7 @@ def declaring(dataclass: str) -> type:
 
 def _default(option: DeclaredOption) -> str:
     if option.required:
-        return "must be said"
+        return "required"
     if option.default is None:
         return "none"
     if isinstance(option.default, (int, float)) and not isinstance(option.default, bool):

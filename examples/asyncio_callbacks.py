@@ -1,5 +1,5 @@
-"""A thousand requests at once on one event loop, from an asyncio program: at most so many in
-flight, and as many a second as the API allows."""
+"""A thousand concurrent requests on one event loop, from an asyncio program: with a bound on the
+requests in flight, and as many a second as the API allows."""
 
 import asyncio
 import time

@@ -21,13 +21,13 @@ def main() -> None:
     delivered = [
         *[("temperature", 100), ("humidity", 115), ("pressure", 145)],
         ("humidity", 115),  # again: the broker promises to deliver at least once
-        ("temperature", 155),  # out of the window: a batch of its own
-        ("humidity", 90),  # older than all: likewise, up to where the first begins
+        ("temperature", 155),  # after the window: a batch of its own
+        ("humidity", 90),  # older than all: a batch of its own, up to where the first begins
     ]
     with Batcher() as batcher, EventTimeDriver(builder, batcher, watcher) as driver:
         for kind, at in delivered:
             driver.add({"type": kind, "at": at})
-        while batcher.totals.done < 3:  # nothing more arrives, and they go nevertheless
+        while batcher.totals.done < 3:  # nothing more arrives, and they go on time
             time.sleep(0.01)
     print(f"done; {builder.duplicates} duplicate was left out")
 

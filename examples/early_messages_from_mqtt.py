@@ -1,10 +1,10 @@
-"""Devices on an MQTT broker whose messages come in the wrong order: what overtakes the registration
-of its device waits for it, live and after a restart.
+"""Devices on an MQTT broker whose messages come in the wrong order: a message that arrives before
+the registration of its device waits for it, live and after a restart.
 
     python examples/early_messages_from_mqtt.py [HOST:PORT]
 
-It needs the package paho-mqtt. Without a broker named, it starts mosquitto, which Debian's
-package of that name installs. The topics:
+It needs the package paho-mqtt. Without a named broker, it starts mosquitto, which Debian's package
+of that name installs. The topics:
 
     te/device/child1//                       registration, retained: {"@parent": ...}
     te/device/child1///twin/hardware_info    metadata, retained
@@ -41,11 +41,12 @@ TWINS = "te/+/+/+/+/twin/+"
 TELEMETRY = "te/+/+/+/+/m/+"
 
 Line = tuple[str, str]
-"""An entity, and "registered", or the topic and body of a message of it."""
+"""An entity, and "registered" or the topic and body of its message."""
 
 
 class Mapper:
-    """Subscribes to the broker, puts what comes through the gate, and writes what comes out."""
+    """Subscribes to the broker, passes messages through the gate, and writes those that are
+    released."""
 
     def __init__(self, host: str, port: int, directory: str) -> None:
         self.lines: list[Line] = []
@@ -59,7 +60,7 @@ class Mapper:
         self.came = 0
 
     def on_message(self, client: Client, user: Any, message: MQTTMessage) -> None:
-        """On the client's thread, one message after the other."""
+        """Runs on the client's thread, one message after the other."""
         _, *entity, kind, name = [*message.topic.split("/"), "", ""][:7]
         who, body = "/".join(entity), message.payload.decode()
         if kind:
@@ -72,7 +73,7 @@ class Mapper:
             self.changed.notify_all()
 
     def write(self, batch: list[Operation]) -> None:
-        """Stands for the cloud."""
+        """Stands for the cloud's API."""
         release = batch[0].payload
         words = "registered" if release.registration else " ".join(release.messages[0])
         with self.changed:
@@ -81,7 +82,7 @@ class Mapper:
             self.changed.notify_all()
 
     def wait(self, *, came: int | None = None, lines: int | None = None) -> None:
-        """Until so many messages have come in, or so many lines have gone out."""
+        """Wait until this many messages have come in, or lines have gone out."""
         with self.changed:
             assert self.changed.wait_for(
                 lambda: (
@@ -106,14 +107,14 @@ class Mapper:
 
 
 def main(broker: str | None) -> None:
-    """Live, then after a restart."""
+    """Run live, then after a restart."""
     if broker and not re.fullmatch(r".+:[0-9]+", broker):
         sys.exit(f"a broker is named by HOST:PORT, not {broker!r}")
     with ExitStack() as closing:
         directory = closing.enter_context(tempfile.TemporaryDirectory())
         place = broker or closing.enter_context(own_broker(directory))
         host, _, port = place.rpartition(":")
-        # One that was named runs, or it does not: only one's own is waited for.
+        # A named broker runs already; only the example's own needs time to start.
         device = connected(host, int(port), patience=0 if broker else 30)
         device.loop_start()
         closing.callback(device.loop_stop)
@@ -164,7 +165,7 @@ def main(broker: str | None) -> None:
             subscribe(mapper.client, TELEMETRY)
             publish("device/nested1///m/temperature", 21.7, retain=False)
             publish("device/deep///m/temperature", 4.0, retain=False)
-            # Those that were registered before are at work already; the others wait.
+            # Devices that were registered before send already; the others wait.
             mapper.wait(came=8, lines=5)
             assert {entity for entity, _ in mapper.lines} == {
                 *("device/child1//", "device/nested1//", "floor1/plc1//")
@@ -176,7 +177,7 @@ def main(broker: str | None) -> None:
         assert of(second, "device/deep//") == [
             *("registered", 'twin/location "hall 4"', "m/temperature 4.0")
         ]
-        # Registrations that were known are not emitted again.
+        # Registrations that are stored already are not emitted again.
         assert [entity for entity, words in second if words == "registered"] == [
             *("device/new//", "device/deep//")
         ]
@@ -186,12 +187,12 @@ def main(broker: str | None) -> None:
 
 
 def of(lines: list[Line], entity: str) -> list[str]:
-    """What went out of one entity."""
+    """Return the lines of one entity."""
     return [words for one, words in lines if one == entity]
 
 
 def subscribe(client: Client, *topics: str) -> None:
-    """Returns when the broker has confirmed it."""
+    """Subscribe, and return when the broker has confirmed it."""
     confirmed = threading.Event()
     client.on_subscribe = lambda *told: confirmed.set()
     client.subscribe([(topic, 1) for topic in topics])
@@ -199,7 +200,7 @@ def subscribe(client: Client, *topics: str) -> None:
 
 
 def connected(host: str, port: int, patience: float = 0) -> Client:
-    """A client of a broker, which may need so many seconds to start."""
+    """Connect to a broker, which may need `patience` seconds to start."""
     client = Client(CallbackAPIVersion.VERSION2)
     deadline = time.monotonic() + patience
     while True:
@@ -214,14 +215,14 @@ def connected(host: str, port: int, patience: float = 0) -> Client:
 
 @contextmanager
 def own_broker(directory: str) -> Iterator[str]:
-    """A broker on a free port."""
+    """Start a broker on a free port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
     mosquitto = shutil.which("mosquitto", path=path)
     if mosquitto is None:
         sys.exit(
-            "there is no mosquitto to be started; install it (apt-get install mosquitto), "
+            "mosquitto was not found; install it (apt-get install mosquitto), "
             "or name a broker that runs: HOST:PORT"
         )
     config = Path(directory) / "broker.conf"

@@ -1,8 +1,7 @@
-"""HTTP ingest: two instances of a service take records and write them to one datastore that allows
-so much a second. Each request has a Watcher of its own. A request for which the buffer has no
-room is refused as a whole (429), and so is one that comes while an instance stops (503); what
-was accepted (202) is written first, here after SIGTERM.
-"""
+"""HTTP ingest: two instances of a service take records and write them to one datastore with a
+limit. Each request has its own Watcher. A request for which the buffer has no room is refused as a
+whole (429), and so is one that comes while an instance stops (503); accepted records (202) are
+written first, here after SIGTERM."""
 
 import http.client
 import json
@@ -39,7 +38,7 @@ LIMIT, COST = 2_000, 10
 
 
 def write(batch: list[Operation]) -> None:
-    """Writes some records of one request."""
+    """Write some records of one request."""
     status = post([one.payload for one in batch], cost=sum(one.cost for one in batch))
     if status == 429:
         raise Throttled(retry_after=0.5)
@@ -48,8 +47,8 @@ def write(batch: list[Operation]) -> None:
 
 
 def serve(redis: str) -> None:
-    """One instance, until SIGTERM."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # also of threads to come
+    """Run one instance, until SIGTERM."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # for threads that start later, too
     leases = RedisLeaseManager(redis, name="store", lease_time=1)
     limiter = SharedResource(
         shared_capacity=LIMIT, factor=100, lease_manager=leases, max_interval=0.25
@@ -72,7 +71,7 @@ def serve(redis: str) -> None:
             self.end_headers()
 
         def log_message(self, *said: object) -> None:
-            """Nothing to tell."""
+            """Print nothing: requests are not logged."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Ingest) as server, batcher:
         threading.Thread(target=server.serve_forever).start()
@@ -83,7 +82,7 @@ def serve(redis: str) -> None:
 
 
 def ingest(ports: list[int], records: list[int]) -> Counter[int]:
-    """A client: its records in pieces, each again until it is accepted; how it was answered."""
+    """Send records in pieces, and repeat each until it is accepted. Return the answers."""
     answers: Counter[int] = Counter()
     for start in range(0, len(records), 50):
         status = 0
@@ -92,7 +91,7 @@ def ingest(ports: list[int], records: list[int]) -> Counter[int]:
                 line = http.client.HTTPConnection("127.0.0.1", ports[0])
                 line.request("POST", "/", json.dumps(records[start : start + 50]))
                 status = line.getresponse().status
-            except OSError:  # that instance has gone
+            except OSError:  # that instance has ended
                 status = 503
             answers[status] += 1
             if status == 429:
@@ -103,7 +102,7 @@ def ingest(ports: list[int], records: list[int]) -> Counter[int]:
 
 
 def main() -> None:
-    """Starts two instances, sends each a job, and stops the first one in the middle."""
+    """Start two instances, send each a job, and stop the first one in the middle."""
     with EmbeddedRedis() as redis, MeteredStore(capacity=1.25 * LIMIT) as store:
         command = [sys.executable, __file__, redis.url]
         environment = {**os.environ, "STORE": store.url}

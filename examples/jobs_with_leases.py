@@ -11,7 +11,7 @@ from limiters.embedded import EmbeddedRedis
 
 
 def run(url: str) -> None:
-    """Three jobs, three fates."""
+    """Run three jobs with different ends."""
     timeline = Timeline(url, "jobs")
     timeline.producer("planner").create([Message({"job": n}, id=f"job-{n}") for n in range(3)])
 
@@ -25,7 +25,7 @@ def run(url: str) -> None:
     print("the successor still has", sorted(held))
     print("the old process is shut out:", type(worker.extend(taken[0], for_=30)[0]).__name__)
 
-    # It does not care for the third one, whose lease runs out, and which another worker is given.
+    # It ignores the third one. Its lease ends, and another worker gets it.
     other = timeline.consumer("worker-2")
     lost = other.lease(1, for_=30)
     while not lost:
@@ -38,7 +38,7 @@ def run(url: str) -> None:
 
 
 def main() -> None:
-    """With a Redis of yours, or of its own."""
+    """Use the Redis of REDIS_URL, or start one."""
     if url := os.environ.get("REDIS_URL"):
         run(url)
     else:

@@ -1,9 +1,9 @@
 """An LLM's API that allows 60 requests and 12,000 tokens a minute (here a minute is a second).
 
-What a request costs is estimated before it is sent: the tokens of its prompt and the longest
-answer asked for, and no less than a request's share of the minute, so that one limit holds both.
-Where the estimate was too low the API says 429 after all, and when to come again: nothing is
-lost, and until then nobody asks. A mail API is the same with a cost of 1 and no tokens.
+The cost of a request is estimated before it is sent: the tokens of its prompt and the longest
+answer requested, and no less than a request's share of the minute, so that one limit holds both. If
+the estimate was too low, the API answers 429, and when to retry: nothing is lost, and no request is
+sent until then. A mail API is similar, with a cost of 1 and no tokens.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ chance = random.Random(7)
 
 
 class TooManyRequestsError(Exception):
-    """The API's 429."""
+    """The API answered 429."""
 
     def __init__(self, retry_after: float) -> None:
         self.retry_after = retry_after
@@ -33,7 +33,7 @@ class Api:
         self.refused = 0
 
     async def complete(self, prompt: str) -> str:
-        """An answer, some time later."""
+        """Return an answer, some time later."""
         now = time.monotonic()
         while self.recent and self.recent[0][0] <= now - MINUTE:
             self.recent.popleft()
@@ -48,13 +48,13 @@ class Api:
 
 
 def cost(prompt: str) -> float:
-    """What a request is reckoned with."""
+    """Return the estimated cost of a request."""
     tokens = len(prompt) / 4 + LONGEST_ANSWER  # a rule of thumb, or the model's own tokenizer
     return max(tokens, TOKENS / REQUESTS)
 
 
 def main() -> None:
-    """Asks 150 questions, short and long."""
+    """Ask 150 questions, short and long."""
     api, answers = Api(), dict[int, str]()
 
     async def ask(batch: list[Operation]) -> None:

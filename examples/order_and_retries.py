@@ -1,7 +1,8 @@
-"""Orders of one customer stay in order, whatever fails; what cannot be sent is handed over.
+"""Orders of one customer stay in order, also through failures; a failure callback receives what
+cannot be sent.
 
-The pretended API is down now and then (retried with back-off), says 429 once (the Batcher
-pauses), and refuses one order for good (the failure callback hears of it).
+The pretended API is down now and then (retried with back-off), answers 429 once (the Batcher
+pauses), and refuses one order for good (the failure callback receives it).
 """
 
 import logging
@@ -32,7 +33,7 @@ def send(batch: list[Operation]) -> None:
 
 
 def give_up(operations: list[Operation], error: BaseException) -> None:
-    """Hears of what will not be tried again."""
+    """Failure callback: receives operations that will not be retried."""
     refused.extend(operation.payload for operation in operations)
     print(f"order {operations[0].payload} was given up: {error}")
 

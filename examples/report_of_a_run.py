@@ -1,4 +1,4 @@
-"""Looks at a run: a simulated cluster loses an instance, the verifier judges, a page shows it."""
+"""A report: a simulated cluster loses an instance, the verifier judges, a page shows it."""
 
 import sys
 import tempfile

@@ -1,8 +1,7 @@
 """Request units, as Cosmos DB counts them: an import fills two containers in bulk, up to 100 items
-a call, beside a shop that answers people. What an item costs depends on its size and on how much
-of it is indexed; nobody knows that beforehand, so it is learned from what the store charged. Both
-share the limit, but a part is reserved for the shop: it need not wait for the import.
-"""
+a call, while a shop serves customers. The cost of an item depends on its size and on how much of it
+is indexed, so it is learned from the charges of the store. Both share the limit, but a part is
+reserved for the shop, which need not wait for the import."""
 
 import math
 import random
@@ -16,20 +15,21 @@ from limiters import MemoryLeaseManager, SharedResource
 SHARED, RESERVED, BULK = 4_000, 500, 100
 INDEXED = {"events": 2, "orders": 12}  # properties of each container's items
 chance = random.Random(7)
-store = Datastore(1.25 * (SHARED + RESERVED))  # room for whoever does not go through a Batcher
+store = Datastore(1.25 * (SHARED + RESERVED))  # room for clients without a Batcher
 waited: list[float] = []
 
 
 def insert(items: list[tuple[str, float]]) -> list[float]:
-    """Stands for the store: what each item was charged, as x-ms-request-charge says; or 429."""
+    """Stands for the store: returns the charge of each item, as x-ms-request-charge does; or raises
+    429."""
     charges = [3 + 2 * kb + 0.4 * INDEXED[kind] + chance.uniform(-1, 1) for kind, kb in items]
     store.write(len(items), sum(charges))
     return charges
 
 
 class Costs:
-    """What an item costs by container and size: first a guess that is rather high, then the mean
-    of what was charged. Too high wastes a little; too low is refused. Thread-safe."""
+    """Estimates the cost of an item by container and size: first a high guess, then the mean of the
+    charges. Too high wastes a little; too low is refused. Thread-safe."""
 
     def __init__(self, guess: float) -> None:
         self._guess = guess
@@ -38,12 +38,11 @@ class Costs:
         self.told = self.charged = 0.0
 
     def of(self, kind: str, kb: float) -> float:
-        """The estimate."""
         charged, items = self._seen.get((kind, math.ceil(kb)), (self._guess, 1))
         return charged / items
 
     def learn(self, batch: list[Operation], charges: list[float]) -> None:
-        """It was that."""
+        """Add the charges of a batch to the mean."""
         with self._lock:
             for operation, charge in zip(batch, charges, strict=True):
                 kind, kb = operation.payload
@@ -54,7 +53,7 @@ class Costs:
 
 
 def write(batch: list[Operation]) -> None:
-    """One call of the store."""
+    """Send one call to the store."""
     try:
         costs.learn(batch, insert([operation.payload for operation in batch]))
     except TooManyRequestsError:
@@ -65,7 +64,7 @@ costs = Costs(guess=20)
 
 
 def sell(limiter: SharedResource, ended: threading.Event) -> None:
-    """The shop: twenty orders a second, one by one."""
+    """Run the shop: twenty orders a second, one by one."""
     with Batcher(rate_limiter=limiter) as batcher:
         while not ended.wait(0.05):
             began = time.monotonic()
@@ -76,7 +75,7 @@ def sell(limiter: SharedResource, ended: threading.Event) -> None:
 
 
 def main() -> None:
-    """Imports 2,000 items while the shop is open. Both could be processes: then with a
+    """Import 2,000 items while the shop is open. Both could be processes: then with a
     RedisLeaseManager."""
     leases = MemoryLeaseManager()
     importer, shop = (
@@ -99,7 +98,7 @@ def main() -> None:
     selling.join()
     print(f"2,000 items imported in {seconds:.1f} s, {len(waited)} orders meanwhile")
     print(f"the shop waited at most {1000 * max(waited):.0f} ms")
-    print(f"charged {costs.charged / costs.told:.2f} of what was told; refused: {store.refused}")
+    print(f"charged {costs.charged / costs.told:.2f} of the estimates; refused: {store.refused}")
     print("done")
 
 

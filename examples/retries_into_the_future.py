@@ -1,4 +1,4 @@
-"""What fails is moved into the future, further each time; what fails too often is put aside.
+"""Retries on a timeline, further into the future each time; what fails too often is dead.
 
 REDIS_URL names the Redis; without it, one is started for as long as this runs.
 """
@@ -16,7 +16,7 @@ def call(lease: Lease) -> None:
 
 
 def run(url: str) -> None:
-    """Tries all, until none is left."""
+    """Try all, until none is left."""
     timeline = Timeline(url, "orders", max_attempts=4)
     timeline.producer("shop").create([Message("possible"), Message("impossible")])
     consumer = timeline.consumer("worker-1")
@@ -40,7 +40,7 @@ def run(url: str) -> None:
 
 
 def main() -> None:
-    """With a Redis of yours, or of its own."""
+    """Use the Redis of REDIS_URL, or start one."""
     if url := os.environ.get("REDIS_URL"):
         run(url)
     else:

@@ -1,4 +1,4 @@
-"""Actions at their time: a user who registers gets notes later, and cancelling takes one away.
+"""Actions at their time: a user who registers gets notes later, and a cancelled action is deleted.
 
 REDIS_URL names the Redis; without it, one is started for as long as this runs.
 """
@@ -13,7 +13,7 @@ DAY = 0.1  # so that this ends soon
 
 
 def schedule(timeline: Timeline) -> None:
-    """A natural id makes it safe to be repeated: a second registration changes nothing."""
+    """Schedule notes. Natural ids make it safe to repeat: a second registration changes nothing."""
     producer = timeline.producer("registration")
     for _ in range(2):
         producer.create(
@@ -26,7 +26,7 @@ def schedule(timeline: Timeline) -> None:
 
 
 def run(url: str) -> None:
-    """Schedules, and acts when it is time."""
+    """Schedule, and act when it is time."""
     timeline = Timeline(url, "notes")
     began = time.monotonic()
     consumer = timeline.consumer("notifier-1")
@@ -46,7 +46,7 @@ def run(url: str) -> None:
 
 
 def main() -> None:
-    """With a Redis of yours, or of its own."""
+    """Use the Redis of REDIS_URL, or start one."""
     if url := os.environ.get("REDIS_URL"):
         run(url)
     else:

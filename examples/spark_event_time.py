@@ -21,14 +21,14 @@ DELIVERED = [
 
 
 def show(batches: DataFrame) -> None:
-    """Stands for sending them, as one would in foreachBatch."""
+    """Stands for sending them in foreachBatch."""
     for batch in batches.orderBy("subject", "start").collect():
         told = ", ".join(f"{one.metric} at {one.at}" for one in batch.messages)
         print(f"{batch.subject} from {batch.start} to {batch.end}: {told}")
 
 
 def main() -> None:
-    """Three deliveries, a run of the query after each."""
+    """Deliver three times, with a run of the query after each."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master("local[2]")

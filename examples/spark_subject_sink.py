@@ -15,18 +15,19 @@ from limiters.embedded import EmbeddedRedis
 
 
 def send(rows: list[dict[str, Any]], context: Context) -> None:
-    """Stands for one call of the store. Executors run it: what it opens, it opens there."""
+    """Stands for one call of the store. It runs on the executors, and has to open connections
+    there."""
     path = Path(os.environ["SENT_TO"], context.key)  # a key that is the same in every replay
     path.write_text(json.dumps([context.subject, [row["at"] for row in rows]]))
 
 
 def run(readings: DataFrame, checkpoint: str, redis: str) -> None:
-    """One run of the query: all there is, then it ends."""
+    """Run the query once, for all available rows."""
     sink = SubjectSink(
         send,
         subject="meter",
         time="at",
-        cost=10,  # a row's
+        cost=10,  # the cost of a row
         max_batch_size=20,
         rows="dict",
         limiter=LimiterConfig(
@@ -34,7 +35,7 @@ def run(readings: DataFrame, checkpoint: str, redis: str) -> None:
             name="store",
             shared_capacity=20_000,
             factor=500,
-            # A Redis that has just started grants nothing for as long as leases may be out.
+            # A Redis that has just started grants nothing while leases may be in use.
             lease_time=1,
             max_interval=0.25,
         ),
@@ -51,12 +52,12 @@ def run(readings: DataFrame, checkpoint: str, redis: str) -> None:
 
 
 def tell(done: MicroBatch) -> None:
-    """For the log."""
+    """Print the result of a micro-batch."""
     print(f"{done.rows} rows in {done.batches} batches, sent {done.sent_rows}")
 
 
 def main() -> None:
-    """Two deliveries, and a run of the query after each."""
+    """Deliver twice, with a run of the query after each."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory() as directory, EmbeddedRedis() as redis:
         rows, sent = Path(directory, "rows"), Path(directory, "sent")

@@ -1,7 +1,7 @@
-"""A delay between two queues: what comes out of one goes into the other some time later.
+"""A delay between two queues: messages of one go into the other some time later.
 
-The position in the first queue is the id, so that what is read again is not delayed twice; and
-what goes into the second one is deleted only then: at least once, and once if that queue knows ids.
+The position in the first queue is the id, so that a message read again is not delayed twice. It is
+deleted only after it is in the second queue: at least once, and exactly once if that queue has ids.
 REDIS_URL names the Redis; without it, one is started for as long as this runs.
 """
 
@@ -16,7 +16,7 @@ DELAY, MESSAGES = 0.3, 500
 
 
 def run(url: str) -> None:
-    """From one to the other."""
+    """Move messages from one queue to the other."""
     first: queue.SimpleQueue[tuple[int, float]] = queue.SimpleQueue()
     second: queue.SimpleQueue[tuple[int, float]] = queue.SimpleQueue()
     for offset in range(MESSAGES):
@@ -41,7 +41,7 @@ def run(url: str) -> None:
 
 
 def main() -> None:
-    """With a Redis of yours, or of its own."""
+    """Use the Redis of REDIS_URL, or start one."""
     if url := os.environ.get("REDIS_URL"):
         run(url)
     else:

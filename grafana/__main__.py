@@ -1,4 +1,4 @@
-"""`python -m grafana`: writes what is generated."""
+"""`python -m grafana`: write the generated files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from grafana.files import HERE, files
 
 
 def main() -> None:
-    """Writes it, and removes dashboards that are no more."""
+    """Write the files, and remove dashboards that no longer exist."""
     made = files()
     for old in set((HERE / "dashboards").glob("*.json")) - set(made):
         old.unlink()

@@ -1,6 +1,6 @@
 """The alerts: what is wrong, how it is seen, and what to do. The only place. Pure.
 
-docs/dashboards.md says the same at greater length, under the name of each alert.
+docs/dashboards.md explains each in more detail, under its name.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ OFTEN = 0.01
 """Calls a second of one instance: each loses one now and then, and of a hundred one always has."""
 
 WHOSE = "{{ with $labels.limit }}limit {{ . }}{{ else }}Batcher {{ $labels.batcher }}{{ end }}"
-"""What has no limit that is shared is known by its Batcher."""
+"""The object of an alert: the shared limit, or the Batcher if it has none."""
 
 Severity = Literal["critical", "warning", "info"]
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A rule that notes what others need."""
+    """A rule that records what others need."""
 
     name: str
     expression: Callable[[Pace], str]
@@ -36,19 +36,19 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A rule that calls somebody."""
+    """A rule that notifies people."""
 
     name: str
     severity: Severity
     expression: Callable[[Pace], str]
     hold: float
-    """For how many seconds it has to be so."""
+    """Seconds for which the condition has to hold."""
     summary: str
     what_to_do: str
     seen: Link
     """The panel that explains it."""
     seen_of_batcher: Link | None = None
-    """The same for a Batcher whose limit is not shared."""
+    """The panel that explains it for a Batcher whose limit is not shared."""
 
 
 OVERVIEW, LIMIT, TOPIC = "dispatcher-overview", "dispatcher-limit", "dispatcher-topic"
@@ -124,8 +124,8 @@ ALERTS = (
         lambda pace: f"({measures.refused(pace.window(5 * MINUTE))}) > 0",
         0,
         f"The datastore refuses what {WHOSE} allows (429)",
-        "The limit is set higher than what the datastore allows, or somebody spends beside it. "
-        "Lower it at once with `dispatcher limit set`; then find who does not go through it, or "
+        "The limit is set higher than what the datastore allows, or other clients use it too. "
+        "Lower it with `dispatcher limit set`; then find clients that do not use the limit, or "
         "whether operations cost more than they say.",
         _of_limit("Does the datastore refuse?"),
         Link(WORKER, panel="What fails?"),
@@ -163,8 +163,8 @@ ALERTS = (
         5 * MINUTE,
         "An instance of limit {{ $labels.limit }} gets no shared capacity: its lease time or "
         "period is another one",
-        "Nobody can share a limit under two lease times or periods. Its log says which ones "
-        "differ, and has the command (`dispatcher limit set`) that changes them for everybody: "
+        "Instances with two lease times or periods cannot share a limit. Its log says which ones "
+        "differ, and has the command (`dispatcher limit set`) that changes them for all: "
         "use it before you deploy instances with other ones, or correct their configuration.",
         _of_limit("Who shares it?"),
     ),
@@ -174,7 +174,7 @@ ALERTS = (
         lambda pace: "dispatcher_buffer_operations / dispatcher_buffer_size_operations > 0.9",
         10 * MINUTE,
         "The buffer of {{ $labels.batcher }} in {{ $labels.instance }} is nearly full",
-        "Whoever enqueues is blocked or refused soon. If the limit is used up, raise it or enqueue "
+        "`enqueue` blocks or is refused soon. If the limit is used up, raise it or enqueue "
         "less; if it is not, the callbacks are slow: see dispatcher_callback_seconds, and raise "
         "max_concurrent_batches.",
         Link(WORKER, ("instance",), "What waits?"),
@@ -186,7 +186,7 @@ ALERTS = (
         10 * MINUTE,
         f"{{{{ $value | humanizePercentage }}}} of the batches of {WHOSE} fail",
         "The log says why: `batch-failed`, of a worker `handler-failed`. They are retried as the "
-        "watcher was told, and cost capacity each time. Abandoned ones took too long: raise "
+        "watcher's `retry` says, and cost capacity each time. Abandoned ones took too long: raise "
         "max_operation_time, or find out why the datastore is slow.",
         _of_limit("What fails?"),
         Link(WORKER, panel="What fails?"),
@@ -225,7 +225,7 @@ ALERTS = (
             f"max {RULES} (dispatcher_timeline_consumers) == 0"
         ),
         5 * MINUTE,
-        "Messages of topic {{ $labels.topic }} are due, and nobody consumes it",
+        "Messages of topic {{ $labels.topic }} are due, and it has no consumer",
         "Start a worker: `dispatcher worker --topic {{ $labels.topic }}`. If some are running, see "
         "their /readyz and their log, and whether they use the same Redis and prefix.",
         _of_topic("Who consumes?"),
@@ -238,7 +238,7 @@ ALERTS = (
         "{{ $value }} messages of topic {{ $labels.topic }} were given up",
         "They failed too often, or were refused for good; each has its reason. See them "
         "with `dispatcher timeline dead {{ $labels.topic }}`, repair the cause, then "
-        "`dispatcher timeline requeue` or delete them: they stay until somebody decides.",
+        "`dispatcher timeline requeue` or delete them: they stay until then.",
         _of_topic("What is dead?"),
     ),
     Alert(

@@ -1,4 +1,4 @@
-"""From a board to Grafana's own model of a dashboard, by its foundation SDK."""
+"""Convert a board to Grafana's own model of a dashboard, by its foundation SDK."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Panel = stat.Panel | timeseries.Panel | table.Panel | statetimeline.Panel
 
 
 def drawn(board: Board) -> dashboard.Dashboard:
-    """The dashboard."""
+    """Convert a board to a dashboard."""
     made = (
         Dashboard(board.title)
         .uid(board.uid)
@@ -90,7 +90,7 @@ def drawn(board: Board) -> dashboard.Dashboard:
 
 
 def text(board: Board) -> str:
-    """The same as the JSON that Grafana imports."""
+    """Return the board as the JSON that Grafana imports."""
     written = json.dumps(drawn(board), cls=JSONEncoder, indent=2, sort_keys=True)
     return f"{written}\n"
 
@@ -98,7 +98,7 @@ def text(board: Board) -> str:
 def _placed(
     questions: tuple[Question, ...], top: int
 ) -> Iterator[tuple[Question, dashboard.GridPos]]:
-    """Side by side as long as there is room."""
+    """Place panels next to each other as long as there is room."""
     x, y, height = 0, top, 0
     for question in questions:
         if x + question.width > WIDTH:
@@ -130,7 +130,8 @@ def _variable(choice: Choice) -> QueryVariable:
 
 
 class _PrometheusAnnotation(dashboard.AnnotationQuery):
-    """With the fields that Grafana's data source for Prometheus reads, and the model lacks."""
+    """An annotation with the fields that Grafana's data source for Prometheus reads, and the model
+    lacks."""
 
     mark: Mark
 
@@ -240,7 +241,7 @@ def _timeline(question: Question) -> statetimeline.Panel:
 
 
 def _table(question: Question) -> table.Panel:
-    """A row for each object, a column for each query."""
+    """Return a table with a row for each object, and a column for each query."""
     columns = {f"Value #{ref}": query for query, ref in _with_refs(question)}
     order = [*question.labels, *columns]
     panel = (
@@ -296,7 +297,7 @@ def _link(link: Link) -> DashboardLink:
 
 
 def _linked(link: Link, *, table_row: bool = False) -> dict[str, str]:
-    """As a data link of Grafana; a label that is not there is written as nothing."""
+    """Return a link as a data link of Grafana; a missing label is written as nothing."""
     source = "__data.fields" if table_row else "__field.labels"
 
     def value_of(label: str) -> str:
@@ -306,7 +307,7 @@ def _linked(link: Link, *, table_row: bool = False) -> dict[str, str]:
 
 
 def _names(legend: str) -> set[str]:
-    """What series of this legend may be called, at the end."""
+    """Return a pattern of the names that series of this legend may have."""
     last = legend.split(" ")[-1]
     return set(OUTCOMES) if last in ("{{outcome}}", "{{state}}") else {last}
 
@@ -316,7 +317,7 @@ def _fixed(color: str) -> dict[str, str]:
 
 
 def _set(**settings: Any) -> list[dashboard.DynamicConfigValue]:
-    """Properties of an override; those of the kind of panel begin with custom_."""
+    """Return properties of an override; those of the kind of panel begin with custom_."""
     return [
         dashboard.DynamicConfigValue(name.replace("custom_", "custom."), value)
         for name, value in settings.items()

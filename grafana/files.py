@@ -1,4 +1,4 @@
-"""Which files are generated, and what is in them."""
+"""The generated files and their content."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ HERE = Path(__file__).parent
 
 
 def files() -> dict[Path, str]:
-    """Each by its path."""
+    """Return the content of each file by its path."""
     made = {HERE / "dashboards" / f"{board.uid}.json": drawing.text(board) for board in BOARDS}
     return made | {HERE / "rules" / "dispatcher.yml": rules.text()}

@@ -1,26 +1,26 @@
-"""What panels and rules both measure, in PromQL, so that they say the same. Pure.
+"""PromQL expressions that panels and rules share. Pure.
 
-All that come from the exporter are put together with `max`: a second exporter shows the same.
-Rules keep the labels that they do not know, such as that of an environment; panels do not.
+Metrics of the exporter are combined with `max`: a second exporter shows the same. Rules keep labels
+that they do not use, such as that of an environment; panels do not.
 """
 
 from __future__ import annotations
 
 RULES = "without (instance, pod, job, kind, state, outcome)"
-"""How rules group."""
+"""The labels by which rules group."""
 
 CLUSTER = 'cluster=~"$cluster"'
-"""What panels ask for: `cluster` is a label that Prometheus' scrape configuration gives, if there
-are several of them."""
+"""The cluster that a panel shows: `cluster` is a label from Prometheus' scrape configuration, if
+there are several clusters."""
 
 
 def by(*labels: str) -> str:
-    """How panels group: the same name in two clusters is two things."""
+    """Return how panels group: the same name in two clusters is two objects."""
     return f"by ({', '.join(('cluster', *labels))})"
 
 
 def here(more: str = "") -> str:
-    """The condition of a panel."""
+    """Return the condition of a panel."""
     return f"{CLUSTER}, {more}" if more else CLUSTER
 
 
@@ -35,24 +35,24 @@ def spent(by: str, window: str, where: str = "") -> str:
 
 
 def capacity(by: str, where: str = "", kind: str = "shared") -> str:
-    """What may be."""
+    """Capacity of a limit for one period."""
     return f'max {by} (dispatcher_cluster_capacity{{{_and(where)}kind="{kind}"}})'
 
 
 def used(by: str, window: str, where: str = "") -> str:
-    """Which part of the limit is used: 1 is all of it."""
+    """The part of the limit that is used: 1 is all of it."""
     return f"{spent(by, window, where)} / ({capacity(by, where)} > 0)"
 
 
 def wanted(by: str, where: str = "") -> str:
-    """How much of it could be used: above 1, somebody waits."""
+    """Demand as a part of the limit: above 1, instances wait."""
     of_limit = f"{{{where}}}" if where else ""
     return f"max {by} (dispatcher_cluster_demand{of_limit}) / ({capacity(by, where)} > 0)"
 
 
 def failed(window: str) -> str:
-    """Which part of the batches of each limit did not succeed; of Batchers without one that is
-    shared, each for itself."""
+    """The part of the batches of each limit that did not succeed; of Batchers without a shared one,
+    each for itself."""
 
     def cluster(where: str) -> str:
         one = f"rate(dispatcher_cluster_batches_total{where}[{window}])"
@@ -68,7 +68,7 @@ def failed(window: str) -> str:
 
 
 def due(by: str, where: str = "") -> str:
-    """Messages of a topic that are due, and nobody has."""
+    """Messages of a topic that are due and not leased."""
     inner = by.replace(", state, outcome", "") if by == RULES else by.replace(")", ", state)")
     messages = f'dispatcher_timeline_messages{{{_and(where)}state=~"new|lost"}}'
     return f"sum {by} (max {inner} ({messages}))"
@@ -82,8 +82,8 @@ def refused(window: str) -> str:
 
 
 def unanswered(window: str, most: float) -> str:
-    """Where one instance had no answer to more than so many calls for leases a second. One that
-    is cut off cannot tell the others, but whoever scrapes it; what it tells later, all share."""
+    """Instances with more than `most` unanswered calls for leases a second. One that is cut off
+    cannot report it through Redis, only to Prometheus; what it reports later, all share."""
     own = f"max without (instance, pod, job) (rate(dispatcher_sync_failures_total[{window}]))"
     told = f"max {RULES} (rate(dispatcher_cluster_sync_failures_total[{window}]))"
     members = f'max {RULES} (dispatcher_cluster_members{{state="active"}})'
@@ -91,14 +91,14 @@ def unanswered(window: str, most: float) -> str:
 
 
 def unwatched(window: str) -> str:
-    """Where no exporter is scraped: none at all, or none of a cluster that had one."""
+    """Clusters without a scraped exporter: none at all, or none of a cluster that had one."""
     there = "dispatcher_exporter_read_seconds"
     had = f"group by (cluster) (present_over_time({there}[{window}]))"
     return f"absent({there})\nor\n({had} unless group by (cluster) ({there}))"
 
 
 def changed(by: str, where: str) -> str:
-    """What has changed of the terms of a limit since the step before: `what`, and what it is now.
+    """Changes of the terms of a limit since the step before: `what`, and its present value.
 
     A label that holds the value makes another value another series: one that was not there.
     """

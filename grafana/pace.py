@@ -17,18 +17,18 @@ class Pace:
 
     scale: float = 1.0
     least: float = 0.0
-    """What a window is at least, in seconds."""
+    """Minimum length of a window, in seconds."""
 
     def window(self, seconds: float) -> str:
-        """How far a rate looks back."""
+        """Return how far a rate looks back."""
         return _written(max(self.least, seconds * self.scale))
 
     def hold(self, seconds: float) -> str:
-        """How long a condition has to hold until there is an alert."""
+        """Return how long a condition has to hold until there is an alert."""
         return _written(seconds * self.scale)
 
     def late(self, seconds: float) -> str:
-        """What counts as late, as a number of seconds."""
+        """Return the lateness that counts, in seconds."""
         return f"{seconds * self.scale:g}"
 
 

@@ -1,4 +1,4 @@
-"""Where a panel is: its number on its dashboard, and the addresses that lead to it. Pure."""
+"""The place of a panel: its number on its dashboard, and the addresses that lead to it. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BY_UID: Mapping[str, Board] = {board.uid: board for board in BOARDS}
 
 
 def numbers(board: Board) -> dict[str, int]:
-    """The number of each panel, by its title.
+    """Return the number of each panel, by its title.
 
     >>> numbers(BY_UID["dispatcher-limit"])["Is the limit used?"]
     1
@@ -21,7 +21,7 @@ def numbers(board: Board) -> dict[str, int]:
 
 
 def title(link: Link) -> str:
-    """What a link is called.
+    """Return the text of a link.
 
     >>> title(Link("dispatcher-limit")), title(Link("dispatcher-limit", panel="Who waits?"))
     ('Open One datastore', 'Who waits?')
@@ -30,7 +30,7 @@ def title(link: Link) -> str:
 
 
 def address(link: Link, value_of: Callable[[str], str], *more: str) -> str:
-    """Its path in Grafana. `value_of`: what is written for the value of a label.
+    """Return the path of a link in Grafana. `value_of` returns the text for the value of a label.
 
     >>> address(Link("dispatcher-limit", ("limit",), "Is the limit used?"), "<{}>".format)
     '/d/dispatcher-limit?var-cluster=<cluster>&var-limit=<limit>&viewPanel=1'

@@ -1,4 +1,4 @@
-"""What a panel is: a question, how it is answered, what to do then. Pure."""
+"""A panel: a question, how it is answered, and what to do then. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OUTCOMES = {
     "to": GREY,
     "reserved": AMBER,
 }
-"""What has such a name has such a colour, on every dashboard."""
+"""The colour of a series with such a name, on every dashboard."""
 
 Words = Mapping[float, tuple[str, str]]
 """Values that are words, and their colours."""
@@ -44,32 +44,32 @@ YES_IS_BAD: Words = {1: ("yes", RED), 0: ("no", GREEN)}
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """To a dashboard, for the object that a series, a row or an alert is about."""
+    """A link to a dashboard, for the object of a series, a row or an alert."""
 
     board: str
-    """Its uid."""
+    """The uid of the dashboard."""
     choices: tuple[str, ...] = ()
-    """Labels, each of which chooses the variable of its name."""
+    """Labels, each of which sets the variable of its name."""
     panel: str = ""
     """The title of one panel; "" for the whole dashboard."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """PromQL, and how its series are called; in a table, the heading of its column."""
+    """A PromQL query, and the names of its series; in a table, the heading of its column."""
 
     expression: str
     legend: str
     unit: str = ""
-    """"" for that of the panel."""
+    """The unit; "" for that of the panel."""
     words: Words = field(default_factory=dict)
     links: tuple[Link, ...] = ()
-    """Besides those of the panel."""
+    """Links in addition to those of the panel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A panel. Its advice says what to do if the answer is bad."""
+    """A panel. Its advice is what to do if the answer is bad."""
 
     title: str
     advice: str
@@ -79,14 +79,14 @@ class Question:
     width: int = 12
     height: int = 8
     steps: tuple[tuple[float, str], ...] = ()
-    """From which value on it has which colour; green below the first."""
+    """The colour from each value on; green below the first."""
     words: Words = field(default_factory=dict)
     least: float | None = 0
     most: float | None = None
     links: tuple[Link, ...] = ()
-    """From each series."""
+    """Links of each series."""
     labels: Mapping[str, tuple[str, tuple[Link, ...]]] = field(default_factory=dict)
-    """Of a table: the labels that make a row, with the heading and the links of their column."""
+    """For a table: the labels that make a row, with the heading and the links of their column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """An annotation: what happened is marked in all panels, where its expression has a value."""
+    """An annotation: marks events in all panels, where its expression has a value."""
 
     name: str
     expression: str
@@ -121,7 +121,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A dashboard."""
+    """A dashboard: its panels, variables and marks."""
 
     uid: str
     title: str

@@ -29,7 +29,7 @@ _Dumper.add_representer(str, _text)
 
 
 def rules(pace: Pace | None = None) -> dict[str, Any]:
-    """All of them; those for tests go at another pace."""
+    """Return all rules; those for tests have another pace."""
     pace = pace or Pace()
     records = [{"record": one.name, "expr": one.expression(pace)} for one in RECORDS]
     return {
@@ -41,13 +41,13 @@ def rules(pace: Pace | None = None) -> dict[str, Any]:
 
 
 def text(pace: Pace | None = None) -> str:
-    """The same, as YAML."""
+    """Return the rules as YAML."""
     written = yaml.dump(rules(pace), Dumper=_Dumper, sort_keys=False, width=96, allow_unicode=True)
     return HEAD + written
 
 
 def anchor(alert: Alert) -> str:
-    """Where the document says what to do.
+    """Return the heading in the document that explains what to do.
 
     >>> anchor(ALERTS[0])
     'dispatcherredisaway'
@@ -56,7 +56,7 @@ def anchor(alert: Alert) -> str:
 
 
 def dashboard(alert: Alert) -> str:
-    """The path in Grafana of the panel that explains it.
+    """Return the path in Grafana of the panel that explains it.
 
     >>> dashboard(ALERTS[0])
     '/d/dispatcher-overview?var-cluster={{ $labels.cluster | urlquery }}&viewPanel=16'

@@ -1,12 +1,12 @@
 """Units: how Grafana writes numbers. Pure.
 
-`count:` is Grafana's prefix for a unit of one's own: 12,300 of `count:rows` is "12.3 K rows".
+`count:` is Grafana's prefix for a custom unit: 12,300 of `count:rows` is "12.3 K rows".
 """
 
 from __future__ import annotations
 
 COST_NAME = "cost"
-"""What cost is counted in, such as RU: what your datastore calls it."""
+"""The unit of cost, such as RU: the datastore's own name for it."""
 
 COST = f"count:{COST_NAME}"
 COST_PER_PERIOD = f"count:{COST_NAME}/period"
@@ -15,7 +15,7 @@ COST_RATE = f"count:{COST_NAME}/s"
 SECONDS = "s"
 SHARE = "percentunit"
 WORD = "none"
-"""Of values that are shown as words."""
+"""The unit of values that are shown as words."""
 
 ALERTS = "count:alerts"
 BATCHES = "count:batches"
@@ -23,7 +23,7 @@ BATCH_RATE = "count:batches/s"
 CONSUMERS = "count:consumers"
 ENTITIES = "count:entities"
 EVENT_RATE = "count:/s"
-"""Of several things in one panel, each in a second."""
+"""The unit of several kinds of events in one panel, each in a second."""
 EXPORTERS = "count:exporters"
 INSTANCES = "count:instances"
 MEASUREMENTS = "count:measurements"

@@ -12,9 +12,9 @@ class JumpingClock:
         self._ahead = 0.0
 
     def now(self) -> float:
-        """Monotonic."""
+        """The present of the monotonic clock."""
         return time.monotonic() + self._ahead
 
     def advance(self, seconds: float) -> None:
-        """Sets it forward."""
+        """Set the clock forward, by seconds."""
         self._ahead += seconds

@@ -56,14 +56,14 @@ def outside(*arguments: str, **environment: str) -> Said:
 
 
 def unsaid_redis(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    """Nobody says which Redis is meant, and this is the one that commands try then."""
+    """Make `url` the default Redis, as if no option named one."""
     monkeypatch.delenv("DISPATCHER_REDIS", raising=False)
     [field] = (it for it in fields(RedisOptions) if it.name == "redis")
     monkeypatch.setattr(field, "default", url)
 
 
 def asks(instance: str, need: float, **more: Any) -> Request:
-    """What an instance says, as if it were the first time."""
+    """The request of an instance with these values."""
     return Request(instance, 0, TERMS, need=need, **more)
 
 

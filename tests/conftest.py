@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Fixtures and hooks for all tests."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Any:
-    """For `--numprocesses`."""
+    """Distribute the tests as tests/distribution.py says."""
     return scheduler(config, log)
 
 

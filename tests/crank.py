@@ -35,7 +35,7 @@ class Call:
         return [operation.payload for operation in self.operations]
 
     def end(self, error: BaseException | None = None) -> None:
-        """The callback returns, or raises `error`; the engine hears of it at its next turn."""
+        """The callback returns, or raises `error`; the engine receives it at its next turn."""
         if self in self._crank.calls:
             self._crank.calls.remove(self)
         self.job.done(error)
@@ -89,7 +89,7 @@ class HandRunners(Runners):
 
 
 class Home:
-    """What nobody waits for: the crank is turned by hand."""
+    """Work without a waiting caller: the crank is turned by hand."""
 
     forked = False
 
@@ -153,7 +153,7 @@ class Crank:
             self.entrance.enqueue(operation)
 
     def turn(self) -> None:
-        """One turn, and those that it asks for at once."""
+        """One turn, and those that it asks for immediately."""
         self.rung = False
         for _ in range(100):
             self.wake = self.engine.turn(self.clock.now())

@@ -25,7 +25,7 @@ TOGETHER = ("tests/acceptance/test_spark_faults.py", "tests/acceptance/test_pack
 
 
 def begins(place: str, timeout: float) -> tuple[float, int]:
-    """What tests are sorted by: those that ask for most time first, then by folder.
+    """The sort key of tests: those that ask for most time first, then by folder.
 
     >>> begins("tests/acceptance/test_soak.py::test_a", 900) < begins("tests/unit/a.py::b", 0)
     True
@@ -35,7 +35,7 @@ def begins(place: str, timeout: float) -> tuple[float, int]:
 
 
 def together(place: str) -> str:
-    """What runs one after the other in one process, by node id.
+    """The group of tests that run one after the other in one process, by node id.
 
     >>> together("tests/spark/test_a.py::test_b"), together("tests/unit/test_a.py::test_b[x::y]")
     ('tests/spark', 'tests/unit/test_a.py')

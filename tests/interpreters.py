@@ -3,7 +3,7 @@
 Each has an environment of its own, `.venv-3.12` for example, with what is light: all but Spark, a
 server, and the tools. Without arguments: all versions from pyproject.toml that are found, on the
 PATH or by pyenv; one that is not found is named. pyproject.toml is the one list of versions: its
-classifiers are what is supported, `later` in [tool.interpreters] what the hosted CI tries besides.
+classifiers are what is supported, `later` in [tool.interpreters] what only the hosted CI tries.
 """
 
 from __future__ import annotations
@@ -126,14 +126,14 @@ def environment(program: str) -> Path:
 
 
 def test(program: str) -> bool:
-    """Whether all pass."""
+    """Whether the tests pass on all interpreters."""
     pytest = [str(environment(program)), "-m", "pytest", "--numprocesses", "auto"]
     command = [*pytest, *WITHOUT_SPARK, "tests/unit"]
     return ending.run(command, cwd=ROOT) == 0
 
 
 def result(name: str) -> str:
-    """What became of the tests on the interpreter of that name."""
+    """The result of the tests on the interpreter of that name."""
     try:
         program = find(name)
         print(f"{name}: {program or 'not found'}", flush=True)

@@ -25,11 +25,11 @@ OURS = (dispatcher, limiters)
 
 
 class Alarm(BaseException):
-    """What no code expects."""
+    """An exception that no code expects."""
 
 
 class SoftLimitError(Exception):
-    """What a signal handler for a soft time limit raises."""
+    """The exception that a signal handler for a soft time limit raises."""
 
 
 ERRORS: tuple[type[BaseException], ...] = (KeyboardInterrupt, Alarm, SoftLimitError)

@@ -41,10 +41,10 @@ STARTS_PROCESSES = (
     "tests.servers.tls",  # openssl
     "tests.terminals",
 )
-"""What starts processes: a module that imports one of these,"""
+"""Modules that start processes: a test module that imports one of these needs the marker,"""
 
 STARTING_FIXTURES = frozenset({"tls_redis"})
-"""and a test that takes one of these."""
+"""so does a test that uses one of these fixtures."""
 
 
 def markers(

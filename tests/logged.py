@@ -1,4 +1,4 @@
-"""What went into the log."""
+"""Read the log lines of a test."""
 
 from __future__ import annotations
 

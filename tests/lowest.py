@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 BESIDE = {"numpy": "<2"}
-"""What pandas and pyarrow of that time were built with; they do not say so themselves."""
+"""Packages that pandas and pyarrow of that time were built with, which their metadata omits."""
 
 
 def lowest(requirements: list[str]) -> dict[str, str]:

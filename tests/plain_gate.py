@@ -9,7 +9,7 @@ Released = list[tuple[str, tuple[str | None, Any] | None, tuple[Any, ...]]]
 
 
 class Held:
-    """What is held of one entity."""
+    """Everything held of one entity."""
 
     def __init__(self, entity: str, since: float) -> None:
         self.entity = entity
@@ -17,7 +17,7 @@ class Held:
         self.registration: tuple[str | None, Any] | None = None
         """Its parent, its data."""
         self.moment = 0
-        """When that came."""
+        """The time of its arrival."""
         self.metadata: list[Any] = []
         self.telemetry: list[Any] = []
 

@@ -58,7 +58,7 @@ def packages() -> dict[str, frozenset[str] | None]:
 
 
 def names_of(package: str) -> frozenset[str]:
-    """Its public names."""
+    """The public names of a module."""
     chosen = packages()[package]
     return frozenset(importlib.import_module(package).__all__) if chosen is None else chosen
 

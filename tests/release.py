@@ -25,7 +25,7 @@ import hatch_build
 ROOT = Path(__file__).parents[1]
 NO_CONTACT = "Contact: not set yet"
 RELATIVE_LINK = re.compile(r"\]\((?!https://|#)([^)\s]+)\)")
-"""The package index shows the README without the files that it stands beside."""
+"""The package index shows the README without the files next to it."""
 EXTRAS = "cli,embedded,metrics,redis"
 """All but Spark, which is large and needs Java."""
 
@@ -37,7 +37,7 @@ def project() -> dict[str, Any]:
 
 
 def address() -> str:
-    """Of the project; empty while it has none."""
+    """The address of the project; empty while it has none."""
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     return str(tools["hatch"]["metadata"]["hooks"]["custom"]["address"])
 
@@ -58,7 +58,7 @@ def left_to_do(
     readme: str,
     urls: Mapping[str, str],
 ) -> list[str]:
-    """What stands between this state and a release.
+    """The steps that are left before this version can be published.
 
     >>> left_to_do("1.2.0", changelog="## 1.2.0 (2026-05-01)", fragments=[], tags=["v1.2.0"],
     ...            security="Contact: security@example.org", changed=[], readme="",
@@ -93,7 +93,7 @@ def left_to_do(
 def wrong_contents(
     wheel: Collection[str], archive: Collection[str], tracked: Collection[str]
 ) -> list[str]:
-    """What a wheel or a source archive has too much or lacks.
+    """Return what a wheel or a source archive has too much or lacks.
 
     >>> wrong_contents(["limiters/a.py"], ["limiters/a.py", "PKG-INFO"], ["limiters/a.py"])
     []
@@ -112,7 +112,7 @@ def wrong_contents(
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> str:
-    """What a program prints. It does not find the packages of this copy by PYTHONPATH."""
+    """The output of a program. It does not find the packages of this copy by PYTHONPATH."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
@@ -123,7 +123,7 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
 
 
 def check_built(folder: Path) -> list[str]:
-    """What is wrong with the wheel and the source archive in `folder`."""
+    """Return what is wrong with the wheel and the source archive in `folder`."""
     (wheel,) = folder.glob("*.whl")
     (archive,) = folder.glob("*.tar.gz")
     with zipfile.ZipFile(wheel) as zipped:
@@ -147,7 +147,7 @@ def check_built(folder: Path) -> list[str]:
 
 
 def check_ready() -> list[str]:
-    """What is left to be done in this copy."""
+    """Return what is left to be done in this copy."""
     return left_to_do(
         version(),
         changelog=(ROOT / "CHANGELOG.md").read_text(),
@@ -161,7 +161,7 @@ def check_ready() -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code."""
+    """Run the command. Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.release")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("dist", nargs="?", type=Path, help="the folder of what was built")

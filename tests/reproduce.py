@@ -92,7 +92,7 @@ def run_input(options: argparse.Namespace) -> int:
             target(options.name).check(data)
     except Exception:
         traceback.print_exc()
-        print(f"once it is mended, add this line to tests/fuzz/regressions/{options.name}.txt:")
+        print(f"once it is fixed, add this line to tests/fuzz/regressions/{options.name}.txt:")
         print(repr(data))
         return 1
     print(f"{options.name}, {options.path}: it holds")
@@ -100,7 +100,7 @@ def run_input(options: argparse.Namespace) -> int:
 
 
 def run_tests(options: argparse.Namespace) -> int:
-    """Run pytest as the loop did, but in one process, with all that is said."""
+    """Run pytest as the loop did, but in one process, with all output."""
     command = [sys.executable, "-m", "pytest", "-vv", f"--hypothesis-seed={options.seed}"]
     environment = os.environ | {"PYTHONHASHSEED": str(options.seed)}
     return ending.run([*command, *options.tests], cwd=ROOT, env=environment)

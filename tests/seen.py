@@ -1,4 +1,4 @@
-"""Callbacks that remember."""
+"""Callbacks that record their batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the driver of a query of Spark writes down, as dispatcher.spark does."""
+"""The totals that the driver of a query stores, written as dispatcher.spark does."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Charging(SharedResource):
 
     def __init__(self, **settings: Any) -> None:
         self.log: list[Spent] = []
-        """What has begun."""
+        """The starts of callbacks so far."""
         super().__init__(**settings)
 
     def _begin_share(self, terms: Terms) -> None:

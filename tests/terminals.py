@@ -1,4 +1,4 @@
-"""A program that believes that somebody sits in front of it."""
+"""Run a program on a terminal."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ class Terminal:
 
     @property
     def pid(self) -> int:
-        """The process."""
+        """The process on the terminal."""
         return self._process.pid
 
     def read_until(self, text: str) -> str:
-        """What it said since the last call, up to and including `text`."""
+        """Its output since the last call, up to and including `text`."""
         deadline = time.monotonic() + PATIENCE
         while text not in self._read:
             ready, _, _ = select.select([self._ours], [], [], deadline - time.monotonic())
@@ -77,9 +77,9 @@ class Terminal:
         return before + text
 
     def type(self, text: str) -> None:
-        """What somebody types."""
+        """Type text on the terminal."""
         os.write(self._ours, text.encode())
 
     def end(self) -> int:
-        """Its exit code."""
+        """Wait for its end. Return the exit code."""
         return self._process.wait(PATIENCE)

@@ -18,20 +18,20 @@ START_MS = 1_800_000_000_000
 _KEY = "tests:now_us"
 _ASKED = "local time = redis.call('TIME')"
 _TOLD = (
-    f"local told = redis.call('GET', '{_KEY}')\n"
-    "  local time = { math.floor(told / 1000000), told % 1000000 }"
+    f"local shown = redis.call('GET', '{_KEY}')\n"
+    "  local time = { math.floor(shown / 1000000), shown % 1000000 }"
 )
 
 
 @cache
 def with_told_time(script: Script) -> Script:
-    """The script, told the time by a key."""
+    """The script, with the server's time from a key."""
     assert script.source.count(_ASKED) == 1, "the time is not asked for where it was"
     return of_source(script.source.replace(_ASKED, _TOLD))
 
 
 class TimedServer(Server):
-    """What a Timeline takes for its server."""
+    """A server for a Timeline whose clock is set by hand."""
 
     def run_each(self, script: Script, calls: Sequence[Call], *, then: Sequence[Any] = ()) -> Any:
         return super().run_each(with_told_time(script), calls, then=then)
@@ -64,7 +64,7 @@ class Hands:
         self.turn(0)
 
     def turn(self, milliseconds: int) -> None:
-        """So many milliseconds pass, at once."""
+        """Let milliseconds pass, without waiting."""
         self.now_ms += milliseconds
         self._client.set(_KEY, self.now_ms * 1000)
 
@@ -73,7 +73,7 @@ class Hands:
 
 
 def timed(url: str, topic: str = "topic", **options: Any) -> Timeline:
-    """A Timeline that goes by the time that Hands tell."""
+    """A Timeline that goes by the time of Hands."""
     timeline = Timeline(url, topic, **options)
     server = timeline._server
     server.__class__ = TimedServer

@@ -1,4 +1,4 @@
-"""What is known of limits and instances, made by hand."""
+"""Views of limits and instances, made by hand."""
 
 from __future__ import annotations
 

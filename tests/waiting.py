@@ -30,7 +30,7 @@ class Heard:
 
     @property
     def names(self) -> list[str]:
-        """What was raised."""
+        """The error that was raised."""
         return [event.name for event in self.events]
 
     def of(self, name: str) -> list[float]:

@@ -19,5 +19,5 @@ def lease(name: str = "m", *, attempt: int = 1, remaining: float = 60.0, body: A
 
 
 def leases(count: int, **facts: Any) -> list[Lease]:
-    """Several."""
+    """Leases of several messages."""
     return [lease(f"m{number}", **facts) for number in range(count)]

@@ -1,4 +1,4 @@
-"""Batches built by event time and by subject: pure, deterministic, usable alone."""
+"""Build batches by event time and by subject: pure, deterministic, usable alone."""
 
 from dispatcher.builders.errors import MeasurementError
 from dispatcher.builders.event_time_builder import Batch, EventTimeBuilder

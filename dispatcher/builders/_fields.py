@@ -1,4 +1,4 @@
-"""How a builder gets at a field of a measurement: by a name, or by asking a function."""
+"""Read a field of a measurement, by a name or by a function."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _ABSENT = (KeyError, AttributeError, IndexError, TypeError)
 
 
 class MeasurementField:
-    """One field, under the name of the parameter that says where it is.
+    """A field, with the name of the parameter that locates it.
 
-    By a name, a mapping is asked for the item; anything else for the attribute, then for the
-    item. With `default`, a name that is not there means None; else it is an error.
+    By a name, a mapping is asked for the item; any other object for the attribute, then for the
+    item. With `default`, a missing field is None; otherwise it is an error.
 
     >>> MeasurementField("subject", "id").of({"id": "meter-1"})
     'meter-1'
@@ -34,27 +34,30 @@ class MeasurementField:
         self._where = where
         self._default = default
         self.of: Callable[[Any], Any] = where if callable(where) else self._look_up
-        """Its value in a measurement. What that raises is not translated."""
+        """Returns the value in a measurement. Errors are not translated."""
 
     def value(self, measurement: object) -> Any:
-        """Its value; MeasurementError if it cannot be had."""
+        """Return the value in a measurement. MeasurementError if it cannot be read."""
         try:
             return self.of(measurement)
         except Exception as error:
             raise self._missing(measurement, error) from error
 
     def values(self, measurements: Sequence[object]) -> list[Any]:
-        """Its value in each; MeasurementError for the first where it cannot be had."""
+        """Return the value in each measurement. MeasurementError for the first where it cannot be
+        read."""
         values: list[Any] = []
         try:
-            # What was got before an error stays in the list, and so tells which one it was.
+            # The values read before an error stay in the list: their number is the position of the
+            # error.
             values.extend(map(self._quickest(measurements), measurements))
         except Exception as error:
             raise self._missing(measurements[len(values)], error) from error
         return values
 
     def _quickest(self, measurements: Sequence[object]) -> Callable[[Any], Any]:
-        """For a name in things of one type, what C can do alone."""
+        """Return a function in C that reads a field by name from measurements of one type, if there
+        is one."""
         name = self._where
         if not isinstance(name, str):
             return self.of
@@ -91,7 +94,7 @@ class MeasurementField:
 
 
 def check_hashable(field: MeasurementField, measurement: object, value: Hashable) -> None:
-    """Refuses a `value` that cannot be compared with others by its hash."""
+    """Refuse a `value` that has no hash to compare it by."""
     try:
         hash(value)
     except TypeError:

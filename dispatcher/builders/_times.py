@@ -1,9 +1,9 @@
-"""Times as users have them: whole numbers, floats, datetimes; and spans between them.
+"""Times in the users' types: integers, floats, datetimes; and spans between them.
 
-Numbers of both kinds compare exactly with one another, and so may be mixed. Aware datetimes
-are turned to UTC: two of one time zone are otherwise compared by what their clocks show, which
-goes back once a year. Anything that cannot be ordered is refused: NaN, infinities, naive
-datetimes beside aware ones.
+Integers and floats compare exactly with one another, and so may be mixed. Aware datetimes are
+converted to UTC: Python compares two of one time zone by their wall-clock time, which goes back
+once a year. Values that cannot be ordered are refused: NaN, infinities, naive datetimes together
+with aware ones.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Any, TypeAlias
 from limiters._support.validation import ArgumentError
 
 Instant: TypeAlias = Any
-"""A point in time: a number (int or float) or a datetime, whichever the user's times are. A
-union of the two would have every user's arithmetic refused by type checkers."""
+"""A point in time: a number (int or float) or a datetime, as the user's times are. A union of the
+two would have every user's arithmetic refused by type checkers."""
 
 LARGEST = sys.float_info.max
 _WHOLE = 2**52
-"""From here on every float is a whole number."""
+"""The least float from which on every float is an integer."""
 
 
 class TimeKind(enum.Enum):
-    """Times of one kind can be compared."""
+    """Kinds of times; times of one kind can be compared."""
 
     NUMBER = "numbers"
     NAIVE = "naive datetimes"
@@ -36,9 +36,10 @@ class TimeKind(enum.Enum):
 
 
 def read(value: Any) -> tuple[Instant, TimeKind]:
-    """`value` as it is compared, and its kind. ArgumentError of a `time` if it is none."""
+    """Return `value` in a form that can be compared, and its kind. ArgumentError if it is not a
+    time."""
     if value.__class__ is float or value.__class__ is int:
-        # NaN and the infinities fail here, and whole numbers that no float can meet.
+        # NaN and the infinities fail here, and integers that are too large for a float.
         if -LARGEST <= value <= LARGEST:
             return value, TimeKind.NUMBER
         raise ArgumentError("time", value, "be finite")
@@ -55,7 +56,7 @@ def read(value: Any) -> tuple[Instant, TimeKind]:
 
 
 def read_all(values: Sequence[Any]) -> tuple[Sequence[Instant], TimeKind] | None:
-    """The same for many at the speed of C; None if one of them needs a closer look."""
+    """Read many times at the speed of C; None if one of them has to be read by `read`."""
     kinds = set(map(type, values))
     if kinds <= {int, float}:
         if float not in kinds or all(map(math.isfinite, values)):
@@ -70,14 +71,15 @@ def read_all(values: Sequence[Any]) -> tuple[Sequence[Instant], TimeKind] | None
 
 
 def mixed(kind: TimeKind, known: TimeKind | None) -> str | None:
-    """What is wrong with a time of `kind` beside those of the kind known so far."""
+    """Return what is wrong with a time of `kind` if the earlier ones are of the kind `known`."""
     if known is None or kind is known:
         return None
-    return f"cannot be compared with the others: {kind.value} beside {known.value}"
+    return f"cannot be compared with the others: {kind.value} after {known.value}"
 
 
 class TimeSpan:
-    """A length of time, to be added to instants. What would be later than any is the latest.
+    """A length of time, to be added to instants. A result beyond the range of datetimes is the
+    latest datetime.
 
     >>> TimeSpan(50).after(100)
     150
@@ -89,11 +91,11 @@ class TimeSpan:
             seconds = seconds.total_seconds()
         else:
             self.delta = _as_delta(seconds)
-        # So that whole numbers stay whole, however large.
+        # So that integers stay integers, however large.
         self.seconds = int(seconds) if float(seconds).is_integer() else seconds
 
     def after(self, instant: Any) -> Any:
-        """The instant this much later."""
+        """Return the instant this much later."""
         if instant.__class__ is float or (instant.__class__ is int and -_WHOLE < instant < _WHOLE):
             return instant + self.seconds
         if isinstance(instant, datetime):
@@ -104,7 +106,7 @@ class TimeSpan:
         return _plus(instant, self.seconds)
 
     def before(self, instant: Any) -> Any:
-        """The instant this much earlier."""
+        """Return the instant this much earlier."""
         if isinstance(instant, datetime):
             try:
                 return instant - self.delta
@@ -114,7 +116,7 @@ class TimeSpan:
 
 
 def middle(early: Any, late: Any) -> Any:
-    """The least instant that is not before the middle of the two; later than `early`."""
+    """Return the least instant that is not before the middle of the two; later than `early`."""
     if isinstance(early, datetime):
         return early - (early - late) // 2
     if isinstance(early, int) and isinstance(late, int) and abs(early) + abs(late) >= _WHOLE:
@@ -127,7 +129,7 @@ def middle(early: Any, late: Any) -> Any:
 
 
 def seconds_between(early: Any, late: Any) -> float:
-    """How long it is from `early` to `late`."""
+    """Return the seconds from `early` to `late`."""
     apart = late - early
     return float(apart.total_seconds() if isinstance(apart, timedelta) else apart)
 
@@ -135,7 +137,7 @@ def seconds_between(early: Any, late: Any) -> float:
 def _plus(instant: Any, seconds: float) -> Any:
     if -_WHOLE < instant < _WHOLE or instant.__class__ is float:
         return instant + seconds
-    # Only whole numbers lie there: nothing is lost, where a float would round.
+    # Only integers are in this range: nothing is lost, where a float would round.
     return instant + math.floor(seconds)
 
 
@@ -147,8 +149,8 @@ def _as_delta(seconds: float) -> timedelta:
 
 
 def plain(value: datetime) -> datetime:
-    """A datetime of a subclass, such as pandas' Timestamp, as a datetime. ArgumentError of
-    a `time` if it is finer than datetimes are."""
+    """Convert a datetime of a subclass, such as pandas' Timestamp, to a datetime. ArgumentError if
+    it is finer than microseconds."""
     if getattr(value, "nanosecond", 0):
         raise ArgumentError("time", value, "be a whole number of microseconds", "round it")
     day = (value.year, value.month, value.day)
@@ -157,7 +159,7 @@ def plain(value: datetime) -> datetime:
 
 
 def _read_datetime(value: datetime) -> tuple[Instant, TimeKind]:
-    if value != value:  # pandas' NaT is a datetime that is not even itself
+    if value != value:  # pandas' NaT is a datetime that is not equal to itself
         raise ArgumentError("time", value, "be a time")
     if value.__class__ is not datetime:
         value = plain(value)

@@ -1,4 +1,4 @@
-"""What a builder says of a measurement that it cannot use."""
+"""Errors about measurements that a builder cannot use."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _LONGEST = 300
 
 
 class MeasurementError(DispatcherError, ValueError):
-    """A measurement without what the builder needs; the builder is as it was before.
+    """A measurement lacks what the builder needs; the builder is as it was before.
 
-    `measurement` is the one, `reason` what is wrong with it.
+    `measurement` is the object, `reason` what is wrong with it.
 
     >>> MeasurementError({"id": 7}, "it has no time")
     MeasurementError("{'id': 7} cannot be used: it has no time")
@@ -25,7 +25,7 @@ class MeasurementError(DispatcherError, ValueError):
 def _shown(measurement: object) -> str:
     try:
         return _short(repr(measurement))
-    except Exception:  # a user's object may be unable to say what it is
+    except Exception:  # the repr of a user's object may raise
         return f"a {type(measurement).__name__}"
 
 

@@ -1,4 +1,4 @@
-"""Batches of messages that belong together by the time at which they were generated."""
+"""EventTimeBuilder: batches of messages that were generated at about the same time."""
 
 from __future__ import annotations
 
@@ -24,17 +24,16 @@ _NUMBER = TimeKind.NUMBER
 _NONE = object()
 
 _SINCE_1970 = 10**8
-"""What a clock in seconds since 1970 says in 1973."""
+"""A clock in seconds since 1970 shows more than this since 1973."""
 
 _OTHER_UNIT = 50
-"""A time that is so often the present is none in seconds: it would be after the year 4000."""
+"""A time that is this many times the present is not in seconds: it would be after the year 4000."""
 
 
 @dataclass(slots=True)
 class Batch(Generic[M]):
-    """Messages in order of event time, and the window they were gathered in: from `start` to
-    `end`; `end` itself is left out of a window that was `shortened`, since there begins, or
-    began, the next one."""
+    """Messages in order of event time, and their window: from `start` to `end`. `end` itself is
+    excluded from a window that was `shortened`, since the next one begins there, or began."""
 
     messages: list[M]
     start: Instant
@@ -43,25 +42,28 @@ class Batch(Generic[M]):
 
 
 class EventTimeBuilder(Generic[M]):
-    """Gathers messages that were generated within one `window`, as soon as one comes, and for
-    at most `timeout` after its arrival.
+    """Gathers messages that were generated within one `window`, beginning with the first that
+    arrives, for at most `timeout` after its arrival.
 
-    * `window`: how far the event times of a batch may lie apart: in the unit of the times; for
+    * `window`: how far the event times of a batch may lie apart, in the unit of the times; for
       datetimes in seconds, or a timedelta.
-    * `timeout`: how long a batch stays open, likewise in the unit of `now`.
-    * `key`: what kind of measurement a message is: a callable, or the name of an item or
-      attribute. Two of one key and different times part their batch.
-    * `event_time`: when it was generated, likewise. A number or a datetime.
-    * `duplicate_memory`: for how long after its batch closed a message is known, so that it is
-      not taken for another when it is delivered again: in the unit of `now`. By default
-      `window` + `timeout`; set it where event times are counted in another unit than `now`.
+    * `timeout`: how long a batch stays open, in the unit of `now`; for datetimes in seconds, or a
+      timedelta.
+    * `key`: the kind of measurement of a message: a callable, or the name of an item or attribute.
+      Two messages of one key and different times split their batch.
+    * `event_time`: when a message was generated: a callable, or the name of an item or attribute. A
+      number or a datetime.
+    * `duplicate_memory`: for how long after its batch closed a message is remembered, so that a
+      second delivery is recognized: in the unit of `now`. By default `window` + `timeout`; set it
+      if event times are in another unit than `now`.
 
-    `by_event_time` makes one with the other closing rule. No clock is read: `now` is handed in,
-    a number or a datetime that need not be of the same kind as event times. An earlier `now`
-    counts as the latest one seen. `duplicates` and `dropped` count what was left out.
+    `by_event_time` makes a builder with the other closing rule. No clock is read: `now` is an
+    argument, a number or a datetime that need not be of the same kind as event times. An earlier
+    `now` counts as the latest one seen. `duplicates` and `dropped` count the messages that were
+    left out.
 
     A message that cannot be used raises MeasurementError, and leaves the builder as it was. Not
-    thread-safe; `dispatcher.senders.EventTimeDriver` runs one in real time.
+    thread-safe; `dispatcher.senders.EventTimeDriver` runs a builder in real time.
 
     >>> builder = EventTimeBuilder(50, 100, key="type", event_time="at")
     >>> builder.add({"type": "a", "at": 100}, now=110)
@@ -98,13 +100,13 @@ class EventTimeBuilder(Generic[M]):
         key: Where,
         event_time: Where,
     ) -> EventTimeBuilder[M]:
-        """One whose batches end by event time alone.
+        """Return a builder whose batches end by event time alone.
 
-        A batch gathers what was generated within `event_jitter` of its first message, and closes
-        when `now` is `delivery_jitter` past the end of that. A message older than that jitter,
-        or further ahead than `message_leap_limit`, is dropped and counted. Two of one key
-        part their batch in the middle between them. Here `now` is of the clock that event
-        times are of.
+        A batch gathers messages that were generated within `event_jitter` of its first message, and
+        closes when `now` is `delivery_jitter` past the end of that. A message older than that
+        jitter, or further ahead than `message_leap_limit`, is dropped and counted. Two messages of
+        one key split their batch in the middle between them. Here `now` must be from the same clock
+        as event times.
 
         >>> builder = EventTimeBuilder.by_event_time(50, 20, 0, key="type", event_time="at")
         >>> builder.add({"type": "a", "at": 100}, now=105)
@@ -134,23 +136,23 @@ class EventTimeBuilder(Generic[M]):
         self._now_kind: TimeKind | None = None
         self._windows = Windows()
         self._queue: list[tuple[Any, Any, int, Window]] = []
-        """Windows by when they are due, then by their start. One whose due time has changed
-        since stands here twice; what it is no longer due at is skipped."""
+        """Windows by when they are due, then by their start. A window whose due time has changed is
+        in the queue twice; the outdated entry is skipped."""
         self._ties = itertools.count()
         self._closed = Duplicates()
         self.duplicates = 0
         self.dropped = 0
 
-    # In and out.
+    # Input and output.
 
     def add(self, message: M, now: Instant) -> list[Batch[M]]:
-        """Takes a message that arrived at `now`. Returns the batches that are closed by then,
-        by the time they were due, then by their start."""
+        """Add a message that arrived at `now`. Return the batches that are closed by then, by the
+        time they were due, then by their start."""
         try:
             key, time = self._key.of(message), self._time.of(message)
-        except Exception:  # asked again, for the error that says what is wrong
+        except Exception:  # asked again, for the error that names the problem
             key, time = self._key.value(message), self._time.value(message)
-        # Numbers like those before need no more than this look.
+        # Numbers like those before need no further check.
         if not (
             self._kind is _NUMBER
             and self._now_kind is _NUMBER
@@ -197,19 +199,19 @@ class EventTimeBuilder(Generic[M]):
         return closed
 
     def advance(self, now: Instant) -> list[Batch[M]]:
-        """The batches that are closed by `now`. Whether and how often it is called changes no
-        batch: what is due closes as of the time it was due."""
+        """Return the batches that are closed by `now`. Whether and how often it is called changes
+        no batch: a batch closes as of the time it was due."""
         return self._close_due(self._see(now, self._kind))
 
     def flush(self) -> list[Batch[M]]:
-        """Closes all batches, as of the latest `now`, and returns them in the same order."""
+        """Close all batches, as of the latest `now`, and return them in the same order."""
         windows = sorted(self._windows, key=lambda window: (window.due, window.start))
         self._queue.clear()
         return [self._close(window, self._now) for window in windows]
 
     def check_unit(self, message: M, now: Instant) -> None:
-        """MeasurementError if the event time of a message looks like milliseconds, or less, where
-        `now` is in seconds since 1970. It is asked only where both are compared, and so all
+        """Raise MeasurementError if the event time of a message looks like milliseconds, or smaller
+        units, while `now` is in seconds since 1970. Checked only if both are compared, since all
         such messages would be dropped."""
         if not (self._strict and isinstance(now, (int, float)) and now >= _SINCE_1970):
             return
@@ -223,7 +225,7 @@ class EventTimeBuilder(Generic[M]):
 
     @property
     def deadline(self) -> Instant | None:
-        """When the next batch closes if nothing more arrives; None if none is open."""
+        """When the next batch closes if no message arrives; None if no batch is open."""
         queue = self._queue
         while queue and queue[0][3].due != queue[0][0]:
             heapq.heappop(queue)
@@ -231,15 +233,15 @@ class EventTimeBuilder(Generic[M]):
 
     @property
     def remembers_until(self) -> Instant | None:
-        """Until when messages of closed batches are known; None if none are. After that, and
-        with no batch open, it is as good as a new one."""
+        """Until when messages of closed batches are remembered; None if none are. After that, and
+        with no batch open, the builder has no state."""
         return max((until for until, _ in self._closed.batches), default=None)
 
     def __len__(self) -> int:
-        """How many batches are open."""
+        """Number of open batches."""
         return len(self._windows)
 
-    # A message's way in.
+    # Input of a message.
 
     def _read_key(self, message: M, key: Hashable) -> None:
         if key is None:
@@ -256,7 +258,7 @@ class EventTimeBuilder(Generic[M]):
         return time, kind
 
     def _see(self, value: Instant, kind: TimeKind | None) -> Any:
-        """`now`, which never goes back; `kind` is that of event times."""
+        """Update `now`, which never goes back; `kind` is that of event times."""
         try:
             now, now_kind = read(value)
         except ArgumentError as error:
@@ -290,7 +292,7 @@ class EventTimeBuilder(Generic[M]):
     def _add_numbers(
         self, messages: Sequence[M], nows: Sequence[Any], keys: Sequence[Any], times: Sequence[Any]
     ) -> list[Batch[M]]:
-        """What `add` does, in one loop: most messages only join the batch of the one before."""
+        """Add all in one loop: most messages only join the batch of the one before."""
         known, closed = self._closed, list[Batch[M]]()
         self._kind = self._now_kind = _NUMBER
         window: Window | None = None
@@ -305,7 +307,7 @@ class EventTimeBuilder(Generic[M]):
             if (key, time) in known.known:
                 self.duplicates += 1
                 continue
-            # Nearly always it is the first of these; the second knows of its end, too.
+            # The first comparison nearly always holds; `covers` includes the end as well.
             if window is None or not (window.start <= time < window.end or window.covers(time)):
                 window = self._windows.at(time)
             if window is None or key in window.times:
@@ -346,7 +348,7 @@ class EventTimeBuilder(Generic[M]):
         return joined
 
     def _beginning_at(self, start: Any) -> Window:
-        """A full window (E1): it ends where the next open one begins, if that is earlier."""
+        """Return a full window (E1): it ends where the next open one begins, if that is earlier."""
         end = self._rule.window.after(start)
         following = self._windows.start_after(start)
         if following is None or end < following:
@@ -354,7 +356,7 @@ class EventTimeBuilder(Generic[M]):
         return Window(start, following, shortened=True)
 
     def _split(self, window: Window, early: Any, late: Any) -> Window:
-        """Parts the members of `window` between two times of one key; the later part."""
+        """Split the messages of `window` between two times of one key. Return the later part."""
         cut = self._rule.cut(early, late)
         if self._rule.keeps_its_end:
             later = Window(cut, window.end, shortened=window.shortened)
@@ -367,7 +369,7 @@ class EventTimeBuilder(Generic[M]):
         self._windows.put(window)
         self._schedule(window)
 
-    # A batch's way out.
+    # Output of a batch.
 
     def _schedule(self, window: Window) -> None:
         due = self._rule.due(window)
@@ -376,7 +378,7 @@ class EventTimeBuilder(Generic[M]):
             heapq.heappush(self._queue, (due, window.start, next(self._ties), window))
 
     def _close_due(self, now: Any) -> list[Batch[M]]:
-        """Closes what is due, as of the time it was due, and forgets what is to be forgotten."""
+        """Close what is due, as of the time it was due, and forget outdated messages."""
         queue = self._queue
         closed: list[Batch[M]] = []
         while queue and queue[0][0] <= now:
@@ -392,14 +394,14 @@ class EventTimeBuilder(Generic[M]):
         self._closed.remember(list(window.times.items()), self._rule.memory.after(as_of))
         return Batch(window.in_order(), window.start, window.end, window.shortened)
 
-    # Saved and restored.
+    # Save and restore.
 
     def dump(self, encode: Callable[[M], object] | None = None) -> bytes:
-        """All of its state, as JSON, for `load`. It changes nothing.
+        """Return all of its state as JSON, for `load`, without changing it.
 
         Messages and keys may be made of None, bool, int, float, str, bytes, datetime, date,
         timedelta, list, tuple, set, frozenset and dict. For messages of other types, `encode`
-        turns one into what is. TypeError names what is of no such type.
+        converts one to these. TypeError names a value of any other type.
         """
         state = {
             "rule": self._rule.name,
@@ -435,8 +437,8 @@ class EventTimeBuilder(Generic[M]):
         event_time: Where,
         decode: Callable[[Any], M] | None = None,
     ) -> EventTimeBuilder[M]:
-        """The builder that `dump` described: its rule and its counters as well. `decode` undoes
-        what `encode` did. ValueError if `data` is no such description."""
+        """Restore the builder that `dump` has saved, with its rule and its counters. `decode`
+        reverses `encode`. ValueError if `data` is no saved state."""
         form, state = saved.unpack(data)
         builder = cls.__new__(cls)
         try:
@@ -460,7 +462,7 @@ class EventTimeBuilder(Generic[M]):
                 self._time_of(start), self._time_of(end), shortened=flag("shortened", shortened)
             )
             if not arrivals or window.end < window.start:
-                raise ValueError("a batch has no member, or ends before it begins")
+                raise ValueError("a batch has no message, or ends before it begins")
             members = list(map(decode, messages)) if decode else messages
             keys, times = self._key.values(members), self._times_in(members)
             for key, message in zip(keys, members, strict=True):
@@ -485,11 +487,11 @@ class EventTimeBuilder(Generic[M]):
         return [self._read_time(message, time)[0] for message, time in pairs]
 
     def _time_of(self, value: Any) -> Any:
-        """An event time that was saved."""
+        """Decode an event time."""
         return _of_kind(value, self._kind)
 
     def _arrival(self, value: Any) -> Any:
-        """A time of arrival that was saved."""
+        """Decode a time of arrival."""
         return _of_kind(value, self._now_kind)
 
 

@@ -1,4 +1,5 @@
-"""Batches that keep the measurements of one subject together and in order of time."""
+"""SubjectBuilder: batches that keep the measurements of one subject together and in order of
+time."""
 
 from __future__ import annotations
 
@@ -22,11 +23,11 @@ M = TypeVar("M")
 
 @dataclass(frozen=True, slots=True)
 class SubjectBatch(Generic[M]):
-    """What is to be sent together. In a lane, none holds anything earlier than one before it.
+    """Measurements to send together. In a lane, no batch holds an earlier time than a batch before
+    it.
 
-    `start` and `end` are the earliest and the latest time in it, `subjects` those whose
-    measurements it holds, `cost` what the measurements cost together: one each, unless the
-    builder was told a cost.
+    `start` and `end` are the earliest and the latest time in it, `subjects` the subjects of its
+    measurements, `cost` the sum of their costs: one each, if the builder has no `cost`.
     """
 
     lane: Hashable
@@ -40,20 +41,20 @@ class SubjectBatch(Generic[M]):
 class SubjectBuilder(Generic[M]):
     """Cuts measurements into batches of at most `max_batch_size`, oldest first.
 
-    What one subject measured at one time stays in one batch, unless it is more than a batch
-    holds. Within a timestamp the batches are filled as well as can be; there are never more
-    of them than if the groups were placed in order of time and arrival.
+    Measurements of one subject at one time stay in one batch, unless they are more than a batch
+    holds. Within a timestamp the batches are filled as well as possible; there are never more of
+    them than if the groups were placed in order of time and arrival.
 
     * `subject`, `event_time`: a callable that takes a measurement, or the name of an item or
       attribute of it. A time is a number or a datetime. The subject may be None.
-    * `lane`: the subject's type, likewise. Each has its own sequence of batches; what has
-      none, or has no subject, shares one, whose `lane` is None.
-    * `together_within`: times up to this much later than the first of a timestamp count as
-      the same: in the unit of the times; for datetimes in seconds, or a timedelta.
-    * `cost`, `max_batch_cost`: what a measurement costs, and how much a batch may.
+    * `lane`: the subject's type, as a callable or a name. Each lane has its own sequence of
+      batches; measurements without a lane, or without a subject, share the lane None.
+    * `together_within`: times up to this much later than the first of a timestamp count as the
+      same: in the unit of the times; for datetimes in seconds, or a timedelta.
+    * `cost`, `max_batch_cost`: the cost of a measurement, and the maximum of a batch.
 
-    A measurement that cannot be used raises MeasurementError, and leaves the builder as it
-    was. The same measurements in the same order give the same batches. Not thread-safe.
+    A measurement that cannot be used raises MeasurementError, and leaves the builder as it was. The
+    same measurements in the same order give the same batches. Not thread-safe.
 
     >>> builder = SubjectBuilder(3, subject="id", event_time="at")
     >>> builder.extend({"id": id, "at": at} for at, id in [(2, "a"), (1, "b"), (1, "a"), (1, "b")])
@@ -80,7 +81,7 @@ class SubjectBuilder(Generic[M]):
         self._lane = None if lane is None else MeasurementField("lane", lane, default=True)
         self._cost = None if cost is None else MeasurementField("cost", cost)
         within = seconds("together_within", together_within, zero=True)
-        # A timedelta as it is: in datetimes it counts microseconds, however long it is.
+        # A timedelta is kept: for datetimes it counts microseconds, however long it is.
         span = together_within if isinstance(together_within, timedelta) else within
         self._together = TimeSpan(span) if within else None
         self._max_cost: float | None = None
@@ -101,11 +102,10 @@ class SubjectBuilder(Generic[M]):
         self._costs: list[float] = []
 
     def __len__(self) -> int:
-        """How many measurements wait to be built."""
+        """Number of measurements that wait to be built."""
         return len(self._measurements)
 
     def add(self, measurement: M) -> None:
-        """Takes one measurement."""
         subject = self._subject.value(measurement)
         check_hashable(self._subject, measurement, subject)
         time, kind = self._read_time(measurement, self._time.value(measurement), self._kind)
@@ -123,7 +123,7 @@ class SubjectBuilder(Generic[M]):
             self._lanes.append(lane)
 
     def extend(self, measurements: Iterable[M]) -> None:
-        """Takes all of them, or none if one cannot be used. The fastest way in."""
+        """Add all measurements, or none if one cannot be used. The fastest way to add many."""
         given = list(measurements)
         if not given:
             return
@@ -141,8 +141,8 @@ class SubjectBuilder(Generic[M]):
         self._costs += prices
 
     def build(self) -> list[SubjectBatch[M]]:
-        """The batches of all that was taken, lane by lane, each lane's in the order in which
-        they are to be sent. Afterwards the builder is empty."""
+        """Return the batches of all measurements, lane by lane, those of a lane in the order in
+        which they are to be sent. Afterwards the builder is empty."""
         built = [
             self._batch(lane, positions)
             for lane, members in self._by_lane()
@@ -151,7 +151,7 @@ class SubjectBuilder(Generic[M]):
         self._clear()
         return built
 
-    # Taking in.
+    # Input.
 
     def _read_time(
         self, measurement: M, value: object, known: TimeKind | None
@@ -180,7 +180,7 @@ class SubjectBuilder(Generic[M]):
     def _read_lanes(
         self, field: MeasurementField, measurements: Sequence[M], subjects: list[Hashable]
     ) -> list[Any]:
-        """What has no subject is not asked."""
+        """Read the lane of each measurement; one without a subject has none."""
         if None not in subjects:
             return self._hashable(field, measurements)
         known = [subject is not None for subject in subjects]
@@ -208,10 +208,10 @@ class SubjectBuilder(Generic[M]):
             raise
         return values
 
-    # Building.
+    # Output.
 
     def _by_lane(self) -> Iterator[tuple[Hashable, Sequence[int]]]:
-        """The positions of each lane's measurements, in order of arrival."""
+        """Return the positions of each lane's measurements, in order of arrival."""
         if self._lane is None:
             yield None, range(len(self._measurements))
             return
@@ -224,7 +224,8 @@ class SubjectBuilder(Generic[M]):
         cutter: Cutter = ByCount(self._most)
         if self._limits is not None:
             cutter = ByCost(self._limits, self._costs)
-        order = sorted(members, key=self._times.__getitem__)  # stable: then arrival decides
+        # stable: equal times stay in order of arrival
+        order = sorted(members, key=self._times.__getitem__)
         placed = 0
         for start, end in itertools.pairwise(self._bounds(order)):
             if end - start == 1:
@@ -241,7 +242,7 @@ class SubjectBuilder(Generic[M]):
         return cutter.batches
 
     def _bounds(self, order: Positions) -> Iterator[int]:
-        """Where in `order` the timestamps begin, and where the last one ends."""
+        """Return where in `order` the timestamps begin, and where the last one ends."""
         times = list(map(self._times.__getitem__, order))
         if self._together is None:
             yield 0
@@ -271,7 +272,7 @@ class SubjectBuilder(Generic[M]):
 
 
 def _grouped(positions: Positions, subjects: list[Hashable]) -> list[Positions]:
-    """Those of each subject, in order of arrival."""
+    """Return the positions of each subject, in order of arrival."""
     groups: dict[Hashable, Positions] = {}
     for position, subject in zip(positions, subjects, strict=True):
         if subject in groups:

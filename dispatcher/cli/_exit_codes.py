@@ -1,4 +1,4 @@
-"""How a command ends, for scripts: one code for each kind of failure."""
+"""Exit codes for scripts: one for each kind of failure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from limiters.errors import DispatcherError
 DONE, FAILED, MISUSED, NOT_THERE, NO_REDIS, PARTLY_DONE = range(6)
 
 SIGNALLED = 128
-"""Plus the number of the signal."""
+"""The number of the signal is added."""
 
 
 class NotThereError(DispatcherError):
@@ -15,11 +15,11 @@ class NotThereError(DispatcherError):
 
 
 class PartlyDoneError(DispatcherError):
-    """Some of many could not be done."""
+    """Some of many messages could not be processed."""
 
 
 class CheckFailedError(DispatcherError):
-    """What was checked is not well: `code` is the exit code."""
+    """A check has failed: `code` is the exit code."""
 
     def __init__(self, message: str, code: int = FAILED) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class CheckFailedError(DispatcherError):
 
 
 def code_of(error: Exception) -> int | None:
-    """The exit code; None for an error that is not expected, and deserves its traceback."""
+    """Return the exit code; None for an unexpected error, which is shown with its traceback."""
     if isinstance(error, CheckFailedError):
         return error.code
     if not isinstance(error, DispatcherError):
@@ -45,5 +45,5 @@ def _is_about_redis(error: DispatcherError) -> bool:
     from limiters.errors import DamagedLimitError, LeaseManagerError
 
     if isinstance(error, TimelineUnavailableError):
-        return not error.key  # else a key is of another type
+        return not error.key  # otherwise a key is of another type
     return isinstance(error, LeaseManagerError) and not isinstance(error, DamagedLimitError)

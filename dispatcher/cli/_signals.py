@@ -1,4 +1,4 @@
-"""Ended by a signal: in one line, with an exit code that says which, and after cleaning up."""
+"""End on a signal: in one line, with an exit code for the signal, and after cleaning up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if hasattr(signal, "SIGHUP"):
 
 
 class SignalledError(KeyboardInterrupt):
-    """One of the signals came: raised in the main thread, wherever that is."""
+    """A signal came; raised in the main thread, at any point."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -26,12 +26,13 @@ class SignalledError(KeyboardInterrupt):
 
 @contextmanager
 def raised() -> Iterator[None]:
-    """In its `with` block SIGINT, SIGTERM and SIGHUP raise SignalledError, so that everything
-    inside is closed. What is ignored, such as SIGHUP by nohup, stays so. For the main thread."""
+    """Inside the `with` block SIGINT, SIGTERM and SIGHUP raise SignalledError, so that everything
+    inside is closed. A signal that is ignored, such as SIGHUP by nohup, stays ignored. For the main
+    thread."""
 
     def end(number: int, frame: FrameType | None) -> None:
         for one in before:
-            signal.signal(one, signal.SIG_IGN)  # closing is not cut short
+            signal.signal(one, signal.SIG_IGN)  # closing is not interrupted
         raise SignalledError(number)
 
     usual = (signal.SIG_DFL, signal.default_int_handler)
@@ -46,8 +47,8 @@ def raised() -> Iterator[None]:
 
 
 class Endings:
-    """In its `with` block SIGINT, SIGTERM and SIGHUP raise, so that everything inside is closed;
-    then it says so in one line on stderr, and exits with 128 and the signal's number.
+    """Inside the `with` block SIGINT, SIGTERM and SIGHUP raise, so that everything inside is
+    closed; then print one line on stderr, and exit with 128 and the signal's number.
 
     `says` follows the signal's word: "interrupted: everything was stopped". For the main thread.
 
@@ -67,7 +68,7 @@ class Endings:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         ended = isinstance(error, SignalledError)
         for number, before in self._before.items():
-            # Somebody impatient shall not see tracebacks of an interpreter that ends.
+            # An impatient user should not see tracebacks of an interpreter that ends.
             signal.signal(number, signal.SIG_IGN if ended else before)
         if isinstance(error, SignalledError):
             with suppress(OSError):  # the terminal may be gone
@@ -77,7 +78,8 @@ class Endings:
 
     @contextmanager
     def wholly_closed(self, resource: AbstractContextManager[T]) -> Iterator[T]:
-        """`resource`, whose closing is not cut short: what comes meanwhile is raised after it."""
+        """Return `resource`, whose closing is not interrupted: signals during it are raised after
+        it."""
         with self._postponing_after(), resource as entered:
             try:
                 yield entered
@@ -86,8 +88,8 @@ class Endings:
 
     @contextmanager
     def postponed(self) -> Iterator[None]:
-        """What comes in its `with` block is raised at its end: for a step that is not to be cut in
-        two, such as the start of a process that has to be ended."""
+        """Signals during its `with` block are raised at its end: for a step that must not be
+        interrupted, such as the start of a process that has to be ended."""
         with self._postponing_after():
             self._postpones = True
             yield

@@ -1,4 +1,4 @@
-"""A pretended datastore with a real limit: it refuses what exceeds it, like Cosmos does."""
+"""A pretended datastore with a real limit: it refuses requests beyond it, as Cosmos DB does."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dispatcher.report import Entry
 
 
 class TooManyRequestsError(Exception):
-    """429: the second is full."""
+    """429: the limit of this second is reached."""
 
 
 def most_in_a_second(entries: Iterable[Entry]) -> float:
-    """The highest cost of `entries` in any second."""
+    """Return the highest cost of `entries` in any second."""
     log = sorted((one.at, one.cost) for one in entries)
     most = cost_now = 0.0
     first = 0
@@ -42,14 +42,14 @@ class Datastore:
         self.written = 0
         self.refused = 0
         self.entries: list[Entry] = []
-        """What was written."""
+        """The writes that were accepted."""
         self.refusals: list[Entry] = []
         self._recent: deque[tuple[float, float]] = deque()
         self._spent = 0.0
         self._lock = threading.Lock()
 
     def write(self, records: int, cost: float, who: str = "", waited: float = 0.0) -> None:
-        """Writes `records` that have `waited` for `cost`, or raises TooManyRequestsError."""
+        """Write `records` that have `waited` so long, or raise TooManyRequestsError."""
         with self._lock:
             now = time.monotonic()
             while self._recent and self._recent[0][0] <= now - 1:
@@ -65,17 +65,17 @@ class Datastore:
         time.sleep(self.latency)
 
     def seconds_at_best(self, records: int, cost: float) -> int:
-        """The fewest seconds from the beginning to the last write of so many `records`, each of
-        that `cost`: in t seconds this writes the capacity once, and then floor(t) times."""
+        """Return the minimum of seconds from the beginning to the last write of `records`, each of
+        that `cost`: t seconds suffice to write the capacity once, and then floor(t) times."""
         in_a_second = int(self.capacity // cost)
         return math.ceil(records / in_a_second) - 1
 
     def most_asked(self) -> float:
-        """The most that was asked for in any second, written or refused, in capacities."""
+        """Return the most that was requested in any second, written or refused, in capacities."""
         return most_in_a_second([*self.entries, *self.refusals]) / self.capacity
 
     def use(self, slice_: float, since: float) -> list[float]:
-        """The share of the capacity used in each slice of time, from then to the last write."""
+        """Return the share of the capacity used in each slice of time until the last write."""
         if not self.entries:
             return []
         shares = [0.0] * (int((self.entries[-1].at - since) / slice_) + 1)

@@ -1,7 +1,7 @@
-"""`dispatcher`: reads the command line and says how it ended.
+"""`dispatcher`: parse the command line, run the command, and report how it ended.
 
-Whatever is wrong with the command line itself is a ValueError, here and in the library; what
-fails is a DispatcherError. `_exit_codes` says how each ends.
+A wrong command line raises ValueError, here and in the library; a failure raises DispatcherError.
+`_exit_codes` has the code of each.
 """
 
 from __future__ import annotations
@@ -39,21 +39,22 @@ DISPATCHER = CommandGroup(
         for name, text in {
             "demo": "see it work: four processes and one limit, kept in three ways",
             "limit": "show, set or delete a limit that many instances share",
-            "leases": "who holds how much of a limit, live; evict one",
-            "worker": "handle what is due on a timeline, as fast as a limit allows",
+            "leases": "the instances of a limit and what they hold, live; evict one",
+            "worker": "handle due messages of a topic, as fast as a limit allows",
             "timeline": "see and change the messages of a topic",
-            "top": "the cluster, live: who holds and spends what, and what waits",
+            "top": "the cluster, live: what each instance holds and spends, and what waits",
             "exporter": "show the whole cluster to Prometheus, from Redis alone",
-            "completion": "what bash, zsh or fish need to complete commands and options",
+            "completion": "a script for bash, zsh or fish that completes commands and options",
         }.items()
     },
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command that `arguments` name; the exit code."""
+    """Run the command that `arguments` name. Return the exit code."""
     _open_what_is_closed()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that knows no bars still gets numbers
+    # a terminal without these characters still gets numbers
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     try:
         return _run(list(sys.argv[1:] if arguments is None else arguments))
@@ -70,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     parser = command_line()
-    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may come next
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks for completions
         from dispatcher.cli._commands.completion.answer import answer
 
         answer(parser)
@@ -93,14 +94,14 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def command_line() -> Parser:
-    """All commands and their options."""
+    """Return all commands and their options."""
     parser = Parser(declared=DISPATCHER, prog="dispatcher")
     parser.add_argument("--version", action="store_true", help="show the version")
     return parser
 
 
 def _open_what_is_closed() -> None:
-    """`<&-` and `>&-` close them: then nothing is read, and what is written is lost."""
+    """Replace streams that were closed by `<&-` and `>&-`: nothing is read, and output is lost."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115
     for name in ("stdout", "stderr"):
@@ -109,7 +110,7 @@ def _open_what_is_closed() -> None:
 
 
 def _discard_output() -> None:
-    """Else Python would try it once more when it ends."""
+    """Discard output that cannot be written: otherwise Python would try it once more at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -126,7 +127,7 @@ def _show_version() -> int:
 
     try:
         sys.stdout.write(f"dispatcher {dispatcher.__version__}\n")
-    except AttributeError as error:  # only the files are there, nothing is installed
+    except AttributeError as error:  # the package is not installed, only its files are there
         sys.stderr.write(f"dispatcher: {error}\n")
         return FAILED
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Early messages: what comes before its entity is registered waits, and nothing else does."""
+"""Hold early messages until their entity is registered, and pass all others."""
 
 from dispatcher.registration._model.emissions import Emission
 from dispatcher.registration._model.release import Registration, Release

@@ -1,4 +1,4 @@
-"""A file that one process has for itself."""
+"""Lock a file for one process."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ except ImportError:  # Windows
 
 
 def lock(descriptor: int) -> None:
-    """Has the open file for this process, until it is closed. BlockingIOError: another has it."""
+    """Lock the open file for this process, until it is closed. BlockingIOError if another process
+    has locked it."""
     if fcntl is None:
         raise EntityStoreError(
-            "files cannot be locked here, for there is no fcntl, and two gates would destroy each "
-            "other's: use a RedisEntityStore or a MemoryEntityStore, and no EarlyMessageLog"
+            "this system cannot lock files (no fcntl), and two gates would overwrite each "
+            "other's files: use a RedisEntityStore or a MemoryEntityStore, and no EarlyMessageLog"
         )
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -18,23 +18,23 @@ from limiters._support.validation import Seconds, count, optional_count, seconds
 from limiters._support.validation import path as path_of
 
 _FRAME = struct.Struct("<II")
-"""Before each message: its length, and its checksum."""
+"""Header of each message: its length, and its checksum."""
 
 _MODE = 0o600
 """Files are readable for their owner alone."""
 
 LOGS_PER_FOLDER = 1_000
 """Large directories are slow on many file systems. Logs go to folders in their order of creation,
-not by a hash: what is created together lies together on the disk."""
+not by a hash, since logs that are created together are close together on the disk."""
 
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors that say nothing about a file: it can be read when the system has handles, or memory."""
+"""Errors that are not about the file: it can be read when the system has handles, or memory."""
 
 _WRITTEN_BY_A_LOG = re.compile(r"(\d+|[0-9a-f]{40})\.(early|new)")
 
 
 class _Log:
-    """What is known of one file."""
+    """The state of one file."""
 
     __slots__ = ("count", "number", "since", "size")
 
@@ -46,16 +46,16 @@ class _Log:
 
 
 class EarlyMessageLog:
-    """Keeps early telemetry in `directory`, to be handed to one gate.
+    """Keeps early telemetry in `directory`, for one gate.
 
     * `max_bytes`: how much all logs may take together.
-    * `max_age`: how long a log may stay, from its first message on.
+    * `max_age`: how long a log may stay after its first message, in seconds.
     * `max_bytes_per_entity`: how much one log may take; by default a tenth of all.
 
-    A log that is full loses the older half of its messages. When all of them together are too
-    much, it is the largest one that does: who sends a lot takes places from itself alone.
-    Logs that an earlier process has left are deleted at once: they are caches, and whoever
-    sent may send again. A directory belongs to one process at a time.
+    A full log loses the older half of its messages. If all logs together are too large, the largest
+    one does: a sender of much data displaces only its own. Logs that an earlier process has left
+    are deleted at the start: they are caches, and the sender may send again. A directory belongs to
+    one process at a time.
 
     Not thread-safe; the gate calls it under its lock.
 
@@ -84,19 +84,20 @@ class EarlyMessageLog:
         self.directory = path_of("directory", directory, "a directory")
         """Where the logs are."""
         self._folders: Counter[Path] = Counter()
-        """How many logs each one has."""
+        """Number of logs in each folder."""
         self._logs: OrderedDict[str, _Log] = OrderedDict()
-        """The oldest first."""
+        """The logs, the oldest first."""
         self._total = 0
         self._numbers = 0
         self._largest = Fullest()
         self.displaced: list[tuple[str, int]] = []
-        """Who lost how many messages for newer ones, until somebody takes that away."""
+        """Number of messages that each entity has lost for newer ones, until the caller clears it.
+        """
         try:
             self._lock = self._locked()
         except BlockingIOError:
             raise EntityStoreError(
-                f"directory must be one that nobody else uses; {str(directory)!r} is in use by "
+                f"directory must be one that no other gate uses; {str(directory)!r} is in use by "
                 "another gate: give each its own"
             ) from None
         except OSError as error:
@@ -106,12 +107,12 @@ class EarlyMessageLog:
 
     @property
     def size(self) -> int:
-        """How many bytes all logs take."""
+        """Number of bytes that all logs take."""
         return self._total
 
     def append(self, entity: str, text: str, now: float) -> bool:
-        """Adds a message; False if it is too long for a log. OSError if it cannot be written:
-        then the log is as it was. Who gave way is in `displaced` in any case."""
+        """Add a message. Return False if it is too long for a log. OSError if it cannot be written:
+        then the log is unchanged. In any case `displaced` has the entities that lost messages."""
         body = text.encode()
         frame = _FRAME.pack(len(body), zlib.crc32(body)) + body
         if len(frame) > self._each:
@@ -138,19 +139,19 @@ class EarlyMessageLog:
         return True
 
     def read(self, entity: str) -> list[str]:
-        """All messages that are whole, in order. OSError if it cannot be told which, since the
-        system has no file handles or no memory."""
+        """Return all undamaged messages, in order. OSError if the system has no file handles or no
+        memory to read them."""
         bodies = self._read(self._logs[entity]) if entity in self._logs else []
         return [body.decode(errors="replace") for body in bodies]
 
     def take(self, entity: str) -> list[str]:
-        """The same; their log is deleted."""
+        """Return all undamaged messages, in order, and delete the log."""
         texts = self.read(entity)
         self.drop(entity)
         return texts
 
     def drop(self, entity: str) -> int:
-        """Deletes a log; how many messages it had."""
+        """Delete a log. Return the number of its messages."""
         log = self._logs.pop(entity, None)
         if log is None:
             return 0
@@ -160,8 +161,8 @@ class EarlyMessageLog:
         return log.count
 
     def recount(self) -> dict[str, int]:
-        """Makes anew what follows from the files, and returns how many messages each entity has:
-        an exception of a signal handler may have ended a call at any moment."""
+        """Rebuild the state from the files, and return the number of messages of each entity: an
+        exception of a signal handler may have ended a call at any moment."""
         self.displaced = []
         self._largest = Fullest()
         self._total = 0
@@ -175,7 +176,7 @@ class EarlyMessageLog:
         return {entity: log.count for entity, log in self._logs.items()}
 
     def evict(self, now: float) -> list[tuple[str, int]]:
-        """Deletes logs that are too old: whose, and how many messages they had."""
+        """Delete logs that are too old. Return their entities, and the number of messages."""
         dropped = []
         while self._logs:
             entity = next(iter(self._logs))
@@ -185,16 +186,16 @@ class EarlyMessageLog:
         return dropped
 
     def close(self) -> None:
-        """Deletes all logs, and leaves the directory to others."""
+        """Delete all logs, and unlock the directory."""
         if self._lock >= 0:
             self._delete_what_is_left()
             os.close(self._lock)
             self._lock = -1
 
-    # Inside.
+    # Private.
 
     def _locked(self) -> int:
-        """The descriptor of the lock of a directory that is this log's, and empty."""
+        """Lock and empty the directory. Return the descriptor of the lock."""
         self.directory.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT, _MODE)
         try:
@@ -244,12 +245,12 @@ class EarlyMessageLog:
         path = self._path(log)
         beside = path.with_suffix(".new")
         try:
-            # Beside it, so that a full disk leaves the messages where they are ...
+            # A new file, so that a full disk leaves the messages where they are ...
             beside.touch(_MODE)
             beside.write_bytes(frames)
             beside.replace(path)
         except OSError as error:
-            # ... but then there is no room to be made but by letting go of all of them.
+            # ... but then there is no other way to make room than to delete all of them.
             _delete(beside)
             if error.errno in _PASSING:
                 raise
@@ -265,7 +266,7 @@ class EarlyMessageLog:
         self._largest.put(entity, log.size, log.number)
 
     def _read(self, log: _Log) -> list[bytes]:
-        """The messages up to the first that is not whole. Behind that, nothing tells where a
+        """Return the messages up to the first damaged one. After that, nothing shows where a
         message begins."""
         try:
             data = self._path(log).read_bytes()[: log.size]
@@ -277,7 +278,7 @@ class EarlyMessageLog:
         while at + _FRAME.size <= len(data):
             length, checksum = _FRAME.unpack_from(data, at)
             body = data[at + _FRAME.size : at + _FRAME.size + length]
-            # No message is empty; but eight zeros look like one, and end many a damaged file.
+            # No message is empty; but eight zeros look like one, and end many damaged files.
             if not length or len(body) < length or zlib.crc32(body) != checksum:
                 break
             bodies.append(body)
@@ -299,12 +300,12 @@ class EarlyMessageLog:
 
 
 def _delete(path: Path) -> None:
-    # It may be gone already, or its disk may fail: what was in it counts no more in any case.
+    # It may be gone already, or its disk may fail: its content counts no more in any case.
     with suppress(OSError):
         path.unlink()
 
 
 def _delete_folder(path: Path) -> None:
-    # It may have something in it that is not a log, or one that could not be deleted.
+    # It may contain something that is not a log, or one that could not be deleted.
     with suppress(OSError):
         path.rmdir()

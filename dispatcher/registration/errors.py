@@ -1,4 +1,4 @@
-"""What a gate refuses, and why; after each of these it is as it was before."""
+"""Errors of a gate; each leaves the gate as it was before."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from limiters.errors import DispatcherError
 
 
 class RegistrationError(DispatcherError):
-    """Something about the registration of entities."""
+    """Base class of errors about the registration of entities."""
 
 
 class AutoRegistrationConflictError(RegistrationError):
-    """Explicit registration and auto-registration do not go together.
+    """Explicit registration and auto-registration were combined.
 
-    An entity whose data came first would be registered without the parent and the data that
-    its own registration brings a moment later, and nothing could correct that.
+    If an entity's data came first, auto-registration would register it without the parent and the
+    data that its own registration brings a moment later, and nothing could correct that.
     """
 
     def __init__(self, entity: str | None = None) -> None:
@@ -30,7 +30,7 @@ class AutoRegistrationConflictError(RegistrationError):
 
 
 class RegistrationCycleError(RegistrationError, ValueError):
-    """The entity would be its own ancestor, or is nested too deep to tell."""
+    """The entity would be its own ancestor, or is nested too deep to check."""
 
     def __init__(self, entity: str, parent: str) -> None:
         self.entity = entity
@@ -42,5 +42,5 @@ class RegistrationCycleError(RegistrationError, ValueError):
 
 
 class EntityStoreError(RegistrationError):
-    """Whoever keeps the entities could not. What was asked for was not acknowledged: once the
-    reason is gone, ask for it again."""
+    """The store of the entities failed. The call was not acknowledged: repeat it once the reason is
+    gone."""

@@ -1,4 +1,4 @@
-"""RegistrationGate: whatever is registered passes; what comes early waits."""
+"""RegistrationGate: messages of registered entities pass; early ones wait."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ from limiters._support.validation import ArgumentError, instance_of, text
 from limiters.errors import Sendable
 from limiters.events import Emitter, Event, Listener
 
-# As `Release(...)` does, without a call into Python: each message that passes makes one.
+# Equal to `Release(...)`, without a call into Python: each message that passes makes one.
 _release: Callable[[type[Release], tuple[Any, ...]], Release] = tuple.__new__
 
 _OF_A_STORE = ("load", "save", "emitted", "close")
 
 
 class Room(Protocol):
-    """Who decides, and where it is remembered."""
+    """Decides what passes and what waits, and keeps both."""
 
     known: dict[str, str]
 
     @property
     def pending(self) -> int:
-        """See RegistrationGate; and so for the others."""
+        """Number of waiting entities."""
         ...
 
     @property
     def sequence(self) -> int:
-        """The sequence number of the last registration that came out."""
+        """The sequence number of the last registration that was released."""
         ...
 
     @property
@@ -61,20 +61,20 @@ class Room(Protocol):
         ...
 
     def reports(self) -> list[Report]:
-        """What has happened since the last call."""
+        """Return and clear the reports since the last call."""
         ...
 
     def recount(self) -> Amounts | None:
-        """What is held, counted anew after a call that an exception has ended at any moment; None
-        where that is counted elsewhere."""
+        """Count what is held after a call that an exception has ended at any moment. None if it is
+        counted elsewhere."""
         ...
 
     def offer(self, entity: str, message: Any, metadata: bool, now: float) -> list[Release]:
-        """A message of somebody who is not in `known`."""
+        """Release or hold a message of an entity that is not in `known`."""
         ...
 
     def look_up(self, entities: Iterable[str]) -> None:
-        """Gets those of them that are registered into `known`."""
+        """Add those of `entities` that are registered to `known`."""
         ...
 
     def register(self, registrations: Sequence[Registration], now: float) -> list[Release]: ...
@@ -94,14 +94,14 @@ def _store(name: str, value: object) -> object:
 
 @dataclass(frozen=True, kw_only=True)
 class GateOptions(Bounds):
-    """Those of a RegistrationGate."""
+    """The options of a RegistrationGate."""
 
     store: LocalStore | RedisEntityStore = field(
         kw_only=False,
         metadata=about(
-            "MemoryEntityStore, SqliteEntityStore or RedisEntityStore. What it knows is loaded "
+            "MemoryEntityStore, SqliteEntityStore or RedisEntityStore. Its content is loaded "
             "before the first message. With RedisEntityStore, all gates of one name are one gate: "
-            "what one holds is released by whichever is told the registration",
+            "what one holds is released by the one that receives the registration",
             _store,
         ),
     )
@@ -112,23 +112,21 @@ class GateOptions(Bounds):
             instance_of(EarlyMessageLog),
         ),
     )
-    clock: Clock | None = field(
-        default=None, metadata=about("what tells the time, a ManualClock in tests")
-    )
+    clock: Clock | None = field(default=None, metadata=about("the clock; a ManualClock in tests"))
 
 
 @lists(GateOptions)
 class RegistrationGate:
-    """Lets messages of registered entities pass, and holds those that come before their
-    entity's registration, and registrations that come before those of their ancestors.
+    """Passes messages of registered entities. Holds messages that arrive before their entity's
+    registration, and registrations that arrive before those of their ancestors.
 
-    Names of entities are texts. Data, and messages that leave the process, are made of None,
-    bool, int, float, str, bytes, datetime, list, tuple and dict. `counts` and listeners are told
-    of everything held, released, displaced, dropped, registered, updated, deregistered and
-    corrupt; each event's `value` is how many, its `message` why, its `metadata` a Report.
+    Names of entities are texts. Data, and messages that leave the process, are made of None, bool,
+    int, float, str, bytes, datetime, list, tuple and dict. `counts` and listeners report everything
+    held, released, displaced, dropped, registered, updated, deregistered and corrupt; each event's
+    `value` is the number, its `message` the reason, its `metadata` a Report.
 
-    Thread-safe. But between what two threads are handed there is no order: keep a lock while
-    you hand it on, as `dispatcher.senders.GatedSender` does.
+    Thread-safe. But there is no order between the results of two threads: hold a lock while you
+    pass them on, as `dispatcher.senders.GatedSender` does.
 
     >>> from dispatcher.registration import MemoryEntityStore, RegistrationGate
     >>> gate = RegistrationGate(MemoryEntityStore())
@@ -165,31 +163,31 @@ class RegistrationGate:
         self._known = self._room.known.__contains__
         self._sequence = 0
         self._damage = self._room.reports()
-        """What was found corrupt while loading; told to the first listener too."""
+        """Losses that were found while loading; reported to the first listener too."""
         self._counts.add(self._damage)
         self._found_lost = sum(one.registrations for one in self._damage)
         self._is_in_doubt = False
         """Whether an exception may have ended a call at any moment."""
 
-    # What comes in.
+    # Input.
 
     def offer(self, entity: str, message: Any, *, metadata: bool = False) -> list[Release]:
-        """Takes a message that has come, and returns what may go on now: the message, if its
-        entity is registered, else nothing. `metadata` is kept apart from telemetry, and longer.
-        EntityStoreError if a store cannot be reached that has to be asked."""
+        """Take a message, and return what may go on now: the message, if its entity is registered;
+        otherwise nothing. `metadata` is kept apart from telemetry, and longer. EntityStoreError if
+        a store that has to be asked cannot be reached."""
         try:
             if self._known(entity):
                 return [_release(Release, (entity, None, (message,)))]
-        except TypeError:  # it has no hash, and is refused as any other that is no text
+        except TypeError:  # it has no hash, and is refused like any other value that is no text
             pass
         text("entity", entity)
         with self._lock, self._telling():
             return self._handed_out(self._room.offer(entity, message, metadata, self._now()))
 
     def offer_many(self, messages: Iterable[tuple[str, Any]]) -> list[Release]:
-        """The same for many messages, each with its entity: telemetry, in order. With a
-        RedisEntityStore, entities that this gate does not remember are looked up together. If
-        it raises, some messages may have been taken."""
+        """Take many telemetry messages, each with its entity, in order. With a RedisEntityStore,
+        entities that this gate has not cached are looked up together. If it raises, some messages
+        may have been taken."""
         pairs = list(messages)
         entities = [entity for entity, _ in pairs]
         try:
@@ -208,21 +206,23 @@ class RegistrationGate:
     def register(
         self, entity: str, *, parent: str | None = None, data: Any = None
     ) -> list[Release]:
-        """Takes a registration, and returns what it sets free, parents before children: nothing
-        while an ancestor is missing, nor if it was known and has not changed. `data` is the
-        user's. When it returns, the store has it.
+        """Take a registration, and return what it releases, parents before children. Nothing is
+        released while an ancestor is missing, nor if the registration is unchanged. `data` is the
+        user's. When it returns, the registration is stored.
 
-        RegistrationCycleError, AutoRegistrationConflictError or EntityStoreError if it is
-        refused; then nothing has changed."""
+        RegistrationCycleError, AutoRegistrationConflictError or EntityStoreError if it is refused;
+        then nothing has changed.
+        """
         return self.register_many([Registration(entity, parent, data)])
 
     def register_many(self, registrations: Iterable[Registration]) -> list[Release]:
-        """The same for many registrations, in order. A SqliteEntityStore writes them in one
-        transaction, which is many times as fast as one by one.
+        """Take many registrations, in order. A SqliteEntityStore writes them in one transaction,
+        which is many times as fast as one by one.
 
-        If one of them is refused, nothing has changed. But with a RedisEntityStore they are
-        carried out in portions: if one is refused or Redis stays away, those before it may be
-        carried out, and what they set free comes out of the next call."""
+        If one of them is refused, nothing has changed. But with a RedisEntityStore they are carried
+        out in portions: if one is refused or Redis stays away, those before it may be carried out,
+        and what they release is returned by the next call.
+        """
         taken = list(registrations)
         for one in taken:
             if not isinstance(one, Registration):
@@ -237,21 +237,21 @@ class RegistrationGate:
             return self._handed_out(self._room.register(taken, self._now()))
 
     def deregister(self, entity: str) -> list[str]:
-        """Forgets an entity, what is held of it, and its registered descendants, since they have
-        no parent any more. Returns who was removed, parents before children. Messages that come
-        afterwards wait for a new registration."""
+        """Remove an entity, what is held of it, and its registered descendants, since they have no
+        parent any more. Return the removed entities, parents before children. Later messages wait
+        for a new registration."""
         text("entity", entity)
         with self._lock, self._telling():
             return self._room.deregister(entity)
 
     def evict(self, now: float | None = None) -> int:
-        """Drops what has been held too long, and returns of how many entities. To be called now
-        and then where nothing else calls the gate: every other call does it as well. `now` is
-        of the gate's clock; with a RedisEntityStore, the server's time counts."""
+        """Drop what has been held too long, and return the number of entities. Call it now and then
+        if nothing else calls the gate: every other call does it as well. `now` is by the gate's
+        clock; with a RedisEntityStore, the server's time counts."""
         with self._lock, self._telling():
             return self._room.evict(self._now() if now is None else now)
 
-    # What has come out.
+    # Output.
 
     @property
     def sequence(self) -> int:
@@ -261,14 +261,15 @@ class RegistrationGate:
             return self._sequence
 
     def emissions_since(self, sequence: int) -> list[Emission]:
-        """The registrations that have come out after the mark `sequence`, of any gate with this
-        store, also if a process was killed before it could handle them: each entity that is
-        still registered, once, as it was registered last, parents before children. 0 is the
-        mark of a consumer that has handled nothing.
+        """Return the registrations that were released after the mark `sequence`, by any gate with
+        this store, also if a process was killed before it could handle them. Each entity that is
+        still registered is returned once, with its last registration, parents before children. 0 is
+        the mark of a consumer that has handled nothing.
 
-        A mark is the `sequence` of the last emission that is handled, and later that of the gate.
-        One above all numbers that the store has given is of a store that is gone, and counts as 0.
-        EntityStoreError if the store cannot be read."""
+        A mark is the `sequence` of the last emission that is handled, and later that of the gate. A
+        mark above all numbers of the store comes from a store that is gone, and counts as 0.
+        EntityStoreError if the store cannot be read.
+        """
         if isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < 0:
             raise ArgumentError("sequence", sequence, "be a whole number from 0 on")
         with self._lock:
@@ -279,41 +280,41 @@ class RegistrationGate:
             self._sequence = max([before, mark, *(one.sequence for one in emissions)])
             return emissions
 
-    # What it knows.
+    # State.
 
     @property
     def pending(self) -> int:
-        """How many entities wait, with their messages or their registration."""
+        """Number of entities that wait, with their messages or their registration."""
         with self._lock, self._telling():
             return self._room.pending
 
     @property
     def counts(self) -> dict[str, Amounts]:
-        """How much was held, released, and so on, by the names of the events. What was held is
-        what was released, displaced, dropped or found corrupt, and what waits. With a
-        RedisEntityStore, that is so for the sums of all gates."""
+        """Amounts that were held, released, and so on, by the names of the events. What was held is
+        always the sum of what was released, displaced, dropped or found corrupt, and what waits.
+        With a RedisEntityStore, that holds for the sums of all gates."""
         with self._lock, self._telling():
             return self._counts.read()
 
     def topmost(self, entity: str) -> str:
-        """The ancestor of a registered entity that has no parent: what orders messages of a
-        whole family. It may be the entity itself."""
+        """Return the ancestor of a registered entity that has no parent, possibly the entity
+        itself. Use it as the key that keeps the messages of a whole family in order."""
         with self._lock:
             return self._room.topmost(entity)
 
     def add_listener(self, fn: Callable[[Event], object], *names: str) -> Listener:
-        """Calls `fn(event)` for the events named, or for all of them, on a thread of its own:
-        a listener that is slow or raises harms nothing."""
+        """Call `fn(event)` for the named events, or for all of them, on a separate thread: a
+        listener that is slow or raises does not affect the gate."""
         listener = self._emitter.add_listener(fn, *names)
         with self._lock:
             damage, self._damage = self._damage, []
             self._emit(damage)
         return listener
 
-    # Its end.
+    # Closing.
 
     def close(self) -> None:
-        """Lets go of the store and the log. What is still held in memory is gone with it."""
+        """Close the store and the log. What is still held in memory is lost."""
         with self._lock:
             self._room.close()
         self._emitter.close()
@@ -338,7 +339,7 @@ class RegistrationGate:
         return _Telling(self)
 
     def _settle(self) -> None:
-        """Counts what the interrupted call has not: what it took and did not return is dropped."""
+        """Count what the interrupted call has not: what it took and did not return is dropped."""
         held = self._room.recount()
         self._tell()
         if held is not None:
@@ -366,7 +367,7 @@ class RegistrationGate:
 
 
 class _Telling:
-    """Tells what has happened in its block, also if that ended with an error."""
+    """Reports what has happened in its block, also if that ended with an error."""
 
     __slots__ = ("_gate",)
 

@@ -1,4 +1,4 @@
-"""A run as a page, or a picture, that people can look at: nothing else is needed for it."""
+"""Show a run as a self-contained web page, or as a picture."""
 
 from dispatcher.report.errors import ReportError
 from dispatcher.report.page import image, page

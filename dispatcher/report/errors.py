@@ -1,4 +1,4 @@
-"""What can go wrong with a report."""
+"""Errors that a report can raise."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from dispatcher.errors import DispatcherError
 
 
 class ReportError(DispatcherError):
-    """The report cannot be written to where it was to go."""
+    """The report cannot be written to its file."""

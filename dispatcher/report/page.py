@@ -1,4 +1,4 @@
-"""Runs as a page for a browser, or as one picture: nothing else is needed to look at them. Pure."""
+"""Runs as a web page, or as one picture, both self-contained. Pure."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ READING = (
 
 
 def page(runs: Sequence[Run], text: Sequence[str] = (), notes: Sequence[str] = ()) -> str:
-    """All of it, as a file for a browser: paragraphs of `text`, a table, `notes` on it, and the
-    charts of all runs, with the same axes."""
+    """Return the page: paragraphs of `text`, a table, `notes` on it, and the charts of all runs,
+    with the same axes."""
     parts = [_charts(run, runs) for run in runs]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"/>'
@@ -46,7 +46,7 @@ def page(runs: Sequence[Run], text: Sequence[str] = (), notes: Sequence[str] = (
 
 
 def image(runs: Sequence[Run]) -> str:
-    """The use of the limit in each run, and who held what, as one SVG."""
+    """Return the use of the limit in each run, and the shares of the instances, as one SVG."""
     frames: list[Frame] = []
     for run in runs:
         frames.append(use(run, runs, width=IMAGE, height=130))
@@ -56,7 +56,7 @@ def image(runs: Sequence[Run]) -> str:
 
 
 def facts(run: Run) -> Iterator[tuple[str, str]]:
-    """The numbers: what they are called, what they are."""
+    """Return the numbers of a run, with their names."""
     if run.facts is not None:
         yield from run.facts
         return
@@ -84,7 +84,7 @@ def _paragraphs(text: Sequence[str]) -> str:
 
 
 def _table(runs: Sequence[Run]) -> str:
-    """A row for each fact, a column for each run."""
+    """Return the table: a row for each fact, a column for each run."""
     tables = [dict(facts(run)) for run in runs]
     names = dict.fromkeys(name for table in tables for name in table)
     head = "".join(f"<th>{escape(run.title)}</th>" for run in runs)
@@ -98,7 +98,7 @@ def _table(runs: Sequence[Run]) -> str:
 
 
 def _charts(run: Run, runs: Sequence[Run]) -> str:
-    """The charts of one run, for a wide window and for a phone."""
+    """Return the charts of one run, for a wide window and for a phone."""
     parts = [f"<h2>{escape(run.title)}</h2>"]
     for chart, drawn in ((use, run.entries), (shares, run.holdings)):
         for kind, width in (("wide", WIDTH), ("narrow", NARROW)):

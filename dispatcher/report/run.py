@@ -1,4 +1,4 @@
-"""A Run: what is known of one, to be drawn. Plain values."""
+"""Run: the recorded data of one run, to be drawn. Plain values."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from limiters.verifier import Capacity, Verdict, verify
 
 
 class Entry(NamedTuple):
-    """One batch: when it began, whose it was, what it cost; and if that is known, how many
-    records it had, and for how many seconds they had waited."""
+    """One batch: when it began, its instance, its cost; and if that is known, how many records it
+    had, and for how many seconds they had waited."""
 
     at: float
     instance: str
@@ -24,16 +24,16 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """One run. Times are seconds of one clock, whichever.
+    """One run. Times are seconds, all of the same clock.
 
-    * `capacity`: what all may spend in one `period`, or those that were in force one after the
-      other, as limiters.verifier takes them.
-    * `holdings`: who held which share of the limit, from 0 to 1, at one time after the other.
-    * `partitions`: into how many people see it divided, if shares are to be shown so.
-    * `refused`: when the datastore refused a request; None if nobody counted.
+    * `capacity`: the limit of all instances together in one `period`, or the sequence of limits
+      that were in force, as limiters.verifier takes them.
+    * `holdings`: the share of the limit, from 0 to 1, that an instance held from a time on.
+    * `partitions`: the number of partitions, if shares are to be shown in these.
+    * `refused`: when the datastore refused a request; None if that was not counted.
     * `settling`: see limiters.verifier.verify.
-    * `marks`: what happened when, drawn as a line with that text.
-    * `facts`: the table of the page, names and values; None for what the verifier finds.
+    * `marks`: times and texts of events, drawn as lines.
+    * `facts`: the table of the page, names and values; None for the verifier's result.
     """
 
     title: str
@@ -47,7 +47,7 @@ class Run:
     marks: Sequence[tuple[float, str]] = ()
     facts: Sequence[tuple[str, str]] | None = None
     verdict: Verdict = field(init=False)
-    """What the verifier says of it."""
+    """The result of the verifier, if it was run."""
 
     def __post_init__(self) -> None:
         log = [(one.at, one.instance, one.cost) for one in self.entries]
@@ -56,20 +56,20 @@ class Run:
 
     @property
     def span(self) -> tuple[float, float]:
-        """From when to when there is anything to be seen."""
+        """The first and the last time of the recorded data."""
         times = [*(one.at for one in self.entries), *(at for at, _ in self.holdings)]
         times += [*(self.refused or ()), *(at for at, _ in self.marks)]
         return (min(times), max(times)) if times else (0.0, 0.0)
 
     @property
     def instances(self) -> list[str]:
-        """Everybody who takes part, in order."""
+        """All instances, in order."""
         names = {one.instance for one in self.entries}
         return sorted(names.union(*(held for _, held in self.holdings)), key=_natural)
 
     @property
     def limits(self) -> list[tuple[float, float]]:
-        """The capacities: from when, which."""
+        """The capacities, each with the time from which it applies."""
         if isinstance(self.capacity, (int, float)):
             return [(-math.inf, self.capacity)]
         first, *others = sorted(self.capacity)
@@ -77,7 +77,8 @@ class Run:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """So that i10 comes after i9. Numbers stay text: Python limits the digits of an int."""
+    """A sort key by which i10 comes after i9. Numbers stay text: Python limits the digits of an
+    int."""
     parts = ("".join(group) for _, group in itertools.groupby(name, str.isdecimal))
     return [_number(part) if part.isdecimal() else (-1, part) for part in parts]
 

@@ -1,4 +1,4 @@
-"""Reports of what the verifier judges: a log of what was spent when."""
+"""Reports of a run as the verifier judges it, from a log of what was spent when."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def report(
     holdings: Sequence[tuple[float, Mapping[str, float]]] = (),
     partitions: int | None = None,
 ) -> Verdict:
-    """Judges a run as limiters.verifier.verify does, and writes what it saw, to look at it.
+    """Judge a run as limiters.verifier.verify does, and write a report of it.
 
-    `path` is a page, or a picture if it ends with .svg. `holdings`: who held which share of the
-    limit, from 0 to 1, at one time after the other, if that is known, and `partitions`: how many
-    there are, if shares are to be shown so. ReportError if `path` cannot be written.
+    `path` is a page, or a picture if it ends with .svg. `holdings`: the share of the limit, from 0
+    to 1, that an instance held from a time on, if that is known, and `partitions`: their number, if
+    shares are to be shown in these. ReportError if `path` cannot be written.
 
     >>> import tempfile
     >>> from dispatcher.report import report

@@ -1,4 +1,4 @@
-"""Reports as files: whole, or not at all."""
+"""Write reports as files, completely or not at all."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dispatcher.report.page import image, page
 from dispatcher.report.run import Run
 
 NEITHER = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf"}
-"""What nobody would open as a page, nor could."""
+"""Suffixes of files that are neither a page nor a picture."""
 
 
 class ReportFile:
-    """Where a report is to go: `*.svg` is a picture, all else a page.
+    """The file of a report: `*.svg` is a picture, any other a page.
 
-    Whether it can be written is tried at once, so that nobody runs for minutes for nothing.
+    Whether it can be written is checked immediately, so that a run of minutes is not lost.
 
     >>> ReportFile("/nowhere/report.html")
     Traceback (most recent call last):
@@ -38,8 +38,8 @@ class ReportFile:
     def write(
         self, runs: Sequence[Run], text: Sequence[str] = (), notes: Sequence[str] = ()
     ) -> None:
-        """Writes it, a page with paragraphs above and below its table. ReportError if it cannot be
-        written any more."""
+        """Write the report, a page with paragraphs above and below its table. ReportError if it
+        cannot be written any more."""
         is_image = self.path.suffix.lower() == ".svg"
         drawn = image(runs) if is_image else page(runs, text, notes)
         if not self._is_plain:
@@ -57,7 +57,8 @@ class ReportFile:
         return not self.path.exists() or self.path.is_file()
 
     def _temporary(self, text: str) -> str:
-        """A file beside it with that in it, which is to take its place; gone if that fails."""
+        """A temporary file in the same directory with this text, which replaces the report; deleted
+        if that fails."""
         try:
             handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
         except OSError as error:
@@ -76,5 +77,5 @@ class ReportFile:
     def _refusal(self, error: OSError) -> ReportError:
         return ReportError(
             f"the report cannot be written to {self.path}: {error.strerror}; name a file in a "
-            "directory that is there and may be written to"
+            "directory that exists and may be written to"
         )

@@ -1,4 +1,4 @@
-"""From builders and gates to the Batcher, in order."""
+"""Send what builders and gates produce through a Batcher, in order."""
 
 from dispatcher.senders.clocks import EpochClock, UtcClock
 from dispatcher.senders.event_time_driver import EventTimeDriver

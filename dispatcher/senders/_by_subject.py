@@ -1,13 +1,13 @@
-"""Batches that share a subject one after the other, all others at once.
+"""Send batches that share a subject one after the other, and all others concurrently.
 
-An operation has one key, a batch many subjects. So a batch is given to the Batcher only once
-those before it that share a subject have ended. That they have is told by the Batcher itself:
-each batch has a key of its own, and behind it, under that key, goes an operation that costs
-nothing. By law B1 its turn comes when the batch is over for good, through every retry, and
-not before its callback has returned.
+An operation has one key, but a batch holds many subjects. A batch is therefore enqueued only after
+all earlier batches that share a subject have ended. To learn when a batch has ended, each batch
+gets a key of its own and is followed, under that key, by an operation of cost 0. By law B1 this
+follower is raised when the batch is over, all retries included, and not before its callback has
+returned.
 
-One thread owns the order; callers and callbacks post to it. A callback must not enqueue what
-it sets free: that may block, and it holds the slot that would make room.
+One thread owns the order; callers and callbacks post to it. A callback must not enqueue the batches
+that it unblocks: enqueueing may block while the callback occupies the slot that would make room.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from dispatcher.watcher import Watcher
 
 _log = logging.getLogger("dispatcher.senders")
 _AGAIN = object()
-"""Instead of a post: there is none, but something that may go."""
+"""Posted when no batch was added, but a waiting one may be sent."""
 
 
 class _Sent:
-    """One batch on its way; the key of its operations."""
+    """A batch in flight, with the key of its operations."""
 
     __slots__ = ("batch", "operations")
 
@@ -46,11 +46,11 @@ class _Sent:
             Operation(relay, batch.cost, batch, key=self),
             Operation(relay, 0, _Over(self), key=self),
         ]
-        """What the Batcher did not accept yet: the batch, and what tells that it is over."""
+        """The operations that the Batcher has not accepted yet: the batch and its follower."""
 
 
 class _Over:
-    """The payload of what follows a batch."""
+    """Payload of the operation that follows a batch."""
 
     __slots__ = ("sent",)
 
@@ -59,7 +59,8 @@ class _Over:
 
 
 class _Relay(Watcher):
-    """Tells the user's watcher of batches, and us of their ends; on the user's terms."""
+    """Forwards batches to the user's watcher, with its settings, and reports their ends to the
+    thread."""
 
     def __init__(self, watcher: Watcher, posts: queue.SimpleQueue[Any]) -> None:
         tell = watcher.on_batch
@@ -82,20 +83,20 @@ class _Relay(Watcher):
 
 
 class SentBySubject:
-    """See the module. It owns a thread from its making until it is closed."""
+    """Sends batches in order of subject, on a thread that runs from construction until `close`."""
 
     def __init__(self, batcher: Batcher, watcher: Watcher, max_waiting: int) -> None:
         self._batcher = batcher
         self._max_waiting = max_waiting
         self._posts: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        """_Sent: it is to go. _Over: it has ended. None: close."""
+        """`_Sent`: a new batch. `_Over`: a batch has ended. None: close."""
         self._relay = _Relay(watcher, self._posts)
         self._order = InOrder[_Sent]()
         self._ready: deque[_Sent] = deque()
-        """What may go, and was not accepted yet."""
+        """Batches that are free to go and not accepted by the Batcher yet."""
         self._changed = threading.Condition()
         self._waiting = 0
-        """How many batches the Batcher was not given yet."""
+        """Number of batches that the Batcher has not accepted yet."""
         self._unended = 0
         self._closed = False
         self._unsent: list[SubjectBatch[Any]] = []
@@ -104,7 +105,6 @@ class SentBySubject:
         self._thread.start()
 
     def send(self, batches: list[SubjectBatch[Any]], timeout: float | None) -> None:
-        """See `Sending`."""
         deadline = None if timeout is None else time.monotonic() + timeout
         for taken, sent in enumerate([_Sent(batch, self._relay) for batch in batches]):
             with self._changed:
@@ -117,26 +117,24 @@ class SentBySubject:
                     raise BatcherStoppedError(taken)
                 self._waiting += 1
                 self._unended += 1
-                self._posts.put(sent)  # under the lock: not after the last look at the posts
+                self._posts.put(sent)  # under the lock: not after the thread has read its last post
 
     def wait(self, timeout: float | None) -> bool:
-        """See `Sending`."""
         self._relay.wait(0)  # raises in a callback, which would wait for itself
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._changed:
             if not self._changed.wait_for(lambda: not self._unended or self._closed, timeout):
                 return False
-        # The last of them may have failed, and be on its way to the failure callback.
+        # The last batches may have failed, and be on their way to the failure callback.
         return self._relay.wait(None if deadline is None else max(0, deadline - time.monotonic()))
 
     def close(self) -> list[SubjectBatch[Any]]:
-        """See `Sending`."""
         self._listener.remove()
         self._posts.put(None)
         self._thread.join()
         return self._unsent
 
-    # The thread.
+    # Runs on the thread.
 
     def _run(self) -> None:
         try:
@@ -148,7 +146,7 @@ class SentBySubject:
                 if not self._place_ready():
                     break
         except BaseException:
-            # Nothing in there should raise; but nobody must wait for a thread that is gone.
+            # Nothing in there should raise; but no caller may wait for a thread that has ended.
             facts = {"happening": "driver-broke"}
             _log.critical("a SubjectSender has failed and is closed", exc_info=True, extra=facts)
         finally:
@@ -161,7 +159,8 @@ class SentBySubject:
             return _AGAIN
 
     def _place_ready(self) -> bool:
-        """Gives the Batcher what may go, as long as it has places. False: it has stopped."""
+        """Enqueue the batches that may go while there is room. Return False if the Batcher has
+        stopped."""
         while self._ready:
             placed = place(self._batcher, self._ready[0].operations)
             if placed in (Placed.FULL, Placed.STOPPED):
@@ -184,7 +183,7 @@ class SentBySubject:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        # Of what is half accepted, the batch is and its end is not.
+        # Of a batch that was accepted without its follower, only the follower is returned.
         unsent = [sent for sent in self._ready if len(sent.operations) > 1]
         unsent += self._order.waiting()
         while not self._posts.empty():

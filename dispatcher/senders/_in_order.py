@@ -1,6 +1,6 @@
-"""Which of several things may go, where those that share a key must go one after the other.
+"""Order of things that share keys: those with a common key go one after the other.
 
-Pure: what may go is returned, and whoever asked sends it and says when it has ended.
+Pure: methods return what may go; the caller sends it and reports when it has ended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class InOrder(Generic[T]):
-    """Each thing waits until all that came before it and share a key with it have ended.
+    """Each thing waits until all earlier ones that share a key with it have ended.
 
     >>> order = InOrder[str]()
     >>> order.offer("first", "ab"), order.offer("second", "bc"), order.offer("third", "d")
@@ -29,14 +29,14 @@ class InOrder(Generic[T]):
         self._numbers: dict[T, int] = {}
         self._next = itertools.count()
         self._behind: dict[T, int] = {}
-        """In how many of its lines somebody is before it; of what waits only."""
+        """For each waiting thing, the number of its keys for which an earlier one has not ended."""
 
     def __len__(self) -> int:
-        """How many were offered and have not ended."""
+        """Number of things that were offered and have not ended."""
         return len(self._keys)
 
     def offer(self, one: T, keys: Iterable[Hashable]) -> bool:
-        """Takes note of `one`. Whether it may go at once."""
+        """Add `one`. Return whether it may go now."""
         self._keys[one] = tuple(dict.fromkeys(keys))
         self._numbers[one] = next(self._next)
         behind = 0
@@ -49,7 +49,7 @@ class InOrder(Generic[T]):
         return not behind
 
     def ended(self, one: T) -> list[T]:
-        """`one`, which went, is over. Those that may go now, in the order they were offered."""
+        """Mark `one` as ended. Return those that may go now, in the order they were offered."""
         freed = []
         for key in self._keys.pop(one):
             line = self._lines[key]
@@ -66,5 +66,5 @@ class InOrder(Generic[T]):
         return freed
 
     def waiting(self) -> list[T]:
-        """Those that have not gone, in the order they were offered."""
+        """Things that may not go yet, in the order they were offered."""
         return list(self._behind)

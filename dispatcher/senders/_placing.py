@@ -1,6 +1,6 @@
-"""Putting operations into a Batcher from a thread that nobody calls, and so nobody hears from.
+"""Enqueue operations from a background thread, where no caller could catch an error.
 
-What would be raised to a caller becomes a word, or goes to the watcher's failure callback.
+The result is returned as a value; an error goes to the watcher's failure callback.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from limiters._support.rate_limited_log import RateLimitedLog
 _damped = RateLimitedLog(logging.getLogger("dispatcher.senders"))
 
 PATIENCE = 0.05
-"""How long to wait for a place before looking whether there is something else to do: seconds."""
+"""Seconds to wait for room in the buffer before the thread checks for other work."""
 
 
 class Placed(enum.Enum):
-    """What became of operations that were to be enqueued together."""
+    """Result of enqueueing several operations together."""
 
     ACCEPTED = enum.auto()
     FULL = enum.auto()
-    """Not now."""
+    """The buffer has no room at present."""
     REFUSED = enum.auto()
-    """Never; the failure callback was told."""
+    """Refused for good; the failure callback was called."""
     STOPPED = enum.auto()
-    """The Batcher takes nothing any more."""
+    """The Batcher has stopped."""
 
 
 def place(batcher: Batcher, operations: list[Operation]) -> Placed:
-    """Enqueues `operations`, of which the first is what it is about and others only follow it.
-    If there is no place for a while, the list keeps what was not accepted."""
+    """Enqueue `operations`: the first carries the work, the others only follow it. If there is no
+    room for a while, those that were not accepted stay in the list."""
     started = time.monotonic()
     try:
         batcher.enqueue_many(operations, PATIENCE)
     except BufferFullError as error:
         del operations[: error.accepted]
-        # A Batcher that raises rather than wait would otherwise be asked without end.
+        # With a Batcher that raises instead of waiting, the loop would spin.
         time.sleep(max(0.0, started + PATIENCE - time.monotonic()))
         return Placed.FULL
     except BatcherStoppedError as error:
@@ -55,7 +55,7 @@ def place(batcher: Batcher, operations: list[Operation]) -> Placed:
 
 
 def give_up(operation: Operation, error: BaseException) -> None:
-    """Tells the watcher's failure callback of an operation that no Batcher accepts."""
+    """Call the watcher's failure callback for an operation that no Batcher accepts."""
     watcher = operation.watcher
     assert isinstance(watcher, Watcher)
     _damped.log(

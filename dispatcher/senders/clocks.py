@@ -1,4 +1,4 @@
-"""What a driver takes for the time of arrival."""
+"""Clocks that give messages their time of arrival."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Any, Protocol
 
 
 class ArrivalClock(Protocol):
-    """A present that a builder accepts as `now`, and that passes a second per second."""
+    """A clock that a builder accepts as `now`, and that advances one second per second."""
 
     def now(self) -> Any:
-        """The present: seconds, or a datetime."""
+        """Return the present, in seconds or as a datetime."""
         ...
 
 
 class EpochClock:
-    """Seconds since 1970, as floats. It looks at the wall clock once, and then counts: it
-    never steps when the wall clock is set, and still means something to the next process.
+    """Seconds since 1970, as floats. The wall clock is read once; from then on a monotonic clock
+    counts. So the time never steps when the wall clock is set, and still has a meaning in the next
+    process.
 
     Thread-safe.
 
@@ -30,13 +31,13 @@ class EpochClock:
         self._offset = time.time() - time.monotonic()
 
     def now(self) -> float:
-        """The present, in seconds."""
+        """Return the present, in seconds."""
         return self._offset + time.monotonic()
 
 
 class UtcClock:
-    """The same as aware datetimes, for a builder that closes batches by event time and whose
-    event times are aware datetimes.
+    """Like EpochClock, but returns aware datetimes: for a builder that closes batches by event
+    times that are aware datetimes.
 
     Thread-safe.
 
@@ -49,5 +50,5 @@ class UtcClock:
         self._started = time.monotonic()
 
     def now(self) -> datetime:
-        """The present, as a datetime in UTC."""
+        """Return the present, as a datetime in UTC."""
         return self._start + timedelta(seconds=time.monotonic() - self._started)

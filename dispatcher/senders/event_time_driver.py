@@ -1,4 +1,4 @@
-"""Runs an EventTimeBuilder in real time, in front of a Batcher."""
+"""Run an EventTimeBuilder in real time and send its batches through a Batcher."""
 
 from __future__ import annotations
 
@@ -24,21 +24,24 @@ _log = logging.getLogger("dispatcher.senders")
 
 
 class EventTimeDriver(Generic[M]):
-    """Raises each batch of `builder` to `watcher` when it is due, also if nothing more arrives.
+    """Raises each batch of `builder` to `watcher` when it is due, also if no further message
+    arrives.
 
-    A batch goes as one batch of one operation, whose payload it is: never cut again, nor put
-    together with another. From its making until `stop`, the driver alone uses the builder.
+    Each batch becomes one operation, whose payload it is. It is never split, nor combined with
+    another batch. Between its construction and `stop`, only the driver may use the builder.
 
-    * `cost`: takes a Batch and says what it costs. By default its number of messages.
-    * `order_key`: takes a Batch and says what it must stay in order with: see Operation. By
-      default all batches of one driver go one after the other, in the order they closed.
-    * `clock`: what messages arrive by: EpochClock, unless the builder closes batches by event
-      times that are datetimes; then UtcClock, or one's own.
-    * `max_waiting`: how many closed batches may wait for a place in the Batcher.
+    * `cost`: a function that takes a Batch and returns its cost. By default the number of its
+      messages.
+    * `order_key`: a function that takes a Batch and returns the key that it stays in order with:
+      see Operation. By default all batches of one driver are sent one after the other, in the order
+      they closed.
+    * `clock`: gives messages their time of arrival. EpochClock by default. UtcClock, or a clock of
+      yours, if the builder closes batches by event times that are datetimes.
+    * `max_waiting`: how many closed batches may wait for room in the Batcher.
 
-    Thread-safe. The builder's `key` and `event_time` are called under a lock, and should only
-    look. Leaving the `with` block closes and sends all batches; leaving it by an exception
-    does not. Leave it before the Batcher stops.
+    Thread-safe. The builder's `key` and `event_time` are called under a lock, and should return
+    quickly. Leaving the `with` block closes and sends all batches; leaving it by an exception does
+    not. Leave it before the Batcher stops.
 
     >>> from dispatcher import Batcher, Watcher
     >>> from dispatcher.senders import EventTimeDriver
@@ -75,9 +78,9 @@ class EventTimeDriver(Generic[M]):
         self._max_waiting = count("max_waiting", max_waiting)
         self._changed = threading.Condition()
         self._closed: deque[Batch[M]] = deque()
-        """Batches that the Batcher was not given yet."""
+        """Closed batches that the Batcher has not accepted yet."""
         self._wake: Any = None
-        """The deadline that the thread sleeps for."""
+        """The deadline until which the thread sleeps."""
         self._stopping = False
         self._given_up = False
         self._batcher_stopped = False
@@ -85,20 +88,22 @@ class EventTimeDriver(Generic[M]):
         self._started = False
 
     def start(self) -> None:
-        """Begins to take messages, and to send what is due."""
+        """Start to take messages, and to send batches that are due."""
         with self._changed:
             if self._started:
                 raise ImproperOrderError("this driver was started before; make a new one")
-            # Here, so that a clock of another kind than the builder's is heard of.
+            # Read the clock here, so that a clock of another kind than the builder's raises an
+            # error in the caller.
             self._closed += self._builder.advance(self._clock.now())
             self._started = True
         self._thread.start()
 
     def add(self, message: M) -> None:
-        """Takes a message that arrives now. Waits while too many closed batches wait.
+        """Add a message that arrives now. Block while too many closed batches wait.
 
-        Raises MeasurementError if it cannot be used, also if it is in milliseconds where the
-        clock's seconds count, and BatcherStoppedError when the Batcher takes nothing any more."""
+        Raise MeasurementError if the message cannot be used, for example if its time is in
+        milliseconds and the clock's in seconds; BatcherStoppedError if the Batcher has stopped.
+        """
         with self._changed:
             self._changed.wait_for(lambda: len(self._closed) < self._max_waiting or self._over)
             if self._batcher_stopped:
@@ -112,9 +117,9 @@ class EventTimeDriver(Generic[M]):
                 self._changed.notify_all()
 
     def stop(self, flush: bool = True, timeout: Seconds | None = None) -> list[Batch[M]]:
-        """Takes no more messages. With `flush` it closes and sends all batches; without, open
-        ones stay in the builder, to be saved by its `dump`. Returns the closed batches that
-        the Batcher did not take, at most within `timeout`; again gives the same."""
+        """Stop taking messages. With `flush`, close and send all batches; without it, open batches
+        stay in the builder and can be saved by its `dump`. Return the closed batches that the
+        Batcher did not accept within `timeout` seconds. Idempotent."""
         flush = flag("flush", flush)
         limit = optional_seconds("timeout", timeout, zero=True)
         with self._changed:
@@ -130,7 +135,7 @@ class EventTimeDriver(Generic[M]):
         return list(self._closed)
 
     def look(self) -> None:
-        """Makes it look at its clock: for a clock that is turned by hand."""
+        """Make the driver read its clock now: for a clock that is set by hand."""
         with self._changed:
             self._changed.notify_all()
 
@@ -149,7 +154,7 @@ class EventTimeDriver(Generic[M]):
             facts = {"happening": "not-sent", "batches": len(unsent)}
             _log.warning("%d closed batches were not sent", len(unsent), extra=facts)
 
-    # The thread.
+    # Runs on the thread.
 
     @property
     def _over(self) -> bool:
@@ -165,7 +170,7 @@ class EventTimeDriver(Generic[M]):
                     self._batcher_stopped = placed is Placed.STOPPED
                     self._changed.notify_all()
         except BaseException:
-            # A clock of the user's may raise. Nobody must wait for a thread that is gone.
+            # A clock of the user's may raise. No caller may wait for a thread that has ended.
             facts = {"happening": "driver-broke"}
             _log.critical("the driver has failed and is stopped", exc_info=True, extra=facts)
             with self._changed:
@@ -173,7 +178,7 @@ class EventTimeDriver(Generic[M]):
                 self._changed.notify_all()
 
     def _next(self) -> Batch[M] | None:
-        """Waits for a batch that is to be sent. None: there will be none."""
+        """Wait for a batch to send. Return None if there will be none."""
         with self._changed:
             while not (self._batcher_stopped or self._given_up):
                 if not self._stopping:
@@ -197,7 +202,7 @@ class EventTimeDriver(Generic[M]):
             operation = Operation(
                 self._watcher, self._cost(batch), batch, key=self._order_key(batch)
             )
-        except Exception as error:  # the user's functions, and what they returned
+        except Exception as error:  # functions of the user, and the values they return
             give_up(Operation(self._watcher, 0, batch), error)
             return Placed.REFUSED
         return place(self._batcher, [operation])

@@ -1,4 +1,4 @@
-"""Puts a RegistrationGate before a Batcher: what the gate releases becomes operations."""
+"""Connect a RegistrationGate to a Batcher: released messages become operations."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ from limiters._support.validation import ArgumentError, Seconds, function, secon
 
 
 class GatedSender:
-    """Takes registrations and messages as they come; what may go on is enqueued for `watcher`.
+    """Takes registrations and messages as they arrive; what the gate releases is enqueued for
+    `watcher`.
 
-    Each operation's payload is a Release: of a registration, or of one message. Its key is the
-    topmost ancestor of its entity, so that it stays in order to the end: no message goes before
-    the registration of its entity, no child before its parent, through every retry.
+    The payload of each operation is a Release, of a registration or of one message. Its key is the
+    topmost ancestor of its entity. So a message never goes before the registration of its entity,
+    nor a child before its parent, through every retry.
 
-    * `cost`: takes a Release and says what it costs. By default 1. What that raises for goes to
-      the watcher's failure callback.
+    * `cost`: a function that takes a Release and returns its cost. By default 1. If it raises, the
+      error goes to the watcher's failure callback.
     * `batchable`: whether operations may share a batch with others.
-    * `evict_interval`: how often a thread drops what the gate has held too long.
+    * `evict_interval`: how often a thread drops what the gate has held too long, in seconds.
 
-    While the Batcher has no place, the calls that bring something wait, and so do others: who
-    came first is enqueued first. If the Batcher has stopped, they raise BatcherStoppedError, and
-    `unsent` has what could not be enqueued. If an entity gets another top by an update, what
-    is on its way is not waited for.
+    While the Batcher has no room, calls that release something block; the first to call is the
+    first to be enqueued. If the Batcher has stopped, they raise BatcherStoppedError, and `unsent`
+    holds what could not be enqueued. If an update moves an entity below another topmost ancestor,
+    operations already enqueued are not waited for.
 
     Thread-safe. The gate is not closed. Leave the `with` block before the Batcher stops.
 
@@ -74,47 +75,48 @@ class GatedSender:
         self._batchable = batchable
         self._interval = seconds("evict_interval", evict_interval)
         self._turn = threading.RLock()
-        """Held from the gate to the Batcher: what the gate sets free first is enqueued first. A
-        failure callback that is told meanwhile may offer something itself."""
+        """Held from the gate to the Batcher, so that what the gate releases first is enqueued
+        first. Reentrant: a failure callback that runs meanwhile may offer something itself."""
         self._ending = threading.Event()
         self._damped = RateLimitedLog(logging.getLogger("dispatcher.senders"))
         self._thread = threading.Thread(target=self._evict, name="dispatcher-gate", daemon=True)
         self.unsent: list[Operation] = []
-        """What was released and not enqueued: the Batcher had stopped, or an interrupt came."""
+        """Released, but not enqueued, because the Batcher had stopped or an interrupt came."""
 
     def register(self, entity: str, *, parent: str | None = None, data: Any = None) -> None:
-        """See RegistrationGate; what that sets free is enqueued."""
+        """Register an entity, and enqueue what that releases. Arguments and errors are those of
+        `RegistrationGate.register`."""
         with self._turn:
             self._send(self._gate.register(entity, parent=parent, data=data))
 
     def register_many(self, registrations: Iterable[Registration]) -> None:
-        """See RegistrationGate; what that sets free is enqueued."""
+        """Register several entities, and enqueue what that releases."""
         with self._turn:
             self._send(self._gate.register_many(registrations))
 
     def offer(self, entity: str, message: Any, *, metadata: bool = False) -> None:
-        """See RegistrationGate; what may go on is enqueued."""
+        """Offer a message to the gate, and enqueue it if its entity is registered. Arguments and
+        errors are those of `RegistrationGate.offer`."""
         with self._turn:
             self._send(self._gate.offer(entity, message, metadata=metadata))
 
     def offer_many(self, messages: Iterable[tuple[str, Any]]) -> None:
-        """See RegistrationGate; what may go on is enqueued."""
+        """Offer several messages, and enqueue those whose entity is registered."""
         with self._turn:
             self._send(self._gate.offer_many(messages))
 
     def deregister(self, entity: str) -> list[str]:
-        """See RegistrationGate."""
         with self._turn:
             return self._gate.deregister(entity)
 
     def start(self) -> None:
-        """Begins to drop what is held too long. Nothing else has to be started."""
+        """Start the thread that drops what is held too long. The other methods work without it."""
         if self._thread.ident is not None:
             raise ImproperOrderError("this sender was started before; make a new one")
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops dropping what is held too long, and waits for that thread. Idempotent."""
+        """Stop that thread and wait for it. Idempotent."""
         self._ending.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -131,7 +133,7 @@ class GatedSender:
     ) -> None:
         self.stop()
 
-    # Inside.
+    # Called with the lock held.
 
     def _send(self, releases: list[Release]) -> None:
         topmost = functools.cache(self._gate.topmost)  # all of an entity goes by one key
@@ -146,7 +148,7 @@ class GatedSender:
             self.unsent += [operation for operation in operations if operation is not None]
 
     def _sent(self, part: Release, topmost: Callable[[str], str]) -> bool:
-        """Whether there is nothing left to do with it. False: the Batcher has no place now."""
+        """Enqueue a part. Return False if the Batcher has no room at present."""
         operation = self._operation(part, topmost)
         if operation is None:
             return True
@@ -159,7 +161,7 @@ class GatedSender:
         try:
             cost, key = self._cost(part), topmost(part.entity)
             return Operation(self._watcher, cost, part, batchable=self._batchable, key=key)
-        except Exception as error:  # the gate has let go of it: somebody has to be told
+        except Exception as error:  # the gate has released it: the failure callback must be called
             give_up(Operation(self._watcher, 0, part), error)
             return None
 
@@ -177,7 +179,7 @@ class GatedSender:
 
 
 def _parts(release: Release) -> Iterator[Release]:
-    """What is enqueued by itself: the registration, and each message."""
+    """The parts that are enqueued separately: the registration, and each message."""
     entity, registration, messages = release
     if registration is not None:
         yield Release(entity, registration, ())

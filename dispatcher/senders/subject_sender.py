@@ -1,4 +1,4 @@
-"""Sends the batches of a SubjectBuilder through a Batcher, each as it was built."""
+"""Send the batches of a SubjectBuilder through a Batcher, each as it was built."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ _log = logging.getLogger("dispatcher.senders")
 
 
 class Sending(Protocol):
-    """One way of keeping batches in order."""
+    """A way to keep batches in order."""
 
     def send(self, batches: list[SubjectBatch[Any]], timeout: float | None) -> None:
-        """See `SubjectSender`."""
+        """Enqueue `batches` in their order. `timeout` bounds the time spent waiting for room."""
         ...
 
     def wait(self, timeout: float | None) -> bool:
-        """See `SubjectSender`."""
+        """Wait until all batches have ended; return False after `timeout`."""
         ...
 
     def close(self) -> list[SubjectBatch[Any]]:
-        """See `SubjectSender`."""
+        """Send nothing more. Return the batches that the Batcher was not given, in their order."""
         ...
 
 
 class SentByLane:
-    """One batch of a lane after the other: just what the Batcher does for a key."""
+    """One batch of a lane after the other, by the key of its operation."""
 
     def __init__(self, batcher: Batcher, watcher: Watcher) -> None:
         self._batcher = batcher
         self._watcher = watcher
 
     def send(self, batches: list[SubjectBatch[Any]], timeout: float | None) -> None:
-        """See `Sending`. The key is no bare lane: that may be None, which asks for no order."""
+        """The key is a pair, not the bare lane: a lane may be None, and a key of None asks for no
+        order."""
         watcher = self._watcher
         self._batcher.enqueue_many(
             [Operation(watcher, one.cost, one, key=("lane", one.lane)) for one in batches],
@@ -49,29 +50,26 @@ class SentByLane:
         )
 
     def wait(self, timeout: float | None) -> bool:
-        """See `Sending`."""
         return self._watcher.wait(timeout)
 
     def close(self) -> list[SubjectBatch[Any]]:
-        """See `Sending`. Nothing waits here."""
         return []
 
 
 class SubjectSender:
-    """Raises each SubjectBatch to `watcher` as one batch of one operation, whose payload it is
-    and whose cost is what its measurements cost. It is never cut again, nor put together with
-    another; a failed one is tried again before those that must follow it.
+    """Raises each SubjectBatch to `watcher` as one operation, whose payload it is and whose cost is
+    the sum of its measurements' costs. A batch is never split, nor combined with another. A failed
+    one is retried before those that must follow it.
 
-    * `order`: "global" sends one batch of a lane after the other. With "subject" a batch waits
-      only for those before it that hold one of its subjects, so that others overtake.
-    * `max_waiting`: how many batches may wait for others to end, with "subject".
+    * `order`: "global" sends the batches of a lane one after the other. With "subject" a batch
+      waits only for earlier ones that hold one of its subjects, so others may overtake it.
+    * `max_waiting`: with "subject", how many batches may wait for others to end.
 
-    Batches of several calls of `send` keep the same order. Wait for `sender`, not for `watcher`.
-    With "subject", every batch is followed by an operation that costs nothing and tells that it
-    has ended; the Batcher counts that as well.
+    The order holds across calls of `send`. Wait for `sender`, not for `watcher`. With "subject",
+    every batch is followed by an operation of cost 0 that marks its end; the Batcher counts it too.
 
-    Thread-safe. Leaving its `with` block waits for all to end; leaving it by an exception does
-    not. Leave it before the Batcher stops.
+    Thread-safe. Leaving its `with` block waits for all batches to end; leaving it by an exception
+    does not. Leave it before the Batcher stops.
 
     >>> from dispatcher import Batcher, Watcher
     >>> from dispatcher.senders import SubjectSender
@@ -103,17 +101,17 @@ class SubjectSender:
             raise ArgumentError("order", order, "be 'global' or 'subject'")
 
     def send(self, batches: Iterable[SubjectBatch[Any]], timeout: Seconds | None = None) -> None:
-        """Takes `batches`, to be raised in their order. While there is no place it waits, for at
-        most `timeout` in all; BufferFullError and BatcherStoppedError say how many it took."""
+        """Send `batches`, in their order. Block while there is no room, for at most `timeout`
+        seconds in all. BufferFullError and BatcherStoppedError say how many batches were taken."""
         self._sending.send(list(batches), optional_seconds("timeout", timeout, zero=True))
 
     def wait(self, timeout: Seconds | None = None) -> bool:
-        """Waits until all that was sent has ended; False if that takes too long. True once the
+        """Wait until all batches have ended. Return False after `timeout` seconds; True if the
         Batcher has stopped."""
         return self._sending.wait(optional_seconds("timeout", timeout, zero=True))
 
     def close(self) -> list[SubjectBatch[Any]]:
-        """Sends nothing more. Returns what the Batcher was not given, in its order."""
+        """Send nothing more. Return the batches that the Batcher was not given, in their order."""
         return self._sending.close()
 
     def __enter__(self) -> SubjectSender:

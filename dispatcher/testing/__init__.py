@@ -1,4 +1,4 @@
-"""For tests of one's own: a Batcher without threads, on time that is turned by hand."""
+"""Test your code with a Batcher without threads, on a clock that is set by hand."""
 
 from dispatcher.testing.inline import InlineBatcher, StuckError
 from dispatcher.testing.runners import RaisedBatch

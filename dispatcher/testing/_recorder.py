@@ -1,4 +1,4 @@
-"""Events that are noted, and handed to listeners when it is told to."""
+"""Record events, and pass them to listeners later."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ class Recorder(Emitter):
         self._undelivered: deque[Event] = deque()
 
     def emit(self, name: str, value: float = 0, message: str = "", metadata: object = None) -> None:
-        """Notes it. Listeners hear of it later: whoever emits is in the middle of a turn."""
+        """Record an event. Listeners are called later: the caller is in the middle of a step."""
         event = Event(name, value, message, metadata)
         self.events.append(event)
         self._undelivered.append(event)
 
     def deliver(self) -> bool:
-        """Tells the listeners. Whether there was anything to tell."""
+        """Call the listeners. Return whether there was anything to deliver."""
         some = bool(self._undelivered)
         while self._undelivered:
             self._hand(self._undelivered.popleft())
         return some
 
     def close(self, timeout: float = 1.0) -> None:
-        """Tells what is left."""
+        """Deliver what is left."""
         self.deliver()
 
     def _deliver_from_now_on(self) -> None:
-        """There is no thread to start."""
+        """Do nothing: there is no thread to start."""

@@ -24,22 +24,23 @@ from limiters.shared import SharedResource
 from limiters.testing.clock import ManualClock
 
 LONGEST_WAIT = 86_400.0
-"""For how long, on the manual clock, a wait without a timeout goes on."""
+"""Seconds on the manual clock after which a wait without a timeout gives up."""
 
 MOST_TURNS = 100_000
-"""How many turns there may be at one moment."""
+"""Maximum number of steps at one moment."""
 
 
 GRAIN = 1e-9
-"""What is due so little later than a turn ends is due: 0.09 and 0.01 are 0.1 then."""
+"""Tolerance in seconds: events due this little later than a turn ends are due. Then 0.09 and 0.01
+are 0.1."""
 
 
 class StuckError(DispatcherError):
-    """Waited for something that does not come, however far the clock is turned."""
+    """A call waited for something that does not come, however far the clock advances."""
 
 
 class _InlineBuffer(Buffer):
-    """Whoever waits for a place turns the Batcher: nobody else would."""
+    """Runs the Batcher in calls that wait for room: no thread would."""
 
     pass_until: Callable[[Callable[[], bool], float | None], bool]
 
@@ -54,7 +55,7 @@ class _InlineBuffer(Buffer):
 
 
 class _InlineEngine(EngineThread):
-    """Turns the engine in the calls that would wait for it, and has no thread."""
+    """Runs the engine in the calls that would wait for it, without a thread."""
 
     def __init__(self, engine: Engine, **parts: Any) -> None:
         super().__init__(engine, **parts)
@@ -74,7 +75,7 @@ class _InlineEngine(EngineThread):
         self._settle()
 
     def _begin(self, owner: object) -> None:
-        """It has no thread."""
+        """Do nothing: it has no thread."""
 
     def ask(self, question: Callable[..., None], timeout: float | None, *arguments: object) -> bool:
         if self._ended.is_set():
@@ -95,7 +96,7 @@ class _InlineEngine(EngineThread):
         self._finish()
 
     def pass_until(self, done: Callable[[], bool], timeout: float | None) -> bool:
-        """Turns until it is so; False if the time is up before."""
+        """Advance until `done()` is true. Return False after `timeout`."""
         if self._state is State.NEW:
             return done()
         end = self._manual.now() + (LONGEST_WAIT if timeout is None else timeout)
@@ -114,7 +115,7 @@ class _InlineEngine(EngineThread):
         return True
 
     def _settle(self) -> None:
-        """Turns until nothing is left to be done at this moment."""
+        """Run until nothing is left to do at this moment."""
         for _ in range(MOST_TURNS):
             if self.engine.finished:
                 return
@@ -129,22 +130,25 @@ class _InlineEngine(EngineThread):
 
 
 class InlineBatcher(Batcher):
-    """A Batcher for tests: the same rules, but time is turned by hand, and callbacks run one
-    after the other on the thread that turns it. It can be handed to whatever takes a Batcher.
+    """A Batcher for tests: the same rules, but the clock is set by hand, and callbacks run one
+    after the other on the calling thread. It can be used in every place where a Batcher is
+    expected.
 
-    Nothing happens but in `turn()` and in calls that would wait: `start`, `drain`, `stop`,
-    `pause`, `Watcher.wait`, and `enqueue` on a full buffer. These turn the clock as far as they
-    have to; one that waits without a timeout for what does not come in a day raises StuckError.
+    Nothing happens except in `turn()` and in calls that would wait: `start`, `drain`, `stop`,
+    `pause`, `Watcher.wait`, and `enqueue` on a full buffer. These advance the clock as far as
+    necessary; a call without a timeout raises StuckError if what it waits for does not come within
+    a day.
 
-    * `clock`: shared with the `rate_limiter`, which is to be a ProvisionedResource on it.
+    * `clock`: shared with the `rate_limiter`, which must be a ProvisionedResource with the same
+      clock.
     * all others: the options of Batcher.
 
-    `batches` are those raised so far and `events` what was told; listeners are called as well.
-    A callback that takes time calls `turn(seconds)` itself. `async def` callbacks run on one
-    event loop, one at a time; what they sleep is real time. An error of a callback is in the
-    `error` of its batch, and is treated as a Batcher treats it.
+    `batches` are those raised so far, and `events` those emitted so far; listeners are called as
+    well. A callback that takes time calls `turn(seconds)` itself. `async def` callbacks run on one
+    event loop, one at a time; their sleeps take real time. An error of a callback is in the `error`
+    of its batch, and is treated as by a Batcher.
 
-    Not thread-safe: one thread turns it.
+    Not thread-safe: use it from one thread.
 
     >>> from dispatcher import Operation, ProvisionedResource, Watcher
     >>> from dispatcher.testing import InlineBatcher, ManualClock
@@ -155,7 +159,7 @@ class InlineBatcher(Batcher):
     ...     for name in "abc":
     ...         batcher.enqueue(Operation(watcher, 1, name, batchable=True))
     ...     [batch.payloads for batch in batcher.turn()]     # a full batch goes at once
-    ...     [batch.payloads for batch in batcher.turn(0.1)]  # "c" waits for company
+    ...     [batch.payloads for batch in batcher.turn(0.1)]  # "c" waits for others
     [['a', 'b']]
     [['c']]
     """
@@ -189,9 +193,10 @@ class InlineBatcher(Batcher):
         return self._inline.recorder.events
 
     def turn(self, seconds: Seconds = 0.0) -> list[RaisedBatch]:
-        """Lets so much time pass, and does all that falls due by then; the batches raised.
+        """Advance the clock by `seconds`, and do everything that falls due by then. Return the
+        batches raised.
 
-        Without an argument it does what is due now. A callback may call it, too.
+        Without an argument, do what is due now. A callback may call it, too.
         """
         length = checked_seconds("seconds", seconds, zero=True)
         self._inline.check_running("turn()")

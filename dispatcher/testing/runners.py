@@ -1,4 +1,4 @@
-"""Callbacks that run when they are told to, one after the other, on the thread that tells."""
+"""Run callbacks one after the other, on the calling thread."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from dispatcher.watcher import Watcher
 
 @dataclass(slots=True)
 class RaisedBatch:
-    """One batch that was raised, as an InlineBatcher notes it."""
+    """A batch that was raised, as an InlineBatcher records it."""
 
     at: float
     """When its callback was called."""
     watcher: Watcher
     operations: list[Operation]
     error: BaseException | None = None
-    """What its callback has raised."""
+    """The error that its callback raised, if any."""
 
     @property
     def payloads(self) -> list[Any]:
-        """Those of its operations, in their order."""
+        """The payloads of its operations, in their order."""
         return [operation.payload for operation in self.operations]
 
     @property
     def cost(self) -> float:
-        """What its operations cost together."""
+        """The sum of its operations' costs."""
         return sum(operation.cost for operation in self.operations)
 
 
 class InlineRunners(Runners):
-    """Keeps the jobs until `run`."""
+    """Keeps jobs until `run`."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -48,7 +48,7 @@ class InlineRunners(Runners):
         self._loop_of_mine: asyncio.AbstractEventLoop | None = None
 
     def start(self, job: Job, *, on_loop: bool) -> bool:
-        """Keeps `job`: whoever raises it is in the middle of a turn."""
+        """Add `job`: the caller is in the middle of a step."""
         if not on_loop:
             self.threads_used += 1
         if job.context is not None and isinstance(job.context[1], OperationBatch):
@@ -57,7 +57,7 @@ class InlineRunners(Runners):
         return True
 
     def run(self) -> bool:
-        """Runs what is kept. Whether there was anything."""
+        """Run the jobs. Return whether there were any."""
         some = bool(self._jobs)
         while self._jobs:
             job, on_loop = self._jobs.popleft()
@@ -68,7 +68,7 @@ class InlineRunners(Runners):
         return some
 
     def close(self) -> None:
-        """Ends the loop."""
+        """Close the event loop."""
         super().close()
         if self._loop_of_mine is not None:
             self._loop_of_mine.close()

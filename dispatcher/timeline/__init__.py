@@ -1,4 +1,5 @@
-"""Work that is due at a time, on Redis: leased to one at a time, never doubled, never lost."""
+"""Messages that are due at a time, stored in Redis: each is leased to one consumer at a time, never
+duplicated, never lost."""
 
 from dispatcher.timeline._encoding.bodies import UnreadableBody
 from dispatcher.timeline._leasing.settling import Bury, Delete, Ending, ReleaseLease

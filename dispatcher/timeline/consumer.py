@@ -1,4 +1,4 @@
-"""Consumer: leases what is due, and does with it what only the holder of a lease may do."""
+"""Consumer: leases due messages, and does what only the holder of a lease may do."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _END = struct.Struct("<d")
 
 
 class Consumer:
-    """One consumer of a topic. Its id is its own: a process that comes back under it gets its
-    leases back by `active()`, and shuts out whoever else uses it.
+    """One consumer of a topic. Its id is its own: a process that returns under the same id gets its
+    leases back by `active()`, and shuts out another process that uses it.
 
-    The consumers of a topic divide the buckets among themselves. Calls can be made from several
-    threads; `lease`, `active` and `subscribe` take turns, `extend`, `release` and `delete` do
-    not wait for them. Every call answers for each message, like a Producer's.
+    The consumers of a topic divide the buckets among themselves. Methods can be called from several
+    threads; `lease`, `active` and `subscribe` take turns, `extend`, `release` and `delete` do not
+    wait for them. Like a Producer's, every call returns an outcome for each message.
 
     >>> from dispatcher.timeline import Message, Timeline
     >>> from limiters.embedded import EmbeddedRedis
@@ -63,7 +63,7 @@ class Consumer:
         self.closed = False
         """Whether it was closed."""
         self.reachable: bool | None = None
-        """Whether Redis answered `subscribe` when it was asked last; None before."""
+        """Whether Redis answered the last request of `subscribe`; None before the first."""
 
     def __repr__(self) -> str:
         return f"Consumer({self.id!r}, of {self._topic.name!r})"
@@ -76,33 +76,36 @@ class Consumer:
 
     @property
     def buckets(self) -> list[int]:
-        """The buckets that are its own at present."""
+        """The buckets that are the consumer's own at present."""
         with self._lock:
             self._serving.keep_membership()
             return list(self._serving.buckets)
 
     @property
     def due(self) -> int:
-        """How many messages are due in its buckets, as far as it knows. Makes no call."""
+        """Number of messages due in its buckets, by the times it has read. Makes no call."""
         with self._lock:
             return self._serving.due
 
     def lease(self, limit: int, for_: Seconds) -> Leases:
-        """At most `limit` messages that are due now, for `for_` seconds, in order of time; those
-        of its own buckets first, and of others if they have been left there for a moment.
+        """Lease at most `limit` messages that are due now, for `for_` seconds, in order of time.
+        Those of its own buckets come first, then those of others that have been left there for a
+        moment.
 
-        Never waits, and returns no lease that has ended: it stops at fewer than `limit` before the
-        first ones would. A message that was leased `max_attempts` times and is due again is dead
-        instead. What was leased by a call whose answer was lost is due again when that ends, or
-        `active()` brings it."""
+        Never waits, and returns no lease that has ended: it returns fewer than `limit` before the
+        first leases would end. A message that was leased `max_attempts` times and is due again is
+        dead instead. Messages leased by a call whose answer was lost are due again when those
+        leases end, or are returned by `active()`.
+        """
         limit, length_ms = count("limit", limit), lease_ms(for_)
         with self._lock:
             return self._serving.lease(limit, length_ms)
 
     def extend(self, leases: Iterable[Lease] | Lease, for_: Seconds) -> list[MessageOutcome]:
-        """Lets leases last until `for_` seconds from now, and never shorter than before.
+        """Extend leases until `for_` seconds from now; none is shortened.
 
-        Extended, NotFound, LeaseLost or LeaseExpired for each; the leases are changed too."""
+        Return Extended, NotFound, LeaseLost or LeaseExpired for each; the Lease objects change too.
+        """
         return self._holding.extend(as_leases(leases), lease_ms(for_))
 
     def release(
@@ -113,27 +116,34 @@ class Consumer:
         delay: Seconds | None = None,
         attempted: bool = True,
     ) -> list[MessageOutcome]:
-        """Gives messages back, to be due `at` a time from now on or after a `delay`. Unless they
-        were not `attempted`, the lease counts as an attempt.
+        """Give messages back, to be due `at` a time from now on or after a `delay`. Unless
+        `attempted` is False, the lease counts as an attempt.
 
-        Released, TimeInPast, NotFound, LeaseLost or LeaseExpired for each."""
+        Return Released, TimeInPast, NotFound, LeaseLost or LeaseExpired for each.
+        """
         return self._settle_alike(leases, ReleaseLease(at, delay, attempted))
 
     def bury(self, leases: Iterable[Lease] | Lease, reason: str) -> list[MessageOutcome]:
-        """Gives messages up: they are dead, and `Timeline.dead` tells the first thousand bytes of
-        the reason. Buried, NotFound, LeaseLost or LeaseExpired for each."""
+        """Move messages to the dead letters. `Timeline.dead` returns the first thousand bytes of
+        the reason.
+
+        Return `Buried`, NotFound, LeaseLost or LeaseExpired for each.
+        """
         return self._settle_alike(leases, Bury(reason))
 
     def delete(self, leases: Iterable[Lease] | Lease) -> list[MessageOutcome]:
-        """Deletes messages: they are done. Deleted, AlreadyGone, LeaseLost or LeaseExpired for
-        each."""
+        """Delete messages: they are done.
+
+        Return Deleted, AlreadyGone, LeaseLost or LeaseExpired for each.
+        """
         return self._settle_alike(leases, Delete())
 
     def settle(self, endings: Iterable[tuple[Lease, Ending]]) -> list[MessageOutcome]:
-        """Does to each lease what its Ending says, however they differ: `Delete()`,
-        `ReleaseLease(delay=60)` or `Bury("malformed")`. As many calls as a delete of all makes.
+        """End each lease in its own way: `Delete()`, `ReleaseLease(delay=60)` or
+        `Bury("malformed")`. Makes as many calls to Redis as deleting all of them.
 
-        The outcomes are those of `delete`, `release` and `bury`."""
+        The outcomes are those of `delete`, `release` and `bury`.
+        """
         leases, deeds = as_deeds(endings)
         return self._holding.settle(leases, deeds)
 
@@ -144,8 +154,8 @@ class Consumer:
         return self._holding.settle(held, [deed] * len(held))
 
     def active(self) -> list[Lease]:
-        """The leases that it has and that live, with new tokens, so that those told before are
-        lost: for a process that has come back."""
+        """Return this consumer's live leases, with new tokens; the old tokens are LeaseLost. For a
+        process that has restarted."""
         with self._lock:
             found: list[Lease] = []
             left = [(bucket, b"") for bucket in range(self._topic.buckets)]
@@ -177,16 +187,17 @@ class Consumer:
         limit: int | Callable[[], int] = 100,
         for_: Seconds = 30.0,
     ) -> None:
-        """Calls `fn` with what is due, when it is due, until `close()` is called.
+        """Call `fn` with messages when they are due, until `close()` is called.
 
-        It runs on the caller's thread and sleeps in between: until the next message is due, or
-        an earlier one is created. `fn` deletes, extends or releases what it is given; what it
-        leaves comes again when the lease ends. If `fn` raises, that is logged, and nothing else
-        changes. While Redis is away it tries again, without a flood.
+        Runs on the caller's thread and sleeps in between: until the next message is due, or an
+        earlier one is created. `fn` deletes, extends or releases the leases it receives; the others
+        are due again when they end. An error that `fn` raises is logged, and nothing else changes.
+        While Redis is away it retries, and logs this once.
 
-        `limit` may be a function that is asked each time. After it said 0 it is asked again when
-        `look_again` is called, and once a second. While it says 0, or `fn` runs, other consumers
-        serve its buckets. ImproperOrderError while it is subscribed already."""
+        `limit` may be a function. It is called before each lease; after it has returned 0, when
+        `look_again` is called, and once a second. While it returns 0, or `fn` runs, other consumers
+        serve its buckets. Raise ImproperOrderError if it is subscribed already.
+        """
         check_plain("fn", fn)
         length_ms = lease_ms(for_)
         most = limit if callable(limit) else functools.partial(int, count("limit", limit))
@@ -200,16 +211,16 @@ class Consumer:
             )
         finally:
             self._subscribed.release()
-            if self.closed:  # and shows itself no more: it may have done so meanwhile
+            if self.closed:  # and leaves the list: it may have registered meanwhile
                 self._leave()
 
     def look_again(self) -> None:
-        """Lets `subscribe` ask for its limit now. From any thread."""
+        """Make `subscribe` ask for its limit now. From any thread."""
         self._bell.wake()
 
     def close(self) -> None:
-        """Ends `subscribe`, wherever that runs, and leaves the others its buckets. Leases that it
-        has last until they end. May be called again, and from a signal handler's thread."""
+        """End `subscribe`, on any thread, and leave the buckets to others. Its leases last until
+        they end. Idempotent; may be called from a signal handler."""
         if self.closed:
             return
         self.closed = True
@@ -219,10 +230,10 @@ class Consumer:
     def _leave(self) -> None:
         try:
             self._serving.leave()
-        except TimelineError as error:  # it is missed a moment later all the same
+        except TimelineError as error:  # others notice a moment later in any case
             facts = {
                 "happening": "leave-untold",
                 "topic": self._topic.name,
                 "error": type(error).__name__,
             }
-            logger.debug("%r could not say that it leaves: %s", self, error, extra=facts)
+            logger.debug("%r could not announce that it leaves: %s", self, error, extra=facts)

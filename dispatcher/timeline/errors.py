@@ -1,4 +1,4 @@
-"""What goes wrong with a whole call. What goes wrong with one message is an outcome."""
+"""Errors of a whole call. An error of one message is an outcome instead."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from limiters.errors import DispatcherError
 
 
 class TimelineError(DispatcherError):
-    """The root of the Timeline's errors."""
+    """Base class of the Timeline's errors."""
 
 
 class TimelineUnavailableError(TimelineError):
-    """Redis gave no answer, or refused. The call may have been carried out all the same; it is
-    safe to send it again, as the same Message objects keep the ids they were given."""
+    """Redis gave no answer, or refused. The call may have been carried out all the same. It is safe
+    to send it again with the same Message objects, which keep their ids."""
 
     key: str = ""
-    """The key that is of another type than it should be, if that is why."""
+    """The key of another type, if that is the reason."""
 
 
 class BucketCountError(TimelineError):
-    """The topic has another number of buckets: `stored`, and not `asked`."""
+    """The topic has `stored` buckets, not the number `asked`."""
 
     def __init__(self, topic: str, asked: int, stored: int) -> None:
         self.topic = topic
@@ -26,6 +26,6 @@ class BucketCountError(TimelineError):
         self.stored = stored
         super().__init__(
             f"buckets is {asked}, but the topic {topic!r} was created with {stored}, which never "
-            f"changes; say buckets={stored}, or leave it out. A process that used the topic before "
-            "somebody created it anew has to be started again"
+            f"changes; pass buckets={stored}, or leave it out. A process that used it before it "
+            "was deleted and created again has to be restarted"
         )

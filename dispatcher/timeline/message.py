@@ -1,4 +1,4 @@
-"""What is put onto the timeline, what a consumer is given, and what an owner sees."""
+"""Messages as producers create them, as consumers lease them, and as owners read them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from limiters._support.validation import Seconds
 
 @dataclass(slots=True)
 class Message:
-    """Something that is due `at` a time (a datetime with a time zone, or epoch milliseconds), or
-    after a `delay`, which the server reckons; with neither, at once. Both are refused.
+    """A message that is due `at` a time (a datetime with a time zone, or epoch milliseconds), or
+    after a `delay` in seconds, by the server's clock. Without either it is due immediately; with
+    both it is refused.
 
-    The body is bytes, a str, or what JSON can say, up to 256 KiB. Without an `id` it is given
-    one by `create`, which leaves it here: so the same object can be sent again safely when an
-    answer was lost. All else is checked by `create`, which answers for each. Not thread-safe.
+    The body is bytes, a str, or a JSON value, up to 256 KiB. Without an `id`, `create` generates
+    one and stores it here, so that the same object can be sent again safely if an answer was lost.
+    All else is checked by `create`, which returns an outcome for each message. Not thread-safe.
 
     >>> Message({"user": 7}, delay=3 * 86_400, id="welcome-7").id
     'welcome-7'
@@ -37,8 +38,8 @@ class Message:
 class Lease:
     """A message that one consumer has until `until`, by the server's clock.
 
-    `due` is when it was due, `attempt` how often it was leased, this time included. What the
-    consumer does with it has to be done, and deleted, before it ends. `extend` prolongs this
+    `due` is when it was due, `attempt` how often it was leased, this time included. The consumer
+    has to finish the work, and delete the message, before the lease ends. `extend` changes this
     object too. Threads may share one; only one of them should extend it.
     """
 
@@ -50,31 +51,31 @@ class Lease:
     attempt: int
     version: int
     _ends: float = field(repr=False, compare=False)
-    """By this process's monotonic clock, on the safe side."""
+    """The end by this process's monotonic clock, on the safe side."""
     _place: tuple[int, bytes] = field(repr=False, compare=False)
-    """Its bucket, and its id as it is stored there: another program may have written an id that
-    is no text, or into a bucket that is not the id's, and its lease can be settled all the same."""
+    """Its bucket, and its id as it is stored there. Another program may have stored an id that is
+    no text, or that belongs to another bucket; its lease can be settled all the same."""
 
     def is_expired(self) -> bool:
-        """Whether it may have ended. Wall clocks, also one that is put right, change nothing."""
+        """Whether it may have ended. Does not depend on the wall clock, which may be set."""
         return time.monotonic() >= self._ends
 
     @property
     def remaining(self) -> float:
-        """The seconds that it lasts at least."""
+        """Seconds until it ends, at least."""
         return max(0.0, self._ends - time.monotonic())
 
 
 class Leases(list[Lease]):
-    """What `lease` has brought; `more` tells that more is due at once, as far as is known."""
+    """The result of `lease`; `more` is True if more messages are due now, by the stored times."""
 
     more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(MessageOutcome):
-    """What its owner sees of a message. `time` is when it is due, its lease ends, or it died.
-    While somebody has a lease on it, its body is not told."""
+    """A message as its owner reads it. `time` is when it is due, its lease ends, or it died. While
+    a consumer has a lease on it, its body is None."""
 
     ok: ClassVar[bool] = True
     body: Any
@@ -82,10 +83,10 @@ class Snapshot(MessageOutcome):
     time: int
     version: int
     attempts: int
-    group: str = field(default="", compare=False)  # it is the same as long as the id is
-    """Whose it is."""
+    group: str = field(default="", compare=False)  # it changes only with the id
+    """The group that owns it."""
     reason: str = ""
-    """Why it is dead, if it is."""
+    """The reason why it is dead, if it is."""
     _place: tuple[int, bytes, bytes] | None = field(default=None, repr=False, compare=False)
-    """Its bucket, and its id and owner as they are stored there, for whoever looks after the topic:
-    another program may have written what is no text, or into another bucket."""
+    """Its bucket, and its id and owner as they are stored there, for operators: another program may
+    have stored what is no text, or used another bucket."""

@@ -1,4 +1,4 @@
-"""Operator: sees the messages of all groups, and acts on them in the name of their owners."""
+"""Operator: reads the messages of all groups, and acts on them in the name of their owners."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ Snapshots = list[Snapshot]
 _Placed = list[tuple[int, Snapshot]]
 
 LIVING = (Status.NEW, Status.LOST, Status.WAITING, Status.PROCESSING)
-"""All but the dead."""
+"""All states but dead."""
 
 
 class Operator:
-    """Whoever looks after a topic. Looking changes nothing, and neither waits nor leases.
+    """Reads and repairs a topic, across all groups. Reading changes nothing, and neither waits nor
+    leases.
 
-    `move` and `delete` do what the owner of each message may do, and only if it has not changed
-    since it was seen: so law T5 holds, and what is leased is left to its consumer. Thread-safe.
+    `move` and `delete` do what the owner of each message may do, and only if the message has not
+    changed since it was read: law T5 holds, and leased messages are left to their consumer.
+    Thread-safe.
 
     >>> from dispatcher.timeline import Message, Timeline
     >>> from limiters.embedded import EmbeddedRedis
@@ -55,15 +57,16 @@ class Operator:
         end: Moment | None = None,
         states: Collection[Status | str] = LIVING,
     ) -> list[Snapshot]:
-        """The first `limit` messages by time, at most 500: when they are due, their lease ends, or
-        they died. From `start` up to `end`, which is left out; in one of `states`."""
+        """Return the first `limit` messages by time, at most 500. The time is when they are due,
+        their lease ends, or they died; from `start` up to `end`, which is excluded; in one of
+        `states`."""
         if count("limit", limit) > peeking.MOST:
             raise ArgumentError("limit", limit, f"be at most {peeking.MOST}")
         wanted = _states(states)
         return peeking.first(self._topic, limit, *_between(start, end), wanted) if wanted else []
 
     def get(self, names: Sequence[str]) -> list[MessageOutcome]:
-        """The messages with these ids. Snapshot, NotFound or Invalid for each."""
+        """Return a Snapshot, NotFound or Invalid for each id."""
         given = [names] if isinstance(names, str) else list(names)
         if is_pair(tuple(given)) or any(map(is_pair, given)):
             raise ArgumentError("ids", names, "be ids alone, without versions")
@@ -80,12 +83,14 @@ class Operator:
         end: Moment | None = None,
         bodies: bool = True,
     ) -> tuple[list[Snapshot], str]:
-        """Some messages, about `limit`, and a cursor for the next call with the same choice; ""
-        when that was all. In no order; what comes, goes or changes meanwhile may be there or not.
+        """Return a page of about `limit` messages, and a cursor for the next call with the same
+        arguments; "" after the last page. The order is arbitrary; messages that are created,
+        deleted or changed meanwhile may be missing.
 
-        It goes through all messages of the topic, or those in `states`, some thousands a page:
-        where few are of the choice a page may be short, or empty. Without `bodies`, those of the
-        snapshots are None."""
+        It examines all messages of the topic, or those in `states`, some thousands a page: if few
+        of them match, a page may be short, or empty. Without `bodies`, the bodies of the snapshots
+        are None.
+        """
         owner = b"" if group is None else ids.as_bytes(group)
         first, last = _between(start, end)
         return scan(
@@ -106,11 +111,12 @@ class Operator:
         at: Moment | None = None,
         delay: Seconds | None = None,
     ) -> Outcomes:
-        """Moves them, as a Producer of their group does; the dead live again, with all attempts."""
+        """Move messages, as a Producer of their group does; dead ones live again, with all
+        attempts."""
         return self._for_owners(seen, lambda owner, its: owner.move(its, at=at, delay=delay))
 
     def delete(self, seen: Iterable[Snapshot] | Snapshot) -> Outcomes:
-        """Deletes them, as a Producer of their group does."""
+        """Delete messages, as a Producer of their group does."""
         return self._for_owners(seen, lambda owner, its: owner.delete(its))
 
     def _for_owners(

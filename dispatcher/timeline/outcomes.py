@@ -1,7 +1,7 @@
-"""What became of each message of a call.
+"""Outcomes of a call, one for each message.
 
-Every operation answers for each message by one of these, in the order of the call. `ok` tells
-whether what was asked for is so.
+Every operation returns one of these for each message, in the order of the call. `ok` is True if the
+requested state holds.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from typing import ClassVar
 
 
 class Status(StrEnum):
-    """Where a message is in its life."""
+    """The state of a message."""
 
     NEW = "new"
-    """It is due, and nobody has it."""
+    """Due, and without a lease so far."""
     LOST = "lost"
-    """It is due, since whoever had it did not keep its lease."""
+    """Due again, because the lease ended before the message was settled."""
     WAITING = "waiting"
-    """Its time is yet to come."""
+    """Due at a later time."""
     PROCESSING = "processing"
-    """A consumer has a lease on it."""
+    """Leased by a consumer."""
     DEAD = "dead"
-    """It was given up: after too many attempts, or with a reason of its own."""
+    """Given up, after too many attempts or for a reason of its own."""
     DELETED = "deleted"
-    """It is not there any more, but its id is remembered."""
+    """Deleted; its id is remembered."""
 
 
 class Durability(IntEnum):
-    """Who has a message when its create is answered: each waits for more than the one before."""
+    """Where a created message is stored when `create` returns. Each includes those before."""
 
     NONE = 0
-    """The memory of the server."""
+    """Only in the memory of the server."""
     REPLICA = 1
-    """And that of a replica. A failover may still choose another one."""
+    """In the memory of a replica too. A failover may still choose another replica."""
     AOF = 2
-    """And the server's disk, flushed (Redis 7.2 or Valkey, with appendonly)."""
+    """On the server's disk, flushed (Redis 7.2 or Valkey, with appendonly)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageOutcome:
-    """What became of the message `id`. Times are epoch milliseconds of the server's clock."""
+    """Outcome for the message `id`. Times are epoch milliseconds of the server's clock."""
 
     ok: ClassVar[bool] = False
     id: str
@@ -49,7 +49,7 @@ class MessageOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Created(MessageOutcome):
-    """It is on the timeline; `durability` says what was confirmed about it."""
+    """The message was created; `durability` is what was confirmed."""
 
     ok: ClassVar[bool] = True
     due: int
@@ -59,8 +59,8 @@ class Created(MessageOutcome):
 
 @dataclass(frozen=True, slots=True)
 class Duplicate(MessageOutcome):
-    """There is, or was, such a message, and nothing was changed: this is what is known of it.
-    `time` is when it is due, its lease ends, or it died."""
+    """A message with this id exists, or existed, and nothing was changed. `time` is when it is due,
+    its lease ends, or it died."""
 
     status: Status
     time: int
@@ -77,14 +77,15 @@ class Invalid(MessageOutcome):
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer(MessageOutcome):
-    """Redis did not answer for it, but for others of the call. It may have been carried out."""
+    """Redis did not answer for this message, but for others of the call. The change may have been
+    carried out."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Moved(MessageOutcome):
-    """It is due at another time."""
+    """The message is due at another time."""
 
     ok: ClassVar[bool] = True
     due: int
@@ -93,7 +94,7 @@ class Moved(MessageOutcome):
 
 @dataclass(frozen=True, slots=True)
 class Extended(MessageOutcome):
-    """Its lease ends at `until`, which is no earlier than before."""
+    """The lease ends at `until`, which is no earlier than before."""
 
     ok: ClassVar[bool] = True
     until: int
@@ -102,7 +103,7 @@ class Extended(MessageOutcome):
 
 @dataclass(frozen=True, slots=True)
 class Released(MessageOutcome):
-    """Nobody has it, and it is due at another time."""
+    """The message has no lease any more, and is due at another time."""
 
     ok: ClassVar[bool] = True
     due: int
@@ -111,7 +112,7 @@ class Released(MessageOutcome):
 
 @dataclass(frozen=True, slots=True)
 class Buried(MessageOutcome):
-    """It is dead: nobody is given it, until its owner moves it."""
+    """The message is dead: it is not leased until its owner moves it."""
 
     ok: ClassVar[bool] = True
     version: int
@@ -119,14 +120,14 @@ class Buried(MessageOutcome):
 
 @dataclass(frozen=True, slots=True)
 class Deleted(MessageOutcome):
-    """It is gone for good."""
+    """The message was deleted."""
 
     ok: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
 class AlreadyGone(MessageOutcome):
-    """It was deleted before: by an earlier call whose answer was lost, or by somebody else."""
+    """It was deleted before: by an earlier call whose answer was lost, or by another program."""
 
     ok: ClassVar[bool] = True
 
@@ -143,32 +144,32 @@ class NotOwner(MessageOutcome):
 
 @dataclass(frozen=True, slots=True)
 class Leased(MessageOutcome):
-    """A consumer has it until `until`, and nobody else may do anything with it."""
+    """A consumer has a lease until `until`, which excludes all others."""
 
     until: int
 
 
 @dataclass(frozen=True, slots=True)
 class VersionConflict(MessageOutcome):
-    """It has changed since: it is at `version` by now."""
+    """It has changed since, and is now at `version`."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseLost(MessageOutcome):
-    """It is not this lease's any more: somebody else has it, or had it, or it was moved."""
+    """The message has another lease, or had one, or was moved."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseExpired(MessageOutcome):
-    """The lease ended at `until`. Nobody else has taken the message yet, but anybody may."""
+    """The lease ended at `until`. No other consumer has the message yet, but each may lease it."""
 
     until: int
 
 
 @dataclass(frozen=True, slots=True)
 class TimeInPast(MessageOutcome):
-    """The time is before `now`, the server's."""
+    """The time is before `now`, the server's time."""
 
     now: int

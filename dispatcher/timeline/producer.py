@@ -1,4 +1,4 @@
-"""Producer: puts messages onto the timeline, and may change its mind while nobody has them."""
+"""Producer: creates messages, and may change them while no consumer has a lease on them."""
 
 from __future__ import annotations
 
@@ -45,10 +45,11 @@ _OWNED = struct.Struct("<IBdI")
 _LENGTHS = struct.Struct("<IH")
 
 TOGETHER = 100
-"""How many messages with generated ids are put into one bucket, before the next one's turn."""
+"""Number of messages with generated ids that are put into one bucket before the next one is used.
+"""
 
 Reference = str | tuple[str, int] | Created | Moved | Snapshot
-"""A message: its id; with the version that it must still have, if it is not the id alone."""
+"""A message: its id, or its id and the version that it must still have."""
 
 
 Outcomes = list[MessageOutcome]
@@ -56,13 +57,13 @@ Page = tuple[list[Snapshot], str]
 
 
 class Producer:
-    """Puts messages onto a timeline on behalf of a `group`, whose members all may move, read and
-    delete them as long as no consumer has a lease on them. Nobody else may.
+    """Creates messages on behalf of a `group`. All programs of the group may move, read and delete
+    them as long as no consumer has a lease on them; others may not.
 
-    Every method takes many messages, or one, and answers for each, in order, by an `outcome`;
-    each is done in full or not at all, and a bad one does not disturb the others. If Redis
-    answers for none of them, TimelineUnavailableError is raised. All calls are safe to be sent
-    again. Thread-safe.
+    Every method takes one message or many, and returns an outcome for each, in order. Each is
+    processed completely or not at all, and an invalid one does not affect the others.
+    TimelineUnavailableError is raised if Redis answers for none of them. All calls are idempotent.
+    Thread-safe.
 
     >>> from dispatcher.timeline import Message, Timeline
     >>> from limiters.embedded import EmbeddedRedis
@@ -88,10 +89,11 @@ class Producer:
     def create(
         self, messages: Iterable[Message] | Message, *, durability: Durability | None = None
     ) -> Outcomes:
-        """Created, Duplicate or Invalid for each. Messages without an id are given one here.
+        """Return Created, Duplicate or Invalid for each. Messages without an id get one.
 
-        `durability` says what to wait for; by default the most that the server offers. What was
-        confirmed in time is in the answer; what was not is on the timeline all the same.
+        `durability` is what to wait for; by default the strongest that the server offers. The
+        outcome has what was confirmed in time; a message that was not confirmed exists all the
+        same.
         """
         messages = _messages(messages)
         items = Items(len(messages))
@@ -131,29 +133,37 @@ class Producer:
         at: Moment | None = None,
         delay: Seconds | None = None,
     ) -> Outcomes:
-        """Moves them `at` a time from now on, or by a `delay` from now; one that was dead lives
-        again. Moved, TimeInPast, NotFound, NotOwner, Leased or VersionConflict for each."""
+        """Make messages due `at` a time from now on, or after a `delay` from now; a dead one lives
+        again.
+
+        Return Moved, TimeInPast, NotFound, NotOwner, Leased or VersionConflict for each.
+        """
         relative, due = when(at, delay)
         return self._change(b"move", messages, relative, due)
 
     def delete(self, messages: Iterable[Reference] | Reference) -> Outcomes:
-        """Deletes them, dead ones too. Deleted, AlreadyGone (if that is remembered), NotFound,
-        NotOwner, Leased or VersionConflict for each."""
+        """Delete messages, dead ones too.
+
+        Return Deleted, AlreadyGone (if the id is remembered), NotFound, NotOwner, Leased or
+        VersionConflict for each.
+        """
         return self._change(b"delete", messages)
 
     def get(self, messages: Iterable[Reference] | Reference) -> Outcomes:
-        """Reads them. Snapshot, NotFound, NotOwner, Leased or VersionConflict for each."""
+        """Read messages. Return Snapshot, NotFound, NotOwner, Leased or VersionConflict for
+        each."""
         return self._change(b"get", messages)
 
     def list(self, limit: int = 100, cursor: str = "") -> Page:
-        """Some of the group's messages, about `limit`, and a cursor for the next call; "" when
-        that was all. In no order. What is there all the time is listed, what comes or goes
-        meanwhile may be; one may be listed twice. It goes through all messages of the topic, some
-        thousands a page: among many of other groups a page may be short, or empty."""
+        """Return a page of about `limit` messages of the group, and a cursor for the next call; ""
+        after the last page. The order is arbitrary. Messages that exist all the time are listed,
+        others may be; one may be listed twice. It examines all messages of the topic, some
+        thousands a page: if most belong to other groups, a page may be short, or empty."""
         return scan(self._topic, self._owner, count("limit", limit), cursor)
 
     def _placed(self, messages: Sequence[Message]) -> Iterator[tuple[Message, int | Invalid]]:
-        """Each with its bucket. Those without an id go together, so that few scripts are run."""
+        """Add the bucket to each. Messages without an id go together, so that few scripts are
+        run."""
         buckets = self._topic.buckets
         nameless = sum(1 for message in messages if message.id is None)
         names: list[str] = []
@@ -230,7 +240,7 @@ class Producer:
         return items.done()
 
     def _place_of(self, reference: object, name: str) -> tuple[int, bytes]:
-        """The bucket of a message, and its id as it is stored there."""
+        """Return the bucket of a message, and its id as it is stored there."""
         if isinstance(reference, Snapshot) and reference._place is not None:
             return reference._place[:2]
         return ids.bucket_of(name, self._topic.buckets), ids.as_bytes(name)
@@ -275,7 +285,7 @@ def _changed(name: str, action: bytes, said: Answer, stored: bytes, why: str) ->
     if code == 9:
         return TimeInPast(name, int(time))
     if code == 11:
-        return Invalid(name, "its body was lost, so it cannot be given to anybody; delete it")
+        return Invalid(name, "its body was lost, so it cannot be leased; delete it")
     return {3: NotFound, 4: NotOwner, 10: AlreadyGone}[code](name)
 
 
@@ -288,7 +298,7 @@ def _messages(messages: Iterable[Message] | Message) -> list[Message]:
 
 
 def references_in(messages: object) -> list[tuple[Any, Any]]:
-    """The id of each, and the version that it must have; None for any. Pure.
+    """Return the id of each, and the version that it must have; None for any. Pure.
 
     >>> references_in(("a", 1)), references_in(["a", ("b", 2)]), references_in(("a", "b"))
     ([('a', 1)], [('a', None), ('b', 2)], [('a', None), ('b', None)])
@@ -297,10 +307,11 @@ def references_in(messages: object) -> list[tuple[Any, Any]]:
 
 
 def given_in(messages: object) -> list[object]:
-    """One or many. Pure.
+    """Return a list, also of a single message. Pure.
 
-    A pair of an id and a number is one message at that version. What could be that or two ids is
-    refused."""
+    A pair of an id and a number is one message at that version. A value that could also be two ids
+    is refused.
+    """
     if isinstance(messages, (str, Created, Moved, Snapshot)) or is_pair(messages):
         return [messages]
     if not isinstance(messages, Iterable) or isinstance(messages, (bytes, bytearray)):
@@ -328,11 +339,11 @@ def _reference(message: object) -> tuple[Any, Any]:
         return message
     if isinstance(message, (Created, Moved, Snapshot)):
         return message.id, message.version
-    return message, None  # what is no id is found out like a bad one
+    return message, None  # another value is reported as a bad id later
 
 
 def _checked(version: object) -> int:
-    """A version as its script reads it; 0 for any."""
+    """Return a version as its script reads it; 0 for any."""
     if version is None:
         return 0
     if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version < 2**32:

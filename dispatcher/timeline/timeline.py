@@ -1,4 +1,4 @@
-"""Timeline: a topic of work that is due at a time."""
+"""Timeline: a topic of messages that are due at a time."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ MOST_BINS = 10_000
 SWEPT_AT_ONCE = 200
 
 AVAILABLE = (Status.NEW, Status.LOST)
-"""What is due and nobody has."""
+"""Due, and without a lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """A topic, each bucket at one moment: so `created` is always `deleted + dead + remaining`,
-    whatever goes on meanwhile."""
+    """Numbers of a topic. Each bucket is read at one moment, so `created` is always `deleted + dead
+    + remaining`."""
 
     new: int
     lost: int
@@ -60,39 +60,41 @@ class Stats:
     created: int
     deleted: int
     given_up: int
-    """Messages that died, in all: those that were moved back to life or deleted since, too."""
+    """Number of messages that died, in all: also those that were moved back to life or deleted
+    since."""
     remembered: int
-    """Deleted messages whose ids are remembered."""
+    """Number of deleted messages whose ids are remembered."""
     backlog_age: float
-    """For how many seconds the oldest message has been due; 0 if none is."""
+    """Seconds for which the oldest available message has been due; 0 if there is none."""
     next_due: int | None
-    """When the next one is due that nobody has."""
+    """When the next message without a lease is due."""
     consumers: int
     drift: float | None
-    """By how many seconds this machine's clock is ahead of the server's."""
+    """Seconds by which this machine's clock is ahead of the server's."""
 
     @property
     def remaining(self) -> int:
-        """What is neither dead nor deleted: always created - deleted - dead."""
+        """Number of messages that are neither dead nor deleted: always created - deleted - dead."""
         return self.new + self.lost + self.waiting + self.processing
 
 
 class Timeline:
     """The topic called `topic` on a Redis 6.2 or newer, Valkey, Sentinel or Cluster.
 
-    Messages are due at a time, leased to one consumer at a time, never doubled and never lost:
-    docs/guarantees.md says how far. The URL or client is as for RedisLeaseManager.
+    Messages are due at a time, leased to one consumer at a time, never duplicated and never lost:
+    docs/guarantees.md states the limits of that. The URL or client is as for RedisLeaseManager.
 
-    * `buckets`: over how many buckets it is spread, 64 unless said otherwise. Fixed when the topic
-      is first used; another number then is a BucketCountError. Many for many consumers: a bucket
-      is one consumer's at a time.
-    * `remember_deleted`: for how long the id of a deleted message still makes a create a
-      Duplicate; a remembered id takes about 100 bytes.
-    * `max_attempts`: how often a message may be leased; when it is due again then, it is dead.
-      Both are stored with the topic; left out, what is stored counts.
-    * `timeout`: the longest that a step of a call may take.
+    * `buckets`: number of buckets that the topic is divided into, 64 by default. Fixed when the
+      topic is first used; another number later raises BucketCountError. More buckets serve more
+      consumers: a bucket belongs to one consumer at a time.
+    * `remember_deleted`: for how long, in seconds, creating a message with the id of a deleted one
+      returns Duplicate; a remembered id takes about 100 bytes.
+    * `max_attempts`: how often a message may be leased; when it is due again after that, it is
+      dead. `remember_deleted` and `max_attempts` are stored with the topic; without them the stored
+      values apply.
+    * `timeout`: the longest that one step of a call may take, in seconds.
 
-    Nothing is sent before the first call. Thread-safe, and safe on both sides of a fork.
+    Connects at the first call. Thread-safe, and safe on both sides of a fork.
 
     >>> Timeline("redis://:secret@localhost:6379/0", "mails")
     Timeline('mails', at 'redis://localhost:6379/0')
@@ -124,53 +126,53 @@ class Timeline:
 
     @property
     def topic(self) -> str:
-        """Its name."""
+        """The name of the topic."""
         return self._name
 
     @property
     def where(self) -> str:
-        """Where its Redis is: the URL without what is secret in it."""
+        """The URL of its Redis, without the password."""
         return self._server.connection.where
 
     @property
     def buckets(self) -> int:
-        """How many buckets the topic has."""
+        """Number of buckets of the topic."""
         return self._topic.buckets
 
     @property
     def max_attempts(self) -> int | None:
-        """How often a message may be leased; None for any number."""
+        """How often a message may be leased; None for any number of times."""
         return self._topic.settings.most_attempts or None
 
     @property
     def drift(self) -> float | None:
-        """By how many seconds this machine's clock is ahead of the server's; None before the
-        first answer. Only times that are given as such, not delays or leases, are off by it."""
+        """Seconds by which this machine's clock is ahead of the server's; None before the first
+        answer. Affects only times passed as `at`, not delays or leases."""
         return self._server.clock.drift
 
     def __repr__(self) -> str:
         return f"Timeline({self._name!r}, at {self.where!r})"
 
     def producer(self, group: str) -> Producer:
-        """Whoever creates messages on behalf of `group`, which owns them."""
+        """Return a producer that creates messages on behalf of `group`, which owns them."""
         name = _short_name("group", group)
         return self._producer_of(name, ids.as_bytes(name))
 
     def consumer(self, consumer_id: str) -> Consumer:
-        """The consumer that is called so."""
+        """Return the consumer with this id."""
         return Consumer(self._topic, _short_name("consumer_id", consumer_id))
 
     def operator(self) -> Operator:
-        """Whoever looks after the messages of all groups."""
+        """Return an operator, which reads and repairs the messages of all groups."""
         return Operator(self._topic, self._producer_of)  # stored groups may be no names
 
     def exists(self) -> bool:
-        """Whether anybody has used the topic; asking does not make it."""
+        """Whether the topic has been used; does not create it."""
         return bool(self._server.run(EXISTS, [self._topic.layout.settings], ())[1][0])
 
     def count(self, start: Moment, end: Moment, state: Status | str | None = None) -> int:
-        """How many messages are from `start` up to `end`, which is left out: due, or with a lease
-        that ends, or dead since then; all that are not dead, or those in one `state`."""
+        """Count messages from `start` up to `end`, which is excluded: by when they are due, their
+        lease ends, or they died. All but the dead, or those in one `state`."""
         edges = [epoch_ms("start", start), epoch_ms("end", end)]
         [found] = counts(self._topic, edges, _counted(state), relative=False)
         return found
@@ -178,7 +180,7 @@ class Timeline:
     def histogram(
         self, start: Moment, end: Moment, step: Seconds, state: Status | str | None = None
     ) -> list[tuple[int, int]]:
-        """The start of each step from `start` to `end`, and what `count` finds in it."""
+        """Return the start of each step from `start` to `end`, and the `count` in it."""
         first, last = epoch_ms("start", start), epoch_ms("end", end)
         width = max(1, milliseconds("step", step))
         bins = max(0, math.ceil((last - first) / width))
@@ -193,28 +195,28 @@ class Timeline:
         return list(zip(edges, found, strict=False))
 
     def late(self, ages: Sequence[Seconds]) -> list[int]:
-        """For each of the ascending `ages`: how many messages that nobody has were due longer
-        ago than that."""
+        """For each of the ascending `ages`, in seconds, return how many messages without a lease
+        have been due for longer."""
         edges = [-milliseconds("ages", age) for age in reversed(ages)]
         found = counts(self._topic, [-math.inf, *edges], AVAILABLE, relative=True)
         return list(itertools.accumulate(found))[::-1]
 
     def watch_lateness(self, fn: Callable[[list[float]], object]) -> None:
-        """Calls `fn` with how late messages were, in seconds, whenever a consumer made from
-        this object leases some: on its thread, so it is to be brief."""
+        """Call `fn` with how late messages were, in seconds, whenever a consumer made from this
+        object leases some. It runs on the consumer's thread and should return quickly."""
         check_plain("fn", fn)
         self._topic.watch_lateness += (fn,)
 
     def due_within(self, duration: Seconds) -> int:
-        """How many messages nobody has that are due by so many seconds from now."""
+        """Number of messages without a lease that are due at most `duration` seconds from now."""
         return self._due_within(milliseconds("duration", duration, zero=True))
 
     def is_spike(self, more_than: int, within: Seconds) -> bool:
-        """Whether more than so many are due in the next `within` seconds."""
+        """Whether more than `more_than` messages are due in the next `within` seconds."""
         return self._due_within(milliseconds("within", within)) > count("more_than", more_than)
 
     def stats(self) -> Stats:
-        """What there is, what there was, and how late it is."""
+        """Return the current and past numbers of messages, and how late they are."""
         found, layout = totals(self._topic), self._topic.layout
         _, _, members = self._server.run(JOIN, [layout.members, layout.settings], [b"", b""])
         late_ms = found.now_us / 1000 - min(found.waiting, found.leased)
@@ -227,15 +229,15 @@ class Timeline:
         )
 
     def dead(self, limit: int = 100, cursor: str = "") -> tuple[list[Snapshot], str]:
-        """Some of the dead messages, about `limit`, of all groups, and a cursor for the next call;
-        "" when that was all. Their owners may `move` them to let them live again, or delete
-        them."""
+        """Return a page of about `limit` dead messages, of all groups, and a cursor for the next
+        call; "" after the last page. Their owners may `move` them to make them live again, or
+        delete them."""
         return scan(self._topic, b"", count("limit", limit), cursor, states=[Status.DEAD])
 
     def sweep(self) -> int:
-        """Forgets the deleted messages that were remembered for long enough, in small steps; how
-        many. Deleting does that too, by and by. What was damaged in Redis is mended, which
-        consumers do as well."""
+        """Remove the ids of deleted messages whose time is up, in small steps, and return their
+        number. Deletes do the same step by step. Also repairs what was damaged in Redis, as
+        consumers do."""
         Mending(self._topic).finish()
         swept, left = 0, list(range(self._topic.buckets))
         while left:
@@ -253,7 +255,7 @@ class Timeline:
         return swept
 
     def close(self) -> None:
-        """Lets go of its connections. Those handed in stay open."""
+        """Close the connections. Clients that were passed in stay open."""
         self._server.connection.close()
 
     def _producer_of(self, group: str, owner: bytes) -> Producer:

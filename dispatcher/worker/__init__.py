@@ -1,4 +1,4 @@
-"""A worker: due work from a Timeline, through a Batcher and its limit, to a handler."""
+"""A worker leases due messages from a Timeline and passes them through a Batcher to a handler."""
 
 from typing import TYPE_CHECKING
 

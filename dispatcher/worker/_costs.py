@@ -1,4 +1,4 @@
-"""What a message costs: a number, a field of its body, or what a function says. Pure."""
+"""The cost of a message: a number, a field of its body, or the result of a function. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from limiters._support.validation import UNSHOWN, ArgumentError, amount
 Cost = float | str | Callable[[Lease], float]
 
 _SMOOTHING = 0.01
-"""How much one message counts in the mean."""
+"""Weight of one message in the mean."""
 
 
 class Costs:
-    """Reads costs, and remembers what they are on average. Not thread-safe.
+    """Returns costs, and keeps their moving average. Not thread-safe.
 
     >>> Costs(2.5).mean
     2.5
@@ -23,7 +23,7 @@ class Costs:
 
     def __init__(self, rule: Cost) -> None:
         self.mean: float | None = None
-        """None while it is not known."""
+        """None before the first message."""
         self._rule = rule
         if isinstance(rule, str):
             if not rule:
@@ -32,7 +32,8 @@ class Costs:
             self.mean = amount("cost", rule, zero=True)
 
     def of(self, message: Lease) -> float:
-        """What it costs. ValueError: nothing that can be used; a function may raise anything."""
+        """Return the cost of a message. ValueError if it cannot be used; a function may raise
+        anything."""
         rule = self._rule
         if isinstance(rule, str):
             cost = _field(message, rule)

@@ -1,4 +1,4 @@
-"""What the parts of one worker share and none of them owns."""
+"""The state that the parts of one worker share."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from limiters._redis.outages import Outage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerEnvironment:
-    """Made before the parts, and passed down to them: no part receives the worker itself."""
+    """Created before the parts, and passed to them: no part receives the worker itself."""
 
     timeline: Timeline
     consumer: Consumer
     holds: Holds
     totals: WorkerTotals
     failed: Callable[[BaseException], None]
-    """Ends the worker: its own code has failed."""
+    """Ends the worker, because its own code has failed."""
     concurrency: int
-    """How many batches may be in the handler at once."""
+    """How many batches may be in the handler at the same time."""
     batch_size: int
     lease_time: float
 
     def outage(self, logger: logging.Logger) -> Outage:
-        """What one thread has to say of the Redis of its topic."""
+        """Return the log of Redis outages for one thread."""
         topic = self.timeline.topic
         return Outage(logger, self.timeline.where, f"topic {topic}", topic=topic)

@@ -1,4 +1,4 @@
-"""Calls of the handler: each begins with messages whose leases live, and ends in their fates."""
+"""Calls of the handler: each begins with messages whose leases live, and ends by settling them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from dispatcher.worker.context import WorkerContext
 from limiters._support.callables import keep_last_raise
 
 _SMOOTHING = 0.2
-"""How much one call counts in how long a batch takes."""
+"""Weight of one call in the average duration of a batch."""
 
 
 class _Settled(Reject):
-    """The Batcher is to count them as failed. What becomes of them is settled, and logged."""
+    """The Batcher is to count these messages as failed. They are settled and logged already."""
 
     is_logged = True
 
 
 class Calls:
-    """Of one worker. Its callbacks run on the Batcher's threads or loop."""
+    """The calls of one worker. Its callbacks run on the Batcher's threads or loop."""
 
     def __init__(
         self,
@@ -54,20 +54,21 @@ class Calls:
         """A message whose lease ends sooner than this is left out."""
         self._failed = environment.failed
         self.batch_time: float | None = None
-        """How long one takes, as far as is known."""
+        """Average duration of a batch in seconds, by the calls so far."""
 
     def watcher(self) -> Watcher:
-        """What the Batcher raises batches to."""
+        """The watcher to which the Batcher raises batches."""
         on_batch = self._call_async if self._handler.is_async else self._call
         return Watcher(
             on_batch,
             max_batch_size=self._batch_size,
             on_failure=self._given_up,
-            retry_abandoned=True,  # not that there is a retry: but so they are handed over
+            # not that there is a retry: but so the operations are passed to the failure callback
+            retry_abandoned=True,
         )
 
     def refuse(self, held: Iterable[Held], error: BaseException) -> None:
-        """Messages that wait fail with `error`, as if the handler had raised it."""
+        """Fail waiting messages with `error`, as if the handler had raised it."""
         refused = self._holds.leave(held)
         if refused:
             self._settle(refused, self._judged(refused, error, None))
@@ -141,12 +142,13 @@ class Calls:
         done = set(map(id, fates.done))
         failed = [one for one in operations if id(one.payload.lease) not in done]
         if failed:
-            raise PartialFailure(failed, _Settled("the worker has said why"))
+            raise PartialFailure(failed, _Settled("the worker has logged the reason"))
 
     def _ended(
         self, run: HandlerRun, error: BaseException | None, returned: object
     ) -> tuple[set[Held], Fates]:
-        """Those that were refused, which the Batcher raises again after its pause."""
+        """Settle the messages of a call. Return those that were refused, which the Batcher raises
+        again after its pause."""
         took = time.monotonic() - run.began
         known = took if self.batch_time is None else self.batch_time
         self.batch_time = known + (took - known) * _SMOOTHING
@@ -170,7 +172,7 @@ class Calls:
         batch = [one.lease for one in held]
         try:
             return judge(batch, error, returned, self._policy)
-        except BaseException as raised:  # it asks strategies of the user's
+        except BaseException as raised:  # it calls retry strategies of the user
             self._log.retry_raised(raised)
             return Fates(again={1.0: batch}, error=error)
 
@@ -184,8 +186,8 @@ class Calls:
         )
 
     def _given_up(self, operations: list[Operation], error: BaseException) -> None:
-        """The Batcher gives them up: they take too long, or the limit was lowered while they
-        waited. Those that the handler has failed do not wait, and are settled."""
+        """Settle operations that the Batcher gives up: they take too long, or the limit was lowered
+        while they waited. Those that the handler has failed do not wait, and are settled."""
         held = [one.payload for one in operations]
         if isinstance(error, BatchAbandonedError):
             unbegun = self._holds.abandon(held)

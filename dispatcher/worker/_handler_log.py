@@ -1,4 +1,4 @@
-"""What the log says of calls of the handler: one line each, but no flood of them."""
+"""Log lines about calls of the handler, rate-limited."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from limiters._support.rate_limited_log import RateLimitedLog
 
 
 class CallLog:
-    """One per worker."""
+    """The log of one worker."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
@@ -25,7 +25,7 @@ class CallLog:
         again: Sequence[str],
         dead: Sequence[str],
     ) -> None:
-        """A call has failed, for all of its messages or for some; with the ids of those."""
+        """Log a call that has failed, for all of its messages or for some; with their ids."""
         self._damped.log(
             logging.ERROR if dead else logging.WARNING,
             "%s failed for %d of %s in topic %s: %d to be tried again, %d dead (%s)",
@@ -44,7 +44,7 @@ class CallLog:
         )
 
     def dead(self, ids: Sequence[str], reason: str) -> None:
-        """Messages are given up."""
+        """Log messages that are dead."""
         self._damped.log(
             logging.WARNING,
             "%s of topic %s given up (%s): %s",
@@ -57,7 +57,7 @@ class CallLog:
         )
 
     def too_late(self, messages: int) -> None:
-        """Leases have ended before the handler was called."""
+        """Log leases that have ended before the handler was called."""
         self._damped.log(
             logging.WARNING,
             "the leases of %s of topic %s ended before the handler was called; is lease_time too "
@@ -67,7 +67,7 @@ class CallLog:
         )
 
     def never_began(self, messages: int) -> None:
-        """A call was raised, and nobody has run it."""
+        """Log a call that was raised and not begun."""
         self._damped.log(
             logging.ERROR,
             "a call of the handler could not begin within max_operation_time; %s of topic %s "
@@ -77,7 +77,7 @@ class CallLog:
         )
 
     def retry_raised(self, error: BaseException) -> None:
-        """The user's strategy did."""
+        """Log an error of the user's retry strategy."""
         self._damped.log(
             logging.ERROR,
             "retry raised; the messages are due again after a second",

@@ -1,4 +1,4 @@
-"""From messages to operations: what they cost, and which cannot be handled at all."""
+"""Convert messages to operations: their costs, and which of them cannot be handled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Refused = list[tuple[Held, BaseException]]
 
 
 class Intake:
-    """Of one worker, for its leasing thread."""
+    """Used by the leasing thread of one worker."""
 
     def __init__(
         self,
@@ -37,11 +37,12 @@ class Intake:
 
     @property
     def mean_cost(self) -> float | None:
-        """What a message costs on average, if that is known."""
+        """Average cost of a message; None before the first."""
         return self._costs.mean
 
     def operations(self, held: Sequence[Held]) -> tuple[list[Operation], Refused]:
-        """Those that may go to the Batcher, and what is wrong with each of the others."""
+        """Return the operations for the Batcher, and the error of each message that cannot be
+        handled."""
         self._bound_attempts()
         operations: list[Operation] = []
         refused: Refused = []
@@ -49,12 +50,13 @@ class Intake:
         for one in held:
             try:
                 operations.append(self._operation(one, most))
-            except BaseException as error:  # the user's function may raise anything
+            except BaseException as error:  # a function of the user may raise anything
                 refused.append((one, error))
         return operations, refused
 
     def _bound_attempts(self) -> None:
-        """After its last lease a message would be dead before a worker could say why."""
+        """Give the last attempt to the worker: after its last lease a message would be dead without
+        a reason."""
         own, allowed = self._own_attempts, self._timeline.max_attempts
         self._policy.max_attempts = min((it for it in (own, allowed) if it), default=None)
 

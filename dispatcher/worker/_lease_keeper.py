@@ -1,4 +1,4 @@
-"""The keeper: one thread that extends leases, and finds calls that take too long."""
+"""The keeper: a thread that extends leases, and finds calls that take too long."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from dispatcher.worker._environment import WorkerEnvironment
 logger = logging.getLogger("dispatcher.worker")
 
 LONGEST_SLEEP = 1.0
-"""For as long at most it does not see what was leased meanwhile."""
+"""Maximum sleep in seconds, during which new leases go unnoticed."""
 
 
 class Keeper:
-    """See the module. `overran` is called with how many calls of the handler take too long."""
+    """Extends leases on its thread. `overran` is called with the number of calls that have taken
+    too long."""
 
     def __init__(self, environment: WorkerEnvironment, *, overran: Callable[[int], None]) -> None:
         self._consumer = environment.consumer
@@ -34,19 +35,18 @@ class Keeper:
         self._nap = min(LONGEST_SLEEP, self._lease_time / 10)
         self._thread = threading.Thread(target=self._run, name="worker-keeper", daemon=True)
         self.beat = time.monotonic()
-        """When it was last seen alive."""
+        """When the thread last gave a sign of life."""
 
     def start(self) -> None:
-        """Begins."""
         self.beat = time.monotonic()
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """Ends, after what it does at this moment, or after `timeout`."""
+        """Stop after the present step, or after `timeout` seconds."""
         self._stopped.set()
         self._thread.join(timeout)
 
-    # Its thread.
+    # Runs on its thread.
 
     def _run(self) -> None:
         try:

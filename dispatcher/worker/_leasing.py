@@ -1,4 +1,5 @@
-"""The leasing thread: from what is due to operations in the Batcher, as many as it can use soon."""
+"""The leasing thread: lease due messages and enqueue them as operations, as many as the Batcher can
+use soon."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ logger = logging.getLogger("dispatcher.worker")
 
 
 class Leasing:
-    """Of one worker. `is_running` says whether it may go on; `comes_back`: whether its consumer
-    may have leases from before."""
+    """Leases messages for one worker. `is_running` returns whether it may go on; `comes_back` is
+    whether its consumer may have earlier leases."""
 
     def __init__(
         self,
@@ -57,28 +58,27 @@ class Leasing:
         self._wake_up: Ending | None = None
         self._thread = threading.Thread(target=self._run, name="worker-lease", daemon=True)
         self.beat = time.monotonic()
-        """When it was last seen alive."""
+        """When the thread last gave a sign of life."""
 
     def start(self) -> None:
-        """Begins."""
         if self._limiter is not None:
             self._wake_up = self._limiter.add_wake_up(self._consumer.look_again)
         self.beat = time.monotonic()
         self._thread.start()
 
     def close(self) -> None:
-        """Leases no more, and demands nothing more of the limiter. Waits for nothing but for Redis
-        to hear of it."""
+        """Stop leasing, and demand nothing more of the limiter. Waits only until Redis is
+        notified."""
         self._demand(0)
         self._consumer.close()
 
     def await_ended(self, timeout: float) -> None:
-        """Waits until it has ended, once it is closed, for `timeout` at most."""
+        """Wait for the thread's end after `close`, for at most `timeout` seconds."""
         self._thread.join(timeout)
         if self._wake_up is not None:
             self._wake_up.end()
 
-    # Its thread.
+    # Runs on its thread.
 
     def _run(self) -> None:
         try:
@@ -95,14 +95,14 @@ class Leasing:
             self._limiter.give_me(cost, self)
 
     def _take_back(self) -> None:
-        """What it had before it was restarted is due at once, as it was."""
+        """Release the leases from before a restart: the messages are due immediately."""
         asked = time.monotonic()
         try:
             mine = self._consumer.active()
             if mine:
                 self._consumer.release(mine, delay=0)
                 logger.info(
-                    "%r gives out again %s that it had before",
+                    "%r handles %s again, which it had before a restart",
                     *(self._consumer, counted(len(mine))),
                     extra={
                         "happening": "worker-resumes",
@@ -111,12 +111,12 @@ class Leasing:
                     },
                 )
         except TimelineUnavailableError as error:
-            text = "what %r had before comes when its leases end: %s"
+            text = "messages that %r had before a restart are due when their leases end: %s"
             self._outage.began(error, asked, text, self._consumer, error)
 
     @property
     def shut_out(self) -> bool:
-        """Whether there will be nothing to spend any more: evicted, and nothing is reserved."""
+        """Whether there will be no capacity any more: evicted, and nothing is reserved."""
         limiter = self._limiter
         return limiter is not None and limiter.evicted and not limiter.capacity
 
@@ -129,7 +129,8 @@ class Leasing:
         room, demand = to_lease(view), claim(view)
         self._demand(demand)
         if demand and room:
-            # Others may have taken what was due: an empty answer ends the demand at once.
+            # Other workers may have taken the due messages: an empty answer ends the demand
+            # immediately.
             self._consumer.look_again()
         return room
 
@@ -158,7 +159,8 @@ class Leasing:
             raise RuntimeError("the Batcher has ended by itself; its log says why")
 
     def _take(self, leases: Leases) -> None:
-        """`subscribe` logs what it raises, and goes on; that will not do for what is ours."""
+        """Pass leases on. `subscribe` logs any error and goes on, but an error of this code ends
+        the worker."""
         try:
             self._admit(leases)
         except BaseException as error:

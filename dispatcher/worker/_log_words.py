@@ -1,15 +1,15 @@
-"""How log lines count and name messages. Pure."""
+"""Count and name messages in log lines. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 MOST_NAMED = 5
-"""How many ids a line has."""
+"""Number of ids in a line."""
 
 
 def counted(messages: int) -> str:
-    """How many.
+    """Return a number of messages in words.
 
     >>> counted(1), counted(10)
     ('1 message', '10 messages')
@@ -18,7 +18,7 @@ def counted(messages: int) -> str:
 
 
 def some_of(ids: Sequence[str]) -> str:
-    """The first ids, without what would break a line.
+    """Return the first ids, without characters that would break a line.
 
     >>> print(some_of(["a", "b"]), some_of(list("abcdefg")), sep="; ")
     'a', 'b'; 'a', 'b', 'c', 'd', 'e' and 2 more

@@ -1,4 +1,4 @@
-"""What becomes of each message when its batch has ended. Pure."""
+"""Decide what to do with each message after its batch has ended. Pure."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from limiters.errors import DispatcherError
 
 
 class HandlerReturnError(DispatcherError, TypeError):
-    """A handler returned something that says nothing about its messages."""
+    """A handler returned something that is not a result for its messages."""
 
 
 @dataclass(slots=True)
 class Fates:
-    """Each message of the batch is in exactly one of these."""
+    """The messages of a batch, each in exactly one group."""
 
     done: list[Lease] = field(default_factory=list)
     again: dict[float, list[Lease]] = field(default_factory=dict)
-    """By the seconds after which they are due again, as many as a Timeline allows at most."""
+    """Messages to retry, by the seconds after which they are due again, limited to what a Timeline
+    allows."""
     dead: dict[str, list[Lease]] = field(default_factory=dict)
-    """By the reason."""
+    """Dead messages, by the reason."""
     throttled: list[Lease] = field(default_factory=list)
-    """The datastore refused them: they wait in the Batcher, which pauses."""
+    """Messages that the datastore refused: they wait in the Batcher, which pauses."""
     throttle: Throttled | None = None
     error: BaseException | None = None
-    """One that the handler did not foresee, if there was one."""
+    """An unexpected error of the handler, if there was one."""
 
 
 def judge(
@@ -39,9 +40,11 @@ def judge(
     returned: object,
     policy: RetryPolicy,
 ) -> Fates:
-    """What becomes of `batch`, whose handler raised `error`, or `returned` something."""
+    """Decide about the messages of `batch`, whose handler raised `error`, or `returned`
+    something."""
     fates = Fates()
-    rules: dict[int, FailureRule] = {}  # by error: those that failed alike come back together
+    # by error: messages that failed alike are due again together
+    rules: dict[int, FailureRule] = {}
     for message, wrong in zip(batch, _said(batch, error, returned), strict=True):
         if wrong is None:
             fates.done.append(message)
@@ -64,13 +67,13 @@ def judge(
 
 
 def reason_of(message: Lease, error: BaseException) -> str:
-    """Why it is dead, in words."""
+    """Return why a message is dead, in words."""
     said, kind = _words(error), type(error).__name__
     return f"attempt {message.attempt}, the last one: {f'{kind}: {said}' if said else kind}"
 
 
 def _words(value: object) -> str:
-    """What a user's object says of itself; "" if it is unable to."""
+    """Return the text of a user's object; "" if it raises."""
     try:
         return str(value)
     except BaseException:
@@ -80,7 +83,7 @@ def _words(value: object) -> str:
 def _said(
     batch: Sequence[Lease], error: BaseException | None, returned: object
 ) -> list[BaseException | None]:
-    """What was said of each."""
+    """Return the error for each message, if any."""
     if isinstance(error, PartialFailure):
         failed, cause = partial(batch, error, "messages")
         return [cause if id(message) in failed else None for message in batch]

@@ -1,12 +1,13 @@
-"""What a worker holds: which messages wait, run, are being settled; whose lease to extend, when.
+"""State of a worker's messages: which wait, run or are being settled, and which leases to extend
+when.
 
-    WAITING --begin--> RUNNING --end--> SETTLING --settled--> GONE
-    WAITING <--refused-- RUNNING --overdue--> OVERDUE --end--> SETTLING
-    WAITING --closed, abandoned, refused--> SETTLING
-    WAITING --lost, expired--> GONE
+WAITING --begin--> RUNNING --end--> SETTLING --settled--> GONE
+WAITING <--refused-- RUNNING --overdue--> OVERDUE --end--> SETTLING
+WAITING --closed, abandoned, refused--> SETTLING
+WAITING --lost, expired--> GONE
 
-All but OVERDUE and GONE have their leases extended, so that a handler that never ends does not
-hold its messages for ever. It reads no clock and talks to nobody. Thread-safe.
+Leases are extended in all states but OVERDUE and GONE, so that a handler that hangs does not keep
+its messages without end. Reads no clock and makes no calls. Thread-safe.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dispatcher.timeline import Lease
 
 
 class MessageState(enum.Enum):
-    """See the module."""
+    """The states in the diagram of this module."""
 
     WAITING = 1
     RUNNING = 2
@@ -32,7 +33,7 @@ class MessageState(enum.Enum):
 
 
 class Held:
-    """A message that was leased."""
+    """A leased message and its state."""
 
     __slots__ = ("abandoned", "lease", "lost", "lot", "state")
 
@@ -40,15 +41,16 @@ class Held:
         self.lease = lease
         self.state = MessageState.WAITING
         self.lost = False
-        """Whether the server said that the lease is not ours any more."""
+        """Whether the server has reported that the lease is lost."""
         self.abandoned = False
-        """Whether it is not to begin any more: the Batcher has given it up, or we have."""
+        """Whether it is not to begin any more: the Batcher or the worker has given it up."""
         self.lot: set[Held] = set()
-        """With which others it is extended. What is gone leaves it, and so leaves no memory."""
+        """The group with which it is extended. A message that is gone leaves it, so that no memory
+        is leaked."""
 
 
 class HandlerRun:
-    """One call of the handler."""
+    """A call of the handler."""
 
     __slots__ = ("began", "held", "overdue")
 
@@ -59,8 +61,8 @@ class HandlerRun:
 
 
 class Holds:
-    """See the module. `lease_time` is how long leases are extended for, at a third of it;
-    `longest` how long a handler may take."""
+    """The messages of one worker. Leases are extended for `lease_time` seconds, after a third of
+    it; a call of the handler may take `longest` seconds."""
 
     def __init__(self, lease_time: float, longest: float) -> None:
         self._lease_time = lease_time
@@ -77,22 +79,22 @@ class Holds:
 
     @property
     def waiting(self) -> int:
-        """How many messages are leased and have not begun."""
+        """Number of messages that are leased and have not begun."""
         return len(self._waiting)
 
     @property
     def running(self) -> int:
-        """How many calls of the handler run, those that are overdue left out."""
+        """Number of running calls of the handler, without those that are overdue."""
         return len(self._runs) - self._overdue
 
     @property
     def overdue(self) -> int:
-        """How many calls of the handler take longer than they may."""
+        """Number of calls of the handler that take longer than they may."""
         return self._overdue
 
     @property
     def settling(self) -> int:
-        """How many messages are to be deleted, buried or given back, and are not yet."""
+        """Number of messages that are still to be deleted, given up or given back."""
         return self._settling
 
     @property
@@ -103,11 +105,11 @@ class Holds:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing begins any more."""
+        """Whether no call begins any more."""
         return self._closed
 
     def admit(self, leases: Iterable[Lease], now: float) -> list[Held]:
-        """Takes in what was leased; none once it is closed."""
+        """Add leased messages; none once it is closed."""
         held = [Held(lease) for lease in leases]
         with self._change:
             if self._closed:
@@ -117,8 +119,8 @@ class Holds:
         return held
 
     def begin(self, held: Sequence[Held], now: float, margin: float) -> HandlerRun | None:
-        """A call of the handler begins with those whose lease lives for at least `margin`. The
-        others are left: somebody else has them, or will."""
+        """Begin a call with the messages whose lease lives for at least `margin` seconds. The
+        others are left: another worker has them, or will have them."""
         with self._change:
             self._stuck = False
             mine = [one for one in held if one.state is MessageState.WAITING]
@@ -137,10 +139,9 @@ class Holds:
             return run
 
     def end(self, run: HandlerRun, refused: Iterable[Held] = ()) -> list[Held] | None:
-        """The handler returned. Those that were `refused` wait again, or are told if they may
-        not, since it is closed or they are abandoned: those are to be given back. All but those
-        that wait are being settled. None: all were given back meanwhile, and are nothing of
-        ours."""
+        """End a call. Messages that were `refused` wait again. If they may not, since the worker is
+        closed or they are abandoned, they are returned, to be given back. All other messages are to
+        be settled. None if all were given back meanwhile: the result does not count any more."""
         with self._change:
             self._stuck = False
             if run not in self._runs:
@@ -158,7 +159,7 @@ class Holds:
             return barred
 
     def leave(self, held: Iterable[Held]) -> list[Held]:
-        """Those of `held` that waited, taken out, to be settled: they do not begin any more."""
+        """Remove those of `held` that wait, to be settled: they do not begin any more."""
         with self._change:
             mine = [one for one in held if one.state is MessageState.WAITING]
             self._waiting.difference_update(mine)
@@ -166,8 +167,8 @@ class Holds:
             return mine
 
     def abandon(self, held: Sequence[Held]) -> list[Held]:
-        """The Batcher waits for their call no longer, and will not raise them again: whatever
-        still waited would do so for ever. Those whose call has not even begun, taken out."""
+        """Note that the Batcher has abandoned a call, and will not raise its messages again:
+        otherwise they would wait without end. Remove and return those whose call has not begun."""
         with self._change:
             for one in held:
                 one.abandoned = True
@@ -176,7 +177,7 @@ class Holds:
             return waited
 
     def settled(self, held: Iterable[Held]) -> None:
-        """They are deleted or released, or it was given up."""
+        """Remove messages that are deleted or released, or whose settling was given up."""
         with self._change:
             for one in held:
                 if one.state is MessageState.SETTLING:
@@ -184,12 +185,12 @@ class Holds:
                 self._go(one)
 
     def lost(self, held: Iterable[Held]) -> None:
-        """The server says that their leases are gone."""
+        """Remove messages whose leases are lost, as the server has reported."""
         for one in held:
             one.lost = True
 
     def overrun(self, now: float) -> list[HandlerRun]:
-        """The calls that have become overdue; their leases are not extended any more."""
+        """Return the calls that have become overdue; their leases are not extended any more."""
         with self._change:
             found = [
                 run for run in self._runs if not run.overdue and run.began + self._longest <= now
@@ -204,7 +205,7 @@ class Holds:
             return found
 
     def to_extend(self, now: float) -> list[Held]:
-        """Those whose leases are to be extended now. `extended` says when it was done."""
+        """Return the messages whose leases are to be extended now. Call `extended` afterwards."""
         with self._change:
             found: list[Held] = []
             while self._lots and self._lots[0][0] <= now:
@@ -213,20 +214,21 @@ class Holds:
             return found
 
     def extended(self, held: Iterable[Held], now: float, *, answered: bool = True) -> None:
-        """They were extended, at `now`; or there was no answer, and they are tried again soon."""
+        """Note that leases were extended at `now`; without an answer, that it is to be tried again
+        soon."""
         wait = self._lease_time / 3 if answered else min(1.0, self._lease_time / 10)
         with self._change:
             self._put([one for one in held if self._is_kept(one)], now + wait)
 
     def next_look(self) -> float:
-        """When there is something to extend or to find overdue."""
+        """When there is a lease to extend or a call to find overdue."""
         with self._change:
             extend = self._lots[0][0] if self._lots else math.inf
             began = min((run.began for run in self._runs if not run.overdue), default=math.inf)
             return min(extend, began + self._longest)
 
     def withdraw(self) -> list[Held]:
-        """All that waited, taken out."""
+        """Remove and return all waiting messages."""
         with self._change:
             waited = self.leave(list(self._waiting))
             for one in waited:
@@ -234,14 +236,14 @@ class Holds:
             return waited
 
     def close(self) -> list[Held]:
-        """Nothing begins any more. What waited, to be given back."""
+        """Let no call begin any more. Return the waiting messages, to be given back."""
         with self._change:
             self._closed = True
             return self.withdraw()
 
     def await_ended(self, timeout: float) -> list[Held]:
-        """Waits until no call of the handler runs that is not overdue, and for so long at most.
-        What has not ended is not ours any more, and is to be given back."""
+        """Wait until no call runs that is not overdue, for at most `timeout` seconds. Return the
+        messages of the others, to be given back."""
         with self._change:
             self._change.wait_for(lambda: not self.running, timeout)
             left = [one for run in self._runs for one in run.held]

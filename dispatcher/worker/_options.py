@@ -19,11 +19,11 @@ RETRY: Wait = wait_exponential_jitter(initial=1, max=300, jitter=1)
 
 
 MIN_LEASE_TIME = 0.1
-"""Shorter ones end before they can be extended."""
+"""A shorter lease ends before it can be extended."""
 
 
 def _lease(name: str, value: object) -> float:
-    milliseconds(name, value)  # what a Timeline would refuse later
+    milliseconds(name, value)  # values that a Timeline would refuse later
     time = seconds(name, value)
     if time < MIN_LEASE_TIME:
         raise ArgumentError(name, value, f"be at least {MIN_LEASE_TIME} s")
@@ -47,12 +47,12 @@ def _retry(name: str, value: object) -> object:
 @documented
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WorkerOptions(ConvertedOptions):
-    """How a Worker works. Wrong values are refused when it is made."""
+    """The options of a Worker. Wrong values raise ArgumentError."""
 
     consumer_id: str | None = field(
         default=None,
         metadata=about(
-            "a name of its own; a worker that comes back under it gets its messages back at once"
+            "a name of its own; a worker that restarts under it gets its messages back immediately"
         ),
     )
     max_batch_size: int = field(default=100, metadata=about("messages in a batch", count))
@@ -68,12 +68,12 @@ class WorkerOptions(ConvertedOptions):
         ),
     )
     concurrency: int = field(
-        default=16, metadata=about("how many batches may be in the handler at once", count)
+        default=16, metadata=about("how many batches may be in the handler at the same time", count)
     )
     lease_time: Seconds = field(
         default=30.0,
         metadata=about(
-            "how long no other worker gets a message when its worker is killed. While the worker "
+            "how long other workers wait for a message whose worker was killed. While the worker "
             "lives, leases are extended",
             _lease,
             unit="s",
@@ -82,15 +82,17 @@ class WorkerOptions(ConvertedOptions):
     max_operation_time: Seconds = field(
         default=60.0,
         metadata=about(
-            "how long the handler may take. Then its messages are not kept any longer: they are "
-            "given out again when their leases end",
+            "how long the handler may take. After that, its messages are given out again when "
+            "their leases end",
             seconds,
             unit="s",
         ),
     )
     drain_time: Seconds = field(
         default=30.0,
-        metadata=about("how long to wait for the handler when it is to stop", _patience, unit="s"),
+        metadata=about(
+            "how long to wait for the handler when the worker stops", _patience, unit="s"
+        ),
     )
     max_attempts: int = field(
         default=10, metadata=about("how often a message is leased before it is dead", count)
@@ -109,8 +111,10 @@ def _timeline(name: str, value: object) -> object:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WorkerArguments(WorkerOptions):
-    """All that a Worker is made of."""
+    """All arguments of a Worker."""
 
-    timeline: Timeline = field(kw_only=False, metadata=about("where the work is", _timeline))
-    handler: Target = field(kw_only=False, metadata=about("what is given the messages"))
-    rate_limiter: RateLimiter | None = field(metadata=about("how fast they are given"))
+    timeline: Timeline = field(
+        kw_only=False, metadata=about("the topic with the messages", _timeline)
+    )
+    handler: Target = field(kw_only=False, metadata=about("the function that handles the messages"))
+    rate_limiter: RateLimiter | None = field(metadata=about("the limit for the messages"))

@@ -1,7 +1,7 @@
-"""How many messages to lease now: what the free slots and the budget can use soon. Pure.
+"""How many messages to lease now: as many as the free slots and the budget can use soon. Pure.
 
-What is leased and waits is nobody else's. So a worker takes no more than it can begin within a
-moment, and the rest of its demand it only tells the limiter.
+No other worker can get a message that is leased and waits. So a worker leases only what it can
+begin within a moment, and reports the rest of its demand to the limiter.
 """
 
 from __future__ import annotations
@@ -10,37 +10,38 @@ import math
 from dataclasses import dataclass
 
 AHEAD = 0.5
-"""For how many seconds of work a worker leases ahead."""
+"""Seconds of work that a worker leases ahead."""
 
 FEW = 10
-"""How many it leases while it does not know what they cost, or may spend nothing at all: enough
+"""Number of messages to lease while their costs are unknown, or there is no capacity at all: enough
 to ask for capacity with."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the worker sees at a moment."""
+    """The state of a worker at one moment."""
 
     slots: int
-    """How many batches may run at once, without those that hang."""
+    """Number of batches that may run at the same time, without those that hang."""
     running: int
     batch_size: int
     waiting: int
-    """Messages that are leased and have not begun."""
+    """Number of messages that are leased and have not begun."""
     settling: int = 0
-    """Messages that have ended and are not yet deleted or released."""
+    """Number of messages that have ended and are not yet deleted or released."""
     batch_time: float | None = None
-    """How long a batch takes, as far as is known."""
+    """Average duration of a batch in seconds."""
     capacity: float | None = None
-    """What may be spent in a period; None if there is no limit."""
+    """Cost that may be spent in a period; None if there is no limit."""
     period: float = 1.0
     mean_cost: float | None = 1.0
     due: int = 0
-    """How many messages are due and not leased, as far as is known."""
+    """Number of messages that are due and not leased, by the stored times."""
 
 
 def to_lease(view: View) -> int:
-    """How many to lease now, a batch at most, so that work begins while more is leased.
+    """Return how many messages to lease now: at most a batch, so that work begins while more is
+    leased.
 
     >>> to_lease(View(slots=4, running=0, batch_size=100, waiting=0))
     100
@@ -54,8 +55,8 @@ def to_lease(view: View) -> int:
 
 
 def claim(view: View) -> float:
-    """The cost of what is due and not leased, as far as free slots could use it: the limiter's
-    shares follow the demand (law C5)."""
+    """Return the cost of messages that are due and not leased, as far as free slots could use it:
+    the limiter's shares follow the demand (law C5)."""
     if view.capacity is None:
         return 0.0
     messages = min(view.due, _room_in_slots(view))
@@ -63,13 +64,13 @@ def claim(view: View) -> float:
 
 
 def _room_in_slots(view: View) -> int:
-    """How many more messages free slots could hold. What is being settled takes room as well: a
-    handler that is faster than its messages can be settled would otherwise pile them up."""
+    """Return how many more messages free slots could hold. Messages that are being settled count
+    too: otherwise they would pile up behind a handler that is faster than the settling."""
     return _slots_soon(view) * view.batch_size - view.waiting - view.settling
 
 
 def _slots_soon(view: View) -> int:
-    """Those that are free, and those that will be."""
+    """Number of slots that are free, or will be soon."""
     soon = 0.0
     if view.batch_time is not None:
         soon = view.running * min(1.0, AHEAD / max(view.batch_time, AHEAD))
@@ -81,5 +82,6 @@ def _budget_soon(view: View) -> float:
         return math.inf
     if view.mean_cost is None or not view.capacity:
         return FEW
-    # One is leased even if it takes longer to gather its cost: else it would never be.
+    # One message is leased even if collecting its cost takes longer: otherwise it would never be
+    # leased.
     return max(1.0, view.capacity * min(1.0, AHEAD / view.period) / view.mean_cost)

@@ -1,7 +1,7 @@
-"""The settler: one thread that deletes, releases and buries what has ended, many in one call.
+"""The settler: a thread that deletes, releases and gives up messages, many in one call.
 
-It is not the thread that extends leases: however much there is to settle, and however long Redis
-takes for it, the leases of calls that run, and of what waits here, are extended all the while.
+It is not the thread that extends leases. So leases of running calls and of waiting messages are
+extended all the while, however much there is to settle and however slow Redis is.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from limiters._support.rate_limited_log import RateLimitedLog
 logger = logging.getLogger("dispatcher.worker")
 
 AGAIN = 0.2
-"""Seconds until something is tried again for which Redis had no answer."""
+"""Seconds before a retry if Redis did not answer."""
 
 LONGEST_SLEEP = 1.0
 
 MOST_AT_ONCE = 2_000
-"""How many messages one call settles: what is settled makes room for what is due."""
+"""Maximum number of messages in one call: what is settled makes room for due messages."""
 
 UNTOUCHED = ReleaseLease(attempted=False)
-"""The ending of what has not begun: it is due now, and that was no attempt."""
+"""The ending of a message that has not begun: due now, and not counted as an attempt."""
 
 Work = tuple[Held, Ending]
 
 
 class Settler:
-    """See the module."""
+    """Settles the messages of one worker on its thread."""
 
     def __init__(self, environment: WorkerEnvironment) -> None:
         self._consumer = environment.consumer
@@ -60,15 +60,14 @@ class Settler:
         self._deadline = math.inf
         self._thread = threading.Thread(target=self._run, name="worker-settler", daemon=True)
         self.beat = time.monotonic()
-        """When it was last seen alive."""
+        """When the thread last gave a sign of life."""
 
     def start(self) -> None:
-        """Begins."""
         self.beat = time.monotonic()
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """Ends when all is settled, or after `timeout`."""
+        """Stop when all is settled, or after `timeout` seconds."""
         self._deadline = time.monotonic() + timeout
         self._inbox.put(None)
         self._thread.join(timeout + 1.0)
@@ -84,18 +83,18 @@ class Settler:
                 extra={"happening": "not-settled", "topic": self._topic, "messages": left},
             )
 
-    # What can be handed in, from any thread.
+    # Input, from any thread.
 
     def settle(self, works: list[Work]) -> None:
-        """They have ended, each in its own way."""
+        """Settle messages that have ended, each in its own way."""
         if works:
             self._inbox.put(works)
 
     def give_back(self, held: Iterable[Held]) -> None:
-        """They have not begun, and are due at once."""
+        """Give back messages that have not begun; they are due immediately."""
         self.settle([(one, UNTOUCHED) for one in held])
 
-    # Its thread.
+    # Runs on its thread.
 
     def _run(self) -> None:
         try:
@@ -112,7 +111,7 @@ class Settler:
         return not self._left or time.monotonic() > self._deadline
 
     def _gather(self) -> bool:
-        """Takes in what there is; waits for something if nothing is left. Whether it is to stop."""
+        """Collect new work; wait for it if nothing is left. Return whether to stop."""
         stop = False
         try:
             one = self._inbox.get_nowait() if self._left else self._inbox.get(timeout=LONGEST_SLEEP)
@@ -126,7 +125,7 @@ class Settler:
             return stop
 
     def _settle(self) -> bool:
-        """Whether there was an answer."""
+        """Settle messages. Return whether Redis answered."""
         works, asked = list(islice(self._left, MOST_AT_ONCE)), time.monotonic()
         try:
             outcomes = self._consumer.settle((held.lease, ending) for held, ending in works)
@@ -155,7 +154,7 @@ class Settler:
         return not unsaid
 
     def _give_up_ended(self) -> None:
-        """A lease that has ended can be neither deleted nor released."""
+        """Drop messages whose lease has ended: they can be neither deleted nor released."""
         ended = [held for held, _ in self._left if held.lease.is_expired()]
         if ended:
             self._left = deque(work for work in self._left if not work[0].lease.is_expired())
@@ -177,7 +176,7 @@ _PAST = {"done": "deleted", "retried": "released", "dead": "buried", "returned":
 
 
 def total_of(ending: Ending) -> str:
-    """The total that it counts for.
+    """Return the total that an ending counts for.
 
     >>> total_of(UNTOUCHED), total_of(ReleaseLease(delay=5))
     ('returned', 'retried')

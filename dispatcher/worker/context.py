@@ -1,4 +1,4 @@
-"""What a handler is told beside its messages, if it asks for it."""
+"""The context that a handler receives with its messages, if it has a second parameter."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """The second argument of a handler that takes two."""
+    """Second argument of a handler with two parameters."""
 
     topic: str
     consumer: str
     attempt: int
-    """The largest among the messages; each tells its own as well."""
+    """The largest attempt among the messages; each message also has its own."""

@@ -1,4 +1,4 @@
-"""What can go wrong with a Worker itself."""
+"""Errors of a Worker."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from limiters.errors import DispatcherError
 
 
 class WorkerFailedError(DispatcherError):
-    """The worker's own code failed, and it has ended; `__cause__` says why."""
+    """The worker's own code failed, and it has ended; `__cause__` is the error."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error

@@ -1,4 +1,4 @@
-"""What a worker has counted since it started."""
+"""Counters of a worker."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class WorkerTotals:
-    """Messages, unless said otherwise. They only grow. Thread-safe."""
+    """Numbers of messages since the start, unless noted otherwise. They only grow. Thread-safe."""
 
     leased: int = 0
     done: int = 0
-    """Handled, and deleted."""
+    """Messages that were handled and deleted."""
     retried: int = 0
-    """Released into the future after a failure."""
+    """Messages that were released into the future after a failure."""
     dead: int = 0
     returned: int = 0
-    """Given back without having begun."""
+    """Messages that were given back without having begun."""
     throttled: int = 0
-    """Refused by the datastore, and kept."""
+    """Messages that the datastore refused, and that wait in the worker."""
     lost: int = 0
     """Leases that ended or were lost before their message began or could be acknowledged."""
     hung: int = 0
@@ -32,7 +32,6 @@ class WorkerTotals:
     )
 
     def add(self, **amounts: int) -> None:
-        """Counts them."""
         with self._lock:
             for name, number in amounts.items():
                 setattr(self, name, getattr(self, name) + number)

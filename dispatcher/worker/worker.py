@@ -1,4 +1,5 @@
-"""Worker: takes due work from a Timeline through a Batcher to a handler, and acknowledges it."""
+"""Worker: leases due messages from a Timeline, passes them through a Batcher to a handler, and
+acknowledges them."""
 
 from __future__ import annotations
 
@@ -35,14 +36,14 @@ from limiters.shared import SharedResource
 logger = logging.getLogger("dispatcher.worker")
 
 LONGEST_SILENCE = 30.0
-"""Seconds after which a thread of its own that shows no sign of life counts as dead."""
+"""Seconds without a sign of life after which a thread of the worker counts as dead."""
 
 SETTLE_TIME = 5.0
-"""For how long a stopping worker tries to settle what has ended."""
+"""Seconds for which a stopping worker tries to settle messages that have ended."""
 
 
 class Life(enum.StrEnum):
-    """A Worker's life, in this order."""
+    """The states of a Worker, in this order."""
 
     NEW = "new"
     RUNNING = "running"
@@ -53,13 +54,13 @@ class Life(enum.StrEnum):
 
 @lists(WorkerOptions)
 class Worker:
-    """Leases what is due on `timeline`, no more than it can use soon, hands it to `handler` in
-    batches as fast as `rate_limiter` allows, and deletes what succeeded.
+    """Leases due messages of `timeline`, no more than it can use soon, passes them to `handler` in
+    batches as fast as `rate_limiter` allows, and deletes those that succeed.
 
-    * `handler`: a callable or "module:function", def or async def; takes a list of messages, and
-      a WorkerContext if it wants one. It succeeds as a whole by returning None, fails as a whole
-      by raising, or reports by message: it returns a mapping of ids to exceptions, or raises
-      PartialFailure. Retry(after), Reject(reason) and Throttled say more.
+    * `handler`: a callable or "module:function", def or async def. It takes a list of messages, and
+      a WorkerContext as a second argument if it has one. The batch succeeds if it returns None, and
+      fails if it raises. To report by message, it returns a mapping of ids to exceptions, or raises
+      PartialFailure. Retry(after), Reject(reason) and Throttled control what happens next.
     * `rate_limiter`: None for no limit.
 
     Thread-safe. Each message is handled at least once; make the handler idempotent by its id.
@@ -134,11 +135,11 @@ class Worker:
     def __repr__(self) -> str:
         return f"Worker({self.handler.name}, {self.consumer.id!r} of {self.timeline.topic!r})"
 
-    # Its life.
+    # Start and stop.
 
     def start(self) -> None:
-        """Begins to work; returns at once. While Redis is away it waits, and says so once. If its
-        limiter cannot start, that raises, and the worker is as new as before."""
+        """Start to work, and return immediately. While Redis is away it waits, and logs that once.
+        If the limiter cannot start, that raises, and the worker can be started again."""
         with self._lock:
             if self._life is not Life.NEW:
                 raise ImproperOrderError(f"this Worker is {self._life}; make a new one")
@@ -153,24 +154,24 @@ class Worker:
         self._leasing.start()
 
     def run(self) -> None:
-        """Works until `stop` is called by another thread. WorkerFailedError: its own code has
-        failed, and it has ended."""
+        """Work until `stop` is called by another thread. WorkerFailedError if the worker's own code
+        has failed."""
         if self._life is Life.NEW:
             self.start()
         self._ended.wait()
         self._raise_failure()
 
     def wait(self, timeout: Seconds | None = None) -> bool:
-        """Waits until it has ended; whether it has. WorkerFailedError as for `run`."""
+        """Wait until it has ended. Return whether it has. WorkerFailedError as for `run`."""
         ended = self._ended.wait(optional_seconds("timeout", timeout, zero=True))
         if ended:
             self._raise_failure()
         return ended
 
     def stop(self, drain_time: Seconds | None = None) -> None:
-        """Leases no more, gives back at once what has not begun, waits for what is in the handler
-        for `drain_time` at most, gives back what has not ended by then too, and ends.
-        Idempotent."""
+        """Stop leasing, give back messages that have not begun, wait at most `drain_time` seconds
+        for calls of the handler, give back those that have not ended by then, and end. Idempotent.
+        """
         patience = optional_seconds("drain_time", drain_time, zero=True)
         with self._lock:
             if self._life is Life.NEW:
@@ -203,35 +204,35 @@ class Worker:
         if error is None:
             self._raise_failure()
 
-    # What it knows.
+    # State.
 
     @property
     def life(self) -> Life:
-        """Where it is in its life."""
+        """The state of the worker."""
         return self._life
 
     @property
     def consists_of(self) -> tuple[object, ...]:
-        """What of it has metrics."""
+        """The parts that have metrics."""
         return self.batcher, self.timeline
 
     @property
     def in_flight(self) -> int:
-        """How many calls of the handler run, those that hang included."""
+        """Number of running calls of the handler, those that hang included."""
         return self._holds.running + self._holds.overdue
 
     @property
     def waiting(self) -> int:
-        """How many messages are leased and have not begun."""
+        """Number of messages that are leased and have not begun."""
         return self._holds.waiting
 
     @property
     def hanging(self) -> int:
-        """How many calls of the handler take longer than they may."""
+        """Number of calls of the handler that take longer than they may."""
         return self._holds.overdue
 
     def trouble(self) -> str:
-        """Why it should be restarted; "" if it need not."""
+        """Return why the worker should be restarted; "" if it need not."""
         now = time.monotonic()
         if self._life is Life.FAILED:
             return f"it has failed: {self._error!r}"
@@ -254,7 +255,7 @@ class Worker:
         return ""
 
     def unready(self) -> str:
-        """Why it does no work at present; "" if it does."""
+        """Return why it does no work at present; "" if it works."""
         if self._life is not Life.RUNNING:
             return f"it is {self._life}"
         if not self.consumer.reachable:
@@ -294,17 +295,17 @@ class Worker:
         self._stop_batcher(waits=not left)
 
     def _stop_keeping(self) -> None:
-        """Leases are extended until all is settled."""
+        """Extend leases until all is settled."""
         self._settler.stop(SETTLE_TIME)
         self._keeper.stop(1.0)
 
     def _begin_no_more(self) -> None:
-        # First, for leasing may wait for a Redis that hangs, and meanwhile work would begin.
+        # First, since leasing may wait for a Redis that hangs, and meanwhile work would begin.
         self._settler.give_back(self._holds.close())
         self._leasing.close()
 
     def _stop_batcher(self, *, waits: bool) -> None:
-        """It waits for callbacks that hang, which we do not."""
+        """Stop the Batcher without waiting for calls that hang."""
         stopping = threading.Thread(
             target=self.batcher.stop, kwargs={"drain": False}, name="worker-stop", daemon=True
         )
@@ -324,7 +325,8 @@ class Worker:
         )
 
     def _fail(self, error: BaseException) -> None:
-        """Half alive is worse than ended."""
+        """End the worker after an error of its own code: a worker that runs in part could lose
+        messages unnoticed."""
         with self._lock:
             first, self._error = self._error is None, self._error or error
             self._life = Life.FAILED
@@ -335,7 +337,7 @@ class Worker:
             threading.Thread(target=self._collapse, name="worker-end", daemon=True).start()
 
     def _collapse(self) -> None:
-        """Ends what is left, as far as that goes."""
+        """End what is left, as far as possible."""
         try:
             self._begin_no_more()
             self._leasing.await_ended(SETTLE_TIME)
@@ -343,7 +345,7 @@ class Worker:
             self._stop_batcher(waits=False)
         except Exception:
             facts = {"happening": "worker-left-behind"}
-            logger.exception("%r has left something behind", self, extra=facts)
+            logger.exception("%r could not release everything", self, extra=facts)
         finally:
             self._ended.set()
 
@@ -353,5 +355,5 @@ class Worker:
 
 
 def new_consumer_id() -> str:
-    """One that nobody else has: host, process, and chance."""
+    """Return a unique id: host, process, and random digits."""
     return f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(3)}"

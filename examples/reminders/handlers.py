@@ -1,4 +1,4 @@
-"""What is done with reminders that are due. STORE names the store they are sent to."""
+"""A handler for due reminders. STORE is the address of the store that they are sent to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _mine = threading.local()  # a connection for each thread that calls
 
 
 def send(messages: list[Lease]) -> dict[str, Exception] | None:
-    """Sends a batch in one request; tells which of them can never be sent."""
+    """Send a batch in one request, and report which messages can never be sent."""
     good = [message for message in messages if "@" in message.body["to"]]
     bad: dict[str, Exception] = {
         message.id: Reject("no address") for message in messages if message not in good
@@ -31,7 +31,7 @@ def send(messages: list[Lease]) -> dict[str, Exception] | None:
 
 
 def post(body: Any, cost: float) -> int:
-    """The status of one request."""
+    """Return the status of one request."""
     place = urlsplit(os.environ["STORE"])
     if not hasattr(_mine, "line"):
         _mine.line = http.client.HTTPConnection(place.netloc, timeout=10)
@@ -41,6 +41,6 @@ def post(body: Any, cost: float) -> int:
         answer = line.getresponse()
         answer.read()
     except BaseException:
-        line.close()  # the next one connects anew
+        line.close()  # the next request connects again
         raise
     return answer.status

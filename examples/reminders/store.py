@@ -1,11 +1,11 @@
-"""A small HTTP store that allows so much a second and answers 429 above it.
+"""A small HTTP store with a limit, which answers 429 above it.
 
     python -m examples.reminders.store --capacity 500 --port 8429
 
-POST any JSON to any path; the header `Cost` says what it costs, 1 if there is none. It answers
-201, or 429 with `Retry-After`. GET / tells what was written and refused; GET /log what came when.
-It meters what arrives, so allow it a little more than the limit that clients share: what they
-send evenly may arrive less so.
+POST any JSON to any path; the header `Cost` is its cost, 1 by default. The store answers 201, or
+429 with `Retry-After`. GET / returns what was written and refused; GET /log what arrived when. It
+counts arrivals, so give it a little more than the limit of its clients: requests that are sent
+evenly may arrive less evenly.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ HOST = "127.0.0.1"
 
 
 class MeteredStore(ThreadingHTTPServer):
-    """Serves in its `with` block, and keeps a log of what arrived: when, what it cost, the answer,
-    and the JSON. Its clock is the monotonic one of the machine."""
+    """Serves in its `with` block, and keeps a log of what arrived: time, cost, answer and JSON. Its
+    clock is the monotonic one of the machine."""
 
     daemon_threads = True
     block_on_close = False
@@ -36,16 +36,16 @@ class MeteredStore(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The URL of the store."""
         return f"http://{HOST}:{self.server_address[1]}"
 
     @property
     def refused(self) -> int:
-        """How many requests were answered with 429."""
+        """Number of requests that were answered with 429."""
         return self.datastore.refused
 
     def take(self, cost: float, body: Any) -> int:
-        """The answer to a request."""
+        """Return the answer to a request."""
         at = time.monotonic()
         try:
             self.datastore.write(1, cost)
@@ -64,7 +64,7 @@ class MeteredStore(ThreadingHTTPServer):
         self.server_close()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that was killed in the middle is no news."""
+        """Ignore errors: clients that are killed in the middle are expected."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -98,11 +98,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
-        """The log is the store's."""
+        """Print nothing: the store has its own log."""
 
 
 def main() -> None:
-    """Serves until Ctrl-C."""
+    """Serve the store until Ctrl-C."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--capacity", type=float, default=500.0)
     parser.add_argument("--port", type=int, default=8429)

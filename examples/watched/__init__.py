@@ -1,1 +1,1 @@
-"""A producer and a handler, for workers to look at; see grafana/compose.yaml."""
+"""A producer and a handler for workers to watch; see grafana/compose.yaml."""

@@ -1,4 +1,4 @@
-"""What is done with a message: it takes a moment, and some cannot be sent."""
+"""A handler that takes a moment, and for which some messages cannot be sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes work that is due at once, steadily: `python -m examples.watched.producer --rate 100`."""
+"""Create due messages at a steady rate: `python -m examples.watched.producer --rate 100`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PERIOD = 0.5
 
 
 def main() -> None:
-    """Goes on until it is stopped."""
+    """Run until it is stopped."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--topic", default="mails")
     parser.add_argument("--rate", type=float, default=100, help="messages a second")
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def _mail(number: int) -> Message:
-    # One in a thousand has no address, so that there is something to see among the dead.
+    # One in a thousand has no address, so that there are dead messages to see.
     return Message({"to": "" if number % 1000 == 999 else f"user-{number}"})
 
 

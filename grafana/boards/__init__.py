@@ -1,4 +1,4 @@
-"""The dashboards."""
+"""The dashboards, one module for each."""
 
 from grafana.boards import limit, overview, spark, topic, worker
 from grafana.questions import Board

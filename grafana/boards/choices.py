@@ -3,4 +3,4 @@
 from grafana.questions import Choice
 
 CLUSTER = Choice("cluster", "Cluster", "dispatcher_exporter_read_seconds", several=True)
-"""One of several exporters, and what belongs to it; all, if Prometheus gives no such label."""
+"""One of several exporters, with all that belongs to it; all, if Prometheus has no such label."""

@@ -1,4 +1,4 @@
-"""One datastore, which is one limit: who uses it, who waits for it, what it refuses."""
+"""One datastore, which is one limit: its instances, those that wait, what the store refuses."""
 
 from grafana import measures, units
 from grafana.boards.choices import CLUSTER
@@ -23,7 +23,7 @@ WORKER = Link("dispatcher-worker", ("instance",))
 
 
 def changed_limits(where: str) -> Mark:
-    """Marks the moments in which somebody changed a limit."""
+    """Mark when a limit was changed."""
     return Mark(
         "Changed limits",
         measures.changed(BY, where),
@@ -42,7 +42,8 @@ def _rate(metric: str, more: str = "", label: str = "limit") -> str:
 
 
 def _of_member(metric: str) -> str:
-    """Of each instance, by the name that the exporter has for it; it says so itself."""
+    """Return a query for each instance, by the name that the exporter has for it, which it also
+    exports itself."""
     info = f"dispatcher_limiter_info{{{LIMIT}}}"
     mine = f"{info} * ignoring (member) group_left () {metric}{{{LIMIT}}}"
     return f"max {by('member', 'instance')} ({mine})"
@@ -112,8 +113,8 @@ SHARING = Group(
         Question(
             "Is something left?",
             "Overdue ones are of an instance that was killed, hangs or is cut off; they are free "
-            "when its lease is over. Free ones while somebody waits: see below whether something "
-            "is granted.",
+            "when its lease is over. Free ones while an instance waits: see below whether "
+            "something is granted.",
             (Query(_max("dispatcher_cluster_partitions", "state"), "{{state}}"),),
             unit=units.PARTITIONS,
             look="stacked",
@@ -228,7 +229,7 @@ OUTCOMES = Group(
         Question(
             "Does the datastore refuse?",
             "429s, and pauses that follow. Any: lower the limit (`dispatcher limit set`), or find "
-            "who spends beside it.",
+            "clients that do not use the limit.",
             (
                 Query(_rate("dispatcher_cluster_throttled_total"), "refused"),
                 Query(_rate("dispatcher_cluster_pauses_total"), "pauses"),

@@ -81,7 +81,7 @@ WRONG = Group(
         Question(
             "What was refused?",
             "429s within the time shown. Any: the limit is higher than what the datastore allows, "
-            "or somebody spends beside it. Lower it: `dispatcher limit set`.",
+            "or other clients use it too. Lower it: `dispatcher limit set`.",
             (
                 Query(
                     f"ceil(sum(max {BY_LIMIT} (increase(dispatcher_cluster_throttled_total"
@@ -115,7 +115,7 @@ WRONG = Group(
         ),
         Question(
             "What is dead?",
-            "Messages that were given up and wait for somebody to decide: see them with "
+            "Messages that were given up and wait for a decision: see them with "
             "`dispatcher timeline dead`, then requeue or delete them.",
             (
                 Query(
@@ -211,7 +211,7 @@ TOPICS = Group(
     (
         Question(
             "What waits?",
-            "Messages that are due, and nobody has. Growing: more workers, or a higher limit.",
+            "Messages that are due and not leased. Growing: more workers, or a higher limit.",
             (Query(measures.due(BY_TOPIC, TOPIC), "{{topic}}"),),
             unit=units.MESSAGES,
             links=TO_TOPIC,
@@ -219,7 +219,7 @@ TOPICS = Group(
         Question(
             "How late is it?",
             "For how long the oldest message has been due. Growing by a second each second: "
-            "nobody takes it. Click on it to open the topic's own dashboard.",
+            "no consumer takes it. Click on it to open the topic's own dashboard.",
             (
                 Query(
                     f"max {BY_TOPIC} (dispatcher_timeline_oldest_due_seconds{{{TOPIC}}})",
@@ -273,8 +273,8 @@ PROCESSES = Group(
     (
         Question(
             "How do processes do?",
-            "Those that Prometheus scrapes, at the end of the time shown. A full buffer: whoever "
-            "enqueues is blocked. No answer from Redis of one: its network; of all: Redis. A clock "
+            "Those that Prometheus scrapes, at the end of the time shown. A full buffer: "
+            "`enqueue` blocks. No answer from Redis of one: its network; of all: Redis. A clock "
             "that is more than a second off: set it right. Click on one to open its dashboard; the "
             "exporter has none.",
             (
@@ -352,7 +352,7 @@ PROCESSES = Group(
 BOARD = Board(
     "dispatcher-overview",
     "Dispatcher / Overview",
-    "Whether the limits are used, what waits, what fails: of everything at once.",
+    "Whether the limits are used, what waits, what fails: everything in one place.",
     (
         CLUSTER,
         Choice("limit", "Limits", "dispatcher_cluster_capacity", here(), several=True),

@@ -1,4 +1,4 @@
-"""The sinks of Spark: what their queries send, and what holds them up."""
+"""The sinks of Spark: what their queries send, and what delays them."""
 
 from grafana import units
 from grafana.boards.choices import CLUSTER
@@ -103,7 +103,7 @@ PACE = Group(
         Question(
             "What fails?",
             "Batches sent again, and 429s. The executors' logs have the tracebacks. "
-            "429s: the limit is too high, or somebody spends beside it.",
+            "429s: the limit is too high, or other clients use the store too.",
             (
                 Query(_rate("retries_total"), "{{query}} again"),
                 Query(_rate("throttled_total"), "{{query}} refused"),

@@ -28,7 +28,7 @@ WORK = Group(
     (
         Question(
             "What waits?",
-            "Messages by state. New and lost ones are due now (lost: leased by somebody who did "
+            "Messages by state. New and lost ones are due now (lost: leased by a consumer that did "
             "not finish); waiting ones are not due yet. Due ones that grow: more workers, or a "
             "higher limit.",
             (Query(_max("messages", ', state!="dead"', "state"), "{{state}}"),),
@@ -47,7 +47,7 @@ WORK = Group(
         Question(
             "How late is the latest?",
             "For how long the oldest message has been due. Growing by a second each second: "
-            "nobody takes it; look at it with `dispatcher timeline peek`.",
+            "no consumer takes it; look at it with `dispatcher timeline peek`.",
             (Query(_max("oldest_due_seconds"), "oldest"),),
             unit=units.SECONDS,
             steps=((60, AMBER), (300, RED)),
@@ -55,7 +55,7 @@ WORK = Group(
         Question(
             "How many are late?",
             "Messages that have been due for longer than so many seconds. Few, and always as "
-            "many: single ones that nobody can handle. Many: workers are missing.",
+            "many: single ones that no handler can process. Many: workers are missing.",
             (
                 Query(
                     _max("late_messages", label="longer_than"),
@@ -85,7 +85,7 @@ TROUBLE = Group(
     (
         Question(
             "What is dead?",
-            "Messages that were given up, and that wait for somebody to decide: see them with "
+            "Messages that were given up, and that wait for a decision: see them with "
             "`dispatcher timeline dead $topic`, then requeue or delete them.",
             (Query(_max("messages", ', state="dead"'), "dead"),),
             unit=units.MESSAGES,

@@ -48,8 +48,8 @@ BATCHES = Group(
         ),
         Question(
             "What waits?",
-            "Operations in the buffer, and how many it takes. Near that: whoever enqueues is "
-            "blocked. The limit is used up, or callbacks are slow.",
+            "Operations in the buffer, and how many it takes. Near that: `enqueue` "
+            "blocks. The limit is used up, or callbacks are slow.",
             (
                 Query(_sum("dispatcher_buffer_operations", "batcher"), "{{batcher}}"),
                 Query(_sum("dispatcher_buffer_size_operations", "batcher"), "{{batcher}} at most"),
@@ -237,7 +237,7 @@ BEFORE = Group(
     (
         Question(
             "Who waits for a registration?",
-            "Entities, and messages held and released. Growing: nobody registers them.",
+            "Entities, and messages held and released. Growing: they are not registered.",
             (
                 Query(
                     _sum("dispatcher_registration_pending", "gate"),

@@ -48,14 +48,14 @@ class Place:
         self.environment = {"DEMO_MARK": self._mark, "TMPDIR": str(self.temporary)}
 
     def processes(self) -> list[int]:
-        """Those that have inherited our mark: all of its children and theirs."""
+        """Processes that have inherited the mark of this test: the demo and its children."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 try:
                     if self._mark.encode() in (entry / "environ").read_bytes():
                         found.append(int(entry.name))
-                except OSError:  # it has ended, or is somebody else's
+                except OSError:  # it has ended, or belongs to another user
                     continue
         return found
 
@@ -131,7 +131,7 @@ def test_it_can_be_ended_at_its_summary(
         _check(terminal, number, place)
 
 
-def test_somebody_impatient_sees_one_line_too(place: Place) -> None:
+def test_an_impatient_user_sees_one_line_too(place: Place) -> None:
     with Terminal(place.demo, **place.environment) as terminal:
         terminal.read_until("own ")
         terminal.type(3 * CTRL_C)
@@ -163,7 +163,7 @@ class Popen(subprocess.Popen):
 subprocess.Popen = Popen
 sys.exit(main(sys.argv[1:]))
 """
-"""The signal comes when a process was started and nothing knows of it yet."""
+"""The signal comes when a process was started and is not recorded yet."""
 
 
 def test_a_process_that_was_just_started_does_not_outlive_it(place: Place, tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_head_has_seen_enough(place: Place) -> None:
         ("rich", r"the demo draws with rich.*batch-dispatcher\[cli,redis,embedded\]"),
     ],
 )
-def test_where_something_is_missing_it_says_at_once_what_to_do(
+def test_where_something_is_missing_it_says_immediately_what_to_do(
     missing: str, said: str, place: Place
 ) -> None:
     hidden = f"import sys; sys.modules[{missing!r}] = None; "

@@ -1,4 +1,4 @@
-"""What a newcomer does first: the demo, the examples, the programs in the documents."""
+"""The first steps of a newcomer: the demo, the examples, the programs in the documents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SAID = {
     "http_ingest": ["600 written, exit codes [0, 0]"],
     "llm_api": ["150 answers"],
 }
-"""What some of them say besides, however busy the machine."""
+"""Further output of some of them, however busy the machine."""
 
 README = (ROOT / "README.md").read_text()
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -47,7 +47,7 @@ PARTS = [
         re.findall(r"^```py\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
     )
 ]
-"""What only defines something, for the reader to call."""
+"""Parts that only define something, for the reader to call."""
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -151,7 +151,7 @@ def test_the_demo_fits_into_a_narrow_terminal_without_colours() -> None:
     assert max(map(len, _plain(summary).splitlines())) <= 40
 
 
-def test_the_demo_is_told_in_what_characters_there_are() -> None:
+def test_the_demo_uses_the_characters_of_the_terminal() -> None:
     done = run("-m", "dispatcher.cli.main", "demo", "--seconds", "2", PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
     assert "used of the limit" in done.stdout
@@ -162,13 +162,13 @@ def _plain(said: str) -> str:
     return re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", said)
 
 
-def test_the_demo_says_at_once_that_its_report_cannot_be_written(tmp_path: Path) -> None:
+def test_the_demo_says_immediately_that_its_report_cannot_be_written(tmp_path: Path) -> None:
     path = tmp_path / "nowhere" / "demo.html"
     wrong = run("-m", "dispatcher.cli.main", "demo", "--report", str(path))
     assert (wrong.returncode, wrong.stdout) == (1, "")
     assert wrong.stderr == (
         f"dispatcher: the report cannot be written to {path}: No such file or directory; name a "
-        "file in a directory that is there and may be written to\n"
+        "file in a directory that exists and may be written to\n"
     )
 
 
@@ -207,7 +207,7 @@ def test_every_example_says_what_it_shows_and_is_in_the_table() -> None:
 @pytest.mark.parametrize(
     ("document", "number", "program", "printed"), PROGRAMS, ids=lambda one: str(one)[:30]
 )
-def test_every_program_in_the_documents_prints_what_is_said(
+def test_every_program_in_the_documents_prints_the_text_below_it(
     document: str, number: int, program: str, printed: str
 ) -> None:
     done = run("-c", program)

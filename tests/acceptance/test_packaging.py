@@ -1,4 +1,4 @@
-"""What `pip install` brings: the wheel, alone in an environment of its own."""
+"""The wheel that `pip install` installs, alone in an environment of its own."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_wheel_holds_the_packages_and_nothing_else(wheel: Path) -> None:
         metadata = message_from_string(archive.read(facts).decode())
     tracked = run("git", "ls-files", "dispatcher", "limiters", cwd=ROOT).stdout.split()
     packed = {name for name in inside if ".dist-info/" not in name}
-    if tracked:  # also where the source came without its history
+    if tracked:  # in a checkout without git too
         assert packed >= set(tracked)
     assert {name.partition("/")[0] for name in packed} == {"dispatcher", "limiters"}
     assert {"dispatcher/py.typed", "limiters/py.typed"} <= packed

@@ -52,15 +52,15 @@ WRONG = {
     ("ClockDrift", "dispatcher-cluster"),
     ("SparkRowsRejected", "clicks"),
 }
-"""What is wrong in the example: the alert that is for it, and what that is about."""
+"""Each cause in the example: its alert, and the object of the alert."""
 SURE = {"RedisAway", "Throttled", "DeadLetters", "ClockDrift", "SparkRowsRejected"}
-"""These are never about anything else, however slow the machine; the others tell of that, too."""
+"""Alerts that a slow machine cannot cause; it may cause the others."""
 BUSY = {("BufferNearlyFull", "refused"), ("LimitNearlyUsed", "refused")}
-"""And this is so once nothing is refused any more."""
+"""Alerts that are right once nothing is refused any more."""
 
 
 def substituted(expression: str, example: Example) -> str:
-    """With the variables of a dashboard as somebody might choose them."""
+    """Fill in the variables of a dashboard, as a user might choose them."""
     several = re.sub(r'=~"\$\w+"', '=~".*"', expression)
     chosen = {
         "cluster": ".*",
@@ -107,7 +107,7 @@ def test_every_query_has_an_answer_and_every_alert_fires_for_its_cause_and_resol
         prometheus = ended.enter_context(Prometheus(tmp_path, example.jobs, written))
         seen = ended.enter_context(noted(prometheus))
 
-        # Nobody watches yet.
+        # No program watches yet.
         until(lambda: ("Unwatched", "") in seen, within=PATIENCE)
         until(example.is_known)
         example.watch()
@@ -221,7 +221,7 @@ def test_the_rows_in_a_batch_of_spark_are_those_that_were_sent_in_it(tmp_path: P
     )
 
 
-def test_single_requests_that_are_lost_call_nobody_and_an_instance_that_is_cut_off_does(
+def test_single_requests_that_are_lost_notify_no_one_and_an_instance_that_is_cut_off_does(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "rules.yml").write_text(rules.text())
@@ -235,7 +235,7 @@ def test_single_requests_that_are_lost_call_nobody_and_an_instance_that_is_cut_o
         own % ("cut", "host"): "0+120x60",
         own % ("cut", "other"): "0+0x60",
         own % ("slow", "scraped"): "0+0x60",
-        all_ % "slow": "0+300x60",  # the others, whom nobody scrapes, tell it later
+        all_ % "slow": "0+300x60",  # a process that is not scraped reports it later
         members % "slow": "10+0x60",
     }
     alert = next(one for one in ALERTS if one.name == "DispatcherSyncFailing")
@@ -261,7 +261,7 @@ def test_single_requests_that_are_lost_call_nobody_and_an_instance_that_is_cut_o
 
 
 def shown(where: str, metric: str = "", **variables: str) -> str:
-    """A query of a panel, or an annotation, with variables as somebody has chosen them."""
+    """A query of a panel, or an annotation, with variables as a user has chosen them."""
     [expression] = [asked for place, asked in panels() if place == where and metric in asked]
     for name, value in variables.items():
         expression = expression.replace(f"${name}", value)

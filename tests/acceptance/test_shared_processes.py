@@ -54,7 +54,7 @@ def await_spending(cluster: Processes, *names: str, since: float | None = None) 
 
 
 def await_more_than_half(cluster: Processes, name: str) -> None:
-    """Returns when `name` uses more in a second than its fair share beside another one."""
+    """Returns when `name` uses more in a second than its fair share with another one."""
     since = time.monotonic()
 
     def used() -> bool:

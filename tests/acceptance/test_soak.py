@@ -1,4 +1,4 @@
-"""The soak, scaled down: Spark, workers, Redis and Prometheus at once, in trouble."""
+"""The soak, scaled down: Spark, workers, Redis and Prometheus together, in trouble."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TROUBLES = [
 ]
 """All but the death of a driver, for which there is test_spark_faults."""
 SOME = ["Redis is away", "all workers are stopped for a while"]
-"""Those of which alerts tell. What is killed in Spark is so in test_spark_faults, too."""
+"""Troubles for which there are alerts. test_spark_faults kills parts of Spark, too."""
 
 
 @pytest.mark.spark

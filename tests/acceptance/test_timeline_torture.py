@@ -59,7 +59,7 @@ def server() -> Iterator[EmbeddedRedis]:
 
 
 @pytest.mark.parametrize("taken", [False, True])
-def test_t3_a_stopped_consumer_that_wakes_after_its_lease_is_told_so(
+def test_t3_a_stopped_consumer_that_wakes_after_its_lease_gets_an_error(
     server: EmbeddedRedis, taken: bool
 ) -> None:
     timeline = Timeline(server.url, "torture")
@@ -156,7 +156,7 @@ def trouble(
 
 
 def drained(timeline: Timeline, consumer: Consumer) -> set[str]:
-    """What was left, deleted."""
+    """Delete what was left. Return it."""
     rest: set[str] = set()
 
     def step() -> bool:
@@ -176,7 +176,7 @@ def all_dead(timeline: Timeline) -> list[Any]:
 
 
 def judge(notes: list[dict[str, Any]], rest: set[str], dead: set[str]) -> None:
-    """Whether what was told agrees with the laws."""
+    """Whether the notes agree with the laws."""
     by_id: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for note in notes:
         if "id" in note:
@@ -188,7 +188,7 @@ def judge(notes: list[dict[str, Any]], rest: set[str], dead: set[str]) -> None:
             between = [it for it in mine if earlier["token"] <= it["token"] < later["token"]]
             if any(it["what"] == "releasing" for it in between):
                 continue
-            # Told again, or extended: all of that is of the earlier lease.
+            # Returned again, or extended: all of them are one lease.
             ends = max(
                 it["until"]
                 for it in between

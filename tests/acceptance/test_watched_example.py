@@ -21,7 +21,7 @@ ENDING = {
     "worker-1": ["--check"],
     "worker-2": ["--check"],
 }
-"""What lets each of them end by itself."""
+"""Options with which each program ends by itself."""
 SAYS = {
     "producer": "done: ",
     "exporter": "dispatcher_redis_up 1.0",

@@ -44,7 +44,7 @@ OPTIONS = (
 
 
 class Workers:
-    """Those that run, and how they are treated."""
+    """The running workers, and how they are treated."""
 
     def __init__(self, server: EmbeddedRedis, store: MeteredStore, log: Path, seed: int) -> None:
         self.dice = random.Random(seed)
@@ -133,7 +133,7 @@ def test_t3_t7_c1_nothing_lost_nothing_doubled_nothing_refused(tmp_path: Path, s
     log = tmp_path / "log"
     with ExitStack() as stack:
         server = stack.enter_context(EmbeddedRedis(appendonly=True))
-        # What arrives does so later than it was charged, and as much as may be in flight at once.
+        # the most that may be in flight together.
         in_flight = (WORKERS + KILLS) * CONCURRENCY * BATCH
         store = stack.enter_context(MeteredStore(RATE + in_flight))
         feeder = Feeder(server.url, lambda: sum(cost for _, cost, _, _ in list(store.log)))
@@ -184,7 +184,7 @@ def judge(log: Path, stopped: set[int]) -> None:
             assert at < lease_end or pid in stopped, f"{name} began after its lease: {calls}"
         for token, later in pairwise(sorted(calls)):
             twice += 1
-            # At its end a call knows until when its lease was extended meanwhile.
+            # At its end a call notes until when its lease was extended.
             end, lived = ended.get((name, token), (math.inf, 0.0))
             over = min(end, max(lived, calls[token][1]))
             at, lease_end, _ = calls[later]

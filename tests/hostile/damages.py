@@ -28,7 +28,7 @@ KEY_KINDS = [kind for kind in keys.KINDS if not kind.endswith(" scores")]
 
 
 def to_keys(seeds: int = 3) -> Iterator[Case]:
-    """To each whole key."""
+    """Damages of each whole key."""
     for key in KEYS:
         for kind in KEY_KINDS:
             for seed in range(seeds):
@@ -43,7 +43,7 @@ def _of_key(key: str, kind: str, seed: int) -> Damage:
 
 
 def to_fields(scene: Scene) -> Iterator[Case]:
-    """To each field of each hash."""
+    """Damages of each field of each hash."""
     scene.put_back()
     for key, field in scene.fields():
         for kind in FIELD_KINDS:
@@ -55,7 +55,7 @@ def _of_field(key: str, field: bytes, kind: str) -> Damage:
 
 
 def to_numbers() -> Iterator[Case]:
-    """To each number of the header and of two records."""
+    """Damages of each number of the header and of two records."""
     for field, place, name in numbers():
         for number in VALUES:
             yield f"{field!r} {name} {number}", _of_number(field, place, number)
@@ -69,7 +69,7 @@ def _of_number(field: bytes, place: int, number: float) -> Damage:
 
 
 def on_purpose() -> Iterator[Case]:
-    """The same numbers, written with the checksums that fit them."""
+    """Write the same numbers with the checksums that fit them."""
     for field, place, name in numbers():
         for number in VALUES:
             yield f"{field!r} {name} {number}, valid", _valid(field, place, number)
@@ -101,7 +101,7 @@ def failures(
     part: int,
     check: Callable[[Scene, str, Damage], None],
 ) -> list[str]:
-    """What became of those that failed, of one part of the cases."""
+    """Check every PARTS-th case. Return the failures."""
     failed = []
     for name, damage in islice(cases, part, None, PARTS):
         try:
@@ -112,5 +112,5 @@ def failures(
 
 
 def report(failed: list[str]) -> str:
-    """For people."""
+    """Return the failures as text, the first forty of them."""
     return f"{len(failed)} of the cases:\n" + "\n".join(failed[:40])

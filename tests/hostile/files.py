@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 PAGE = 4096
-"""What disks, file systems and SQLite write at once."""
+"""The number of bytes that disks, file systems and SQLite write in one piece."""
 
 
 def _flip(data: bytearray, at: int, chance: random.Random) -> None:
@@ -68,7 +68,7 @@ def cut_by_pages(data: bytes, chance: random.Random) -> bytes:
 
 
 def zeros_at_the_end(data: bytes, chance: random.Random) -> bytes:
-    """As a file system leaves a file whose length it wrote before its content."""
+    """Leave a file as a file system does that wrote its length before its content."""
     return data + b"\0" * chance.choice([1, 8, 100, PAGE])
 
 
@@ -109,7 +109,7 @@ KINDS: dict[str, Callable[[bytes, random.Random], bytes]] = {
         of_another_format,
     )
 }
-"""By name; each makes other bytes of those of a file that is not empty."""
+"""Damages by name; each changes the bytes of a file that is not empty."""
 
 
 def damage(path: Path, kind: str, chance: random.Random) -> bytes:

@@ -35,7 +35,7 @@ TEXTS: dict[str, Change] = {
         [b'{"version":9}', b"\x93\x01\x02\x03", b"[1,2,3]", b"null", b"\xff\xfe\0"]
     ),
 }
-"""What becomes of the values of a hash, of the members of a set, of a string."""
+"""Replacements for the values of a hash, the entries of a set, a string."""
 
 NUMBERS: dict[str, Callable[[float, random.Random], float]] = {
     "negative": lambda score, chance: -1.0,
@@ -44,7 +44,7 @@ NUMBERS: dict[str, Callable[[float, random.Random], float]] = {
     "a bit flipped": lambda score, chance: float(int(score) ^ 1 << chance.randrange(40)),
     "truncated": lambda score, chance: score / 1000,
 }
-"""What becomes of the scores of a sorted set."""
+"""Replacements for the scores of a sorted set."""
 
 ANOTHER_TYPE = "of another type"
 KINDS = (

@@ -133,12 +133,12 @@ class Scene:
         ]
 
     def free(self) -> float:
-        """What the pool has left to spend, in truth."""
+        """The cost that the pool has left to spend."""
         spent = self.limit.ledger.total(math.floor(self.now * 1_000) - TERMS.counts)
         return self.limit.pool * self.limit.worth - spent
 
     def power(self, instances: list[Instance]) -> float:
-        """What they may spend at this moment, all together."""
+        """The cost that the instances may spend at this moment."""
         return math.fsum(
             max(0.0, one.share.ledger.available(self.now, 0.0))
             + max(0.0, one.share.permit.available(self.now))

@@ -98,7 +98,7 @@ def tls_redis(tmp_path: Path) -> Iterator[TlsRedis]:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """A command in this process: how it ended, what it said."""
+    """A command in this process: how it ended, its output."""
 
     def run(*arguments: str) -> Said:
         capsys.readouterr()

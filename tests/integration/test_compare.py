@@ -79,7 +79,7 @@ def test_a_tree_without_the_packages_cannot_be_measured(tree: Path) -> None:
 
 
 def refused(*arguments: str, root: Path = ROOT) -> str:
-    """What it says of a wrong command line."""
+    """The error for a wrong command line."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.compare", *arguments],
         cwd=root,

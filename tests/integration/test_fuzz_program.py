@@ -40,7 +40,7 @@ def test_it_says_what_failed_and_how_to_see_it_again(tmp_path: Path) -> None:
     assert list(told("redis_url", 77, tmp_path / "log")) == [
         "redis_url: FAILED after 2,486 inputs, 97 edges, 19 kept: ValueError: no URL",
         "  .venv/bin/python -m tests.reproduce fuzz redis_url .fuzz/redis_url.crash-1f3a",
-        f"  all that was said: {tmp_path / 'log'}",
+        f"  all output: {tmp_path / 'log'}",
     ]
 
 

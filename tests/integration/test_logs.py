@@ -28,7 +28,7 @@ def test_c7_redis_away_is_a_line_and_redis_back_another(
     shared_redis: EmbeddedRedis, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Proxy(shared_redis) as network:
-        # Nobody waits that long: a connection that is refused or cut is heard of at once.
+        # No test waits that long: a connection that is refused or cut is noticed immediately.
         manager = RedisLeaseManager(network.url, name="orders", lease_time=2, timeout=LONG)
         limiter = SharedResource(
             shared_capacity=1_000, factor=10, lease_manager=manager, max_interval=0.1, period=0.1
@@ -101,7 +101,7 @@ def test_c7_a_worker_with_a_limit_says_once_that_redis_is_away(
 
 
 def who_said(caplog: pytest.LogCaptureFixture, what: str) -> set[str]:
-    """The modules that have said, at any level, that Redis is away, or back."""
+    """The modules that have logged, at any level, that Redis is away, or back."""
     return {
         it.module
         for it in caplog.records

@@ -74,7 +74,7 @@ def run(root: Path, name: str, limit: float = 60) -> suite.Outcome:
     return suite.run(root, [f"test_{name}.py"], 1, limit, root / "log")
 
 
-def test_each_end_of_a_run_is_told_from_the_others(small: Path) -> None:
+def test_each_end_of_a_run_differs_from_the_others(small: Path) -> None:
     assert run(small, "passes") == suite.Outcome("passed", passed=1)
     failed = suite.Outcome("failed", failing=(FAILING,))
     assert run(small, "fails") == failed

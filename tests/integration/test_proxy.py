@@ -1,4 +1,4 @@
-"""The bad network fails as it is told to, and only so."""
+"""The bad network fails on request, and only so."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_refused_until_accepted_on_the_same_port(client: Redis, proxy: Proxy) ->
     assert client.ping()
 
 
-def test_cut_and_at_once_welcome_again(client: Redis, proxy: Proxy) -> None:
+def test_cut_and_immediately_accepted_again(client: Redis, proxy: Proxy) -> None:
     client.ping()
     proxy.delay_replies(60, "INCRBY")
     with ThreadPoolExecutor() as pool:
@@ -159,7 +159,7 @@ def test_when_the_server_is_down_connections_end(own_redis: EmbeddedRedis) -> No
         assert client.ping()
 
 
-def test_many_threads_at_once(proxy: Proxy) -> None:
+def test_many_threads(proxy: Proxy) -> None:
     def work(number: int) -> None:
         with client_of(proxy.url) as client:
             for _ in range(50):

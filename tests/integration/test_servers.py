@@ -1,4 +1,4 @@
-"""The servers that other tests are run against are what they are said to be."""
+"""The servers that other tests are run against are of the kind they should be."""
 
 from __future__ import annotations
 

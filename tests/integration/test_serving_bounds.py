@@ -28,7 +28,7 @@ pytestmark = pytest.mark.parametrize("made", SERVERS.values(), ids=SERVERS)
 
 
 def threads() -> list[threading.Thread]:
-    """Those that answer a client."""
+    """Return the connections that answer a client."""
     return [one for one in threading.enumerate() if "process_request_thread" in one.name]
 
 

@@ -33,7 +33,7 @@ def test_what_breaks_a_rule_is_named_and_what_raises_too(storm: str) -> None:
     assert program.judge(storm, 5) == (0, "AssertionError: two leases for one partition")
 
 
-def test_it_goes_on_where_it_was_and_tells_how_to_see_a_failure_again(
+def test_it_goes_on_where_it_was_and_prints_how_to_see_a_failure_again(
     storm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "storms.tsv"

@@ -161,14 +161,14 @@ def test_an_interpreter_that_cannot_be_used_is_named(
 
 
 def refused(*command: str) -> str:
-    """What a tool says that does not begin."""
+    """Return the error of a tool that does not begin."""
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stdout
     return done.stderr
 
 
 def make_java(venv: Path, programs: Path) -> str:
-    """What `make java` prints where these programs are on the PATH."""
+    """Return the output of `make java` with these programs on the PATH."""
     command = [str(shutil.which("make")), "java", f"VENV={venv}"]
     done = subprocess.run(
         command, cwd=ROOT, env={"PATH": str(programs)}, capture_output=True, text=True, check=True

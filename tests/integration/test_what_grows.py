@@ -1,5 +1,5 @@
-"""What is stored has a bound, or somebody who can make room: each line of the documents' table is
-filled here."""
+"""Everything that is stored has a bound, or a way to make room: each line of the table in
+docs/failures.md."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.waiting import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "failures.md"
 SHORT = Terms(1_000, 100, 50, 200)
-"""Milliseconds of period and lease, so that what is gone is gone at once."""
+"""Period and lease in milliseconds, short so that what ends is removed immediately."""
 
 NUMBER = 300
 
@@ -46,7 +46,7 @@ def table() -> list[str]:
 
 
 class Instances:
-    """Some that come, hold something, and are not heard of again; and one that stays."""
+    """Instances that ask once, hold something, and are silent from then on; and one that stays."""
 
     def __init__(self, manager: RedisLeaseManager) -> None:
         self._manager = manager
@@ -106,7 +106,7 @@ def the_registry_has_one_field_a_name(server: EmbeddedRedis, client: Any) -> Non
             manager.delete()
     assert client.hlen(key) <= NUMBER + 2
     assert (client.memory_usage(key) or 0) - before < NUMBER * bytes_in_table("the registry")
-    for number in range(NUMBER):  # the same names again
+    for number in range(NUMBER):  # once more with these names
         with closing(RedisLeaseManager(server.url, name=f"limit-{number}", timeout=10)) as manager:
             manager.sync(replace(asks("one", 1), terms=SHORT))
     assert client.hlen(key) <= NUMBER + 2

@@ -61,7 +61,7 @@ def end(process: subprocess.Popen[bytes], by: signal.Signals = signal.SIGINT) ->
             os.killpg(process.pid, by)
         with suppress(subprocess.TimeoutExpired):
             process.wait(PATIENCE)
-    finally:  # also if a second Ctrl-C ends the waiting
+    finally:  # even if a second Ctrl-C ends the wait
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     return process.wait()
@@ -106,7 +106,7 @@ def run(
             output = stack.enter_context(log.open("wb"))
             streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
         try:
-            with _deferred():  # else a process would be left that nothing knows
+            with _deferred():  # a process would be left without an owner
                 process = subprocess.Popen(
                     command, cwd=cwd, env=env, start_new_session=True, **streams
                 )

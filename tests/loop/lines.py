@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 RECORDS = ("tests/loop.tsv", "tests/simulation/storms.tsv", "tests/twins/histories.tsv")
-"""Those that are committed. A commit of these alone is no change of what is tested."""
+"""Files that are committed. A commit of these alone does not change what is tested."""
 
 Entry = TypeVar("Entry")
 
@@ -28,7 +28,7 @@ def append(path: Path, header: str, line: str = "") -> None:
                 file.write(header.encode())
             elif line:
                 file.seek(-1, 2)
-                if file.read() != b"\n":  # whoever edited it left the last line open
+                if file.read() != b"\n":  # an editor left the last line without an end
                     file.write(b"\n")
             file.write(line.encode())
     except OSError as error:

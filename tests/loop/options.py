@@ -1,4 +1,4 @@
-"""Values on the tools' command lines, and what a wrong one is told."""
+"""Values on the tools' command lines, and the errors for wrong ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 SEEDS = range(2**32)
-"""What PYTHONHASHSEED takes."""
+"""The values that PYTHONHASHSEED accepts."""
 
 
 def whole(least: int = 1, make: str = "") -> Callable[[str], int]:
@@ -49,7 +49,7 @@ def _by_make(variable: str) -> str:
 
 
 def seed(text: str) -> int:
-    """For `type` in argparse."""
+    """Return a function for `type` in argparse."""
     try:
         number = int(text)
     except ValueError:

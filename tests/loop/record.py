@@ -23,9 +23,9 @@ class Run:
     began: str
     commit: str
     seed: int
-    """Of Hypothesis and of hashes (PYTHONHASHSEED)."""
+    """Seed of Hypothesis and of hashes (`PYTHONHASHSEED`)."""
     busy: int
-    """Processes that kept the processor busy besides."""
+    """Number of further processes that kept the processor busy."""
     load: float
     """The load average over the last minute, at the end."""
     seconds: float
@@ -36,7 +36,7 @@ class Run:
     what: str
     """The arguments of pytest."""
     failing: tuple[str, ...]
-    """Node ids."""
+    """Node ids of the failed tests."""
 
     def line(self) -> str:
         """The form in which it is written."""
@@ -77,7 +77,6 @@ def place(arguments: Sequence[str]) -> Path:
 
 
 def append(path: Path, run: Run) -> None:
-    """Write a line."""
     lines.append(path, HEADER, run.line())
 
 
@@ -87,7 +86,7 @@ def read(path: Path) -> list[Run]:
 
 
 def summary(runs: Iterable[Run], commit: str, what: str) -> str:
-    """What failed how often at this commit, in this run of the loop and in earlier ones."""
+    """Return what failed how often at this commit, in this run of the loop and in earlier ones."""
     of_commit = [run for run in runs if (run.commit, run.what) == (commit, what)]
     results = Counter(run.result for run in of_commit)
     busy = sum(run.busy > 0 for run in of_commit)

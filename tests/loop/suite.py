@@ -31,7 +31,7 @@ class NothingRunError(RuntimeError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a run."""
+    """The result of a run."""
 
     result: str
     passed: int = 0
@@ -40,7 +40,7 @@ class Outcome:
 
 
 def git(*arguments: str | Path, at: Path) -> str:
-    """What git prints."""
+    """Return the output of git."""
     command = ["git", "-C", at, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -108,7 +108,7 @@ def run(root: Path, arguments: Sequence[str], seed: int, limit: float, log: Path
 
 
 def outcome(code: int, report: Path, root: Path) -> Outcome:
-    """What an exit code and a report in JUnit's format mean."""
+    """Read the result from an exit code and a report in JUnit's format."""
     try:
         cases = list(ElementTree.parse(report).iter("testcase"))
     except (OSError, ElementTree.ParseError):

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Process:
-    """One of them."""
+    """One process of the cluster."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -50,7 +50,7 @@ class Process:
             self._process.stdout.close()
 
     def end(self) -> None:
-        """Whatever it takes."""
+        """Kill it if it still runs."""
         self._process.kill()
         self.stop()
 
@@ -75,7 +75,7 @@ class Processes:
         return started
 
     def log(self) -> list[Spent]:
-        """What was spent until now, in order."""
+        """The costs spent until now, in order."""
         entries = []
         for line in lines(self.plan.log):
             at, instance, cost = line.split("\t")

@@ -1,6 +1,6 @@
 """One process of a cluster: Batchers with work, that note when each of their batches begins.
 
-`python -m tests.processes.instance '{"url": ..., ...}'`; plan.py says what can be told it. It
+`python -m tests.processes.instance '{"url": ..., ...}'`; plan.py lists its commands. It
 prints "ready", does its work, and stops gracefully when a line comes in or its input ends.
 """
 

@@ -1,4 +1,4 @@
-"""What one process of a cluster is told."""
+"""The plan that one process of a cluster receives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass
 class Plan:
-    """What an instance is, and what it has to do."""
+    """The settings of an instance, and its work."""
 
     url: str
     log: str

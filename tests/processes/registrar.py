@@ -1,9 +1,9 @@
-"""One process with a gate: registers as it is told, and says so when it is acknowledged.
+"""One process with a gate: registers as requested, and says so when it is acknowledged.
 
 `python -m tests.processes.registrar sqlite PATH FIRST` registers entities FIRST, FIRST + 1, ...
 in the SQLite file PATH until it is killed, and writes each number once it is acknowledged.
 
-`python -m tests.processes.registrar many PATH FIRST` does it with `BULK` at once.
+`python -m tests.processes.registrar many PATH FIRST` does it with `BULK` in one call.
 
 `python -m tests.processes.registrar handle PATH MARK` is a consumer: it first asks for what came
 out after MARK, then registers further entities, and writes the name of each that it has handled
@@ -113,7 +113,8 @@ def take_part(url: str, level: int, levels: int, count: int) -> None:
     tasks = [(kind, number) for number in range(count) for kind in "tmr"]
     chance.shuffle(tasks)
     for kind, number in tasks:
-        # Messages go to any level: who holds them is not who is told the registration.
+        # Messages go to any level: the gate that holds them need not be the one that receives the
+        # registration.
         entity = f"{number}.{(level + number) % levels}"
         if kind == "r":
             parent = f"{number}.{level - 1}" if level else None

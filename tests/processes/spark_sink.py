@@ -30,7 +30,7 @@ SCHEMA = "subject string, seq long, at timestamp"
 
 @dataclass
 class Setting:
-    """What a driver is told."""
+    """The settings of a driver."""
 
     PROGRAM: ClassVar[str] = "tests.processes.spark_sink"
 
@@ -57,7 +57,7 @@ class Setting:
     """How much longer the handler takes for the slow subject."""
     partitions: int = 2
     limited: bool = True
-    """Without a limit only the ledger keeps a task from sending."""
+    """If there is no limit, only the ledger keeps a task from sending."""
 
     def as_argument(self) -> str:
         """The form in which it is handed to a process."""
@@ -140,7 +140,7 @@ def _limiter(setting: Setting) -> Any:
 
 
 def query(spark: Any, setting: Setting) -> Any:
-    """The query, started."""
+    """Start the query, and return it."""
     from dispatcher.spark import SubjectSink
 
     sink = SubjectSink(
@@ -175,7 +175,7 @@ def connected(remote: str) -> Any:
 
 
 def main() -> None:
-    """Does what it is told."""
+    """Run the driver with its settings."""
     setting = Setting(**json.loads(sys.argv[1]))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     logging.getLogger("py4j").setLevel(logging.CRITICAL)

@@ -38,7 +38,7 @@ def take_slowly(rows: Any, context: Any, *, path: str) -> None:
 
 
 def sent(stream: Stream, redis: str) -> StreamingQuery:
-    """The query, started."""
+    """Start the query, and return it."""
     sink = EventTimeSink(
         noting(take_slowly, stream.place / LOG),
         rows="dict",

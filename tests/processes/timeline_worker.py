@@ -1,4 +1,4 @@
-"""One process that produces to or consumes from a timeline, and notes all that it is told.
+"""One process that produces to or consumes from a timeline, and notes all answers.
 
 `python -m tests.processes.timeline_worker '{"role": ..., "url": ..., ...}'`. Notes are lines of
 JSON, appended to a file in one piece each. What is about to be done that ends a lease is noted
@@ -20,7 +20,7 @@ LEASE_TIME = 0.4
 
 
 class Worker:
-    """What producers and consumers share."""
+    """The topic that producers and consumers share."""
 
     def __init__(self, told: dict[str, Any]) -> None:
         self.name = told["name"]
@@ -32,7 +32,7 @@ class Worker:
         self.ended = threading.Event()
 
     def note(self, what: str, **facts: Any) -> None:
-        """One line."""
+        """Append one line to the notes."""
         line = {"what": what, "who": self.name, "pid": os.getpid(), **facts}
         os.write(self.log, json.dumps(line).encode() + b"\n")
 

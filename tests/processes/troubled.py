@@ -1,4 +1,4 @@
-"""A cluster in which everything is wrong that there is an alert for, until it is mended."""
+"""A cluster in which everything is wrong that there is an alert for, until it is repaired."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ class Watched:
         return f"127.0.0.1:{self._port}"
 
     def mend(self) -> None:
-        """Ends the trouble."""
+        """Ask the process to end its trouble."""
         assert self._process.stdin is not None
         self._process.stdin.write("mend\n")
         self._process.stdin.flush()
 
     def close(self) -> None:
-        """Ends it."""
+        """End the process, and wait for it."""
         if self._process.poll() is None:
             assert self._process.stdin is not None
             self._process.stdin.close()
@@ -81,7 +81,7 @@ class Watched:
 
 
 OTHER_LEASE = Terms(400, 20, 1_000, 600_000)
-"""Those of a limit that was made with another lease than its instances have."""
+"""The terms of a limit that was created with another lease time than its instances have."""
 
 
 class Example:
@@ -134,7 +134,7 @@ class Example:
         }
 
     def watch(self) -> None:
-        """The exporters."""
+        """Start an exporter for each cluster."""
         near, far, wrong = self.exporters
         self._command("exporter", f"--redis={self.redis.url}", f"--port={near}")
         self._command("exporter", f"--redis={self.far.url}", f"--port={far}")
@@ -142,11 +142,11 @@ class Example:
         self._run("clock", *code, "exporter", f"--redis={self.redis.url}", f"--port={wrong}")
 
     def change(self, limit: str) -> None:
-        """As an operator does."""
+        """Change the limit, as an operator does."""
         self._limit(limit).set_terms(capacity=CAPACITY - 10)
 
     def mend(self) -> None:
-        """Ends every cause."""
+        """End the cause of every alert."""
         self._stop_making.set()
         self.far.restart(empty=False)
         self.clock.write_text("0")
@@ -162,7 +162,7 @@ class Example:
 
     @property
     def jobs(self) -> dict[str, list[str]]:
-        """What is to be scraped."""
+        """The targets to scrape."""
         processes = [
             *self.good,
             self.refused,
@@ -209,8 +209,8 @@ class Example:
         self._ended.callback(process.end)
 
     def _make(self) -> None:
-        """Work, as it comes in: some mails nobody can send, letters that nobody takes, and rows
-        that are refused."""
+        """Work, as it comes in: some mails that cannot be sent, letters without a consumer, and
+        rows that are refused."""
         mails, letters = self.mails.producer("example"), self.letters.producer("example")
         letters.create([Message({"to": "me"}) for _ in range(150)])
         while not self._stop_making.wait(0.5):

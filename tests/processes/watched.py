@@ -24,7 +24,7 @@ CAPACITY = 400.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What it is told."""
+    """The settings of the process."""
 
     url: str
     limit: str

@@ -18,7 +18,7 @@ from tests.processes.noted import lines
 from tests.waiting import until
 
 PROGRAM = """
-import tests.processes.wrong_clocks  # before anybody has looked at a clock
+import tests.processes.wrong_clocks  # before any code reads a clock
 import sys
 from dispatcher.cli.main import main
 sys.exit(main())
@@ -56,11 +56,11 @@ class WorkerProcess:
 
     @property
     def text(self) -> str:
-        """All that it has said."""
+        """Its output so far."""
         return "".join(self.said)
 
     def await_word(self, word: str, times: int = 1, timeout: float = 30) -> None:
-        """Returns when it has said so."""
+        """Return when it has printed this."""
 
         def is_there() -> bool:
             return self.text.count(word) >= times or "" in self.said
@@ -70,11 +70,11 @@ class WorkerProcess:
         assert self.text.count(word) >= times, f"no {word!r} in {self.text}"
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends it."""
+        """Send a signal to the process."""
         self.process.send_signal(number)
 
     def signal_until_it_ends(self, number: int) -> None:
-        """Sends it again and again, as somebody impatient does."""
+        """Send a signal repeatedly, as an impatient user does."""
 
         def is_over() -> bool:
             self.process.send_signal(number)
@@ -113,7 +113,7 @@ def create_at_last(producer: Producer, messages: list[Message]) -> set[str]:
 
 
 def notes(log: Path) -> list[dict[str, Any]]:
-    """What handlers have noted."""
+    """The notes of the handlers."""
     return [json.loads(line) for line in lines(log)]
 
 

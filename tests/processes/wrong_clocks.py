@@ -12,7 +12,7 @@ _offset = float(os.environ.get("CLOCK_OFFSET", 0))
 
 
 def righted(monotonic: float) -> float:
-    """What the monotonic clock of the machine showed when that of this process showed this."""
+    """Convert a time of this process's monotonic clock to the machine's."""
     return monotonic - _offset
 
 

@@ -52,7 +52,7 @@ class ClusterRedis:
         return next(node for number, node in enumerate(self.nodes) if slot in self._slots(number))
 
     def serves(self) -> bool:
-        """Whether every node knows that every slot is served."""
+        """Whether every node reports that every slot is served."""
         return all(
             f"cluster_state:ok\r\ncluster_slots_assigned:{_SLOTS}\r\n"
             in _ask(node, "CLUSTER", "INFO")

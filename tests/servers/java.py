@@ -22,7 +22,7 @@ BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # in what a program reads from the other's output.
 SILENT = "-Xlog:disable -Xlog:all=error:stderr"
 OPTIONS = f"{BRIEF} -XX:SharedArchiveFile={ARCHIVE} {SILENT}" if ARCHIVE.exists() else BRIEF
-"""For the environment variable JDK_JAVA_OPTIONS."""
+"""Options for the environment variable JDK_JAVA_OPTIONS."""
 
 OF_EXECUTORS = (
     "org.apache.spark.executor.CoarseGrainedExecutorBackend",

@@ -34,7 +34,7 @@ class PlainBroker:
 
     @property
     def place(self) -> str:
-        """HOST:PORT."""
+        """The address as HOST:PORT, for a command line."""
         return f"127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> Self:

@@ -19,8 +19,8 @@ _mine: set[int] = set()
 
 
 def own_port(following: int = 0) -> int:
-    """A port on which nobody listens, or the first of several. As long as this process lives, no
-    other test is given it."""
+    """Return a port without a listener, or the first of several. No other test gets it while this
+    process lives."""
     chances = _PORTS[: len(_PORTS) - following]
     for first in SystemRandom().sample(chances, len(chances)):
         some = range(first, first + 1 + following)

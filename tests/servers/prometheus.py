@@ -21,7 +21,7 @@ from tests.waiting import until
 
 
 def promtool(*arguments: str, given: str = "") -> str:
-    """What it says, findings and all; it fails if promtool does."""
+    """Its output, findings included; it fails if promtool does."""
     done = subprocess.run(
         ["promtool", *arguments],
         input=given,
@@ -94,7 +94,7 @@ class Prometheus:
         return list(self._ask("alerts")["alerts"])
 
     def now(self, expression: str) -> list[dict[str, Any]]:
-        """What it is."""
+        """The answer of Prometheus to this."""
         return list(self._ask("query", query=expression)["result"])
 
     def values(self, expression: str) -> list[float]:

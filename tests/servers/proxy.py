@@ -1,4 +1,4 @@
-"""A proxy in front of a Redis server: a network that fails when it is told to."""
+"""A proxy in front of a Redis server: a network that fails on request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATIENCE = 30.0
 
 
 class Proxy:
-    """Passes requests to `server` and replies back, until it is told otherwise. Thread-safe.
+    """Passes requests to `server` and replies back, until a fault is set. Thread-safe.
 
     Where a fault takes a command (`"EVALSHA"`), it concerns requests of this name, or replies
     to them; without it, any, and that includes what clients say of themselves when they
@@ -111,7 +111,7 @@ class Proxy:
         self._do(self._refuse())
 
     def accept(self) -> None:
-        """Accepts connections again."""
+        """Accept connections again, after a cut."""
         self._do(self._accept())
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
@@ -201,7 +201,7 @@ class Proxy:
 
 
 class _Faults:
-    """What is to go wrong. None stands for any command."""
+    """The fault to cause. None stands for any command."""
 
     def __init__(self) -> None:
         self.lose: list[str | None] = []

@@ -13,7 +13,7 @@ class Frames:
         self._buffer = b""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """What has become whole with `data`."""
+        """Return the messages that are complete with `data`."""
         self._buffer += data
         frames = []
         while (end := _end(self._buffer, 0)) is not None:

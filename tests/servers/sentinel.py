@@ -13,7 +13,7 @@ from tests.waiting import until
 # What a Sentinel otherwise does every one, two or ten seconds it does this often here. How long
 # a fail-over takes is then up to `down-after-milliseconds` and the vote.
 _HASTE = ["info-period", "100", "ask-period", "100", "publish-period", "100"]
-# A replica is only chosen if it was heard of within five of these; but once the master is down
+# A replica is only chosen if it has answered within five of these; but once the master is down
 # it is asked every second, whatever the period of that.
 _HASTE += ["ping-period", "300"]
 # A master that only has to wait for the machine is not to be taken for one that is down.
@@ -21,7 +21,7 @@ _SETTINGS = ["down-after-milliseconds", "2000", "failover-timeout", "2000"]
 
 
 class SentinelProcess(EmbeddedRedis):
-    """The same program, as a Sentinel."""
+    """Run redis-server as a Sentinel."""
 
     arguments = ("--sentinel",)
 

@@ -51,7 +51,7 @@ class Daemon:
 
     @property
     def pid(self) -> int:
-        """Of the Java process."""
+        """Process id of the Java process."""
         return self._process.pid
 
     def wait_for(self, pattern: str) -> str:
@@ -69,7 +69,7 @@ class Daemon:
         return found[0] if found else ""
 
     def kill(self) -> None:
-        """Ends it at once, with all that it has started, unless it has ended."""
+        """End it immediately, with all that it has started, unless it has ended."""
         if self._process.poll() is not None:
             return
         for pid in [*descendants(self.pid), self.pid]:
@@ -78,7 +78,7 @@ class Daemon:
         self._process.wait()
 
     def kill_alone(self) -> None:
-        """Ends it at once; its executors notice by themselves."""
+        """End it immediately; its executors notice by themselves."""
         self._process.kill()
         self._process.wait()
 
@@ -92,7 +92,7 @@ class SparkCluster:
         self._started = 0
         self.url = ""
         self.workers: dict[str, Daemon] = {}
-        """By their address."""
+        """Executors by their address."""
 
     def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ class SparkCluster:
             daemon.kill()
 
     def start_worker(self, host: str) -> None:
-        """A worker on `host`; returns when the master knows it."""
+        """A worker on `host`; returns when the master lists it."""
         self._started += 1
         name = f"worker-{self._started}"
         places = ("--host", host, "--port", "0", "--webui-port", "0")

@@ -50,5 +50,5 @@ class ConnectServer:
         self.kill()
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """End the server immediately."""
         self._server.kill()

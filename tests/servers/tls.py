@@ -1,4 +1,5 @@
-"""A Redis server that speaks TLS, with a certificate of an authority nobody else trusts."""
+"""A Redis server that speaks TLS, with a certificate of an authority that only these tests
+trust."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ class Certificates:
             )
 
     def context(self) -> ssl.SSLContext:
-        """For a server that shows this certificate."""
+        """Run a server that shows this certificate."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(self.certificate, self.key)
         return context

@@ -33,7 +33,7 @@ def paths() -> frozenset[str]:
 
 
 def named(text: str) -> set[str]:
-    """What looks like a module, a script or a folder: in backticks, or in a picture."""
+    """Texts that look like a module, a script or a folder: in backticks, or in a picture."""
     prose = set(re.findall(r"`([\w./]+(?:\.py|\.lua|/))`", PICTURE.sub("", text)))
     drawn = {
         SHORT.get(path[:2], path[:2]) + path[2:]

@@ -16,7 +16,7 @@ FRAGMENTS = sorted(path for path in FOLDER.iterdir() if path.name != "README.md"
 
 
 def problem(name: str, text: str) -> str | None:
-    """What is wrong with a fragment, if anything is."""
+    """Return what is wrong with a fragment, or None."""
     if not re.fullmatch(rf"(\d+|\+[\w-]+)\.({'|'.join(TYPES)})(\.\d+)?\.md", name):
         return f"{name}: name it NUMBER.TYPE.md or +WORDS.TYPE.md, with a type of {TYPES}"
     if not text.strip():

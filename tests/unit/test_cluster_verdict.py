@@ -57,7 +57,9 @@ def test_what_is_right_holds() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said(notes: list[Note], numbers: tuple[int, int, int], said: str) -> None:
+def test_what_is_wrong_is_reported(
+    notes: list[Note], numbers: tuple[int, int, int], said: str
+) -> None:
     played = judge(notes)
 
     assert (played.lost, played.twice, played.out_of_order) == numbers
@@ -79,7 +81,7 @@ def test_what_the_fault_itself_found_is_kept() -> None:
     assert played.wrong == ("no copy was started",)
 
 
-def test_a_call_that_ends_late_in_a_process_that_was_stopped_is_not_beside_its_successors() -> None:
+def test_a_late_call_of_a_stopped_process_is_not_concurrent_with_its_successors() -> None:
     began, ended = call("b", 0, 9, 1.0, ends=3.2)
     late = [*GOOD[:4], began, replace(ended, what="ended late")]
     replaced = [*call("b", 0, 9, 2.0), *call("b", 10, 19, 3.0)]

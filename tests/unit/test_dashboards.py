@@ -24,7 +24,7 @@ LOGS = DOCUMENT.with_name("logs.md")
 FROM_SCRAPING = {"instance", "job", "pod", "cluster"}
 ALERT_LABELS = {"alertname", "alertstate", "severity"}
 OF_ANNOTATIONS = {"titleFormat", "tagKeys"}
-"""What Grafana's data source for Prometheus reads of an annotation, and the model does not have."""
+"""Fields of an annotation that Grafana's data source for Prometheus reads, and the model lacks."""
 SUFFIXES = {"histogram": {"_bucket", "_sum", "_count"}, "summary": {"_sum", "_count"}}
 LABELS: dict[str, set[str]] = {}
 for _metric in names.METRICS:
@@ -77,7 +77,7 @@ def test_grafanas_own_model_reads_a_dashboard_and_loses_nothing(board: Any) -> N
     assert json.loads(json.dumps(read, cls=JSONEncoder)) == board
 
 
-def test_panels_lie_within_the_grid_and_beside_each_other(board: Any) -> None:
+def test_panels_lie_within_the_grid_and_do_not_overlap(board: Any) -> None:
     taken = [one["gridPos"] for one in board["panels"]]
     for place in taken:
         assert place["x"] >= 0
@@ -313,7 +313,7 @@ def test_the_overview_and_the_alerts_themselves_lead_to_the_same_panels() -> Non
 
 
 @pytest.mark.parametrize("alert", alerts.ALERTS, ids=lambda alert: alert.name)
-def test_every_alert_says_what_to_do_and_where_more_is_said(alert: alerts.Alert) -> None:
+def test_every_alert_says_what_to_do_and_where_to_read_more(alert: alerts.Alert) -> None:
     assert re.fullmatch(r"Dispatcher[A-Z]\w+", alert.name)
     assert len(alert.what_to_do) > 80
     assert alert.what_to_do.endswith(".")
@@ -329,7 +329,7 @@ def test_what_an_alert_says_is_in_the_log_is_there() -> None:
     assert "logger" not in said
 
 
-def test_the_document_knows_no_alert_that_is_none() -> None:
+def test_the_document_has_no_alert_that_is_none() -> None:
     told = set(re.findall(r"^### (Dispatcher\w+)$", DOCUMENT.read_text(), re.MULTILINE))
     assert told == {alert.name for alert in alerts.ALERTS}
 

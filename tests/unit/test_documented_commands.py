@@ -1,5 +1,5 @@
-"""What the documents and the help say of the command line is so: commands, options, variables, exit
-codes, fields of JSON, defaults."""
+"""The documents and the help describe the command line correctly: commands, options, variables,
+exit codes, fields of JSON, defaults."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def flags_of(parser: Parser) -> set[str]:
 
 
 def wrong_with(line: str) -> str | None:
-    """What there is not, of a command and its options as somebody writes them down."""
+    """Return the parts of a documented command line that do not exist."""
     words = shlex.split(line.replace("...", ""))[1:]
     parser = ALL["dispatcher"]
     while words and words[0] in parser.below:

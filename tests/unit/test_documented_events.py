@@ -21,7 +21,7 @@ def in_table(text: str) -> set[str]:
 
 
 def in_words(text: str, before: str) -> set[str]:
-    """Those that a sentence before or after the table names."""
+    """The names that a sentence before or after the table names."""
     [sentence] = [it for it in re.split(r"\n\n", text) if it.lstrip().startswith(before)]
     return set(re.findall(r"`([a-z-]+)`", sentence))
 
@@ -29,7 +29,7 @@ def in_words(text: str, before: str) -> set[str]:
 def test_events_of_a_batcher() -> None:
     text = section("batcher.md")
     assert in_table(text) == BATCHER_EVENTS
-    assert in_words(text, "A limiter raises") | {"error"} == LIMITER_EVENTS
+    assert in_words(text, "A limiter emits") | {"error"} == LIMITER_EVENTS
 
 
 def test_events_of_a_shared_limit() -> None:

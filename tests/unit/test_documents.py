@@ -1,4 +1,4 @@
-"""What documents name is there: extras, make targets, modules to run, versions, figures."""
+"""Names in the documents exist: extras, make targets, modules to run, versions, figures."""
 
 from __future__ import annotations
 

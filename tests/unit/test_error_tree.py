@@ -59,7 +59,7 @@ def drawn(kind: type[BaseException], public: set[type[BaseException]], depth: in
 
 
 def tree() -> str:
-    """What the docstring has to show."""
+    """Return the tree that the docstring has to show."""
     public = {one for one in exceptions() if home_of(one) and one is not Sendable}
     [argument_error] = [one for one in public if one.__name__ == "ArgumentError"]
     return "\n".join(drawn(DispatcherError, public) + drawn(argument_error, public))

@@ -9,7 +9,7 @@ from tests.fuzz.targets import NAMES, target
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_known_of_a_target_holds(name: str) -> None:
+def test_the_regressions_of_a_target_hold(name: str) -> None:
     check, known = target(name).check, inputs(name)
     assert known
     for data in [*known, b""]:

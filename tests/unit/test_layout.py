@@ -14,7 +14,7 @@ MOST = 20
 """How many modules a folder may hold."""
 
 PROGRAMS = {"dispatcher/cli/main.py"}
-"""Nobody imports them; they are run."""
+"""They are run, not imported."""
 
 
 def name_of(path: Path) -> str:

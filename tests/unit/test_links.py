@@ -23,7 +23,7 @@ def without_programs(page: Path) -> str:
 
 @cache
 def headings(page: Path) -> frozenset[str]:
-    """What can stand behind the # of a link to this page, by GitHub's rule, which MyST follows."""
+    """Return the anchors of this page, by GitHub's rule, which MyST follows."""
     text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", without_programs(page))
     slugs: list[str] = []
     for heading in HEADING.findall(text):

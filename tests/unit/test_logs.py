@@ -43,7 +43,7 @@ def modules() -> list[tuple[Path, ast.Module]]:
 
 
 def facts_of(call: ast.Call, module: ast.Module) -> ast.Dict:
-    """What a call gives as extra: written there, or just before."""
+    """Return the `extra` of a call: written there, or just before."""
     given = next(one.value for one in call.keywords if one.arg == "extra")
     if isinstance(given, ast.Name):
         before = [
@@ -66,11 +66,11 @@ class Line(NamedTuple):
     level: str
     facts: frozenset[str]
     more: bool
-    """Whether it has facts beside those, whose names stand elsewhere."""
+    """Whether it has further facts, whose names are defined elsewhere."""
 
 
 def happenings_of(value: ast.expr, call: ast.Call, module: ast.Module) -> list[str]:
-    """What a line says has happened; of a parameter, all that its function is called with."""
+    """The happening of a line; for a parameter, all that its function is called with."""
     if isinstance(value, ast.Constant):
         return [str(value.value)]
     functions = [
@@ -121,7 +121,7 @@ class Promised(NamedTuple):
     level: str
     facts: frozenset[str]
     either: frozenset[str]
-    """Of these at least one is there."""
+    """Alternatives, of which at least one is there."""
 
 
 def table() -> dict[str, Promised]:
@@ -189,7 +189,7 @@ def test_each_documented_happening_is_one_that_there_is() -> None:
     assert promised.keys() == {line.happening for line in lines()}
 
 
-def test_a_failed_batch_tells_its_numbers(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_batch_logs_its_numbers(caplog: pytest.LogCaptureFixture) -> None:
     def refuse(batch: list[Operation]) -> None:
         raise Reject("no such table")
 
@@ -221,7 +221,7 @@ def test_b6_a_callback_that_fails_a_thousand_times_is_no_flood(
     assert all(it["exc_info"] for it in told)
 
 
-def test_what_was_left_out_is_told_with_the_next_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_was_left_out_is_counted_with_the_next_line(caplog: pytest.LogCaptureFixture) -> None:
     failures = FailureLog()
     for second in range(60):
         for _ in range(100):
@@ -296,7 +296,7 @@ def test_the_command_against_other_terms_names_what_differs(
 
 
 class Away(MemoryLeaseManager):
-    """Answers when it is told to."""
+    """A lease manager that answers on request."""
 
     away = False
     asked = 0
@@ -328,7 +328,7 @@ def test_c7_each_request_without_an_answer_is_not_a_line(
     assert away[0]["created"] < back["created"]
 
 
-def test_a_listener_that_is_always_behind_is_no_flood_and_each_event_lost_is_told(
+def test_a_listener_that_is_always_behind_is_no_flood_and_each_event_lost_is_counted(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Emitter, "MOST_WAITING", 2)

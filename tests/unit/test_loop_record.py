@@ -1,4 +1,4 @@
-"""The file of the loop, and what is said of it."""
+"""The file of the loop, and its summary."""
 
 from __future__ import annotations
 

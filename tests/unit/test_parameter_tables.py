@@ -30,7 +30,7 @@ class TravelOptions(CheckedOptions):
 
 def test_a_row_has_the_default_with_its_unit_and_the_help() -> None:
     assert table(f"{__name__}.TravelOptions").splitlines()[2:] == [
-        "| `goal` | must be said | where to |",
+        "| `goal` | required | where to |",
         "| `stops` | 10,000 | where it halts |",
         "| `delay` | 0.5 s | how late it may be |",
         "| `ticket` | none | its number |",

@@ -32,7 +32,7 @@ hide(socket, "AF_UNIX", "MSG_DONTWAIT", "MSG_NOSIGNAL", "SOCK_CLOEXEC", "SOCK_NO
 hide(time, "clock_getres", "clock_gettime", "tzset",
      *(name for name in dir(time) if name.startswith("CLOCK_")))
 """
-"""What there is on POSIX only: what the standard library's documents call `Availability: Unix`."""
+"""Modules and functions that the standard library has on POSIX only (`Availability: Unix`)."""
 
 EVERYTHING = """
 import dispatcher, importlib, limiters, pkgutil, sys
@@ -107,8 +107,8 @@ def test_a_batcher_and_the_command_line_work_where_there_is_no_fork() -> None:
 def test_what_cannot_work_there_says_so_when_it_is_used() -> None:
     said = run(REFUSED).splitlines()
     assert [line.partition(",")[0] for line in said] == [
-        "files cannot be locked here",
-        "files cannot be locked here",
+        "this system cannot lock files (no fcntl)",
+        "this system cannot lock files (no fcntl)",
         "a Redis server is embedded by means of /bin/sh",
         "dispatcher: --processes needs sockets of Unix",
     ]

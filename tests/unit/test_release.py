@@ -86,7 +86,7 @@ def test_the_readme_speaks_of_this_version() -> None:
 
 
 def forget_version(package: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if nobody had asked for it; what a test makes of it is forgotten as well."""
+    """Reset the version as if it had never been read; what a test sets is reset as well."""
     monkeypatch.setitem(vars(package), "__version__", "")
     del vars(package)["__version__"]
 

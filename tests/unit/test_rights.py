@@ -1,5 +1,5 @@
-"""What a user of Redis must be allowed to do is declared once for each kind of use; the scripts and
-the documents say the same."""
+"""The permissions that a user of Redis needs are declared once for each kind of use; the scripts
+and the documents agree with them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Kind(NamedTuple):
     scripts: str | None = None
     """The folder of its scripts."""
     sent: str = ""
-    """Commands that Python sends, beside those of the scripts."""
+    """Commands that Python sends, in addition to those of the scripts."""
 
 
 KINDS = (
@@ -48,7 +48,7 @@ KINDS = (
     Kind("backfill", "spark", progress.NEEDS),
 )
 NOT_FOR_USERS = {"limit_mark.lua"}
-"""A server that was just started is marked by whoever started it, who may do anything."""
+"""A server that was just started is marked by its starter, who may do anything."""
 
 
 def commands_in(folder: Path) -> set[str]:

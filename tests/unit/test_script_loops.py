@@ -1,5 +1,5 @@
-"""No script has a loop that what is stored could keep alive: Redis serves nobody meanwhile, and a
-script that has written cannot be killed.
+"""No script has a loop that what is stored could keep alive: Redis serves no client meanwhile, and
+a script that has written cannot be killed.
 
 Each loop counts, to a number that is known when it begins: of lengths, constants and arguments. Or
 it goes through a list that does not grow meanwhile.
@@ -63,7 +63,7 @@ def loops_in(tokens: list[str]) -> Iterator[Loop]:
 
 
 def assigned(tokens: list[str], name: str) -> list[list[str]]:
-    """The expressions that `name` is set to; of a parameter nobody knows."""
+    """The expressions that `name` is set to; for a parameter, an unknown one."""
     found = []
     for at, token in enumerate(tokens):
         if token != name or tokens[at - 1] in (".", ":"):

@@ -72,7 +72,7 @@ def test_what_a_kill_explains_is_no_problem() -> None:
         ({"unresolved": {"TopicLate"}}, "did not resolve: ['TopicLate']"),
     ],
 )
-def test_what_is_wrong_is_said(wrong: dict[str, object], said: str) -> None:
+def test_what_is_wrong_is_reported(wrong: dict[str, object], said: str) -> None:
     bad = replace(GOOD, **wrong)  # type: ignore[arg-type]
     [problem] = bad.problems()
     assert said in problem

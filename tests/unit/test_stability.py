@@ -1,4 +1,4 @@
-"""What the page on stability states is so: formats, and where things are listed."""
+"""The page on stability is correct: formats, and where things are listed."""
 
 from __future__ import annotations
 
@@ -61,5 +61,5 @@ def test_every_format_of_the_code_is_on_the_page(package: str) -> None:
 
 
 def test_the_warning_it_speaks_of_is_not_ignored_by_the_tests() -> None:
-    """What the library deprecates fails its own tests until they use the replacement."""
+    """Deprecated names fail the library's own tests until they use the replacement."""
     assert 'filterwarnings = ["error"]' in (ROOT / "pyproject.toml").read_text()

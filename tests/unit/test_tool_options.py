@@ -1,4 +1,4 @@
-"""What the tools refuse on their command lines, and on how many cores they run."""
+"""Errors of the tools for their command lines, and on how many cores they run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_seed_is_one_that_python_takes_for_hashes(text: str) -> None:
     assert [seed("0"), seed(str(2**32 - 1))] == [0, 2**32 - 1]
 
 
-def test_where_the_system_cannot_tell_which_cores_are_ours_all_count(
+def test_where_the_system_does_not_report_which_cores_are_ours_all_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert cores() >= 1

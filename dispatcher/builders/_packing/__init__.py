@@ -1,1 +1,1 @@
-"""How measurements of one lane are cut into batches."""
+"""Cut the measurements of one lane into batches."""

@@ -1,13 +1,13 @@
 """Batches bounded by their cost as well as by their count (laws S1, S4 and S6). Pure.
 
-With two bounds, one way of placing the groups may leave the open batch with fewer
-measurements and another with less cost, and no single number tells which is better. So S6
-holds otherwise than in `packing`: an order is taken only if it leads no further than
-next-fit's own in *both* respects, or to fewer batches. From a state that is no further in
-this sense, next-fit's own order stays no further; by induction so do we.
+With two bounds, one order of the groups may leave the open batch with fewer measurements and
+another with less cost, and no single number shows which is better. So S6 is ensured in another way
+than in `packing`: an order is used only if it leads no further than next-fit's own in *both*
+respects, or to fewer batches. From a state that is no further in this sense, next-fit's own order
+stays no further; by induction this builder does, too.
 
-Costs are added exactly, as whole numbers of the smallest float's worth: a thousand times 0.1
-is neither more nor less than it should be, whatever the order.
+Costs are added exactly, as integer multiples of the smallest float: a thousand times 0.1 is neither
+more nor less than it should be, whatever the order.
 """
 
 from __future__ import annotations
@@ -22,50 +22,50 @@ from limiters._support.validation import ArgumentError
 
 _UNIT = 2**1074
 _TOO_LARGE = 2**100
-"""Where the core draws the line as well."""
+"""The limit of the core's costs."""
 
 MOST_GROUPS = 6
-"""How many groups there may be for the best of all orders to be looked for."""
+"""Maximum number of groups for which the best of all orders is searched."""
 
 
 class PackingState(NamedTuple):
-    """How far we are: batches closed, and what the open one holds."""
+    """A state of packing: the number of closed batches, and the content of the open one."""
 
     closed: int
     number: int
     cost: int
 
     def no_further(self, other: PackingState) -> bool:
-        """Whether whatever comes next, we are no worse off than from `other`."""
+        """Whether this state is at least as good as `other`, whatever comes next."""
         if self.closed != other.closed:
             return self.closed < other.closed
         return self.number <= other.number and self.cost <= other.cost
 
 
 class CostGroup(NamedTuple):
-    """What is to stay together: how many, and what each costs."""
+    """Measurements that stay together: their number, and the cost of each."""
 
     costs: Sequence[int]
     cost: int
 
 
 class Limits:
-    """How much a batch may hold."""
+    """The limits of a batch."""
 
     def __init__(self, most: int, most_cost: float) -> None:
         self.most = most
         self.most_cost = _limit(most_cost)
 
     def allow(self, count: int, cost: int) -> bool:
-        """Whether one batch may hold so much."""
+        """Whether one batch may hold this much."""
         return count <= self.most and cost <= self.most_cost
 
     def load(self, count: int, cost: int) -> float:
-        """How full a batch is with so much, by whichever bound is closer."""
+        """How full a batch is, by the bound that is closer."""
         return max(count / self.most, cost / self.most_cost)
 
     def step(self, state: PackingState, group: CostGroup) -> PackingState:
-        """Where placing `group` leads."""
+        """Return the state after placing `group`."""
         closed, count, cost = state
         size = len(group.costs)
         if self.allow(count + size, cost + group.cost):
@@ -81,8 +81,8 @@ class Limits:
 
 
 def best_order(state: PackingState, groups: Sequence[CostGroup], limits: Limits) -> Sequence[int]:
-    """The order that leaves the fewest batches, then the emptiest open one, as far as it can be
-    found in short time, among those that leave next-fit's own no advantage."""
+    """Return the order that leaves the fewest batches, then the emptiest open one, among those that
+    are no further than next-fit's. Searched in bounded time."""
 
     def end(order: Iterable[int]) -> PackingState:
         return functools.reduce(lambda at, n: limits.step(at, groups[n]), order, state)
@@ -102,19 +102,19 @@ def best_order(state: PackingState, groups: Sequence[CostGroup], limits: Limits)
 
 
 def exact(cost: float) -> int:
-    """`cost` in the smallest unit there is."""
+    """Return `cost` in the smallest unit."""
     numerator, denominator = cost.as_integer_ratio()
     return numerator * (_UNIT // denominator)
 
 
 def together(costs: Iterable[float]) -> float:
-    """What they cost together; whole if all of them are."""
+    """Return the sum of costs; an int if all of them are."""
     costs = list(costs)
     return sum(costs) if set(map(type, costs)) <= {int} else math.fsum(costs)
 
 
 def checked(cost: object) -> float:
-    """`cost`, if it is one; else ArgumentError."""
+    """Return `cost` if it is a valid cost; otherwise raise ArgumentError."""
     if isinstance(cost, bool) or not isinstance(cost, (int, float)):
         try:
             cost = operator.index(cost)  # type: ignore[arg-type]  # numpy's whole numbers
@@ -126,7 +126,7 @@ def checked(cost: object) -> float:
 
 
 def _limit(most: float) -> int:
-    """The largest sum that still rounds to `most`, and is no whole number above it."""
+    """Return the largest sum that still rounds to `most`, and is no integer above it."""
     near = float(most)
     limit = exact(most) + _UNIT - 1
     if near < 2**53:
@@ -168,7 +168,7 @@ def _largest_that_fits(
 def _all_worth_a_look(
     state: PackingState, groups: Sequence[CostGroup], limits: Limits
 ) -> Iterator[Sequence[int]]:
-    """Of all orders of the same groups, those that no other is ahead of in every respect."""
+    """Return the orders of the groups that no other order surpasses in every respect."""
     reached: dict[frozenset[int], dict[PackingState, tuple[int, ...]]] = {frozenset(): {state: ()}}
     for _ in groups:
         further: dict[frozenset[int], dict[PackingState, tuple[int, ...]]] = {}

@@ -1,7 +1,7 @@
-"""Cuts the measurements of one lane into batches, one timestamp after the other.
+"""Cut the measurements of one lane into batches, one timestamp after the other.
 
-Measurements are told by their positions, so that nothing of them is looked at here. Which
-order is best is decided in `packing` and `costs`; this carries it out.
+Measurements are represented by their positions, since their content does not matter here. `packing`
+and `costs` decide which order is best; this module carries it out.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ Positions = list[int]
 
 
 class Cutter(Protocol):
-    """`batches`: what was cut so far, the open one last."""
+    """Cuts positions into `batches`, the open one last."""
 
     batches: list[Positions]
 
     def add(self, groups: list[Positions]) -> None:
-        """Places the groups of the next timestamp, given in order of arrival."""
+        """Place the groups of the next timestamp, given in order of arrival."""
         ...
 
     def add_each(self, positions: Positions) -> None:
-        """The same, where each is a group of its own."""
+        """Place measurements of the next timestamp, each of which is a group of its own."""
         ...
 
     def add_in_turn(self, positions: Positions) -> None:
-        """Each is the only one of its timestamp."""
+        """Place measurements, each of which is the only one of its timestamp."""
         ...
 
 
 class ByCount:
-    """At most so many measurements in a batch."""
+    """Cuts batches with a maximum number of measurements."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -41,7 +41,6 @@ class ByCount:
         self.batches: list[Positions] = []
 
     def add(self, groups: list[Positions]) -> None:
-        """See `Cutter`."""
         if len(groups) > 1:
             groups = self._ordered(groups)
         most = self._most
@@ -55,8 +54,7 @@ class ByCount:
                 self.add_each(group)
 
     def add_each(self, positions: Positions) -> None:
-        """See `Cutter`. Their order changes nothing. The open batch is filled, then as many
-        as it takes."""
+        """Place measurements in any order: the open batch is filled, then as many as needed."""
         room = self._most - len(self._open) if self.batches else 0
         self._open += positions[:room]
         for start in range(room, len(positions), self._most):
@@ -75,7 +73,7 @@ class ByCount:
 
 
 class ByCost:
-    """At most so many, and at most so much together."""
+    """Cuts batches with a maximum number of measurements and a maximum cost."""
 
     def __init__(self, limits: costs.Limits, each: Sequence[float]) -> None:
         self._limits = limits
@@ -84,7 +82,6 @@ class ByCost:
         self.batches: list[Positions] = []
 
     def add(self, groups: list[Positions]) -> None:
-        """See `Cutter`."""
         weighed = [self._weigh(group) for group in groups]
         order: Sequence[int] = range(len(groups))
         if len(groups) > 1:
@@ -93,11 +90,9 @@ class ByCost:
             self._place(groups[index], weighed[index])
 
     def add_each(self, positions: Positions) -> None:
-        """See `Cutter`."""
         self.add([[position] for position in positions])
 
     def add_in_turn(self, positions: Positions) -> None:
-        """See `Cutter`."""
         for position in positions:
             self._place([position], self._weigh([position]))
 

@@ -1,17 +1,17 @@
-"""In which order the groups of one timestamp go into batches (laws S4 and S6). Pure.
+"""Choose the order in which the groups of one timestamp go into batches (laws S4 and S6). Pure.
 
-A group is what must stay together: the measurements of one subject. Groups are placed one
-after the other: into the open batch if there is room, else into a new one; one that is larger
-than any batch fills the open batch and then as many as it needs.
+A group is what must stay together: the measurements of one subject. Groups are placed one after the
+other: into the open batch if there is room, otherwise into a new one; a group that is larger than
+any batch fills the open batch and then as many as it needs.
 
-Where that leads is told by one number, the *position*: the room of all batches up to the open
-one, less what is left in that. A smaller position is fewer batches, or as many and the last
-of them emptier: just what S4 asks for.
+The result is measured by one number, the *position*: the room of all batches up to the open one,
+less what is left in that. A smaller position means fewer batches, or as many with an emptier last
+one: exactly what S4 asks for.
 
-Why S6 holds: `step` never leads from a smaller position to a larger one than from a larger
-position, whatever the group. So whoever stands no further than next-fit before a timestamp,
-and then takes next-fit's own order, stands no further after it. `best_order` takes that order
-or one that leads less far, each time.
+Why S6 holds: for any group, `step` never leads from a smaller position to a larger one than from a
+larger position. So a builder that is no further than next-fit before a timestamp, and then takes
+next-fit's own order, is no further after it. `best_order` takes that order or one that leads less
+far, each time.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Order = Sequence[int]
 """Indices of groups, in the order in which they are placed."""
 
 MOST_STATES = 256
-"""How many ways of having placed some of the groups `exact` may look at."""
+"""Maximum number of partial placements that `exact` examines."""
 
 MOST_GROUPS = 256
 """With more groups `largest_that_fits` leaves next to nothing, and `fullest` takes long."""
 
 
 def step(position: int, size: int, most: int) -> int:
-    """The position after a group of `size` was placed."""
+    """Return the position after a group of `size` was placed."""
     room = -position % most
     if size <= room or size > most:
         return position + size
@@ -41,18 +41,17 @@ def step(position: int, size: int, most: int) -> int:
 
 
 def walk(position: int, sizes: Sequence[int], order: Order, most: int) -> int:
-    """The position after the groups were placed in this order."""
+    """Return the position after the groups were placed in this order."""
     for index in order:
         position = step(position, sizes[index], most)
     return position
 
 
 def best_order(fill: int, sizes: Sequence[int], most: int) -> Order:
-    """The order that leads to the least position, for an open batch that holds `fill`.
+    """Return the order that leads to the least position, for an open batch that holds `fill`.
 
-    Largest first, unless another is better. It is the best of all orders where a bound says
-    that nothing can be better, and where there are few groups (see `MOST_STATES`); elsewhere
-    it is the best of those tried.
+    Largest first, unless another is better. It is the best of all orders where a bound proves it,
+    and for few groups (see `MOST_STATES`); otherwise it is the best of those tried.
 
     >>> best_order(1, [2, 1, 3], most=3)
     (0, 2, 1)
@@ -74,24 +73,24 @@ def best_order(fill: int, sizes: Sequence[int], most: int) -> Order:
 
 
 def largest_first(sizes: Sequence[int]) -> Order:
-    """What S4 starts from. Equal ones in order of arrival."""
+    """Return the order that S4 starts from; equal groups in order of arrival."""
     return tuple(sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True))
 
 
 def as_they_came(fill: int, sizes: Sequence[int], most: int) -> Order:
-    """What next-fit does."""
+    """Return the order of next-fit."""
     return range(len(sizes))
 
 
 def largest_that_fits(fill: int, sizes: Sequence[int], most: int) -> Order:
-    """Into each batch the largest group that still fits, again and again."""
+    """Put into each batch the largest group that still fits, repeatedly."""
     rest = list(largest_first(sizes))[::-1]
     ascending = [sizes[index] for index in rest]
     batches: list[list[int]] = [[]]
     room = -fill % most
     while rest:
         at = bisect_right(ascending, room) - 1
-        if ascending[-1] > most:  # it fits nowhere, and leaves no gap anywhere
+        if ascending[-1] > most:  # it fits in no batch, and leaves no gap
             room, at = -(ascending[-1] - room) % most, len(rest) - 1
         elif at < 0:
             batches.append([])
@@ -105,8 +104,8 @@ def largest_that_fits(fill: int, sizes: Sequence[int], most: int) -> Order:
 
 
 def fullest(fill: int, sizes: Sequence[int], most: int) -> Order:
-    """Each batch as full as it can be: the open one first, then one around each of the
-    largest that are left."""
+    """Make each batch as full as possible: the open one first, then one around each of the largest
+    remaining groups."""
     rest = list(largest_first(sizes))
     huge = [index for index in rest if sizes[index] > most]
     rest = rest[len(huge) :]
@@ -119,7 +118,7 @@ def fullest(fill: int, sizes: Sequence[int], most: int) -> Order:
 
 
 def spare(room: int, sizes: Sequence[int]) -> int:
-    """What stays free of `room`, whichever of the groups are put there."""
+    """Return what stays free of `room`, with the groups that fill it best."""
     reachable = 1
     for size in sizes:
         reachable |= reachable << size & (2 << room) - 1
@@ -127,7 +126,7 @@ def spare(room: int, sizes: Sequence[int]) -> int:
 
 
 def exact(fill: int, sizes: Sequence[int], most: int) -> Order:
-    """The best of all orders."""
+    """Return the best of all orders."""
     places: dict[int, list[int]] = {}
     for index in reversed(range(len(sizes))):
         places.setdefault(sizes[index], []).append(index)
@@ -137,14 +136,14 @@ def exact(fill: int, sizes: Sequence[int], most: int) -> Order:
 
 @functools.lru_cache(maxsize=4096)
 def _exact_sizes(fill: int, sizes: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """By how many of each size were placed: since `step` is monotone, of all ways to have
-    placed the same groups only the best one matters."""
-    kinds: list[tuple[int, int, int]] = []  # size, how many there are, what one counts for
+    """Search by how many groups of each size were placed: since `step` is monotone, of all ways to
+    have placed the same groups only the best one matters."""
+    kinds: list[tuple[int, int, int]] = []  # size, number of such groups, weight in the index
     unit = 1
     for size, count in sorted(Counter(sizes).items(), reverse=True):
         kinds.append((size, count + 1, unit))
         unit *= count + 1
-    reached = {0: (fill, 0)}  # by a number whose digits say how many of each were placed
+    reached = {0: (fill, 0)}  # index: a number whose digits are how many of each were placed
     for placed in range(unit):
         position = reached[placed][0]
         for size, base, worth in kinds:
@@ -163,7 +162,8 @@ def _exact_sizes(fill: int, sizes: tuple[int, ...], most: int) -> tuple[int, ...
 
 
 def _candidates(sizes: Sequence[int]) -> tuple[Callable[[int, Sequence[int], int], Order], ...]:
-    """What is tried after largest first. Next-fit's own order is among them, or surpassed."""
+    """Return the orders to try after largest first. Next-fit's own order is among them, or
+    surpassed."""
     if len(sizes) > MOST_GROUPS:
         return largest_that_fits, as_they_came
     if prod(count + 1 for count in Counter(sizes).values()) > MOST_STATES:
@@ -172,7 +172,7 @@ def _candidates(sizes: Sequence[int]) -> tuple[Callable[[int, Sequence[int], int
 
 
 def _take_fullest(room: int, rest: list[int], sizes: Sequence[int]) -> list[int]:
-    """Moves those groups out of `rest` that fill `room` best, large ones rather than small."""
+    """Move the groups that fill `room` best out of `rest`, large ones rather than small."""
     reachable = [1]
     for index in rest:
         reachable.append(reachable[-1] | reachable[-1] << sizes[index] & (2 << room) - 1)
@@ -188,7 +188,7 @@ def _take_fullest(room: int, rest: list[int], sizes: Sequence[int]) -> list[int]
 
 
 def _emptiest_last(batches: list[list[int]], sizes: Sequence[int]) -> Order:
-    """The order that makes these batches. The first stays: it is the one that is open."""
+    """Return the order that makes these batches. The first stays first: it is the open one."""
     if len(batches) > 2:
         at = min(
             range(len(batches) - 1, 0, -1), key=lambda n: sum(sizes[index] for index in batches[n])

@@ -1,1 +1,1 @@
-"""Which event-time batches are open, when they close, and how they are saved."""
+"""The open event-time batches: when they close, and how they are saved."""

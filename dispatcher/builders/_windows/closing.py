@@ -1,7 +1,7 @@
-"""The two rules of when an event-time batch closes, and what goes with each.
+"""The two rules for closing an event-time batch.
 
-A rule says how long a window is, when it is due, which messages are refused, and where two
-measurements of one key part it.
+A rule defines how long a window is, when it is due, which messages are refused, and where two
+measurements of one key split it.
 """
 
 from __future__ import annotations
@@ -14,38 +14,39 @@ from dispatcher.builders._windows.windows import Window
 
 
 class ClosingRule(Protocol):
-    """What the builder asks of a rule."""
+    """The interface of a closing rule."""
 
     name: ClassVar[str]
     compares_clocks: ClassVar[bool]
-    """Whether event times and arrivals are of one clock, and so of one kind. Only then can a
-    message come too late, or make a batch due by being added."""
+    """Whether event times and arrivals are from the same clock, and so of the same kind. Only then
+    can a message be too late, or make a batch due by being added."""
     keeps_its_end: ClassVar[bool]
-    """Whether the later part of a batch that was split ends where the whole did."""
+    """Whether the later part of a split batch keeps the end of the whole."""
     window: TimeSpan
     memory: TimeSpan
-    """How long after its batch closed a message is known, unless the user says otherwise."""
+    """How long after its batch closed a message is remembered, by default."""
 
     @property
     def spans(self) -> list[float]:
-        """What it was made of, in seconds."""
+        """The arguments it was created with, in seconds."""
         ...
 
     def refuses(self, time: Any, now: Any) -> bool:
-        """Whether a message with this event time comes too late, or too early."""
+        """Whether a message with this event time is too late, or too early."""
         ...
 
     def due(self, window: Window) -> Any:
-        """When `window` closes, from what it holds now."""
+        """Return when `window` closes, given its present content."""
         ...
 
     def cut(self, early: Any, late: Any) -> Any:
-        """Where two times of one key part their batch: what is before goes with the early."""
+        """Return where two times of one key split their batch: earlier messages stay in the first
+        part."""
         ...
 
 
 class AfterTimeout:
-    """Laws E3 and E5: `timeout` after the earliest arrival among the members."""
+    """Laws E3 and E5: `timeout` after the earliest arrival among the members of the batch."""
 
     name: ClassVar = "timeout"
     compares_clocks: ClassVar = False
@@ -58,25 +59,23 @@ class AfterTimeout:
 
     @property
     def spans(self) -> list[float]:
-        """See `ClosingRule`."""
         return [self.window.seconds, self._timeout.seconds]
 
     def refuses(self, time: Any, now: Any) -> bool:
-        """Nothing is ever too late: it opens a batch of its own."""
+        """Refuse nothing: a late message opens a batch of its own."""
         return False
 
     def due(self, window: Window) -> Any:
-        """See `ClosingRule`."""
         return self._timeout.after(min(window.arrivals))
 
     def cut(self, early: Any, late: Any) -> Any:
-        """At the later of the two."""
+        """Split at the later time."""
         return late
 
 
 class AfterEnd:
-    """Law E7: when the window's end is `delivery_jitter` ago. A message that comes when its
-    window may be closed, or from too far ahead, is dropped."""
+    """Law E7: when the window's end is `delivery_jitter` ago. A message that comes when its window
+    may be closed, or from too far ahead, is dropped."""
 
     name: ClassVar = "event time"
     compares_clocks: ClassVar = True
@@ -92,19 +91,16 @@ class AfterEnd:
 
     @property
     def spans(self) -> list[float]:
-        """See `ClosingRule`."""
         return [self.window.seconds, self._delivery.seconds, self._leap.seconds]
 
     def refuses(self, time: Any, now: Any) -> bool:
-        """See `ClosingRule`."""
         return bool(time < self._delivery.before(now) or time > self._leap.after(now))
 
     def due(self, window: Window) -> Any:
-        """See `ClosingRule`."""
         return self._delivery.after(window.end)
 
     def cut(self, early: Any, late: Any) -> Any:
-        """In the middle."""
+        """Split in the middle between the two times."""
         return middle(early, late)
 
 

@@ -1,7 +1,7 @@
-"""A builder's state as bytes and back: JSON, so that nothing that is read can run code.
+"""Save and restore a builder's state as JSON, so that loading it cannot run code.
 
-JSON's own values stand for themselves, but for objects: {"tuple": [...]} and its like say
-what JSON has no word for.
+JSON's own values are written unchanged, except objects: {"tuple": [...]} and so on represent the
+types that JSON lacks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from limiters._support.validation import UNSHOWN, ArgumentError
 
 FORMAT = "dispatcher.builders/2"
 FORMATS = ("dispatcher.builders/1", FORMAT)
-"""Those that can be read. The first had each message, and each one known, as a list of two."""
+"""The formats that can be read. The first had each message, and each remembered one, as a list of
+two."""
 _JSON = json.JSONEncoder(separators=(",", ":"))
 """One for all: json.dumps would make one for each state."""
 _LONG = 2**64
@@ -27,12 +28,12 @@ _NESTED = frozenset((list, dict))
 
 
 def pack(state: object) -> bytes:
-    """`state` as bytes. TypeError names what cannot be told."""
+    """Return `state` as bytes. TypeError names what cannot be saved."""
     return _JSON.encode({"format": FORMAT, "state": encode(state)}).encode("ascii")
 
 
 def unpack(data: bytes) -> tuple[str, Any]:
-    """The format, and what was packed. ArgumentError if `data` was not."""
+    """Return the format, and the state. ArgumentError if `data` is no saved state."""
     try:
         read = json.loads(data)
         if not isinstance(read, dict) or read.get("format") not in FORMATS:
@@ -44,7 +45,7 @@ def unpack(data: bytes) -> tuple[str, Any]:
 
 
 def in_present_format(form: str, state: dict[str, Any]) -> dict[str, Any]:
-    """A state that was saved in the format `form`, as one of FORMAT."""
+    """Convert a state that was saved in the format `form`, one of FORMATS."""
     if form == FORMAT:
         return state
     opened = [
@@ -59,8 +60,8 @@ def in_present_format(form: str, state: dict[str, Any]) -> dict[str, Any]:
 
 
 def encode(value: Any) -> Any:
-    """`value` as JSON has it. By its very type: of a subclass too much would be lost, but for
-    datetimes such as pandas' Timestamps, which come back as datetimes."""
+    """Encode `value` for JSON. Values of subclasses are refused, since too much would be lost;
+    except datetimes such as pandas' Timestamps, which are restored as datetimes."""
     kind = type(value)
     if value is None or kind in (bool, str):
         return value
@@ -80,7 +81,7 @@ def encode(value: Any) -> Any:
         return {"bytes": value.hex()}
     if kind is datetime:
         return {"datetime": [value.isoformat(), value.fold]}
-    if isinstance(value, datetime) and value == value:  # NaT is none
+    if isinstance(value, datetime) and value == value:  # NaT has no time
         with contextlib.suppress(ValueError):
             return encode(plain(value))
     if kind is date:
@@ -94,7 +95,7 @@ def encode(value: Any) -> Any:
 
 
 def _stands_for_itself(values: list[Any]) -> bool:
-    """Looks at many at the speed of C."""
+    """Whether all values are written unchanged; checked at the speed of C."""
     kinds = set(map(type, values))
     if kinds == {int}:
         return bool(min(values) > -_LONG and max(values) < _LONG)
@@ -104,7 +105,7 @@ def _stands_for_itself(values: list[Any]) -> bool:
 
 
 def decode(value: Any) -> Any:
-    """The reverse."""
+    """Decode a value from JSON."""
     if isinstance(value, list):
         if _NESTED.isdisjoint(map(type, value)):
             return value

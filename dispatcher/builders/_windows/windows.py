@@ -9,15 +9,16 @@ from typing import Any
 from dispatcher.builders._times import Instant
 
 CHUNK = 512
-"""How many windows stand in one list: with one list for all, opening a window would move as
-many pointers as there are windows."""
+"""Number of windows in one list: with one list for all, opening a window would move as many
+pointers as there are windows."""
 
 
 class Window:
     """An open batch: [start, end], or [start, end) if it was shortened.
 
-    Its members, in order of arrival: `times` by key, and beside them `arrivals` and `messages`.
-    A record for each would be easier to read, but costs time and memory at every message.
+    Its messages, in order of arrival: `times` by key, and in the same order `arrivals` and
+    `messages`. A record for each would be easier to read, but costs time and memory for every
+    message.
     """
 
     __slots__ = ("arrivals", "due", "end", "messages", "shortened", "start", "times")
@@ -38,13 +39,13 @@ class Window:
         return self.start <= time < end or (time == end and not self.shortened)
 
     def put(self, key: Hashable, time: Any, arrival: Any, message: Any) -> None:
-        """One more member, of a key that it has none of."""
+        """Add a message, of a key that it does not contain."""
         self.times[key] = time
         self.arrivals.append(arrival)
         self.messages.append(message)
 
     def part(self, cut: Any, later: Window) -> None:
-        """Leaves to `later` the members from `cut` on, and ends there."""
+        """Move the messages from `cut` on to `later`, and end there."""
         times, arrivals, messages = self.times, self.arrivals, self.messages
         self.times, self.arrivals, self.messages = {}, [], []
         self.end, self.shortened = cut, True
@@ -52,14 +53,14 @@ class Window:
             (self if time < cut else later).put(key, time, arrival, message)
 
     def in_order(self) -> list[Any]:
-        """Its messages in order of time; of equal ones the first that arrived goes first."""
+        """Return its messages in order of time; of equal times in order of arrival."""
         times = list(self.times.values())
         order = sorted(range(len(times)), key=times.__getitem__)
         return [self.messages[index] for index in order]
 
 
 class Windows:
-    """Open batches in order of time; they never overlap."""
+    """The open batches in order of time; they never overlap."""
 
     def __init__(self) -> None:
         self._firsts: list[Any] = []
@@ -74,7 +75,7 @@ class Windows:
         return sum(map(len, self._windows))
 
     def at(self, time: Any) -> Window | None:
-        """The one that covers `time`."""
+        """Return the window that covers `time`."""
         chunk = bisect_right(self._firsts, time) - 1
         if chunk < 0:
             return None
@@ -82,7 +83,7 @@ class Windows:
         return window if window.covers(time) else None
 
     def start_after(self, time: Any) -> Any:
-        """Where the next one begins, or None."""
+        """Return where the next window begins, or None."""
         chunk = bisect_right(self._firsts, time) - 1
         if chunk >= 0:
             starts = self._starts[chunk]
@@ -92,7 +93,7 @@ class Windows:
         return self._firsts[chunk + 1] if chunk + 1 < len(self._firsts) else None
 
     def put(self, window: Window) -> None:
-        """Takes in one that overlaps none."""
+        """Add a window that overlaps none."""
         chunk = max(0, bisect_right(self._firsts, window.start) - 1)
         if not self._starts:
             self._firsts.append(window.start)
@@ -111,7 +112,6 @@ class Windows:
             del starts[half:], windows[half:]
 
     def remove(self, window: Window) -> None:
-        """Takes one out."""
         chunk = bisect_right(self._firsts, window.start) - 1
         starts, windows = self._starts[chunk], self._windows[chunk]
         place = bisect_left(starts, window.start)

@@ -1,4 +1,4 @@
-"""How commands reach the Redis that their options name, and what to say if it gives no answer."""
+"""Connect to the Redis that the options name, and suggest what to do if it does not answer."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from limiters.leases.redis import RedisLeaseManager
 
 URL_OPTION = {"url_or_client": "--redis"}
-"""The option that gives the parameter."""
+"""The option for each parameter."""
 
 PATIENCE = 2.0
-"""How many seconds each step towards a Redis may take: somebody sits there and waits."""
+"""Seconds that each step of a connection may take: a person is waiting."""
 
 
 @contextmanager
 def lease_manager(options: LimitOptions) -> Iterator[RedisLeaseManager]:
-    """Who keeps the leases of the limit that was named."""
+    """Return the lease manager of the named limit."""
     from limiters.leases.redis import RedisLeaseManager
 
     with named(URL_OPTION):
@@ -38,7 +38,7 @@ def lease_manager(options: LimitOptions) -> Iterator[RedisLeaseManager]:
 
 
 def naming_another(options: RedisOptions, error: DispatcherError) -> DispatcherError:
-    """The same, with what to do if nobody has said which Redis is meant."""
+    """Add to the error what to do if the Redis was not named by the user."""
     if not options.is_local or isinstance(error, DamagedLimitError):
         return error
     said = str(error)
@@ -47,7 +47,7 @@ def naming_another(options: RedisOptions, error: DispatcherError) -> DispatcherE
 
 
 def another(options: RedisOptions) -> str:
-    """How to name another Redis; "" if somebody has named this one."""
+    """Return how to name another Redis; "" if the user has named this one."""
     if not options.is_local:
         return ""
     return " Name another Redis: --redis URL, or the variable DISPATCHER_REDIS."

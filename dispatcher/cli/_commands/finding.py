@@ -1,4 +1,4 @@
-"""Which limits and topics there are, for commands that name none."""
+"""Find limits and topics in Redis, for commands that name none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEEDS = Needs("+scan")
 
 
 class NameFinder:
-    """Looks for them again and again. Close it."""
+    """Searches repeatedly. Close it."""
 
     def __init__(self, url: str, prefix: str) -> None:
         with named(URL_OPTION):
@@ -26,15 +26,15 @@ class NameFinder:
 
     @property
     def where(self) -> str:
-        """Where its Redis is: the URL without what is secret in it."""
+        """The URL of its Redis, without the password."""
         return self._connection.where
 
     def look(self, budget: float = float("inf")) -> tuple[list[str], list[str]]:
-        """The names of the limits and of the topics that were found so far. With a `budget` of
-        seconds the next call goes on. LeaseManagerError if Redis does not answer."""
+        """Return the names of the limits and of the topics found so far. With a `budget` in seconds
+        the next call continues. LeaseManagerError if Redis does not answer."""
         try:
             self._discovery.look(self.client, budget)
-        except Exception as error:  # not all that a client raises is a RedisError
+        except Exception as error:  # clients raise other errors than RedisError, too
             if isinstance(error, DispatcherError):
                 raise
             keys = f"{self._prefix}:*"
@@ -44,9 +44,8 @@ class NameFinder:
 
     @property
     def client(self) -> Any:
-        """For all that is asked of what was found: one connection serves many."""
+        """The client for reading what was found: one connection serves many."""
         return self._connection.client()
 
     def close(self) -> None:
-        """Lets go of its connection."""
         self._connection.close()

@@ -1,4 +1,4 @@
-"""One look at limits and topics in Redis."""
+"""Read limits and topics from Redis once."""
 
 from __future__ import annotations
 
@@ -26,26 +26,25 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What there is; None is what does not exist, an error what cannot be read."""
+    """Limits and topics by name; None if one does not exist, an error if it cannot be read."""
 
     limits: dict[str, LimitView | DispatcherError | None] = field(default_factory=dict)
     topics: dict[str, Stats | DispatcherError | None] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was found."""
         return not self.limits and not self.topics
 
     @property
     def errors(self) -> list[DispatcherError]:
-        """All of them."""
+        """All errors among the limits and topics."""
         seen = (*self.limits.values(), *self.topics.values())
         return [one for one in seen if isinstance(one, DispatcherError)]
 
 
 def look_once(options: RedisOptions, *, limits: bool = False, topics: bool = False) -> ClusterView:
-    """All limits or all topics that there are. LeaseManagerError or TimelineError if nothing of it
-    can be read."""
+    """Read all limits or all topics. LeaseManagerError or TimelineError if none of them can be
+    read."""
     with closing(NameFinder(options.redis, options.prefix)) as finder:
         try:
             names, called = finder.look()
@@ -59,8 +58,8 @@ def look_once(options: RedisOptions, *, limits: bool = False, topics: bool = Fal
 
 
 class ClusterObserver:
-    """Looks again and again at the limits and topics that are named, or at all that there are. A
-    context manager: closes its connections."""
+    """Reads the named limits and topics repeatedly, or all of them. A context manager: closes its
+    connections."""
 
     def __init__(self, url: Any, prefix: str, limits: Sequence[str], topics: Sequence[str]) -> None:
         self._prefix = prefix
@@ -102,8 +101,8 @@ class ClusterObserver:
             self._finder.close()
 
     def look(self, budget: float = BUDGET) -> ClusterView:
-        """What there is now. LeaseManagerError or TimelineError if nothing of it can be read.
-        `budget`: how long it may look for names, if none were given."""
+        """Read limits and topics now. LeaseManagerError or TimelineError if none of them can be
+        read. `budget`: seconds for finding names, if none were given."""
         if self._finder is not None:
             self._keep(self._finder.client, *self._finder.look(budget))
         seen = ClusterView(
@@ -120,7 +119,7 @@ def _stats(timeline: Timeline) -> Stats | None:
 
 
 def _or_error(look: Callable[[], T]) -> T | DispatcherError:
-    """What one look says: what cannot be read does not hide the rest."""
+    """Return the result or the error: what cannot be read does not hide the rest."""
     try:
         return look()
     except DispatcherError as error:

@@ -1,4 +1,4 @@
-"""What commands say if there is no limit or topic of a name: what there is, and how to make it."""
+"""Messages for a limit or topic that does not exist: similar names, and how to create it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from limiters.errors import DispatcherError
 Kind = Literal["limit", "topic"]
 
 MOST_NAMED = 10
-"""How many names a message lists."""
+"""Maximum number of names in a message."""
 
 
 def no_limit(where: str, name: str, options: RedisOptions, remedy: str = "") -> NotThereError:
-    """What to say if there is none of that name; `remedy`: how else to make it."""
+    """Return the message for a limit that does not exist; `remedy`: another way to create it."""
     set_it = f"dispatcher limit set {quote(printable(name))} --shared-capacity CAPACITY"
     return NotThereError(
         f"{_missing('limit', name, where, options)} The first of its instances that starts makes "
@@ -32,7 +32,7 @@ def no_limit(where: str, name: str, options: RedisOptions, remedy: str = "") -> 
 
 
 def no_topic(where: str, topic: str, options: RedisOptions) -> NotThereError:
-    """What to say if there is none of that name."""
+    """Return the message for a topic that does not exist."""
     create = f"dispatcher timeline create {quote(printable(topic))} --create-topic"
     return NotThereError(
         f"{_missing('topic', topic, where, options)} Its first producer makes it, a worker with "
@@ -41,7 +41,7 @@ def no_topic(where: str, topic: str, options: RedisOptions) -> NotThereError:
 
 
 def same_place(options: RedisOptions) -> str:
-    """The options with which another command finds the same keys; no passwords."""
+    """Return the options with which another command finds the same keys, without passwords."""
     prefix = "" if options.is_usual("prefix") else f" --prefix {quote(options.prefix)}"
     if options.is_local:
         return prefix
@@ -63,7 +63,7 @@ def _missing(kind: Kind, name: str, where: str, options: RedisOptions) -> str:
 
 
 def _names_of(kind: Kind, options: RedisOptions) -> list[str]:
-    """Those that there are; none if they cannot be looked for, or not in time."""
+    """Return all names; none if they cannot be found in time."""
     try:
         with closing(NameFinder(options.redis, options.prefix)) as finder:
             limits, topics = finder.look(PATIENCE)
@@ -73,13 +73,13 @@ def _names_of(kind: Kind, options: RedisOptions) -> list[str]:
 
 
 def none_at_all(kind: str, options: RedisOptions) -> str:
-    """What to say if there is nothing to list."""
+    """Return the message for an empty list."""
     where, prefix = shown(options.redis), printable(options.prefix)
     return f"there is no {kind} in {where} under the prefix {prefix!r}\n"
 
 
 def no_such(missing: Sequence[str], options: RedisOptions) -> NotThereError:
-    """What to say if some of what was named is not there."""
+    """Return the message for named limits or topics that do not exist."""
     return NotThereError(
         f"there is no {printable(', no '.join(missing))} in {shown(options.redis)} "
         f"under the prefix {options.prefix!r}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from limiters._support.validation import ArgumentError, count, whole
 
 MOST_PROCESSES = 1_000
-"""More on one machine are a slip of the finger."""
+"""More on one machine are a typing error."""
 
 
 def processes(name: str, value: object) -> int:
-    """`value` as a number of processes."""
+    """Return `value` as a number of processes."""
     number = count(name, value)
     if number > MOST_PROCESSES:
         raise ArgumentError(name, value, f"be at most {MOST_PROCESSES:,}")
@@ -17,7 +17,7 @@ def processes(name: str, value: object) -> int:
 
 
 def port(name: str, value: object) -> int:
-    """`value` as the number of a port; 0 is a free one."""
+    """Return `value` as the number of a port; 0 is a free one."""
     number = whole(name, value)
     if not 0 <= number <= 65_535:
         raise ArgumentError(name, value, "be from 0 to 65535")

@@ -1,4 +1,4 @@
-"""The configuration file: a TOML table for each command, and above them what they share."""
+"""The configuration file: a TOML table for each command, and above them common options."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from limiters.errors import DispatcherError
 
 
 class ConfigurationError(DispatcherError):
-    """The file is not there, is no TOML, or says what nobody understands."""
+    """The file does not exist, is no TOML, or contains unknown options."""
 
 
 class Found(NamedTuple):
-    """What the file says of an option, and where."""
+    """The value of an option in the file, and its place."""
 
     value: object
     where: str
@@ -25,26 +25,27 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Which options a command has, and which commands are below it."""
+    """The options of a command, and the commands below it."""
 
     options: frozenset[str] = frozenset()
     below: Mapping[str, Commands] = field(default_factory=dict)
 
     def all_options(self) -> frozenset[str]:
-        """Its own, and those of all that are below it: what its table may say."""
+        """Return its own options, and those of all commands below it: the options allowed in its
+        table."""
         return self.options.union(*(command.all_options() for command in self.below.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A file as it was read. A table says what counts for its command and those below it; the
-    nearest one that says something counts."""
+    """A file as it was read. A table applies to its command and those below it; the nearest table
+    with a value counts."""
 
     path: str
     tables: Mapping[str, Any]
 
     def find(self, command: Sequence[str], option: str) -> Found | None:
-        """What counts for an option of a command.
+        """Return the value of an option of a command.
 
         >>> file = Configuration("a.toml", {"redis": "redis://db", "limit": {"set": {"factor": 5}}})
         >>> file.find(["limit", "set"], "factor")
@@ -64,7 +65,7 @@ class Configuration:
         return found
 
     def check(self, known: Commands) -> None:
-        """Refuses tables and options that no command knows, with the nearest name there is."""
+        """Refuse tables and options that do not exist, with the nearest name."""
         for message in self._unknown((), self.tables, known):
             raise ConfigurationError(message)
 
@@ -82,7 +83,7 @@ class Configuration:
             elif option_of(key) not in options:
                 yield f"{where}: {_no_such('option', key, options, known.below)}"
             elif option_of(key) in seen:
-                yield f"{where}: it is said before, as {seen[option_of(key)]}"
+                yield f"{where}: it was set before, as {seen[option_of(key)]}"
             seen[option_of(key)] = key
 
     def _where(self, command: Sequence[str], key: str) -> str:
@@ -91,7 +92,7 @@ class Configuration:
 
 
 def option_of(key: str) -> str:
-    """The option that a key means: shared_capacity is the same as shared-capacity.
+    """Return the option that a key means: shared_capacity is the same as shared-capacity.
 
     >>> option_of("shared_capacity")
     'shared-capacity'
@@ -100,7 +101,7 @@ def option_of(key: str) -> str:
 
 
 def read(path: str) -> Configuration:
-    """The file at `path`; ConfigurationError says what is wrong with it, and on which line."""
+    """Read the file at `path`; ConfigurationError names the problem, and its line."""
     try:
         with open(path, "rb") as file:
             return Configuration(path, tomllib.load(file))
@@ -117,7 +118,7 @@ def read(path: str) -> Configuration:
 
 
 def as_text(value: object) -> str:
-    """How a value would be written on a command line.
+    """Return a value as it would be written on a command line.
 
     >>> as_text(5), as_text("1000/60"), as_text(date(2026, 5, 1))
     ('5', '1000/60', '2026-05-01')

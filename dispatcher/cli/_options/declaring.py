@@ -1,4 +1,4 @@
-"""What a command is, and its options: fields of a frozen dataclass, from which all is derived.
+"""Declare a command and its options: fields of a frozen dataclass, from which all is derived.
 
     @dataclass(frozen=True, kw_only=True)
     class LeasesOptions(LimitOptions):
@@ -25,16 +25,16 @@ LOOKS = "command line"
 
 @dataclass(frozen=True, kw_only=True)
 class OptionLooks:
-    """What only a command line needs to know of an option."""
+    """Attributes of an option that only a command line needs."""
 
     metavar: str = ""
     flag: str = ""
-    """If it is not called like its field."""
+    """The flag, if it is not named like its field."""
     read: Callable[[str], object] | None = None
-    """Makes the value of a text; if not said, its type does."""
+    """Parses a text; by default the type of the field does."""
     choices: Sequence[str] | None = None
     variable: str = ""
-    """If that of its name means something else to another command."""
+    """The variable, if the usual one has another meaning for another command."""
     group: str = ""
     """A title in the help."""
     positional: bool = False
@@ -50,44 +50,44 @@ def option(
     unit: str = "",
     **looks: Any,
 ) -> Any:
-    """A field that is an option with a value. If its type is a tuple, it may be said again."""
+    """Return a field that is an option with a value. If its type is a tuple, it is repeatable."""
     metadata = about(help, check, unit=unit) | {LOOKS: OptionLooks(metavar=metavar, **looks)}
     return field(default=MISSING if required else default, metadata=metadata)
 
 
 def flag(help: str, **looks: Any) -> Any:  # noqa: A002
-    """A field that is an option without a value: `--fail-fast`, or `--no-fail-fast`."""
+    """Return a field that is an option without a value: `--fail-fast`, or `--no-fail-fast`."""
     return field(default=False, metadata=about(help) | {LOOKS: OptionLooks(**looks)})
 
 
 def argument(metavar: str, help: str, default: Any = MISSING, **looks: Any) -> Any:  # noqa: A002
-    """A field without a flag: what a call is about. It stands on the command line alone, unless
-    it has a `variable`."""
+    """Return a field without a flag: the subject of a call. It is set on the command line alone,
+    unless it has a `variable`."""
     how = OptionLooks(metavar=metavar, positional=True, **looks)
     return field(default=default, metadata=about(help) | {LOOKS: how})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """What is said of a command, and where its code is."""
+    """The description of a command, and its code."""
 
     help: str = ""
-    """In the list of its group."""
+    """Its line in the list of its group."""
     description: str
     epilog: str
     options: type
     run: str
     """module:function, which is imported when it runs; takes the options and an Invocation."""
     exclusive: Sequence[str] = ()
-    """Fields of which the nearest place says one at most."""
+    """Fields that exclude each other: the nearest place sets at most one."""
     needs_one: bool = False
-    """Whether one of them must be said."""
+    """Whether one of them is required."""
     replaced: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Of a positional field, those that do not count beside it unless the command line says them,
-    too: what a variable says of many messages must not stand in the way of naming some."""
+    """For a positional field, the fields that are ignored if it is given, unless the command line
+    sets them too: a variable that selects many messages must not prevent naming some."""
     interrupted: str = "interrupted\n"
     lenient: str = ""
-    """A flag with which values that are refused do not end it: it says itself what is wrong."""
+    """A flag with which wrong values do not end the command: it reports them itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,14 +104,14 @@ class CommandGroup:
 
 @dataclass(frozen=True)
 class CommandElsewhere:
-    """A command of which more is imported when more than its help is asked for."""
+    """A command whose module is imported only when more than its line in the help is needed."""
 
     help: str
     where: str
-    """module:NAME."""
+    """The command as `module:NAME`."""
 
 
 def imported(where: str) -> Any:
-    """What stands at module:name."""
+    """Import the object `module:name`."""
     module, _, name = where.partition(":")
     return getattr(import_module(module), name)

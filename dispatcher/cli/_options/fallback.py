@@ -1,4 +1,4 @@
-"""Where the value of an option comes from: the command line, a variable, the file, its default."""
+"""Determine the value of an option: from the command line, a variable, the file, or its default."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ IN_THE_FILE: dict[type | None, tuple[tuple[type, ...], str]] = {
     str: ((str,), 'a text in "quotes"'),
     None: ((str, int, float, date, time), "a text or a number"),
 }
-"""What an option may be there."""
+"""The types that an option may have in the file, in words."""
 
 NOT_A = {int: "it must be a whole number", float: "not a number"}
 
 
 @dataclass(frozen=True)
 class Used:
-    """The value of an option that counts, as it was written, and who wrote it."""
+    """The value of an option, as it was written, and its source."""
 
     setting: Setting
     value: Any
@@ -42,7 +42,7 @@ class Used:
 
     @property
     def from_elsewhere(self) -> str:
-        """For a message: which variable or file has the value; "" if it is not elsewhere."""
+        """Return the variable or file of the value, for a message; "" if it is from elsewhere."""
         return f" (from {self.source})" if self.place in (VARIABLE, FILE) else ""
 
 
@@ -53,8 +53,8 @@ def settled(
     words: Sequence[str],
     file: Configuration | None,
 ) -> list[Used]:
-    """The value of each option of a command, where `given` is what its command line says. An
-    ArgumentTypeError says what cannot be."""
+    """Return the value of each option of a command, where `given` are those of its command line.
+    ArgumentTypeError names what is wrong."""
     found = {}
     for setting in settings:
         try:
@@ -85,11 +85,11 @@ def settled(
 
 
 def used(setting: Setting, given: Any, command: Sequence[str], file: Configuration | None) -> Used:
-    """The value that counts; `given` is what the command line says, or None."""
+    """Return the value of an option; `given` is that of the command line, or None."""
     if given is not None:
         return Used(setting, _read(setting, given), given, COMMAND_LINE, "command line")
     variable = os.environ.get(setting.variable) if setting.variable else None
-    if variable:  # one that is empty counts as none
+    if variable:  # an empty variable counts as not set
         value = _from_variable(setting, variable)
         return Used(setting, value, variable, VARIABLE, setting.variable)
     found = file.find(command, setting.name) if file is not None and setting.variable else None
@@ -103,7 +103,7 @@ def _not_said(setting: Setting) -> Used:
 
 
 def _nearest(exclusive: Sequence[Used]) -> Used | None:
-    """Of options that exclude each other the one in the nearest place."""
+    """Of options that exclude each other, return the one in the nearest place."""
     said = [one for one in exclusive if one.place != DEFAULT]
     nearest = [one for one in said if one.place == min(it.place for it in said)]
     if len(nearest) > 1:
@@ -119,7 +119,7 @@ def _read(setting: Setting, given: Any) -> Any:
 
 
 def _from_variable(setting: Setting, text: str) -> Any:
-    """Where there may be many, with commas between them."""
+    """Split the value of an option with several values at commas."""
     if not setting.many:
         return _from_text(setting, text, setting.variable)
     parts = (part.strip() for part in text.split(","))
@@ -136,7 +136,7 @@ def _from_file(setting: Setting, found: Found) -> Any:
 def _one_from_file(setting: Setting, value: object, where: str) -> object:
     try:
         text = as_text(value)
-    except ValueError:  # Python writes no number of more than 4,300 digits
+    except ValueError:  # Python prints no number of more than 4,300 digits
         raise ArgumentTypeError(f"{where}: the number is too long") from None
     types, what = IN_THE_FILE[setting.kind]
     if not isinstance(value, types) or (isinstance(value, bool) and setting.kind is not bool):
@@ -146,7 +146,7 @@ def _one_from_file(setting: Setting, value: object, where: str) -> object:
 
 
 def _from_text(setting: Setting, text: str, source: str = "") -> object:
-    """One value, as it stands on a command line or, with a `source`, elsewhere."""
+    """Parse one value, from the command line or, with a `source`, from elsewhere."""
     read = setting.read or (boolean if setting.kind is bool else setting.kind or str)
     try:
         value = read(text)
@@ -161,7 +161,7 @@ def _from_text(setting: Setting, text: str, source: str = "") -> object:
 
 
 def boolean(text: str) -> bool:
-    """What a variable says of a flag.
+    """Parse a flag in a variable.
 
     >>> boolean("yes"), boolean("0")
     (True, False)

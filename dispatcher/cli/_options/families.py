@@ -25,8 +25,8 @@ Class = TypeVar("Class", bound=type)
 
 
 class OptionFamily:
-    """The options that a dataclass declares, for commands that have other `names` for some, or
-    other `variables` than those that follow from the names."""
+    """The options that a dataclass declares, for commands that use other `names` for some, or other
+    `variables` than the usual ones."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class OptionFamily:
         return {own: flag_of(name) for own, name in self._fields.items()}
 
     def added(self, cls: Class) -> Class:
-        """`cls`, which is to be a dataclass, with all of them that can be written, in their order.
+        """Add all options that can be written to `cls`, which is to be a dataclass, in their order.
 
-        Those that it declares in its own way stay as they are.
+        Fields that it declares itself stay as they are.
         """
         hints = cls.__annotations__
         for own, name in self._fields.items():
@@ -74,13 +74,13 @@ class OptionFamily:
         )
 
     def given(self, options: object) -> dict[str, Any]:
-        """What `options`, an object of such a class, says of them."""
+        """Return the values in `options`, an object of such a class."""
         fields = self._fields.items()
         return {own: getattr(options, name) for own, name in fields if hasattr(options, name)}
 
 
 def _under(name: str, own: str, check: Check) -> Check:
-    """A check may know its parameter by its own name alone."""
+    """Rename the parameter in a check's error: a check uses its own name."""
 
     def checked(_: str, value: object) -> object:
         with named({own: name}):

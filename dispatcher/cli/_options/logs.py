@@ -1,4 +1,4 @@
-"""How a command that runs for long logs."""
+"""How a long-running command logs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WATCHED = "how it is watched"
 
 @dataclass(frozen=True, kw_only=True)
 class LogOptions:
-    """How its log lines look."""
+    """The format of log lines."""
 
     log_format: str = option(
         "json: a line of JSON for each log line, with its facts",

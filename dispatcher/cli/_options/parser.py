@@ -1,4 +1,4 @@
-"""The command line that the declared commands ask for, by argparse; and what it says is wrong."""
+"""Build the argparse parser of the declared commands, with its error messages."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ CONFIG = "DISPATCHER_CONFIG"
 
 @dataclass
 class Invocation:
-    """One call of a command: what was said, and what to say if it is interrupted."""
+    """One call of a command: its options, and the message for an interruption."""
 
     command: Command
     arguments: Sequence[str]
     used: Sequence[Used]
-    """The options, and where each is from."""
+    """The options with their sources."""
     interrupted: str
     refused: list[Exception] = field(default_factory=list)
-    """What is wrong with values, if the command is lenient: it gets the defaults in their place."""
+    """Wrong values, if the command is lenient: it gets the defaults instead."""
 
     def options(self) -> Any:
-        """An object of the command's dataclass, which refuses values that will not do."""
+        """Return an object of the command's dataclass. Wrong values raise."""
         values = {it.setting.attribute: it.value for it in self.used}
         while True:
             try:
@@ -56,7 +56,7 @@ class Invocation:
                 self.refused.append(self.by_its_option(error))
 
     def by_its_option(self, error: Exception) -> Exception:
-        """`error`, about the option that gave the value if it is about a parameter."""
+        """Return `error` about the option that set the value, if it is about a parameter."""
         from limiters._support.validation import ArgumentError
 
         found = self._used_of(error)
@@ -65,7 +65,7 @@ class Invocation:
         return error.of(f"{found.setting.flag}{found.from_elsewhere}")
 
     def _used_of(self, error: Exception) -> Used | None:
-        """The option that the error is about, if it is about a parameter."""
+        """Return the option that the error is about, if it is about a parameter."""
         from limiters._support.validation import ArgumentError
 
         if not isinstance(error, ArgumentError):
@@ -76,7 +76,8 @@ class Invocation:
 
 
 class HelpLines(argparse.HelpFormatter):
-    """Text is filled to the width of the terminal; indented lines, such as examples, stay."""
+    """Formats help: text is filled to the width of the terminal; indented lines, such as examples,
+    stay."""
 
     WIDEST = 100
 
@@ -93,9 +94,9 @@ class HelpLines(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Reads the command line of a declared command, which is imported when it is asked for.
+    """The parser of a declared command, which is imported when it is needed.
 
-    It shows text as it was written, and no passwords of URLs that were misplaced.
+    Messages show text as it was written, but no passwords of misplaced URLs.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Parser(argparse.ArgumentParser):
         self.set_defaults(parser=self)
 
     def fill(self) -> Parser:
-        """This parser, which knows all of its command from now on."""
+        """Import the command, and add its arguments. Return this parser."""
         if self._declared is None:
             found = self._given
             if isinstance(found, CommandElsewhere):
@@ -120,7 +121,7 @@ class Parser(argparse.ArgumentParser):
             self.add_argument(
                 "--config",
                 metavar="FILE",
-                default=argparse.SUPPRESS,  # or a command would take back what stands before it
+                default=argparse.SUPPRESS,  # otherwise a command would override options before it
                 help=f"a TOML file with options of the commands [{CONFIG}]",
             )
             if isinstance(found, Command):
@@ -143,8 +144,8 @@ class Parser(argparse.ArgumentParser):
             _add(group, one)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """A command says itself what it does not know, and gathers values that stand between
-        options, for the argument that takes all that there are."""
+        """Report unknown arguments of this command, and collect values that stand between options,
+        for the argument that takes all."""
         self.fill()
         found, rest = super().parse_known_args(args, namespace)
         if rest and not self.below:
@@ -163,12 +164,12 @@ class Parser(argparse.ArgumentParser):
         return f"; did you mean {near[0]}?" if near else ""
 
     def format_help(self) -> str:
-        """All that the command has."""
+        """Return the help, with all options of the command."""
         self.fill()
         return super().format_help()
 
     def print_help(self, file: Any = None) -> None:
-        """Writes the help. If it was asked for, an OSError says that it cannot be written."""
+        """Write the help. OSError if it was asked for and cannot be written."""
         if file is not None:
             super().print_help(file)
             return
@@ -176,14 +177,14 @@ class Parser(argparse.ArgumentParser):
         sys.stdout.flush()
 
     def error(self, message: str) -> NoReturn:
-        """Ends with exit code 2 and one line: the usage of a worker alone would fill a screen."""
+        """Exit with code 2 and one line: the usage of a worker alone would fill a screen."""
         self.exit(2, f"{self.prog}: error: {showable(message)} (see {self.prog} --help)\n")
 
     def settle(
         self, root: Parser, given: argparse.Namespace, arguments: Sequence[str]
     ) -> Invocation:
-        """The call, with the options that the command line left open from a variable, from the
-        file, or with their defaults."""
+        """Return the call, with options that the command line left open taken from a variable, from
+        the file, or from their defaults."""
         command = self.fill()._declared
         if not isinstance(command, Command):
             self._without_command()
@@ -205,7 +206,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"\n{self.prog}: error: {missing}\n")
 
     def commands(self) -> Commands:
-        """What the configuration file may speak of."""
+        """Return the commands that the configuration file may contain."""
         self.fill()
         names = frozenset(one.name for one in self.settings if one.variable)
         return Commands(names, {name: it.commands() for name, it in self.below.items()})
@@ -228,7 +229,7 @@ class Parser(argparse.ArgumentParser):
             raise
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """The value of `--id=--` is `--`, which the argparse of Python 3.11 drops."""
+        """Return the value of an option; argparse of Python 3.11 drops the value of `--id=--`."""
         if not action.option_strings or arg_strings != ["--"]:
             return super()._get_values(action, arg_strings)
         value = self._get_value(action, "--")
@@ -237,7 +238,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _add(parser: argparse._ActionsContainer, one: Setting) -> None:
-    """Adds an option, of which argparse notes the text; `settle` reads it."""
+    """Add an option as text; `settle` parses it."""
     how: dict[str, Any] = {"default": argparse.SUPPRESS, "help": one.help.replace("%", "%%")}
     if one.kind is bool:
         parser.add_argument(
@@ -257,7 +258,7 @@ def _add(parser: argparse._ActionsContainer, one: Setting) -> None:
 
 
 def _choice(read: Callable[[str], object], choices: Sequence[str]) -> Callable[[str], object]:
-    """Reads one of `choices`; what is none of them stays as it was written, for the message."""
+    """Return a parser for one of `choices`; any other text is kept for the message."""
 
     def read_if_known(text: str) -> object:
         value = read(text)

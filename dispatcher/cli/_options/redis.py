@@ -1,4 +1,4 @@
-"""Which Redis, and which limit or topic there: the options that most commands have."""
+"""The Redis, and the limit or topic in it: options that most commands have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REDIS = "redis://localhost:6379/0"
 
 @dataclass(frozen=True, kw_only=True)
 class RedisOptions(CheckedOptions):
-    """Which Redis, and which of the keys there."""
+    """The Redis, and the prefix of its keys."""
 
     redis: str = option(
         "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://. Better in the "
@@ -20,11 +20,11 @@ class RedisOptions(CheckedOptions):
         "URL",
         REDIS,
     )
-    prefix: str = option("with which its keys begin", "PREFIX", "dispatcher")
+    prefix: str = option("prefix of its keys", "PREFIX", "dispatcher")
 
     @property
     def is_local(self) -> bool:
-        """Whether the Redis is the one that is used without an option."""
+        """Whether the Redis is the default one."""
         return self.is_usual("redis")
 
     def is_usual(self, name: str) -> bool:

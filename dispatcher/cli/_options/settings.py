@@ -1,4 +1,4 @@
-"""What follows from the declaration of an option: its flag, variable, key, help and kind."""
+"""Derive flag, variable, key, help and type of an option from its declaration."""
 
 from __future__ import annotations
 
@@ -22,39 +22,38 @@ class Setting:
 
     @property
     def attribute(self) -> str:
-        """Its field."""
+        """The name of its field."""
         return self.declared.name
 
     @property
     def kind(self) -> type | None:
-        """str, int, float or bool; None if only `read` knows."""
+        """str, int, float or bool; None if only `read` can parse it."""
         return None if self.read is not None else self.declared.kind
 
     @property
     def default(self) -> Any:
-        """What it is if nobody says anything."""
         return () if self.many and self.declared.default is None else self.declared.default
 
     @property
     def flag(self) -> str:
-        """--lease-time."""
+        """The flag, such as --lease-time."""
         return self.looks.flag or flag_of(self.attribute)
 
     @property
     def name(self) -> str:
-        """As it is in the file: lease-time."""
+        """The name in the file, such as lease-time."""
         return self.flag.removeprefix("--")
 
     @property
     def variable(self) -> str:
-        """DISPATCHER_LEASE_TIME; "" if the command line alone says it."""
+        """The variable, such as DISPATCHER_LEASE_TIME; "" if it has none."""
         if self.looks.variable or self.looks.positional:
             return self.looks.variable
         return f"DISPATCHER_{self.name.replace('-', '_').upper()}"
 
     @property
     def metavar(self) -> str:
-        """What stands for its value in the help."""
+        """The placeholder of its value in the help."""
         short = {int: "N", float: "S" if self.declared.unit == "s" else "N"}
         choices = self.looks.choices
         if choices and not self.looks.metavar:
@@ -63,27 +62,27 @@ class Setting:
 
     @property
     def called(self) -> str:
-        """As it is in messages."""
+        """The name in messages."""
         if self.looks.positional:
             return self.metavar
         return f"{self.flag}/--no-{self.name}" if self.kind is bool else self.flag
 
     @property
     def usage(self) -> str:
-        """As it stands on a command line: --lease-time S."""
+        """Its form on a command line: --lease-time S."""
         if self.looks.positional or self.kind is bool:
             return self.metavar if self.looks.positional else self.flag
         return f"{self.flag} {self.metavar}"
 
     @property
     def purpose(self) -> str:
-        """What it is for, with its unit. A `name` in it becomes a --name."""
+        """Its purpose, with the unit. A `name` in it becomes a --name."""
         text = re.sub("`(\\w+)`", lambda name: flag_of(name[1]), self.declared.help)
         return f"{'in seconds: ' * (self.declared.unit == 's')}{text}"
 
     @property
     def default_text(self) -> str:
-        """Its default as it would be written; "" if that says nothing."""
+        """Its default as it would be written; "" if there is no need to show it."""
         default = self.declared.default
         if default in (None, (), "") or isinstance(default, bool):
             return ""
@@ -91,20 +90,21 @@ class Setting:
 
     @property
     def help(self) -> str:
-        """All of that, and its variable."""
-        default = f"; {self.default_text} if not said" if self.default_text else ""
-        needed = "; needed" if self.declared.required and self.variable else ""
+        """The complete help, with the variable."""
+        default = f"; default: {self.default_text}" if self.default_text else ""
+        required = "; required" if self.declared.required and self.variable else ""
         variable = f" [{self.variable}]" if self.variable else ""
-        return f"{self.purpose}{default}{needed}{variable}"
+        return f"{self.purpose}{default}{required}{variable}"
 
 
 def flag_of(name: str) -> str:
-    """The flag of a field, unless it has another one: --lease-time."""
+    """Return the flag of a field that has no other one: --lease-time."""
     return f"--{name.replace('_', '-')}"
 
 
 def settings_of(options: type) -> list[Setting]:
-    """The options of a command, in their order. Fields that no text can be are none."""
+    """Return the options of a command, in their order, without fields that cannot be written as
+    text."""
     hints, found = get_type_hints(options), []
     declared = options_of(options)
     for one in fields(options):
@@ -119,7 +119,7 @@ def settings_of(options: type) -> list[Setting]:
 
 
 def number_or_text(text: str) -> float | str:
-    """What may be either is a number if it looks like one.
+    """Return a number if the text looks like one, otherwise the text.
 
     >>> number_or_text("2.5"), number_or_text("weight")
     (2.5, 'weight')

@@ -1,1 +1,1 @@
-"""How things are shown, and asked."""
+"""Output to terminals, and questions."""

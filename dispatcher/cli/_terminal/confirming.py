@@ -1,4 +1,4 @@
-"""Asks before something is done that cannot be taken back."""
+"""Ask before something that cannot be undone."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from limiters.errors import DispatcherError
 
 
 def confirm(question: str, done: str) -> None:
-    """Returns if somebody types yes. Otherwise, and where there is nobody to ask, it is an error
-    that nothing was `done`."""
+    """Return if the user types yes. Otherwise, and without a terminal, raise an error that nothing
+    was `done`."""
     if not sys.stdin.isatty():
         raise DispatcherError(
-            f"nothing was {done}: no one to ask ({question}): there is no terminal; say --yes"
+            f"nothing was {done}: there is no terminal to ask on ({question}); use --yes"
         )
     sys.stdout.write(f"{showable(question)} Type yes: ")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Letters that somebody types while something is shown."""
+"""Read letters that the user types while something is shown."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Self
 try:
     import termios
     import tty
-except ImportError:  # not on Windows: there Ctrl-C is what ends it
+except ImportError:  # not on Windows: there Ctrl-C ends it
     termios = None  # type: ignore[assignment]
 
 
 class TypedKeys:
-    """In its `with` block the terminal gives each letter as it is typed, and does not show it.
+    """Inside its `with` block the terminal passes each letter as it is typed, and does not show it.
 
-    Without a terminal there are none. Ctrl-C and Ctrl-Z are signals, as ever.
+    Without a terminal there are none. Ctrl-C and Ctrl-Z stay signals.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class TypedKeys:
         return self._input is not None
 
     def typed(self, letter: str, patience: float) -> bool:
-        """Whether somebody types `letter` within so many seconds; if not, returns after them."""
+        """Return whether the user types `letter` within `patience` seconds."""
         end = time.monotonic() + patience
         while (left := end - time.monotonic()) > 0:
             if self._input is None or not select.select([self._input], [], [], left)[0]:

@@ -1,7 +1,7 @@
-"""What a command that runs for long logs to stderr: lines of text, or of JSON.
+"""Log lines of a long-running command on stderr, as text or as JSON.
 
-Whatever a program gives to its logger, a line is written and nothing is raised; `logging` itself
-would print a traceback in its place. No line shows a password, or does something to a terminal.
+Whatever is passed to a logger, a line is written and nothing is raised; `logging` itself would
+print a traceback instead. No line contains a password, or control characters for a terminal.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 from dispatcher.cli._text.showable import showable
 
 USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""What every record has."""
+"""The attributes that every record has."""
 
 DEEPEST = 8
-"""How deep the facts of a line may be nested; what is deeper is written as text."""
+"""Maximum nesting of a line's facts; what is deeper is written as text."""
 
 
 class AsText(logging.Formatter):
-    """When (UTC), how bad, which process, which part, and what has happened."""
+    """Formats a record as time (UTC), level, process, logger and message."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC)
@@ -33,7 +33,7 @@ class AsText(logging.Formatter):
 
 
 class AsJson(logging.Formatter):
-    """The same and the facts, each a field; `at` is in epoch milliseconds."""
+    """Formats a record and its facts as a JSON object; `at` is in epoch milliseconds."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -52,7 +52,7 @@ class AsJson(logging.Formatter):
 def _message_of(record: logging.LogRecord) -> str:
     try:
         return showable(record.getMessage())
-    except Exception as error:  # a slip in a handler's logging is not a failure of the handler
+    except Exception as error:  # a wrong log call in a handler is not a failure of the handler
         return showable(f"{_text(record.msg)} (its arguments do not fit: {_text(error)})")
 
 
@@ -61,8 +61,8 @@ def _traceback_of(formatter: logging.Formatter, record: logging.LogRecord) -> st
 
 
 def _plain(value: Any, deepest: int) -> Any:
-    """The same as JSON can have it. Secrets are taken out of each text by itself: quotes of a
-    finished line would be taken for a part of them."""
+    """Convert a value for JSON. Secrets are removed from each text by itself: in a finished line,
+    quotes would be taken for a part of them."""
     if isinstance(value, dict) and deepest:
         return {showable(_text(name)): _plain(one, deepest - 1) for name, one in value.items()}
     if isinstance(value, (list, tuple)) and deepest:
@@ -75,7 +75,7 @@ def _plain(value: Any, deepest: int) -> Any:
 
 
 MOST = 1e308
-"""Above it a number of Python may have more digits than it can write."""
+"""Above it an integer may have more digits than Python prints."""
 
 
 def _text(value: object) -> str:
@@ -89,7 +89,7 @@ FORMATTERS = {"text": AsText, "json": AsJson}
 
 
 def set_up(log_format: str, level: str = "INFO", *, without: str = "") -> None:
-    """Logs what is of that level or above to stderr, `without` lines of one happening."""
+    """Log records of that level or above to stderr, `without` those of one happening."""
     handler = logging.StreamHandler()
     handler.setFormatter(FORMATTERS[log_format]())
     handler.addFilter(lambda record: not without or getattr(record, "happening", "") != without)

@@ -1,4 +1,4 @@
-"""How far long work is, on stderr, where somebody sits in front of a terminal."""
+"""Show the progress of long work on stderr, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAUSE = 0.1
 
 
 def progress_line(doing: str, done: int, total: int | None, elapsed: float) -> str:
-    """What to say of it.
+    """Return the line for a state of progress.
 
     >>> progress_line("deleting", 1_200, 5_000, 4.0)
     'deleting: 1,200 of 5,000 (24 %), 13 s left'
@@ -27,13 +27,13 @@ def progress_line(doing: str, done: int, total: int | None, elapsed: float) -> s
     left = ""
     if 0 < done < total:
         left = f", {duration(elapsed * (total - done) / done)} left"
-    # It is not known for sure how much there is: others work on it too.
+    # The total is not certain: others work on it too.
     return f"{doing}: {done:,} of {max(done, total):,} ({min(100, 100 * done // total)} %){left}"
 
 
 class Progress:
-    """Says it in one line, again and again, and takes the line away at its end: on a terminal, and
-    unless somebody types there meanwhile. A context manager."""
+    """Updates one line, and removes it at the end: on a terminal, and unless the user types there
+    meanwhile. A context manager."""
 
     def __init__(self, doing: str, total: int | None = None, *, typed: bool = False) -> None:
         self._doing = doing
@@ -52,7 +52,7 @@ class Progress:
             sys.stderr.flush()
 
     def tell(self, done: int) -> None:
-        """So much is done."""
+        """Update the line: `done` of the work is done."""
         now = time.monotonic()
         if self._shown and now - self._said >= PAUSE:
             self._said = now
@@ -62,7 +62,7 @@ class Progress:
 
 
 def _cropped(line: str) -> str:
-    """A line that is too long would not be taken away."""
+    """Crop the line: a longer one could not be removed."""
     try:
         columns = os.get_terminal_size(sys.stderr.fileno()).columns
     except OSError:

@@ -1,4 +1,4 @@
-"""How a command shows what it knows: by rich on a terminal, in plain columns everywhere else."""
+"""Print tables: by rich on a terminal, in plain columns elsewhere."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 MARKS = ">="
-"""What the title of a column may begin with, and is not shown."""
+"""Marks at the beginning of a column's title, which are not shown."""
 
 LEAST_NAME = 16
-"""To how many letters a name is shortened at most."""
+"""Minimum number of letters of a shortened name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Cells; those of a row that is out of the ordinary stand out where there is colour."""
+    """Cells of a row; an emphasized row stands out where there is colour."""
 
     cells: Sequence[str]
     marked: bool = False
@@ -37,20 +37,20 @@ class TablePage:
     """A table, with lines above and below it."""
 
     columns: Sequence[str] = ()
-    """Their titles; those that begin with ">" are numbers, and flush right; those that begin with
-    "=" are names, the longest of which are shortened to make a table fit."""
+    """Titles of the columns. Those that begin with ">" are numbers, and flush right; those that
+    begin with "=" are names, the longest of which are shortened to make a table fit."""
     rows: Sequence[Row] = ()
     head: Sequence[str] = ()
     foot: Sequence[str] = ()
     expendable: Sequence[str] = ()
-    """Titles of columns that are left out where a terminal is too narrow, the first one first."""
+    """Titles of columns that are left out where a terminal is too narrow, in this order."""
 
 
 Show = Callable[[TablePage], None]
 
 
 def show(page: TablePage) -> None:
-    """Prints it once."""
+    """Print the page once."""
     if colourful():
         from rich.console import Console
 
@@ -61,7 +61,7 @@ def show(page: TablePage) -> None:
 
 @contextmanager
 def redrawn() -> Iterator[Show]:
-    """Shows one page after the other: in its place on a terminal, below it elsewhere."""
+    """Show one page after the other: in place on a terminal, below each other elsewhere."""
     if colourful():
         from rich.console import Console
         from rich.live import Live
@@ -75,7 +75,7 @@ def redrawn() -> Iterator[Show]:
 
 
 def fitted(page: TablePage, width: int) -> TablePage:
-    """The page with a table that is no wider than `width`, if that can be."""
+    """Return the page with a table that is no wider than `width`, if possible."""
     columns = list(range(len(page.columns)))
     widths = [
         max(len(title.lstrip(MARKS)), *(len(row.cells[at]) for row in page.rows), 0)
@@ -105,7 +105,7 @@ def fitted(page: TablePage, width: int) -> TablePage:
 
 
 def plain(page: TablePage) -> str:
-    """The page as text.
+    """Return the page as text.
 
     >>> rows = [Row(["a", "5"]), Row(["bcdef", "1,000"])]
     >>> print(plain(TablePage(("name", ">cost"), rows)), end="")
@@ -158,7 +158,7 @@ def _rich(page: TablePage) -> RenderableType:
 
 
 def colourful() -> bool:
-    """Whether there is somebody to show colours to, and rich to make them."""
+    """Whether to use colours: there is a terminal, and rich."""
     if not is_terminal():
         return False
     try:
@@ -169,12 +169,12 @@ def colourful() -> bool:
 
 
 def is_terminal() -> bool:
-    """Whether somebody looks at what is printed."""
+    """Whether stdout is a terminal."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def terminal_width() -> int:
-    """How many letters a line has; 100 where there is no terminal."""
+    """Return the number of letters in a line; 100 where there is no terminal."""
     return shutil.get_terminal_size().columns if is_terminal() else 100
 
 

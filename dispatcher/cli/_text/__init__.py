@@ -1,1 +1,1 @@
-"""How things are put into words. Pure."""
+"""Words for amounts, times and states. Pure."""

@@ -9,11 +9,11 @@ from dispatcher.timeline import Stats
 
 TITLES = ("due", "late", "waiting", "processing", "dead", "consumers")
 
-NOBODY = "nobody consumes it"
+NOBODY = "no consumer is running"
 
 
 def cells_of(stats: Stats) -> tuple[str, ...]:
-    """What stands below TITLES."""
+    """Return the cells below TITLES."""
     due = stats.new + stats.lost
     return (
         f"{due:,}",
@@ -26,10 +26,10 @@ def cells_of(stats: Stats) -> tuple[str, ...]:
 
 
 def as_json(topic: str, stats: Stats) -> dict[str, object]:
-    """The same and the rest for scripts: durations in seconds, times in epoch milliseconds."""
+    """Return all numbers for scripts: durations in seconds, times in epoch milliseconds."""
     return {"topic": topic, **asdict(stats), "remaining": stats.remaining}
 
 
 def is_left_alone(stats: Stats) -> bool:
-    """Whether something is due, and nobody consumes it."""
+    """Whether messages are due, and there is no consumer."""
     return bool(stats.new or stats.lost) and not stats.consumers

@@ -1,4 +1,4 @@
-"""Bars of text. Pure."""
+"""Bars made of text. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ ASCII = "#"
 
 
 def bar(part: float, whole: float, width: int, *, fine: bool = True) -> str:
-    """A bar of `width` for all of `whole`; at least a mark for anything at all.
+    """Return a bar, `width` wide for all of `whole`; at least a mark for any amount.
 
     >>> bar(5, 10, 8), bar(1, 1_000, 8), bar(0, 10, 8), bar(5, 10, 8, fine=False)
     ('████', '▏', '', '####')

@@ -1,4 +1,4 @@
-"""Times and durations as an operator writes them, and as they are shown. Pure."""
+"""Parse and print times and durations. Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ DURATIONS = "90, 90s, 5m, 1h30m, 2d, 250ms"
 LONGER = ((172_800, 86_400, "days"), (7_200, 3_600, "h"), (120, 60, "min"))
 
 MILLENNIUM = 1000 * 365.25 * 86_400
-"""Nobody wants to know more precisely."""
+"""Longer durations are not shown exactly."""
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 def duration(seconds: float) -> str:
-    """What was measured.
+    """Return a measured duration in words.
 
     >>> duration(0.4), duration(75), duration(300), duration(7_200), duration(200_000)
     ('0.4 s', '75 s', '5 min', '2 h', '2 days')
@@ -44,12 +44,12 @@ class When:
     relative: bool
 
     def at(self, now_ms: float) -> int:
-        """In epoch milliseconds."""
+        """Return the time in epoch milliseconds."""
         return round(now_ms) + self.ms if self.relative else self.ms
 
 
 def seconds_of(text: str) -> float:
-    """A duration.
+    """Parse a duration into seconds.
 
     >>> seconds_of("1h30m"), seconds_of("0.5"), seconds_of("250ms")
     (5400.0, 0.5, 0.25)
@@ -66,7 +66,7 @@ def seconds_of(text: str) -> float:
 
 
 def when_of(text: str) -> When:
-    """A time.
+    """Parse a time that a user has written.
 
     >>> when_of("+5m"), when_of("1800000000000"), when_of("2026-05-01T08:00Z").ms
     (When(ms=300000, relative=True), When(ms=1800000000000, relative=False), 1777622400000)
@@ -88,7 +88,8 @@ def when_of(text: str) -> When:
 
 
 def shown(at_ms: float) -> str:
-    """A time, of this machine's time zone. One that no calendar of Python has is shown as such.
+    """Return a time in this machine's time zone. One beyond Python's calendar is shown in
+    milliseconds.
 
     >>> shown(253_402_400_000_000)
     '253402400000000 ms'
@@ -101,7 +102,7 @@ def shown(at_ms: float) -> str:
 
 
 def from_now(at_ms: float, now_ms: float) -> str:
-    """How far away it is.
+    """Return the distance of a time from now.
 
     >>> from_now(5_000, 0), from_now(0, 7_200_000), from_now(1, 1)
     ('in 5.0 s', '2 h ago', 'now')

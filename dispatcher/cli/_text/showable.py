@@ -1,5 +1,5 @@
-"""What may be shown of texts that others have written: whatever prints or logs for a terminal goes
-through here. Pure."""
+"""Make texts of others safe to show: all that is printed or logged for a terminal goes through
+here. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["printable", "showable", "without_passwords"]
 
 
 def printable(text: str) -> str:
-    """The same without what would do something to a terminal."""
+    """Replace control characters that would affect a terminal."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def showable(text: str) -> str:
-    r"""Lines without passwords, and without what would do something to a terminal.
+    r"""Remove passwords, and control characters that would affect a terminal.
 
     >>> showable("topic \x1b[2J\n redis://:secret@db")
     'topic ?[2J\n redis://***@db'

@@ -1,4 +1,4 @@
-"""How amounts, durations and the state of a limit are put into words. Pure."""
+"""Words for amounts, durations and the state of a limit. Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from limiters.leases import InstanceView, LimitView
 from limiters.leases._messages import Terms
 
 LEAST_SKEW_MS = 100
-"""Less is shown as 0.0 s. A few milliseconds are never confirmed."""
+"""Minimum clock skew to report: a few milliseconds are never confirmed."""
 
 
 def not_shown(left_out: Sequence[str]) -> list[str]:
-    """A line that names columns for which a terminal has no room; none if there is room."""
+    """Return a line with the columns that did not fit; none if all did."""
     names = ", ".join(left_out)
     return [f"not shown, since the terminal is narrow: {names}"] if names else []
 
 
 def shortened(name: str, most: int) -> str:
-    """A name in `most` letters. What is left out is in its middle: hosts differ at their ends.
+    """Shorten a name to `most` letters in its middle: host names differ at their ends.
 
     >>> shortened("orders-writer-7d9f8b6c5d-x2v4q:1", 20), shortened("worker-1:4242", 20)
     ('orders…b6c5d-x2v4q:1', 'worker-1:4242')
@@ -32,7 +32,7 @@ def shortened(name: str, most: int) -> str:
 
 
 def exact(amount: float) -> str:
-    """What somebody has set.
+    """Return an amount that a user has set.
 
     >>> exact(20_000.0), exact(0.125)
     ('20,000', '0.125')
@@ -41,7 +41,7 @@ def exact(amount: float) -> str:
 
 
 def about(amount: float) -> str:
-    """What was measured.
+    """Return a measured amount.
 
     >>> about(16_666.66), about(2.5), about(0.0)
     ('16,667', '2.5', '0')
@@ -50,7 +50,7 @@ def about(amount: float) -> str:
 
 
 def per_period(terms: Terms) -> str:
-    """How often a capacity comes anew.
+    """Return the period of a capacity in words.
 
     >>> per_period(Terms(100, 1, 1_000, 5_000)), per_period(Terms(100, 1, 60_000, 5_000))
     ('a second', 'in 60 s')
@@ -59,12 +59,12 @@ def per_period(terms: Terms) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """A part of a whole."""
+    """Return a part of a whole in per cent."""
     return f"{100 * part / whole:.0f} %" if whole else "-"
 
 
 def fractional(partitions: float) -> str:
-    """A number of partitions, with a fraction where it is not whole.
+    """Return a number of partitions, with a fraction where it is not whole.
 
     >>> fractional(20.0), fractional(20 / 3), fractional(0.02), fractional(2.96)
     ('20', '6.7', '0.02', '3')
@@ -78,7 +78,7 @@ def fractional(partitions: float) -> str:
 
 
 def share_of(share: float) -> str:
-    """A share of the limit.
+    """Return a share of the limit in per cent.
 
     >>> share_of(1 / 3), share_of(0.002), share_of(0.0)
     ('33 %', '0.2 %', '0 %')
@@ -87,7 +87,7 @@ def share_of(share: float) -> str:
 
 
 def in_partitions(view: LimitView, share: float) -> str:
-    """A share of the limit, in partitions.
+    """Return a share of the limit in partitions.
 
     >>> from limiters.leases import LimitView
     >>> view = LimitView(Terms(1_000, 50, 1_000, 5_000), 1_000, 0, 1, 0, "", 0, ())
@@ -98,12 +98,12 @@ def in_partitions(view: LimitView, share: float) -> str:
 
 
 def of_partitions(view: LimitView, share: float) -> str:
-    """A share of the limit, as people see it: `6.7 of 20`."""
+    """Return a share of the limit as users see it: `6.7 of 20`."""
     return f"{in_partitions(view, share)} of {view.partitions:,}"
 
 
 def shortest(names: Sequence[str]) -> int:
-    """How many letters of names that all differ tell them apart; eight at least.
+    """Return how many letters distinguish names that all differ; at least eight.
 
     >>> shortest(["0123456789", "0123456788"]), shortest(["0123456789"])
     (10, 8)
@@ -115,9 +115,9 @@ def shortest(names: Sequence[str]) -> int:
 
 
 def standing(instance: InstanceView) -> str:
-    """What is out of the ordinary with it.
+    """Return what is unusual about an instance.
 
-    An instance that has nothing to do holds nothing and makes no requests: that is in order.
+    An instance without work holds nothing and makes no requests: that is normal.
     """
     if instance.evicted:
         return "evicted"
@@ -125,19 +125,19 @@ def standing(instance: InstanceView) -> str:
 
 
 def in_charge(instances: Sequence[InstanceView]) -> list[InstanceView]:
-    """Those whose last request still counts. Of others it is not known what they want or spend."""
+    """Return the instances whose last request counts; demand and spend of others are unknown."""
     return [instance for instance in instances if instance.lease_ms > 0]
 
 
 def waiting(instances: Sequence[InstanceView]) -> list[InstanceView]:
-    """Those who wait for a permit, in the order in which they began to."""
+    """Return the instances that wait for a permit, in the order in which they began to."""
     return sorted(
         (one for one in in_charge(instances) if one.waits_for > 0), key=lambda one: -one.waits_ms
     )
 
 
 def waiters(view: LimitView) -> list[str]:
-    """How many wait for a permit, if anybody does."""
+    """Return how many wait for a permit, if any."""
     found = waiting(view.instances)
     if not found:
         return []
@@ -149,7 +149,7 @@ def waiters(view: LimitView) -> list[str]:
 
 
 def capacity(view: LimitView) -> str:
-    """What is in force, and what it will be."""
+    """Return the capacity in force, and the one it changes to."""
     terms, period = view.terms, per_period(view.terms)
     if not view.rising:
         return f"{exact(terms.capacity)} {period}"
@@ -161,7 +161,7 @@ def capacity(view: LimitView) -> str:
 
 
 def grants(view: LimitView) -> str:
-    """Whether anything new is granted, and why not."""
+    """Return whether anything new is granted, and why not."""
     cause = f": {view.cause}" if view.cause else ""
     if view.unconfirmed_ms:
         most = duration(view.unconfirmed_ms / 1000)
@@ -172,19 +172,19 @@ def grants(view: LimitView) -> str:
 
 
 def uncertainty(view: LimitView) -> list[str]:
-    """What to say below while nothing new is granted."""
+    """Return an explanation while nothing new is granted."""
     if not view.uncertain_ms and not view.unconfirmed_ms:
         return []
     return [
         "",
         "Nothing new is granted until every lease that may be out has ended and its spending no",
-        "longer counts. That ends by itself. An instance that proves what it holds keeps it. The",
+        "longer counts. No action is needed. An instance that proves what it holds keeps it. The",
         "time counts only while instances ask.",
     ]
 
 
 def skew(view: LimitView) -> list[str]:
-    """How much time of the server's clock does not count, if any."""
+    """Return how much time of the server's clock does not count, if any."""
     if view.skew_ms < LEAST_SKEW_MS:
         return []
     skew = duration(view.skew_ms / 1000)
@@ -192,7 +192,7 @@ def skew(view: LimitView) -> list[str]:
 
 
 def terms_of(view: LimitView) -> list[tuple[str, str]]:
-    """What was set: (what it is, its value)."""
+    """Return the terms that were set: (what it is, its value)."""
     terms, number = view.terms, view.partitions
     return [
         ("capacity", capacity(view)),

@@ -1,1 +1,1 @@
-"""The gate of one process."""
+"""The gate of a single process."""

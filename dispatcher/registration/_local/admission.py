@@ -1,4 +1,4 @@
-"""Which registrations may go on and which have to wait, before anything is changed."""
+"""Decide which registrations are admitted and which have to wait, before anything is changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dispatcher.registration.errors import RegistrationCycleError
 
 
 class Waits(NamedTuple):
-    """A registration that has to wait; without one, what is held of `entity` is out of date."""
+    """A registration that has to wait; None if the waiting registration of `entity` is outdated."""
 
     entity: str
     registration: Registration | None = None
@@ -22,11 +22,12 @@ class Waits(NamedTuple):
 
 
 class RegistrationOrder:
-    """Takes registrations, one after the other, and decides on each as if those before it had
-    been carried out. Nothing is, until all of them are stored: so all are, or none.
+    """Takes registrations one after the other, and decides on each as if those before it had been
+    carried out. Nothing is carried out until all of them are stored: so all are, or none.
 
-    `admitted` go on, in this order: parents before children. `held` wait for their parents.
-    `unchanged` are those whose registration is what it was; one that waits is out of date.
+    `admitted` registrations are released in this order: parents before children. `held` ones wait
+    for their parents. `unchanged` ones repeat what is registered; a waiting registration of the
+    same entity is outdated.
     """
 
     def __init__(
@@ -34,22 +35,23 @@ class RegistrationOrder:
     ) -> None:
         self._known = known
         self._again = again
-        """Those that are registered, and go on again when their registration comes again."""
+        """Entities that are registered, and whose registration is released once more when it comes
+        again."""
         self._waiting = waiting
         self.admitted: list[tuple[Registration, str]] = []
-        """With their records."""
+        """Admitted registrations with their records."""
         self.held: dict[str, tuple[Registration, str]] = {}
         self.records: dict[str, str] = {}
-        """Of those that are admitted, the last one of each."""
+        """For each admitted entity, its last record."""
         self.unchanged: set[str] = set()
         self._not_admitted: list[Waits] = []
         self._admitted_at: dict[str, int] = {}
-        """How many were not admitted when this one was."""
+        """For each admitted registration, the number of those not admitted before it."""
         self._children: dict[str, dict[str, None]] = {}
-        """Of `held`, by parent, in order of arrival."""
+        """The children in `held` of each parent, in order of arrival."""
 
     def take(self, registration: Registration, record: str) -> None:
-        """RegistrationCycleError if the entity would be its own ancestor."""
+        """Add a registration. RegistrationCycleError if the entity would be its own ancestor."""
         entity, parent, _ = registration
         is_due = entity in self._again and entity not in self.records
         if self._record_of(entity) == record and not is_due:
@@ -65,8 +67,8 @@ class RegistrationOrder:
         self._admit(registration, record)
 
     def waits(self) -> list[Waits]:
-        """What to hold and what to forget, one after the other, when those that are admitted have
-        been released. What came of one of them before that was released with it."""
+        """Return what to hold and what to forget, in order, after the admitted registrations have
+        been released. What arrived for one of them earlier was released with it."""
         return [
             one
             for number, one in enumerate(self._not_admitted)
@@ -74,7 +76,7 @@ class RegistrationOrder:
         ]
 
     def _hold(self, registration: Registration, record: str, parent: str) -> None:
-        """One that is seen again keeps its place among its brothers and sisters."""
+        """Hold a registration. One that is repeated keeps its place among its siblings."""
         entity = registration.entity
         self._not_admitted.append(Waits(entity, registration, record))
         if self._held_record(entity) != record:
@@ -83,7 +85,7 @@ class RegistrationOrder:
             self._children.setdefault(parent, {})[entity] = None
 
     def _admit(self, registration: Registration, record: str) -> None:
-        """With every held descendant."""
+        """Admit a registration, with every held descendant."""
         queue = deque([(registration, record)])
         while queue:
             one, text = queue.popleft()
@@ -111,15 +113,15 @@ class RegistrationOrder:
             del self._children[parent][entity]
 
     def _is_settled(self, entity: str) -> bool:
-        """Whether the registration of `entity` that waits is out of date."""
+        """Whether the waiting registration of `entity` is outdated."""
         return entity in self.records or entity in self.held or entity in self.unchanged
 
     def _record_of(self, entity: str) -> str | None:
         return self.records.get(entity) or self._known.get(entity)
 
     def _check_ancestors(self, entity: str, parent: str) -> None:
-        """An entity that is registered may have a registration held as well, that brings another
-        parent: neither may lead back."""
+        """Check both parents: a registered entity may also have a held registration with another
+        parent, and neither may lead back to the entity."""
         above, found = {parent}, [parent]
         for one in found:
             if one == entity or len(found) > MOST_DEEP:

@@ -1,4 +1,4 @@
-"""The gate of one process: its entities in a dict, and in a store that outlives it."""
+"""The gate of one process: its entities in a dict, and in a store that survives the process."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from dispatcher.registration.stores.memory import LocalStore
 
 
 class LocalRoom:
-    """Decides; `Waiting` remembers, the store keeps. Not thread-safe, but `known` may be read
-    at any time: an entity is in it from when it is registered for good."""
+    """Carries out decisions: `Waiting` holds what waits, the store keeps the entities. Not
+    thread-safe, but `known` may be read at any time: it contains an entity once it is stored."""
 
     def __init__(
         self, store: LocalStore, bounds: Bounds, early_log: EarlyMessageLog | None
@@ -37,35 +37,37 @@ class LocalRoom:
         self.known, damage = store.load()
         self._waiting.reports += damage
         self._children: dict[str, dict[str, None]] | None = None
-        """Of registered entities. Made when it is first needed: loading should be quick."""
+        """Children of registered entities. Built when it is first needed, so that loading is quick.
+        """
         self._topmost: dict[str, str] = {}
         self._begun: Collection[str] = ()
-        """The entities that the last call has changed, as far as it came."""
+        """The entities that the current call has changed so far."""
         self._again: set[str] = set()
-        """Those whose call was ended by an exception: their registration comes out once more."""
+        """Entities whose call was ended by an exception: their registration is released once more.
+        """
 
     @property
     def pending(self) -> int:
-        """How many entities wait."""
+        """Number of waiting entities."""
         return len(self._waiting)
 
     @property
     def sequence(self) -> int:
-        """The sequence number of the last emission."""
+        """Sequence number of the last emission."""
         return self._store.sequence
 
     @property
     def highest(self) -> int:
-        """The same."""
+        """Sequence number of the last emission: a store of one process gives no others."""
         return self._store.sequence
 
     def reports(self) -> list[Report]:
-        """What has happened since the last call."""
+        """Return and clear the reports since the last call."""
         reports, self._waiting.reports = self._waiting.reports, []
         return reports
 
     def offer(self, entity: str, message: Any, metadata: bool, now: float) -> list[Release]:
-        """Law R1 and R2."""
+        """Release or hold a message: laws R1 and R2."""
         self._begun = ()
         self._waiting.evict(now)
         if entity in self.known:
@@ -80,7 +82,7 @@ class LocalRoom:
         return []
 
     def register(self, registrations: Sequence[Registration], now: float) -> list[Release]:
-        """Law R3, R4 and R6."""
+        """Carry out registrations: laws R3, R4 and R6."""
         self._begun = ()
         self._waiting.evict(now)
         admission = RegistrationOrder(self.known, self._waiting, self._again)
@@ -89,7 +91,8 @@ class LocalRoom:
         return self._carry_out(admission, now)
 
     def deregister(self, entity: str) -> list[str]:
-        """Forgets it, what is held of it, and all its descendants, which nobody could place."""
+        """Remove an entity, what is held of it, and all its descendants, which would have no
+        registered parent."""
         self._begun = ()
         self._waiting.drop(entity, "it was deregistered")
         if entity not in self.known:
@@ -106,11 +109,12 @@ class LocalRoom:
         return removed
 
     def evict(self, now: float) -> int:
-        """Law R5."""
+        """Drop what was held too long: law R5."""
         return self._waiting.evict(now)
 
     def topmost(self, entity: str) -> str:
-        """The ancestor at the top; the entity itself, if it has no parent or is not known."""
+        """Return the ancestor without a parent; the entity itself if it has no parent or is not
+        registered."""
         found = self._topmost.get(entity)
         if found is None:
             found, path = entity, []
@@ -121,15 +125,15 @@ class LocalRoom:
         return found
 
     def look_up(self, entities: Iterable[str]) -> None:
-        """Everything that is stored is in `known`."""
+        """Do nothing: `known` has all stored entities."""
 
     def emitted(self, since: int) -> list[Stored]:
-        """Entities whose last emission has a higher number."""
+        """Return the entities whose last emission has a higher number."""
         return self._store.emitted(since)
 
     def recount(self) -> Amounts:
-        """Makes anew what follows from the store and from what is held, and counts what is held:
-        an exception of a signal handler may have ended a call at any moment."""
+        """Rebuild what is derived from the store and from what is held, and count what is held: an
+        exception of a signal handler may have ended a call at any moment."""
         if self._begun:
             stored = {one.entity for one in self._store.emitted(0)}
             for entity in self._begun:
@@ -142,16 +146,15 @@ class LocalRoom:
         return self._waiting.recount()
 
     def close(self) -> None:
-        """Lets go of the store and the log."""
         self._store.close()
         if self._log is not None:
             self._log.close()
 
-    # Inside.
+    # Private.
 
     def _carry_out(self, admission: RegistrationOrder, now: float) -> list[Release]:
-        """The store comes first: if it fails, nothing has changed. What is held comes last: it
-        may take the places of what waits."""
+        """Carry out decisions. The store comes first: if it fails, nothing has changed. Held
+        messages come last: they may displace waiting ones."""
         logged = self._waiting.read_logs(admission.records)
         self._begun = admission.records
         if admission.records:

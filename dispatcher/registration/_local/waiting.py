@@ -1,4 +1,4 @@
-"""What waits for its entity to be registered, in memory. Pure: no clock, no thread."""
+"""Messages and registrations that wait for a registration, in memory. Pure: no clock, no thread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from limiters._support.validation import in_seconds
 
 
 class Pending:
-    """What is held of one entity. Empty lists are not made: there may be many of these."""
+    """Everything held of one entity. Empty lists are not created, since there may be many
+    entities."""
 
     __slots__ = ("logged", "metadata", "number", "registration", "since", "telemetry")
 
@@ -34,22 +35,22 @@ class Pending:
         self.number = number
         self.since = since
         self.registration: tuple[Registration, str] | None = None
-        """With its record. They are set together: an exception of a signal handler may come
-        between two attributes."""
+        """The registration with its record. They are set together: an exception of a signal handler
+        may come between two assignments."""
         self.metadata: list[Any] | None = None
         self.telemetry: list[Any] | None = None
         self.logged = 0
-        """How many of its messages are in the early log."""
+        """Number of its messages that are in the early log."""
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing left to wait."""
+        """Whether nothing waits any more."""
         return not (self.registration or self.metadata or self.telemetry or self.logged)
 
 
 class Waiting:
-    """All pending entities, the oldest first. What it does is told in `reports`, which whoever
-    called takes away. Not thread-safe."""
+    """All pending entities, the oldest first. Every change adds to `reports`, which the caller
+    reads and clears. Not thread-safe."""
 
     def __init__(self, bounds: Bounds, early_log: EarlyMessageLog | None) -> None:
         self._bounds = bounds
@@ -57,7 +58,7 @@ class Waiting:
         self._log = early_log
         self._entities: OrderedDict[str, Pending] = OrderedDict()
         self._children: dict[str, dict[str, None]] = {}
-        """By parent, whose registrations wait for it, in order of arrival."""
+        """The children whose registrations wait for each parent, in order of arrival."""
         self._numbers = 0
         self._telemetry = 0
         self._metadata = 0
@@ -69,16 +70,16 @@ class Waiting:
         return len(self._entities)
 
     def get(self, entity: str) -> Pending | None:
-        """What is held of `entity`."""
+        """Everything held of `entity`."""
         return self._entities.get(entity)
 
     def children(self, entity: str) -> list[str]:
-        """Whose registrations wait for that of `entity`, in order of arrival."""
+        """Entities whose registrations wait for that of `entity`, in order of arrival."""
         return list(self._children.get(entity, ()))
 
     def hold_metadata(self, entity: str, message: Any, now: float) -> None:
-        """When all places are taken, the entity with the most metadata goes, with all it has;
-        of equal ones the oldest."""
+        """Hold metadata. At the limit, the entity with the most metadata is dropped, with all it
+        has; of equal ones the oldest."""
         if self._metadata >= self._bounds.metadata_limit:
             self.drop(self._most_metadata.victim(entity), "there is too much metadata")
         pending = self._pend(entity, now)
@@ -90,11 +91,11 @@ class Waiting:
         self.reports.append(Report(HELD, entity, metadata=1))
 
     def hold_telemetry(self, entity: str, message: Any, now: float) -> None:
-        """A ring for each entity. When all places are taken, whoever holds the most loses its
-        oldest message."""
+        """Hold telemetry, in a ring for each entity. At the limit, the entity that holds the most
+        loses its oldest message."""
         pending = self._entities.get(entity)
-        # Once a message could not be written, those after it stay out of the log too: they
-        # would overtake it.
+        # Once a message could not be written, later ones stay out of the log too: they would
+        # overtake it.
         if self._log is not None and not (pending and pending.telemetry):
             if self._logged(self._log, entity, text_of(message), now):
                 return
@@ -116,7 +117,7 @@ class Waiting:
         self.reports.append(Report(HELD, entity, telemetry=1))
 
     def hold_registration(self, registration: Registration, record: str, now: float) -> None:
-        """Until its parent is there. A newer one takes the place of the older."""
+        """Hold a registration until its parent is registered. A newer one replaces the older."""
         entity, parent = registration.entity, registration.parent
         assert parent is not None
         pending = self._pend(entity, now)
@@ -128,15 +129,14 @@ class Waiting:
         self.reports.append(Report(HELD, entity, registrations=1))
 
     def forget_registration(self, entity: str) -> None:
-        """Forgets the registration of `entity` that is held, since a newer one has come; not
-        its data."""
+        """Drop the held registration of `entity`, since a newer one has come; not its data."""
         pending = self._entities.get(entity)
         if pending is not None:
             self._let_go(entity, pending)
             self._forget_if_empty(entity, pending)
 
     def read_logs(self, entities: Iterable[str]) -> dict[str, list[str]]:
-        """What the early log has of each. EntityStoreError if it cannot be read for now."""
+        """Read the early log of each entity. EntityStoreError if it cannot be read at present."""
         if self._log is None:
             return {}
         try:
@@ -148,8 +148,8 @@ class Waiting:
             ) from error
 
     def take(self, entity: str, texts: Iterable[str]) -> tuple[Amounts, tuple[Any, ...]]:
-        """Takes all that is held of `entity`: how much it is, and the messages in order. `texts`
-        are those that the early log has."""
+        """Remove what is held of `entity`. Return its amounts, and the messages in order. `texts`
+        are the messages from the early log."""
         pending = self._entities.pop(entity, None)
         if pending is None:
             return Amounts(), ()
@@ -170,7 +170,7 @@ class Waiting:
         return amounts, (*metadata, *logged, *telemetry)
 
     def drop(self, entity: str, reason: str) -> None:
-        """Forgets all that is held of `entity`."""
+        """Drop all that is held of `entity`."""
         pending = self._entities.pop(entity, None)
         if pending is None:
             return
@@ -189,7 +189,7 @@ class Waiting:
         )
 
     def evict(self, now: float) -> int:
-        """Drops what has been held too long; of how many entities."""
+        """Drop what has been held too long. Return the number of entities."""
         dropped = 0
         while self._entities:
             entity = next(iter(self._entities))
@@ -203,7 +203,7 @@ class Waiting:
         return dropped
 
     def recount(self) -> Amounts:
-        """See LocalRoom."""
+        """Rebuild the derived state, and count what is held."""
         logged = self._log.recount() if self._log is not None else {}
         self._children = {}
         self._telemetry = self._metadata = registrations = 0
@@ -223,14 +223,14 @@ class Waiting:
                 self._children.setdefault(parent, {})[entity] = None
         for entity in logged:
             assert self._log is not None
-            self._log.drop(entity)  # nothing else is known of it: its first offer was interrupted
+            self._log.drop(entity)  # no more of it is stored: its first offer was interrupted
         in_logs = sum(one.logged for one in self._entities.values())
         return Amounts(registrations, self._metadata, self._telemetry + in_logs)
 
-    # Inside.
+    # Private.
 
     def _logged(self, log: EarlyMessageLog, entity: str, text: str, now: float) -> bool:
-        """Whether the log has it, or it is too long for any."""
+        """Whether the log has taken the message, or it is too long for any log."""
         try:
             fits = log.append(entity, text, now)
         except OSError as error:
@@ -267,7 +267,7 @@ class Waiting:
         self._telemetry -= 1
         self._most_telemetry.put(entity, len(pending.telemetry), pending.number)
         self.reports.append(Report(DISPLACED, entity, telemetry=1, reason=reason))
-        if entity != sender:  # who makes room for its own next message grows no younger by it
+        if entity != sender:  # the entity displaced its own message, so its age does not change
             self._forget_if_empty(entity, pending)
 
     def _let_go(self, entity: str, pending: Pending) -> None:

@@ -1,1 +1,1 @@
-"""What a gate is given, what it gives back, and how both are written. Pure."""
+"""Input and output of a gate, and how both are encoded. Pure."""

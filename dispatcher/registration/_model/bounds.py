@@ -1,4 +1,4 @@
-"""How much may wait, and for how long."""
+"""Limits on what may wait, and for how long."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from limiters._support.options import ConvertedOptions, about
 from limiters._support.validation import Seconds, count, flag, seconds
 
 MOST_DEEP = 1_000
-"""How many ancestors are looked at before a chain of them counts as endless."""
+"""Maximum number of ancestors to examine before a chain of them counts as endless."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds(ConvertedOptions):
-    """The options of a gate that its room goes by."""
+    """The options of a gate that limit what it holds."""
 
     telemetry_limit: int = field(
         default=100_000,
         metadata=about(
-            "how many telemetry messages are held in all; then whoever holds the most loses its "
-            "oldest: the sender itself, if nobody holds more",
+            "how many telemetry messages are held in all; then the entity with the most loses "
+            "its oldest: the sender itself, if no entity has more",
             count,
         ),
     )

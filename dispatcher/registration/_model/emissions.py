@@ -1,4 +1,4 @@
-"""What has been emitted, for a consumer that asks again: numbers, and parents before children."""
+"""Emitted registrations, for a consumer that asks again: by number, and parents before children."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dispatcher.registration._model.written import parent_of, registration_of
 
 
 class Stored(NamedTuple):
-    """A registered entity in a store: the sequence number of its last emission, and its record."""
+    """A stored entity: the sequence number of its last emission, and its record."""
 
     sequence: int
     entity: str
@@ -21,8 +21,8 @@ class Stored(NamedTuple):
 class Emission(NamedTuple):
     """A registration that was emitted.
 
-    `sequence` is the mark to save once this emission and those before it are handled: it covers
-    none that comes after it.
+    `sequence` is the mark to save once this emission and all before it are handled: it covers no
+    later one.
     """
 
     sequence: int
@@ -30,8 +30,8 @@ class Emission(NamedTuple):
 
 
 def in_order(stored: Iterable[Stored], since: int) -> list[Emission]:
-    """Emissions by sequence number, except that an ancestor goes before its descendants: one
-    that was updated has a higher number than the children that were emitted before that.
+    """Return emissions by sequence number, except that an ancestor goes before its descendants: an
+    updated ancestor has a higher number than children that were emitted earlier.
 
     >>> rows = [Stored(2, "meter", '["house",null]'), Stored(3, "house", "[null,7]")]
     >>> [(one.sequence, one.registration.entity) for one in in_order(rows, 1)]
@@ -45,7 +45,8 @@ def in_order(stored: Iterable[Stored], since: int) -> list[Emission]:
     for entity in rows:
         for one in _path_down(entity, rows, done):
             done.add(one)
-            # A mark covers all numbers up to it: it grows when the lowest one that is left is done.
+            # A mark covers all numbers up to it, so it grows when the lowest remaining emission is
+            # handled.
             while left and left[0].entity in done:
                 covered = left.popleft().sequence
             emissions.append(Emission(covered, registration_of(one, rows[one].record)))
@@ -53,7 +54,7 @@ def in_order(stored: Iterable[Stored], since: int) -> list[Emission]:
 
 
 def _path_down(entity: str, rows: dict[str, Stored], done: set[str]) -> list[str]:
-    """`entity` and those of its ancestors that are still to be emitted, the highest first."""
+    """Return `entity` and its ancestors that are still to be emitted, the highest first."""
     path: dict[str, None] = {}
     above: str | None = entity
     while above in rows and above not in done and above not in path:

@@ -1,4 +1,4 @@
-"""Who holds the most: the one that has to give when all places are taken."""
+"""Find the entity that holds the most, which loses a message when a limit is reached."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import heapq
 class Fullest:
     """Amounts by name, and the largest. Of equal ones the lowest number counts as larger.
 
-    A heap in which outdated entries stay until they come up, or are too many.
+    Uses a heap; outdated entries stay in it until they come up, or become too many.
 
     >>> fullest = Fullest()
     >>> fullest.put("a", 1, number=1)
@@ -22,7 +22,7 @@ class Fullest:
         self._heap: list[tuple[int, int, str]] = []
 
     def put(self, name: str, amount: int, number: int) -> None:
-        """From now on `name` holds `amount`."""
+        """Set the amount of `name`."""
         if not amount:
             self._held.pop(name, None)
             return
@@ -33,8 +33,9 @@ class Fullest:
             heapq.heapify(self._heap)
 
     def victim(self, sender: str) -> str:
-        """Who gives way to `sender`: itself, if nobody holds more. So whoever sends too much
-        takes places from itself, and from nobody who holds less."""
+        """Return which entity loses a message for one of `sender`: the sender itself, if none holds
+        more. So a sender of too much displaces its own messages, and none of entities that hold
+        less."""
         while self._held.get(self._heap[0][2]) != self._heap[0][:2]:
             heapq.heappop(self._heap)
         most, _, name = self._heap[0]

@@ -1,4 +1,4 @@
-"""What comes out of a gate."""
+"""The output of a gate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Registration(NamedTuple):
-    """An entity as it was registered; `parent` is None for one at the top."""
+    """The registration of an entity; `parent` is None for one at the top."""
 
     entity: str
     parent: str | None = None
@@ -14,8 +14,8 @@ class Registration(NamedTuple):
 
 
 class Release(NamedTuple):
-    """What may go on, of one entity: its registration if that is new or has changed, then its
-    metadata and its telemetry, each in order of arrival.
+    """A release of one entity: its registration if that is new or has changed, then its metadata
+    and its telemetry, each in order of arrival.
 
     >>> Release("meter", None, ("21.5",)).messages
     ('21.5',)

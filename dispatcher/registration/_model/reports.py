@@ -1,4 +1,4 @@
-"""What a gate tells of what it did, and how that is counted."""
+"""Reports of a gate about what it did, and their sums."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GATE_EVENTS = frozenset(
 
 
 class Report(NamedTuple):
-    """One thing that happened to what was held, or to an entity; the `metadata` of an event.
+    """A change of what is held, or of an entity; the `metadata` of an event.
 
     `name` is the event's; `reason` says why something was displaced or dropped.
     """
@@ -35,12 +35,12 @@ class Report(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many messages and registrations it is about."""
+        """Number of messages and registrations in the report."""
         return self.registrations + self.metadata + self.telemetry
 
 
 class Amounts(NamedTuple):
-    """How many of each there were."""
+    """Numbers of registrations, metadata and telemetry messages."""
 
     registrations: int = 0
     metadata: int = 0
@@ -48,8 +48,8 @@ class Amounts(NamedTuple):
 
 
 class Counts:
-    """Sums of reports, by name. What was held is, exactly, what was released, displaced, dropped,
-    found corrupt, and what is held still. Not thread-safe.
+    """Sums of reports, by name. What was held is always the sum of what was released, displaced,
+    dropped, found corrupt, and what is held still. Not thread-safe.
 
     >>> counts = Counts()
     >>> counts.add([Report(HELD, "meter", telemetry=1)])
@@ -61,7 +61,6 @@ class Counts:
         self._sums = {name: [0, 0, 0] for name in GATE_EVENTS}
 
     def add(self, reports: Iterable[Report]) -> None:
-        """Adds to the sums."""
         for report in reports:
             sums = self._sums[report.name]
             sums[0] += report.registrations
@@ -69,8 +68,8 @@ class Counts:
             sums[2] += report.telemetry
 
     def unaccounted(self, waiting: Amounts, found_lost: int) -> list[int]:
-        """What was held and neither waits nor has come to an end. So many of the registrations that
-        are corrupt were in a store, and not held."""
+        """Return what was held and neither waits nor has come to an end. `found_lost` of the
+        corrupt registrations were in a store, and not held."""
         held, *ends = (self._sums[name] for name in (HELD, RELEASED, DISPLACED, DROPPED, CORRUPT))
         found = Amounts(found_lost)
         return [
@@ -79,5 +78,5 @@ class Counts:
         ]
 
     def read(self) -> dict[str, Amounts]:
-        """The sums; a copy."""
+        """Return a copy of the sums."""
         return {name: Amounts(*sums) for name, sums in self._sums.items()}

@@ -1,6 +1,6 @@
-"""Entities, data and messages as text: JSON, so that nothing that is read can run code.
+"""Encode entities, data and messages as JSON text, so that reading them cannot run code.
 
-Objects that JSON has no word for stand as {"bytes": ...} and its like; a dict as {"dict": [...]}.
+Objects that JSON lacks are written as {"bytes": ...} and so on; a dict as {"dict": [...]}.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dispatcher.registration._model.release import Registration
 from limiters._support.validation import UNSHOWN, ArgumentError
 
 DEEPEST = 100
-"""How many lists, tuples and dicts may be inside each other. Python reads and writes them by
-recursion: how deep it can go depends on who calls, and what is written must be readable by all."""
+"""Maximum nesting of lists, tuples and dicts. Python reads and writes them by recursion: the
+possible depth depends on the caller, and what one program writes, all must be able to read."""
 
 
 class UnreadableError(Exception):
-    """What is stored is not as it was written."""
+    """A stored text is not as it was written."""
 
 
 _UNREADABLE = (
@@ -32,24 +32,25 @@ _UNREADABLE = (
     AttributeError,
     RecursionError,
 )
-"""What a text can cause, whatever is in it, and however deep. Others are of signal handlers."""
+"""Errors that a text can cause, whatever it contains and however deep it is. Others come from
+signal handlers."""
 
 _as_text = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 def record_of(parent: str | None, data: object) -> str:
-    """What is stored of an entity. The same registration always gives the same text."""
+    """Return the record of an entity. Equal registrations give equal texts."""
     return _as_text([parent, encode("data", data)])
 
 
 def parent_of(record: str) -> str | None:
-    """The parent in a record."""
+    """Return the parent in a record."""
     parent: str | None = json.loads(record)[0]
     return parent
 
 
 def registration_of(entity: str, record: str) -> Registration:
-    """The registration that a record tells of. UnreadableError of one that was damaged."""
+    """Return the registration in a record. UnreadableError if it was damaged."""
     try:
         parent, data = json.loads(record)
         return Registration(entity, parent, decode(data))
@@ -58,12 +59,12 @@ def registration_of(entity: str, record: str) -> Registration:
 
 
 def text_of(message: object) -> str:
-    """A message, to be kept outside of this process."""
+    """Encode a message, to be kept outside of this process."""
     return _as_text(encode("message", message))
 
 
 def message_of(text: str | bytes) -> Any:
-    """The reverse. UnreadableError of a text that was damaged."""
+    """Decode a message. UnreadableError if the text was damaged."""
     try:
         return decode(json.loads(text))
     except _UNREADABLE as error:
@@ -71,7 +72,7 @@ def message_of(text: str | bytes) -> Any:
 
 
 def sealed_text_of(entity: str, message: object) -> str:
-    """A message of `entity` with a checksum, to be kept where something else may come between.
+    """Encode a message of `entity` with a checksum, to be kept where it could be mixed up.
 
     >>> sealed_text_of("meter", 21.5)
     '321d777e21.5'
@@ -81,7 +82,8 @@ def sealed_text_of(entity: str, message: object) -> str:
 
 
 def sealed_message_of(entity: str, sealed: str | bytes) -> Any:
-    """The reverse. UnreadableError of a text that was damaged, or is of another entity."""
+    """Decode a sealed message. UnreadableError if the text was damaged, or belongs to another
+    entity."""
     stored = sealed if isinstance(sealed, bytes) else sealed.encode(errors="surrogateescape")
     text = stored[_CHECKSUM_LENGTH:]
     if stored[:_CHECKSUM_LENGTH] != _checksum(entity, text).encode():
@@ -97,8 +99,8 @@ def _checksum(entity: str, text: bytes) -> str:
 
 
 def encode(name: str, value: Any, room: int = DEEPEST) -> Any:
-    """`value` as JSON has it, with `room` for so many levels. ArgumentError if that would not
-    give it back as it was."""
+    """Encode `value` for JSON, with at most `room` levels. ArgumentError if decoding would not
+    return an equal value."""
     kind = type(value)
     if value is None or kind in (bool, str, int):
         return value
@@ -129,7 +131,7 @@ def encode(name: str, value: Any, room: int = DEEPEST) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """The reverse."""
+    """Decode a value from JSON."""
     if isinstance(value, list):
         return list(map(decode, value))
     if not isinstance(value, dict):

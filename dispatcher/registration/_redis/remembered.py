@@ -1,4 +1,4 @@
-"""What one process remembers of the entities that all of them share."""
+"""Cache of the shared entities in one process."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class Remembered(dict[str, str]):
-    """Registered entities and their parents; "" for those without one. As a container it has
-    them as long as it is fresh.
+    """Registered entities and their parents; "" for those without one. The `in` operator finds them
+    only as long as the cache is fresh.
 
     >>> remembered = Remembered(lambda: 0.0)
     >>> remembered["meter"] = "house"
@@ -26,22 +26,22 @@ class Remembered(dict[str, str]):
         self._now = now
         self.fresh_until = now()
         self.generation = 0
-        """Of the last change that it has followed."""
+        """The number of the last change that was processed."""
 
     def __contains__(self, entity: object) -> bool:
         return super().__contains__(entity) and self._now() < self.fresh_until
 
     @property
     def is_fresh(self) -> bool:
-        """Whether what it has still holds."""
+        """Whether the cached entities are still valid."""
         return self._now() < self.fresh_until
 
     def has(self, entity: str) -> bool:
-        """Whether it has `entity`, fresh or not."""
+        """Whether `entity` is cached, fresh or not."""
         return super().__contains__(entity)
 
     def topmost(self, entity: str) -> str:
-        """The highest ancestor it has a way to."""
+        """Return the highest ancestor that is cached."""
         for _ in range(MOST_DEEP):
             parent = self.get(entity)
             if not parent:
@@ -50,7 +50,7 @@ class Remembered(dict[str, str]):
         return entity
 
     def follow(self, reply: GateReply, fresh_until: float) -> None:
-        """Forgets what has changed, and remembers what is so by now."""
+        """Remove entities that have changed, and add the links in the reply."""
         if reply.changed is None:
             self.clear()
         else:

@@ -1,4 +1,4 @@
-"""What the scripts of a gate reply; see lua/gate.lua."""
+"""Replies of the scripts of a gate; see lua/gate.lua."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Piece:
         self.entity = entity
         self.record = record
         self.held = held
-        """How much of it was held."""
+        """The amounts of it that were held."""
         self.texts: list[tuple[str, str | bytes]] = []
-        """Its messages as they are stored, and what each is."""
+        """The stored messages, and the kind of each."""
         self.continues = continues
-        """Whether it has further messages of the release before it."""
+        """Whether it continues the release before it."""
 
     def opened(self) -> tuple[Release, list[Report]]:
-        """What is handed out of it: all that can be read."""
+        """Return the release, with all messages that can be read."""
         registration, is_lost = None, False
         if self.record:
             try:
@@ -78,7 +78,7 @@ class Piece:
 
 
 class Portion:
-    """What one reply has of an agenda."""
+    """The part of an agenda that is in one reply."""
 
     def __init__(self) -> None:
         self.pieces: list[Piece] = []
@@ -86,7 +86,7 @@ class Portion:
 
 
 class GateReply:
-    """One reply."""
+    """The decoded reply of one script."""
 
     def __init__(self, answer: Iterator[str | bytes]) -> None:
         texts = map(text, answer)
@@ -94,16 +94,16 @@ class GateReply:
         self.agenda, self.more, self.status = next(texts), bool(next(texts)), next(texts)
         count = int(next(texts))
         self.changed = [next(texts) for _ in range(count)] if count >= 0 else None
-        """Entities that have changed; None: any may have."""
+        """Entities that have changed; None if any may have."""
         self.reports: list[Report] = []
         self.free: list[Piece] = []
         self.portions: list[Portion] = []
         self.links: dict[str, str] = {}
         self.taken = 0
-        """How many of the registrations that were asked for are carried out."""
+        """Number of the requested registrations that were carried out."""
         self.pending = 0
         self.answered = 0
-        """How many of the entities that were asked for were looked up."""
+        """Number of the requested entities that were looked up."""
         self.wrong = 0
         """The position of a key that is of another type; 0 if there is none."""
         self._read(answer, texts)
@@ -148,7 +148,7 @@ class GateReply:
 
 
 def read(answer: list[Any]) -> GateReply:
-    """What a reply says. UnreadableError if what it was made of was damaged."""
+    """Decode a reply. UnreadableError if the stored data behind it was damaged."""
     try:
         return GateReply(iter(answer))
     except Exception as error:
@@ -163,5 +163,5 @@ def _count(text: str) -> int:
 
 
 def text(value: str | bytes | int) -> str:
-    """A client that was handed in may decode."""
+    """Return a text: a client that was passed in may decode replies itself."""
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -1,4 +1,4 @@
-"""The gate of many processes: Redis decides; here is what one of them remembers of it."""
+"""The gate of many processes: Redis decides; this module caches what one process needs."""
 
 from __future__ import annotations
 
@@ -42,16 +42,15 @@ from limiters._support.validation import in_seconds
 
 T = TypeVar("T")
 
-# How much is asked for with one script, so that none takes more than some milliseconds.
+# The amount requested from one script, so that none takes more than some milliseconds.
 REGISTRATIONS_AT_ONCE = 20
 ENTITIES_AT_ONCE = 300
 EMISSIONS_AT_ONCE = 500
 
 
 class RedisRoom:
-    """Sends requests, each with a number, and again with the same one until it is answered: a
-    reply that was lost may have set something free. Not thread-safe, but `known` may be read
-    at any time."""
+    """Sends numbered requests, and repeats each with the same number until it is answered: a lost
+    reply may have released something. Not thread-safe, but `known` may be read at any time."""
 
     def __init__(self, store: RedisEntityStore, bounds: Bounds) -> None:
         self._store = store
@@ -67,34 +66,32 @@ class RedisRoom:
         self._remembered = Remembered(time.monotonic)
         self.known: dict[str, str] = self._remembered
         self.sequence = 0
-        """Up to which sequence number everything is set free that this gate was told."""
+        """Highest sequence number up to which this gate has received all releases."""
         self._begin()
         held = self._store.convert()
         if any(held):
             reason = "another version of the library held it"
             self._reports.append(Report(DROPPED, "", *held, reason=reason))
-        self._ask(EVICT)  # so that a place that cannot be used is noticed at once
+        self._ask(EVICT)  # so that an unusable place is noticed immediately
 
     @property
     def pending(self) -> int:
-        """How many entities wait."""
+        """Number of waiting entities."""
         return self._look(()).pending
 
     @property
     def highest(self) -> int:
-        """The highest sequence number that any gate has been given."""
+        """The highest sequence number that any gate was given."""
         return self._look(()).sequence
 
     def reports(self) -> list[Report]:
-        """See LocalRoom."""
         reports, self._reports = self._reports, []
         return reports
 
     def recount(self) -> None:
-        """Redis holds it: a script is carried out as a whole."""
+        """Return None: Redis holds it, and a script is carried out as a whole."""
 
     def offer(self, entity: str, message: Any, metadata: bool, now: float) -> list[Release]:
-        """See LocalRoom."""
         if self._still_holds(entity):
             return [*self._set_free(), Release(entity, None, (message,))]
         sealed = sealed_text_of(entity, message)
@@ -102,13 +99,14 @@ class RedisRoom:
         return self._set_free()
 
     def look_up(self, entities: Iterable[str]) -> None:
-        """Remembers those of `entities` that are registered."""
+        """Cache those of `entities` that are registered."""
         left = [one for one in dict.fromkeys(entities) if not self._remembered.has(one)]
         while left:
             del left[: self._look(left[:ENTITIES_AT_ONCE]).answered]
 
     def register(self, registrations: Sequence[Registration], now: float) -> list[Release]:
-        """See LocalRoom; but those before the one that is refused are carried out."""
+        """Carry out registrations, as LocalRoom does; but those before a refused one are carried
+        out."""
         words: list[str | bytes] = []
         for entity, parent, data in registrations:
             words += [entity.encode(), record_of(parent, data)]
@@ -124,20 +122,18 @@ class RedisRoom:
         return self._set_free()
 
     def deregister(self, entity: str) -> list[str]:
-        """See LocalRoom."""
         seen = len(self._reports)
         self._ask(DEREGISTER, entity.encode())
         return [one.entity for one in self._reports[seen:] if one.name == DEREGISTERED]
 
     def evict(self, now: float) -> int:
-        """See LocalRoom; the server's clock counts."""
+        """Drop what was held too long, by the server's clock."""
         seen = len(self._reports)
         while self._ask(EVICT).more:
             pass
         return sum(one.name == DROPPED for one in self._reports[seen:])
 
     def topmost(self, entity: str) -> str:
-        """See LocalRoom."""
         highest = self._remembered.topmost(entity)
         if self._remembered.has(highest):
             return highest
@@ -145,14 +141,13 @@ class RedisRoom:
         return self._remembered.topmost(highest)
 
     def emitted(self, since: int) -> list[Stored]:
-        """See LocalRoom."""
         found: list[Stored] = []
         mended = False
         while True:
             words = [*self._header("0"), str(since), str(EMISSIONS_AT_ONCE)]
             missing, *texts = map(text, self._mended(EMISSIONS, words, lambda answer: answer))
             if missing and not mended:
-                self.evict(0)  # which mends it
+                self.evict(0)  # which repairs it
                 mended = True
                 continue
             rows = list(zip(texts[::3], texts[1::3], texts[2::3], strict=True))
@@ -166,23 +161,22 @@ class RedisRoom:
             since = int(float(rows[-1][0]))
 
     def close(self) -> None:
-        """Lets go of the store."""
         self._store.close()
 
-    # Inside.
+    # Private.
 
     def _begin(self) -> None:
         self._gate, self._process = new_gate(), os.getpid()
         self._requests = 0
         self._unanswered: _Request | None = None
         self._agenda = ""
-        """What this gate has set in motion and has not been told to its end."""
+        """The agenda that this gate has started and has not received completely."""
         self._portions: list[Piece] = []
-        """What of the agenda is told: another gate may still take it over."""
+        """The portions of the agenda received so far: another gate may still take it over."""
         self._passing: list[Piece] = []
-        """What is handed out behind the agenda."""
+        """Releases that are handed out after the agenda."""
         self._free: list[Piece] = []
-        """What is set free and was not handed out yet."""
+        """Released, and not handed out yet."""
 
     def _set_free(self) -> list[Release]:
         free, self._free = self._free, []
@@ -194,10 +188,10 @@ class RedisRoom:
         return releases
 
     def _ask(self, script: Script, *arguments: str | bytes) -> GateReply:
-        """Has a request carried out, to its end, after what was begun before it. What it sets
-        free is added to the rest."""
+        """Carry out a request completely, after the one begun before it. What it releases is added
+        to the rest."""
         if self._process != os.getpid():
-            # Behind a fork: the requests of the two must not be taken for each other's.
+            # After a fork the requests of parent and child must not be taken for each other's.
             self._begin()
         if self._unanswered is not None:
             self._send(self._unanswered)
@@ -238,8 +232,8 @@ class RedisRoom:
     def _mended(
         self, script: Script, words: list[str | bytes], read: Callable[[list[Any]], T]
     ) -> T:
-        """Runs a script, and reads its answer; if that fails since what is stored is damaged, has
-        it mended, and tries again."""
+        """Run a script, and decode its reply; if that fails because stored data is damaged, have it
+        repaired, and try again."""
         try:
             return read(self._run_twice(script, words))
         except UnreadableError:
@@ -261,14 +255,15 @@ class RedisRoom:
     def _mend(self, error: EntityStoreError | None) -> None:
         try:
             reply = read(self._run_twice(MEND, self._header("0")))
-        except UnreadableError:  # the next try says so
+        except UnreadableError:  # the next try reports it
             return
         self._reports += reply.reports
         if reply.wrong and error is not None:
             raise self._store.wrong_key(error, reply.wrong) from error.__cause__
 
     def _run_twice(self, script: Script, words: list[str | bytes]) -> list[Any]:
-        """A connection that was closed meanwhile is only noticed when it is used."""
+        """Run a script, twice if need be: a connection that was closed meanwhile is noticed only
+        when it is used."""
         try:
             return self._store.run(script, words)
         except EntityStoreError as error:
@@ -286,8 +281,8 @@ class RedisRoom:
         return True
 
     def _take(self, reply: GateReply) -> None:
-        """What an agenda sets free is handed out when all of it is told: until then another
-        gate may take it over, and is told all of it."""
+        """Collect releases. Those of an agenda are handed out when all of it was received: until
+        then another gate may take it over, and receive all of it."""
         self._reports += reply.reports
         self._passing += reply.free
         if reply.status == "gone":
@@ -308,15 +303,16 @@ class RedisRoom:
             self.sequence = reply.sequence
 
     def _follow(self, reply: GateReply, sent: float) -> GateReply:
-        """What is remembered holds as of when the request was sent, without what was removed."""
+        """Update the cache. What is cached holds as of when the request was sent, without what was
+        removed."""
         self._remembered.follow(reply, sent + self._store.refresh)
         if reply.generation != reply.newest:
             self._look(())  # there are more changes than one reply has
         return reply
 
     def _still_holds(self, entity: str) -> bool:
-        """Whether `entity` is remembered, and was not removed since that was last asked. Those
-        that are registered pass also while Redis is away."""
+        """Whether `entity` is cached, and was not removed by the last check. Registered entities
+        pass while Redis is away, too."""
         if self._remembered.has(entity) and not self._remembered.is_fresh:
             try:
                 self._look(())
@@ -332,14 +328,14 @@ class RedisRoom:
 
 
 class _Request(NamedTuple):
-    """What is sent, again if need be."""
+    """A request, which is repeated until it is answered."""
 
     script: Script
     words: list[str | bytes]
 
 
 def _is_damage(error: EntityStoreError) -> bool:
-    """Whether a script has failed because of what is stored."""
+    """Whether a script has failed because of damaged stored data."""
     from redis.exceptions import ResponseError
 
     cause = error.__cause__
@@ -347,7 +343,8 @@ def _is_damage(error: EntityStoreError) -> bool:
 
 
 def _was_refused(error: EntityStoreError) -> bool:
-    """Whether the server has answered: then it was not carried out, and never will be."""
+    """Whether the server has answered with a refusal: then the request was not carried out, and
+    never will be."""
     from redis.exceptions import ResponseError
 
     return isinstance(error.__cause__, ResponseError)

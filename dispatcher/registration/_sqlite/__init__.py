@@ -1,1 +1,1 @@
-"""A file of entities: what is in it, whether it is whole, and what is left of one that is not."""
+"""A file of entities: its content, its integrity, and what can be saved of a damaged one."""

@@ -1,4 +1,4 @@
-"""Whether a file of entities is whole. It is not changed by looking at it."""
+"""Check whether a file of entities is undamaged, without changing it."""
 
 from __future__ import annotations
 
@@ -24,47 +24,47 @@ _THE_FILE = (
     *("ERROR", "CORRUPT", "NOTADB", "FORMAT", "MISMATCH", "TOOBIG", "SCHEMA", "RANGE"),
     "IOERR_SHORT_READ",
 )
-"""Errors of SQLite, by their names, that what is in the file can cause. All others are those of the
-system: a full disk, one that cannot be read, no memory, no file handles, no right to write."""
+"""Names of SQLite's errors that the content of the file can cause. All others come from the system:
+a full or unreadable disk, no memory, no file handles, no permission to write."""
 
 _VERSIONS = (b"\x01\x01", b"\x02\x02")
-"""Bytes 18 and 19 of a file, without and with a log of writes. SQLite takes others for a later
-version's, which may be read but not written."""
+"""Bytes 18 and 19 of a file, without and with a write-ahead log. SQLite takes other values for
+those of a later version, which may be read but not written."""
 _NO_TEXTS = "SELECT count(*) FROM entities WHERE typeof(entity) || typeof(record) <> 'texttext'"
-"""One bit makes bytes of a text; as such it is not found, or not the same."""
+"""A single flipped bit turns a text into bytes; as such it is not found, or not equal."""
 _DAMAGED_LOG = "its log of writes is damaged"
 _HEAD_OF_FILE = 100
-"""Bytes."""
+"""Length of the file's header in bytes."""
 _MAGIC = bytes.fromhex("377f06")
 _HEAD_OF_LOG, _HEAD_OF_FRAME = struct.Struct(">8I"), struct.Struct(">6I")
 
 
 class Examination(NamedTuple):
-    """What SQLite has found in a file."""
+    """Result of an examination of a file by SQLite."""
 
     why: str
-    """What is wrong; "" if nothing is."""
+    """The reason why it is damaged; "" if it is not."""
     version: int
-    """The number of its format, if it can be told."""
+    """The number of its format, if it can be read."""
     contents: Contents
-    """Rows that are whole."""
+    """The rows that are not damaged."""
     broken: list[BrokenRow]
-    """Rows that are not."""
+    """The rows that are damaged."""
     sequence: int = 0
     """The last number that was given, in a file without totals."""
     is_sound: bool = False
-    """Whether it is a file of SQLite's that is whole, of whatever kind."""
+    """Whether it is an undamaged SQLite file, of any application."""
     is_new: bool = False
-    """Whether nothing was ever stored in it."""
+    """Whether it never contained anything."""
     is_log_whole: bool = False
-    """Whether nothing is missing in its log of writes."""
+    """Whether nothing is missing in its write-ahead log."""
     tables: frozenset[str] = frozenset()
-    """The commands that made its tables, as far as they can be read."""
+    """The commands that created its tables, as far as they can be read."""
 
 
 def examine(path: Path, log: Path) -> Examination:
-    """Looks at all of a file. sqlite3.Error or OSError if it cannot be looked at, whatever is in
-    it."""
+    """Examine a whole file. sqlite3.Error or OSError if it cannot be examined, for reasons other
+    than its content."""
     rows: list[EntityRow] = []
     broken: list[BrokenRow] = []
     version = 0
@@ -73,11 +73,11 @@ def examine(path: Path, log: Path) -> Examination:
     tables: set[str] = set()
     size = _size_of(path)
     if size < _HEAD_OF_FILE:
-        # SQLite would take it for a new one, and delete the log of writes.
+        # SQLite would take it for a new one, and delete the write-ahead log.
         why = "it is cut short" if size else "it is empty"
         return Examination(why, version, contents_of(rows), broken)
     try:
-        # Only one that cannot write leaves the log of writes where it is when it closes.
+        # Only a connection that cannot write leaves the write-ahead log in place when it closes.
         place = f"file:{quote(str(path))}?mode=ro"
         with closing(sqlite3.connect(place, uri=True, timeout=0)) as connection:
             connection.text_factory = bytes
@@ -149,9 +149,9 @@ def _read(connection: sqlite3.Connection, rows: list[EntityRow], broken: list[Br
 
 
 def _log_damage(log: Path) -> tuple[str, bool]:
-    """What is wrong with a log of writes that was left by a process that was killed, and whether
-    all of its pages are whole. SQLite takes all up to the first page that is not, and says nothing
-    of transactions that come later."""
+    """Return the damage to a write-ahead log that a killed process has left, and whether all of its
+    pages are intact. SQLite accepts all up to the first damaged page, and reports no transactions
+    after it."""
     try:
         data = log.read_bytes()
     except FileNotFoundError:
@@ -176,7 +176,7 @@ def _log_damage(log: Path) -> tuple[str, bool]:
             is_whole = (first, second) == (one, other)
             if is_whole and frame_salts != salts:  # the sums prove that it is of this log
                 why = _DAMAGED_LOG
-            # One bit makes the end of a transaction of 2 ** bit pages look like its middle.
+            # A flipped bit makes the end of a transaction of 2 ** bit pages look like its middle.
             if (
                 not is_whole
                 and commits == 0
@@ -187,22 +187,22 @@ def _log_damage(log: Path) -> tuple[str, bool]:
                 )
             ):
                 return _DAMAGED_LOG, False
-        # Pages of an earlier log may follow, or of a transaction that never came to its end.
+        # Pages of an earlier log may follow, or of an incomplete transaction.
         if not is_whole and (number == 0 or _is_of_this_log(frame_salts, salts, commits, restarts)):
             return _DAMAGED_LOG, False
     return why, True
 
 
 def _is_of_this_log(found: list[int], salts: list[int], commits: int, restarts: int) -> bool:
-    """Whether a transaction ended with this page, or nothing tells that it did not. SQLite adds 1
-    to the first salt each time that it begins the log again."""
+    """Whether a transaction ended with this page, or nothing shows that it did not. SQLite adds 1
+    to the first salt each time that it restarts the log."""
     if found == salts:
         return commits > 0
     return not 0 < (salts[0] - found[0]) % 2**32 <= restarts
 
 
 def _sums(order: str, data: bytes, first: int, second: int) -> tuple[int, int]:
-    """The checksum of SQLite's log, which goes on from page to page."""
+    """Compute the checksum of SQLite's log, which is continued from page to page."""
     numbers = struct.unpack(f"{order}{len(data) // 4}I", data)
     for one, other in zip(numbers[::2], numbers[1::2], strict=True):
         first = (first + one + second) & 0xFFFFFFFF

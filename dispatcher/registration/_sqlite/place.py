@@ -1,12 +1,13 @@
-"""Where a file of entities lies, and the files beside it: one takes the place of another at once.
+"""The path of a file of entities, and the files next to it, so that a new file replaces the old one
+atomically.
 
-`<path>.lock` says that a process has it. `<path>.new` is being written, and is worth nothing yet;
-`<path>.next-2` is complete, and takes the place of `<path>` whatever happens. The file that was
-damaged is then `<path>.damaged-2`, as it was found; with the number 0, the old one is deleted.
-`-wal` behind a name is its log of writes.
+`<path>.lock` is locked by the process that uses the store. `<path>.new` is being written, and has
+no value yet; `<path>.next-2` is complete, and will replace `<path>` in any case. The damaged file
+is then kept as `<path>.damaged-2`; with the number 0, the old one is deleted. `-wal` after a name
+is its write-ahead log.
 
-No file has two names at any time. A file that is opened by another name is opened without its log
-of writes, or with one that is out of date; SQLite would write that into the file in use.
+No file has two names at any time. A file that is opened by another name is opened without its
+write-ahead log, or with an outdated one, which SQLite would write into the file in use.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from limiters._support.forking import begin_in_child
 
 
 class StorePlace:
-    """The place of a store, held until it is closed. OSError if it cannot be, BlockingIOError if
-    somebody else has it, EntityStoreError if something else than a file is there."""
+    """The path of a store, locked until it is closed. OSError if it cannot be locked,
+    BlockingIOError if another process uses it, EntityStoreError if it is not a regular file."""
 
     def __init__(self, path: Path) -> None:
-        # SQLite follows links too: what is beside the file is beside the one that they lead to.
+        # SQLite follows links too: the files next to a store are next to the file that they lead
+        # to.
         self.path = Path(os.path.realpath(path))
         self.log = _beside(self.path, "-wal")
         self._new = _beside(self.path, ".new")
@@ -49,16 +51,16 @@ class StorePlace:
 
     @property
     def is_taken(self) -> bool:
-        """Whether anything is there, or was."""
+        """Whether a file exists, or existed."""
         return bool(self._names())
 
     @property
     def has_another_name(self) -> bool:
-        """Whether a file that is there is also elsewhere, by a hard link."""
+        """Whether the file also has another name, by a hard link."""
         return any(one.st_nlink > 1 for one in self._names())
 
     def free_number(self) -> int:
-        """The number that a damaged file can be kept with."""
+        """A number with which a damaged file can be kept."""
         return next(
             number
             for number in itertools.count(1)
@@ -66,11 +68,11 @@ class StorePlace:
         )
 
     def kept_as(self, number: int) -> Path:
-        """The name that a damaged file is kept with."""
+        """The name with which a damaged file is kept."""
         return _beside(self.path, f".damaged-{number}")
 
     def write(self, fill: Callable[[Path], object]) -> None:
-        """Has a new file written. OSError or sqlite3.Error if it cannot be."""
+        """Write a new file with `fill`. OSError or sqlite3.Error if that fails."""
         try:
             os.close(os.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
             os.chmod(self._new, 0o600)
@@ -82,8 +84,8 @@ class StorePlace:
             raise
 
     def replace(self, number: int = 0) -> None:
-        """Puts the new file in the place of the old one, which is kept with a `number` or deleted.
-        Killed at any moment, it leaves the old one or the new one."""
+        """Replace the old file by the new one. The old one is kept with a `number` or deleted. If
+        the process is killed at any moment, either the old or the new file is there."""
         for one in (self.path, self.log) if number else ():
             with suppress(FileNotFoundError):
                 os.chmod(one, 0o600)
@@ -92,7 +94,7 @@ class StorePlace:
         self._finish()
 
     def close(self) -> None:
-        """Leaves the place to others."""
+        """Unlock the path, for other processes."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -106,7 +108,7 @@ class StorePlace:
         return [one for one in found if one is not None]
 
     def _finish(self) -> None:
-        """Ends what a process that was killed had begun."""
+        """Complete what a killed process had begun."""
         with suppress(FileNotFoundError):
             os.unlink(self._new)
         complete = re.compile(rf"{re.escape(self.path.name)}\.next-(\d+)")
@@ -117,7 +119,7 @@ class StorePlace:
     def _take_place(self, complete: Path, number: int) -> None:
         with suppress(FileNotFoundError):
             os.unlink(_beside(self.path, "-shm"))
-        # The log of writes first: it would be taken for one of the new file.
+        # The write-ahead log first: it would be taken for one of the new file.
         for ending in ("-wal", ""):
             old = _beside(self.path, ending)
             with suppress(FileNotFoundError):
@@ -134,7 +136,8 @@ _held: weakref.WeakSet[StorePlace] = weakref.WeakSet()
 
 
 def _let_go_in_child() -> None:
-    # A lock is of all processes that have it open: a child would keep it when its parent is gone.
+    # A lock belongs to all processes that have it open: a child would keep it when its parent has
+    # ended.
     for place in tuple(_held):
         place.close()
 
@@ -147,7 +150,7 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def _found(path: Path) -> os.stat_result | None:
-    """None if nothing is there. Path.exists() says so, too, if the system cannot look."""
+    """Return None if there is nothing. Path.exists() does so, too, if the system cannot look."""
     try:
         return os.stat(path)
     except FileNotFoundError:

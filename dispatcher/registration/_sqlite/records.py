@@ -1,11 +1,11 @@
-"""What a file of entities holds: records, each with a checksum, and how many there are.
+"""Content of a file of entities: records, each with a checksum, and their number.
 
-One row is an entity with its record. A row whose record is empty is of an entity that was removed:
-older copies of it may be left elsewhere in the file, and must not be taken for it. The row without
-a name tells the totals. It is written with every change, so a record that is missing is noticed.
+One row is an entity with its record. An empty record marks an entity that was removed: older copies
+of it may be left elsewhere in the file, and must not be taken for it. The row without a name has
+the totals. It is written with every change, so a missing record is noticed.
 
-Names have no control characters in the file, records neither: the bytes before a row are some, so
-no text looks like a row, and what devices are called is never taken for one.
+Names and records have no control characters in the file. The bytes before a row do, so no text
+looks like a row, and no name of a device is taken for one.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from zlib import crc32
 from dispatcher.registration._model.emissions import Stored
 
 FORMAT = 3
-"""Numbers of later formats differ from it in more than one bit: a single one that is flipped is
-damage."""
+"""Numbers of later formats differ from it in more than one bit: a single flipped bit is damage."""
 HIGHEST_FORMAT = 1_000
 """No format has a higher number: in a file with the totals of a store, such a number is damage."""
 BEFORE = 2
-"""The format without totals, which is converted."""
+"""The previous format, without totals, which is converted."""
 
 TABLE = (
     "CREATE TABLE entities (sequence INTEGER NOT NULL, entity TEXT NOT NULL UNIQUE, "
@@ -62,7 +61,7 @@ class EntityRow(NamedTuple):
 
 
 class BrokenRow(NamedTuple):
-    """One that is not as it was written: in each column may be anything."""
+    """A row that is not as it was written: each column may have any value."""
 
     sequence: object
     entity: object
@@ -71,7 +70,7 @@ class BrokenRow(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What stands for the name, "" if no name can."""
+        """The value in the place of the name, "" if it can be no name."""
         try:
             text = self.entity.decode() if isinstance(self.entity, bytes) else ""
         except UnicodeDecodeError:
@@ -85,50 +84,50 @@ class BrokenRow(NamedTuple):
 
 
 class StoreTotals(NamedTuple):
-    """What the row without a name tells."""
+    """The content of the row without a name."""
 
     sequence: int
-    """The last number that was given, also to an entity that is removed by now."""
+    """The last number that was given, possibly to an entity that is removed by now."""
     version: int
     """How often the file has changed: of two such rows the higher one counts."""
     entities: int
-    """How many are registered."""
+    """Number of registered entities."""
     checksums: int
     """The sum of their checksums."""
 
     def row(self) -> EntityRow:
-        """As it is stored."""
+        """Return the row that stores these totals."""
         text = json.dumps([FORMAT, self.version, self.entities, self.checksums])
         return row_of(self.sequence, _NAMELESS, text)
 
 
 class Contents(NamedTuple):
-    """Rows that are whole, as they were found."""
+    """Undamaged rows, as they were found."""
 
     records: dict[str, EntityRow]
-    """The last one of each entity that is registered."""
+    """The last record of each registered entity."""
     totals: StoreTotals | None
     removed: int
-    """How many rows are of entities that were removed."""
+    """Number of rows of entities that were removed."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether these are all that were stored."""
+        """Whether these are all rows that were stored."""
         return self.totals is not None and self.totals[2:] == sums_of(self.records.values())
 
 
 def checksum(sequence: int, entity: bytes, record: bytes) -> int:
-    """Of what is in a row."""
+    """Return the checksum of a row."""
     return crc32(b"%d %b%b" % (sequence, entity, record))
 
 
 def row_of(sequence: int, entity: str, record: str) -> EntityRow:
-    """A row with its checksum."""
+    """Return a row with its checksum."""
     return EntityRow(sequence, entity, record, checksum(sequence, entity.encode(), record.encode()))
 
 
 def stored_name(entity: str) -> str:
-    """How a name is written.
+    """Return a name as it is written to the file.
 
     >>> stored_name("meter\\n7"), name_of(stored_name("meter\\n7"))
     ('meter\\x7f0a7', 'meter\\n7')
@@ -137,20 +136,20 @@ def stored_name(entity: str) -> str:
 
 
 def name_of(stored: str) -> str:
-    """The reverse."""
+    """Return the name that was encoded."""
     if "\x7f" not in stored:
         return stored
     return _ESCAPES.sub(lambda found: chr(int(found[1], 16)), stored)
 
 
 def sums_of(rows: Iterable[EntityRow]) -> tuple[int, int]:
-    """How many rows these are, and the sum of their checksums."""
+    """Return the number of rows, and the sum of their checksums."""
     checksums = [one.checksum for one in rows]
     return len(checksums), sum(checksums)
 
 
 def contents_of(rows: Iterable[EntityRow]) -> Contents:
-    """What rows tell together, in any order, of any age."""
+    """Combine rows in any order and of any age."""
     last: dict[str, EntityRow] = {}
     totals: list[StoreTotals] = []
     for one in rows:
@@ -164,7 +163,7 @@ def contents_of(rows: Iterable[EntityRow]) -> Contents:
 
 
 def as_written_now(before: Contents) -> Contents:
-    """Of a file of the format before, in which names were written as they are."""
+    """Convert the previous format, in which names were written unchanged."""
     rows = [
         row_of(one.sequence, stored_name(one.entity), one.record) for one in before.records.values()
     ]
@@ -184,8 +183,8 @@ def _totals_in(one: EntityRow) -> list[StoreTotals]:
 
 
 def totals_in(connection: sqlite3.Connection) -> StoreTotals:
-    """The totals, as of the last transaction. They are read each time: an exception between a
-    transaction and its note in memory would leave an outdated note."""
+    """Read the totals as of the last transaction. They are read each time: an exception between a
+    transaction and a copy in memory would leave an outdated copy."""
     found = connection.execute(
         "SELECT sequence, entity, record, checksum FROM entities WHERE entity = ''"
     ).fetchone()
@@ -196,7 +195,7 @@ def totals_in(connection: sqlite3.Connection) -> StoreTotals:
 
 
 def put(connection: sqlite3.Connection, records: Mapping[str, str], removed: Iterable[str]) -> None:
-    """Writes records, and that entities are removed; the totals then. In a transaction."""
+    """Write records and removals, inside a transaction. Return the totals."""
     totals = totals_in(connection)
     numbered = enumerate(records.items(), totals.sequence + 1)
     stored = [Stored(number, *record) for number, record in numbered]
@@ -236,8 +235,8 @@ def _sums_before(connection: sqlite3.Connection, names: set[str]) -> tuple[int, 
 
 
 def write_new(path: Path, records: Iterable[EntityRow], sequence: int) -> None:
-    """Fills the empty file `path` with a store of these records. It is not a store before that
-    is done, and not safe from a power cut before it is synced."""
+    """Fill the empty file `path` with a store of these records. It is not a store before that is
+    done, and not safe from a power failure before it is synced."""
     stored = sorted(records)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = OFF")
@@ -252,7 +251,7 @@ def write_new(path: Path, records: Iterable[EntityRow], sequence: int) -> None:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of the block is stored, or nothing."""
+    """Commit all of the block, or nothing."""
     try:
         connection.execute("BEGIN IMMEDIATE")
         yield

@@ -1,9 +1,10 @@
-"""What is whole in a damaged file: every row that its checksum proves, wherever it lies.
+"""Recover the undamaged rows of a damaged file: every row that its checksum proves, in whatever
+place it lies.
 
-Nothing else of the file is believed. A damaged page, or a bit of what says where things are, hides
-rows from SQLite that are whole themselves. So rows are recognized by how SQLite writes them: the
-sizes of the four columns, then the columns. A row that does not fit into its page goes on in pages
-of its own, each of which begins with the number of the next.
+Nothing else in the file is trusted. A damaged page, or a flipped bit in a pointer, hides undamaged
+rows from SQLite. So rows are recognized by how SQLite writes them: the sizes of the four columns,
+then the columns. A row that does not fit into its page continues in overflow pages, each of which
+begins with the number of the next.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from dispatcher.registration._sqlite.records import (
 
 _USUAL_PAGE = 4096
 _HEAD_OF_LOG, _HEAD_OF_FRAME = 32, 24
-"""How many bytes come before the pages in a log of writes, and before each one."""
+"""Number of bytes before the pages in a write-ahead log, and before each page."""
 
 _NUMBER, _VARINT = rb"([\x01-\x06\x08\x09])", rb"([\x80-\xff]{0,4}[\x00-\x7f])"
 _SIZES = re.compile(rb"(?s)(?=([\x05-\x0d])" + _NUMBER + _VARINT + _VARINT + _NUMBER + rb")")
-"""Before a row: how long this is; then the kind and size of each column."""
+"""The header before a row: its length; then the kind and size of each column."""
 _BYTES_OF_NUMBER = (0, 1, 2, 3, 4, 6, 8, 0, 0, 0)
 _SHORTEST_TEXT = 13
 
@@ -36,26 +37,26 @@ _PageOf = Callable[[int], bytes]
 
 
 class Salvage(NamedTuple):
-    """What is left of a damaged file."""
+    """The recovered content of a damaged file."""
 
     contents: Contents
-    """The newest whole copy of each record."""
+    """The newest undamaged copy of each record."""
     lost: int
-    """How many others there were; at least one if that is not certain."""
+    """Number of lost records; at least one if that is not certain."""
     is_certain: bool
-    """Whether the number is, and none of the records is outdated."""
+    """Whether the number is certain, and no record is outdated."""
     names: list[str]
-    """Of those that are lost, as far as they can be read."""
+    """Names of lost entities, as far as they can be read."""
 
 
 def salvaged(path: Path, log: Path, found: Examination) -> Salvage:
-    """Decides by checksums and sequence numbers which copy of a record is the newest whole one, and
-    by the totals whether that is all. OSError if the file cannot be read."""
+    """Recover a file. Checksums and sequence numbers decide which copy of a record is the newest
+    undamaged one, the totals whether all were found. OSError if the file cannot be read."""
     read = found.contents.records
     contents = contents_of([*read.values(), *rows_in(path, log)])
     if contents.is_complete and found.is_log_whole:
         return Salvage(contents, 0, True, [])
-    # Only a log of writes has copies that are outdated: SQLite overwrites those in the file.
+    # Only a write-ahead log has outdated copies: SQLite overwrites those in the file.
     unproven = contents.records.keys() - read.keys() if _bytes_of(log) else set()
     for broken in () if contents.is_complete else found.broken:
         copy = contents.records.get(broken.name)
@@ -72,15 +73,15 @@ def salvaged(path: Path, log: Path, found: Examination) -> Salvage:
         and not unproven
         and contents.totals == found.contents.totals
     ):
-        # More of them than are lost: some were removed before, and nothing tells which.
+        # More of them than are lost: some were removed before, and nothing shows which.
         return Salvage(contents, lost, True, names if len(names) <= lost else [])
     # The totals are gone, perhaps outdated, or records that are outdated or were removed are used.
     return Salvage(contents, max(1, lost, len(names)), False, names)
 
 
 def rows_in(path: Path, log: Path) -> Iterator[EntityRow]:
-    """Every row that is whole in a file, and in its log of writes; also those that are outdated.
-    OSError if they cannot be read."""
+    """Find every undamaged row in a file and in its write-ahead log, outdated ones too. OSError if
+    they cannot be read."""
     main, logged = _bytes_of(path), _bytes_of(log)
     size = _page_size(main[16:18], 2) or _page_size(logged[8:12], 4) or _USUAL_PAGE
     lookups = _lookups(main, logged, size)
@@ -88,7 +89,7 @@ def rows_in(path: Path, log: Path) -> Iterator[EntityRow]:
         behind = 0
         # Not page by page: bytes may be missing, and no page begins where it should.
         for match in _SIZES.finditer(data):
-            # What a row has in it may look like a row.
+            # The content of a row may look like a row.
             if match.start() >= behind:
                 found = (_row_at(data, match, size, page_of) for page_of in lookups)
                 row = next((one for one in found if one is not None), None)
@@ -99,7 +100,7 @@ def rows_in(path: Path, log: Path) -> Iterator[EntityRow]:
 
 
 def _lookups(main: bytes, logged: bytes, size: int) -> list[_PageOf]:
-    """How to find a page by its number: as it is by now, as it was before."""
+    """Return functions that find a page by its number: its present and its previous content."""
     starts = range(_HEAD_OF_LOG, len(logged), _HEAD_OF_FRAME + size)
     newest = {int.from_bytes(logged[at : at + 4]): at + _HEAD_OF_FRAME for at in starts}
 
@@ -152,7 +153,7 @@ def _row_at(data: bytes, match: re.Match[bytes], size: int, page_of: _PageOf) ->
 
 
 def _gathered(data: bytes, at: int, length: int, size: int, page_of: _PageOf) -> bytes:
-    """`length` bytes from there on; fewer if some are missing."""
+    """Return `length` bytes from there on; fewer if some are missing."""
     here = _in_this_page(length, size)
     if here == length:
         return data[at : at + length]
@@ -165,7 +166,7 @@ def _gathered(data: bytes, at: int, length: int, size: int, page_of: _PageOf) ->
 
 
 def _in_this_page(length: int, size: int) -> int:
-    """How many bytes of a row lie in the page where it begins."""
+    """Number of bytes of a row that lie in the page where it begins."""
     most, least = size - 35, (size - 12) * 32 // 255 - 23
     here = length if length <= most else least + (length - least) % (size - 4)
     return here if here <= most else least

@@ -1,4 +1,4 @@
-"""Where a gate keeps its entities: in memory, in a file, in a Redis."""
+"""Stores for the entities of a gate: in memory, in a file, in Redis."""
 
 from dispatcher.registration.stores.memory import MemoryEntityStore
 from dispatcher.registration.stores.redis import RedisEntityStore

@@ -1,4 +1,4 @@
-"""What a gate's store has to do, and the store that forgets with the process."""
+"""The interface of a gate's store, and a store in memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dispatcher.registration._model.reports import Report
 
 
 class LocalStore(Protocol):
-    """Where one process keeps its registered entities: names, and records as text. Each record
-    that is saved is given the next sequence number; none is given twice, also not after the
-    entity that had it is removed."""
+    """Keeps the registered entities of one process: names, and records as text. Each saved record
+    is given the next sequence number. No number is given twice, also not after its entity is
+    removed."""
 
     @property
     def sequence(self) -> int:
@@ -20,20 +20,20 @@ class LocalStore(Protocol):
         ...
 
     def load(self) -> tuple[dict[str, str], list[Report]]:
-        """All that is stored, and what of it is lost."""
+        """Return everything that is stored, and what of it is lost."""
         ...
 
     def save(self, records: Mapping[str, str], removed: Collection[str] = ()) -> None:
-        """Stores all of it or nothing, and numbers the records in their order. EntityStoreError
-        if it cannot."""
+        """Store all of it or nothing, and number the records in their order. EntityStoreError if
+        that fails."""
         ...
 
     def emitted(self, since: int) -> list[Stored]:
-        """What has a higher number."""
+        """Return the entities with a higher number."""
         ...
 
     def close(self) -> None:
-        """Lets go of what it holds."""
+        """Close files and connections."""
         ...
 
 
@@ -45,9 +45,9 @@ class _Change(NamedTuple):
 
 
 class MemoryEntityStore:
-    """Keeps the entities in this object: another gate, made with it later, finds them.
+    """Keeps the entities in this object: a gate that is later created with it finds them.
 
-    Not thread-safe; hand it to one gate at a time.
+    Not thread-safe; use it with one gate at a time.
 
     >>> from dispatcher.registration import MemoryEntityStore, RegistrationGate
     >>> store = MemoryEntityStore()
@@ -59,40 +59,36 @@ class MemoryEntityStore:
     def __init__(self) -> None:
         self._stored: dict[str, Stored] = {}
         self._change = _Change(0)
-        """What is stored and not carried out yet."""
+        """The change that is stored and not carried out yet."""
 
     @property
     def sequence(self) -> int:
-        """See LocalStore."""
         return self._change.sequence
 
     def load(self) -> tuple[dict[str, str], list[Report]]:
-        """See LocalStore."""
         self._carry_out()
         return {entity: one.record for entity, one in self._stored.items()}, []
 
     def save(self, records: Mapping[str, str], removed: Collection[str] = ()) -> None:
-        """See LocalStore."""
         self._carry_out()
         sequence, stored = self._change.sequence, {}
         for entity, record in records.items():
             sequence += 1
             stored[entity] = Stored(sequence, entity, record)
-        # From here on all of it is stored. If an exception of a signal handler comes in between,
-        # the next call carries it out to its end.
+        # From here on all of it is stored. If an exception of a signal handler interrupts it, the
+        # next call completes it.
         self._change = _Change(sequence, stored, tuple(removed))
         self._carry_out()
 
     def emitted(self, since: int) -> list[Stored]:
-        """See LocalStore."""
         self._carry_out()
         return [one for one in self._stored.values() if one.sequence > since]
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Do nothing: it holds only memory."""
 
     def _carry_out(self) -> None:
-        """Idempotent."""
+        """Apply the stored change. Idempotent."""
         sequence, stored, removed = self._change
         if stored or removed:
             self._stored.update(stored)

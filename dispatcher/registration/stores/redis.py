@@ -1,4 +1,4 @@
-"""RedisEntityStore: what a gate knows and holds, in a Redis that many processes share."""
+"""RedisEntityStore: the entities and messages of a gate, in a Redis that many processes share."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from redis import Redis, RedisCluster
 
 FORMAT = "v3"
-"""The version of what is stored, in every key: another format never reads this one's."""
+"""The version of the stored format, in every key: programs of another format never read these keys.
+"""
 
 _BEFORE = "v2"
-"""The format whose entities are taken over."""
+"""The previous format, whose entities are converted."""
 
 KEYS = (
     *("entities", "children", "emitted", "changes"),
@@ -59,22 +60,22 @@ _TAKEN_OVER = ("entities", "children", "emitted", "totals")
 class RedisEntityStore:
     """Makes one gate of all the gates called `name`, in any number of processes: registered
     entities, and all that is held, are in Redis 6.2 or newer, Valkey, Sentinel or Cluster. Each
-    call of a gate is one script, so that whatever processes do at once comes out as if one
-    had done it after the other. What takes more than some milliseconds, such as a large family
-    that is set free, is continued by further scripts.
+    call of a gate is one script, so that concurrent calls have the same effect as one after the
+    other. What takes more than some milliseconds, such as the release of a large family, is
+    continued by further scripts.
 
-    The URL is as that of RedisLeaseManager; a client handed in is used as it is, and never
-    closed. No step of a call takes longer than `timeout`. A call whose reply is lost is sent
-    again, and carried out once; if that fails too, EntityStoreError says why, and what the
-    call set free comes out of the next one.
+    The URL is as for RedisLeaseManager; a client that is passed in is used as it is, and never
+    closed. No step of a call takes longer than `timeout` seconds. A call whose reply is lost is
+    sent again, and carried out once; if that fails too, EntityStoreError says why, and what the
+    call released is returned by the next one.
 
-    A gate remembers whom it knows to be registered, so that their messages pass without a
-    call; at least every `refresh` seconds it asks which of them were removed or have another
-    parent. So a removal by another process is seen that much later, and costs no look-up of any
-    other entity. While Redis cannot be reached, those it remembers pass.
+    A gate caches registered entities, so that their messages pass without a call; at least every
+    `refresh` seconds it asks which of them were removed or have another parent. So a removal by
+    another process is seen with that delay, and costs no look-up of any other entity. While Redis
+    is unreachable, messages of cached entities pass.
 
-    Thread-safe, and safe to be used on both sides of a fork; but each process needs a gate of
-    its own.
+    Thread-safe, and safe to be used on both sides of a fork; but each process needs a gate of its
+    own.
 
     >>> from dispatcher.registration import RedisEntityStore
     >>> RedisEntityStore("redis://:secret@localhost:6379/0", name="plant")
@@ -99,25 +100,24 @@ class RedisEntityStore:
 
     @property
     def name(self) -> str:
-        """What is shared: same name, same gate."""
+        """The name that is shared: all gates with this name are one gate."""
         return self._name
 
     @property
     def where(self) -> str:
-        """Where its Redis is: the URL without what is secret in it."""
+        """The URL of its Redis, without the password."""
         return self._connection.where
 
     def __repr__(self) -> str:
         return f"RedisEntityStore({self._name!r}, at {self.where!r})"
 
     def delete(self) -> None:
-        """Forgets the gate: all entities, and all that is held."""
+        """Delete all entities of the gate, and all that is held."""
         self._runner.ask(lambda client: client.delete(*self.keys), self.keys[0])
 
     def convert(self) -> Amounts:
-        """Takes over the entities of the format before, once; how many registrations, metadata and
-        telemetry messages that has held, which are forgotten. EntityStoreError if there is no
-        answer."""
+        """Convert the entities of the previous format, once. Return the amounts that it held, which
+        are dropped. EntityStoreError if there is no answer."""
         rest = [one for one in KEYS if one not in _TAKEN_OVER]
         rest.sort(key=lambda one: one != "registrations")
         keys = (
@@ -128,21 +128,21 @@ class RedisEntityStore:
         return Amounts(*self._runner.run(_CONVERT, keys, []))
 
     def close(self) -> None:
-        """Lets go of its connections. Those handed in stay open."""
+        """Close the connections. Clients that were passed in stay open."""
         self._connection.close()
 
     def run(self, script: Script, arguments: list[str | bytes]) -> list[Any]:
-        """Runs a script of the gate's. EntityStoreError if there is no answer."""
+        """Run a script of the gate. EntityStoreError if there is no answer."""
         answer: list[Any] = self._runner.run(script, self.keys, arguments)
         return answer
 
     def wrong_key(self, error: EntityStoreError, position: int) -> EntityStoreError:
-        """What to raise if that key is of another type than it has to be."""
+        """Return the error for a key of another type."""
         assert isinstance(error.__cause__, Exception)
         return self._explained(error.__cause__, self.keys[position - 1])
 
     def full(self) -> EntityStoreError:
-        """What to raise if a call is refused since it needs memory, and there is none."""
+        """Return the error for a call that is refused since the server has no memory left."""
         from redis.exceptions import OutOfMemoryError
 
         return self._explained(OutOfMemoryError(), self.keys[0])
@@ -156,5 +156,5 @@ class RedisEntityStore:
 
 
 def new_gate() -> str:
-    """A name for one gate of one process, that no other has."""
+    """Return a name for one gate of one process, which no other gate has."""
     return uuid.uuid4().hex

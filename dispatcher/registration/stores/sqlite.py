@@ -61,7 +61,7 @@ _KNOWN = (
     (
         "disk I/O",
         "cannot be read or written: its disk is full or failing, or files are limited in size "
-        "(ulimit -f); mend that, then {then}",
+        "(ulimit -f); fix that, then {then}",
     ),
     (
         "Input/output",
@@ -71,26 +71,25 @@ _KNOWN = (
 )
 
 _MOST_REMOVED = 1_000
-"""How many rows of removed entities stay in a file in any case: it is written anew when they are
-more than that, and more than the others."""
+"""Number of rows of removed entities that stay in a file in any case: it is rewritten when there
+are more than that, and more than the others."""
 _UNKNOWN = "how many is not known"
 _LARGEST = 2**63 - 1
-"""The largest number that SQLite knows."""
+"""The largest integer that SQLite stores."""
 _MOST_NAMED = 1_000
-"""How many lost entities are told by their names."""
+"""Maximum number of lost entities that are reported by name."""
 
 
 class SqliteEntityStore:
     """Keeps the entities of one gate in the SQLite file `path`.
 
-    What was acknowledged survives SIGKILL at any moment, and a power cut as far as the disk
-    keeps what it has synced: each registration is a transaction of its own, those of
-    `register_many` are one together, and it is on the disk before the call returns. A store that
-    is damaged is put aside under another name; what is whole in it is used, and the gate and the
-    log say what was not. One gate uses a file at a time; another, also of another process, is
-    refused with EntityStoreError.
+    What was acknowledged survives SIGKILL at any moment, and a power failure as far as the disk
+    keeps what it has synced: each registration is a transaction, those of `register_many` are one
+    together, and it is on the disk before the call returns. A damaged store is renamed; its
+    undamaged content is used, and the gate and the log report what was lost. One gate uses a file
+    at a time; a second one, also of another process, is refused with EntityStoreError.
 
-    Not thread-safe; the gate calls it under its lock. It does not work on in a forked child.
+    Not thread-safe; the gate calls it under its lock. It does not work in a forked child.
 
     >>> import os, tempfile
     >>> from dispatcher.registration import RegistrationGate, SqliteEntityStore
@@ -114,12 +113,10 @@ class SqliteEntityStore:
 
     @property
     def sequence(self) -> int:
-        """See LocalStore."""
         with self._settled() as connection:
             return totals_in(connection).sequence
 
     def load(self) -> tuple[dict[str, str], list[Report]]:
-        """See LocalStore."""
         try:
             self._place = StorePlace(self._path)
             contents, reports = self._put_in_order(self._place)
@@ -135,13 +132,11 @@ class SqliteEntityStore:
             raise
 
     def save(self, records: Mapping[str, str], removed: Collection[str] = ()) -> None:
-        """See LocalStore."""
         with self._settled() as connection, transaction(connection):
             named = {stored_name(entity): record for entity, record in records.items()}
             put(connection, named, [stored_name(entity) for entity in removed])
 
     def emitted(self, since: int) -> list[Stored]:
-        """See LocalStore."""
         with self._settled() as connection:
             rows = connection.execute(
                 "SELECT sequence, entity, record FROM entities "
@@ -151,7 +146,6 @@ class SqliteEntityStore:
         return [Stored(number, name_of(name), record) for number, name, record in rows]
 
     def close(self) -> None:
-        """Lets go of the file."""
         connection, self._connection = self._connection, None
         if connection is not None and self._process == os.getpid():
             with suppress(sqlite3.Error):  # nothing is lost: what is not merged is in the log
@@ -161,12 +155,12 @@ class SqliteEntityStore:
 
     def __del__(self) -> None:
         with suppress(AttributeError):  # its path was refused
-            self.close()  # else its connection keeps the file until the garbage is collected
+            self.close()  # otherwise its connection keeps the file until the garbage collection
 
-    # Inside.
+    # Private.
 
     def _put_in_order(self, place: StorePlace) -> tuple[Contents, list[Report]]:
-        """Makes the file one that is whole, of this format: what is in it, and what is lost."""
+        """Repair and convert the file. Return its content, and what is lost."""
         contents = Contents({}, None, 0)
         found = examine(place.path, place.log) if place.is_taken else None
         if found is None or found.is_new:
@@ -203,30 +197,30 @@ class SqliteEntityStore:
                 f"{self._path} is an SQLite file, but no store of entities; give another path"
             )
         raise EntityStoreError(
-            f"{self._path} is of format {found.version}, and this version knows {FORMAT}; "
+            f"{self._path} is of format {found.version}, and this version reads {FORMAT}; "
             "use the version that wrote it, or another path"
         )
 
     def _written(self, place: StorePlace, contents: Contents, sequence: int) -> None:
-        """Puts a new file in its place."""
+        """Write a new file, and replace the old one by it."""
         place.write(_filling(contents, sequence))
         place.replace()
 
     def _salvaged(self, place: StorePlace, found: Examination) -> tuple[Contents, list[Report]]:
-        """Keeps the damaged file under another name, and begins another with what is whole."""
+        """Keep the damaged file under another name, and start another with its undamaged rows."""
         salvage = salvaged(place.path, place.log, found)
         if found.tables == TABLES[BEFORE]:
             names = list(map(stored_name, salvage.names))
             salvage = salvage._replace(contents=as_written_now(salvage.contents), names=names)
         records = salvage.contents.records
-        # A number that is given twice would be one that a consumer has handled; which ones the
-        # file has lost is unknown, and the time in microseconds is above any of them.
+        # A number that is given twice would be one that a consumer has handled. Which ones the file
+        # has lost is unknown, and the time in microseconds is above any of them.
         highest = max((one.sequence for one in records.values()), default=0)
         sequence = max(highest, time.time_ns() // 1_000)
         place.write(_filling(salvage.contents, sequence))
         number = place.free_number()
         aside = place.kept_as(number)
-        # Before it takes the place: the next start finds nothing that is damaged.
+        # Before it replaces the old one: the next start finds nothing damaged.
         _log.error(
             "%s is damaged (%s); entities that could be read of it and are used: %d, and lost: "
             "%s; the damaged file is kept as %s",
@@ -246,7 +240,7 @@ class SqliteEntityStore:
         return salvage.contents, self._losses(found.why, salvage, aside)
 
     def _losses(self, why: str, salvage: Salvage, aside: Path) -> list[Report]:
-        """What is not whole: by name where that can be read, else how many."""
+        """Report the losses: by name where that can be read, otherwise by number."""
         kept = f"the damaged file is kept as {aside}"
         named = [
             Report(
@@ -265,7 +259,7 @@ class SqliteEntityStore:
 
     @contextmanager
     def _settled(self) -> Iterator[sqlite3.Connection]:
-        """The file as of the last transaction."""
+        """Return the file as of the last transaction."""
         if self._connection is None or self._process != os.getpid():
             raise EntityStoreError(
                 f"{self._path} is not open in this process; make a store and a gate of its own "

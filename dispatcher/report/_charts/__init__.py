@@ -1,1 +1,1 @@
-"""One chart each, as SVG. Pure."""
+"""The charts, as SVG. Pure."""

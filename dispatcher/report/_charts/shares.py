@@ -1,4 +1,4 @@
-"""Who held which share of the limit when. Pure."""
+"""Chart of each instance's share of the limit over time. Pure."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def shares(
     width: float = WIDTH,
     height: float = 120,
 ) -> Frame:
-    """The chart: the shares of all instances, stacked; what is left grey nobody holds. For `among`
-    and `name` see `use`."""
+    """Draw the shares of all instances, stacked; the grey part is held by none. For `among` and
+    `name` see `use`."""
     start, end = span(run, among)
     columns = max(1, min(int(width * 0.44), round((end - start) / SHORTEST)))
     step = (end - start) / columns or run.period
@@ -47,14 +47,14 @@ def shares(
 
 
 def held_at(run: Run, name: str, times: list[float]) -> list[float]:
-    """The share that `name` held at each of them, as it was last seen."""
+    """Return the last seen share of `name` at each of the times."""
     looks = [at for at, _ in run.holdings]
     seen = [bisect_right(looks, at) - 1 for at in times]
     return [run.holdings[look][1].get(name, 0.0) if look >= 0 else 0.0 for look in seen]
 
 
 def granted_again(run: Run) -> float:
-    """How much was granted, in shares of the limit, after somebody had given it back."""
+    """Return how much was granted, in shares of the limit, after an instance had given it back."""
     granted = most = 0.0
     before: dict[str, float] = {}
     for _, who in run.holdings:
@@ -65,7 +65,7 @@ def granted_again(run: Run) -> float:
 
 
 def shown(run: Run, share: float) -> str:
-    """A share in partitions, if it is known how many there are.
+    """Return a share in partitions, if their number is given, or in percent.
 
     >>> shown(Run("one", 100, [], partitions=20), 1 / 3), shown(Run("one", 100, []), 1 / 3)
     ('6.7 partitions', '33 %')

@@ -1,4 +1,4 @@
-"""Charts as SVG: a frame with two scales, and what is drawn into it. Pure."""
+"""Charts as SVG: a frame with two scales, and the elements in it. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
-"""Okabe and Ito's, which the colour-blind can tell apart."""
+"""The palette of Okabe and Ito, which the colour-blind can distinguish."""
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, LEGEND = 920, 92, 12, 34, 26, 22
 NARROW = 380
@@ -17,7 +17,7 @@ IMAGE = 520
 """The width of a picture for all screens: on a phone its letters are still nine pixels high."""
 LEGEND_LINES = 3
 MARK = "4 3"
-"""How a mark is dashed."""
+"""The dash pattern of a mark."""
 
 STYLE = (
     ".paper{fill:#fff}.ink{fill:#24292f}.faint{fill:#d8dee4}.red{fill:#c1121f}"
@@ -25,14 +25,14 @@ STYLE = (
     "@media(prefers-color-scheme:dark){.paper{fill:#0d1117}.ink{fill:#e6edf3}.faint{fill:#30363d}"
     ".red{fill:#ff7b72}.axis{stroke:#e6edf3}.rule{stroke:#30363d}.refusal{stroke:#ff7b72}}"
 )
-"""Colours of all but the instances, on paper and on a dark screen."""
+"""All colours but those of the instances, for light and dark screens."""
 
 NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that no XML document may contain, not even escaped."""
 
 
 def escape(text: str) -> str:
-    r"""Text for an SVG or a page.
+    r"""Escape text for an SVG or a page.
 
     >>> escape("<b>\x1b[0m")
     '&lt;b&gt;?[0m'
@@ -41,12 +41,12 @@ def escape(text: str) -> str:
 
 
 def colour(number: int) -> str:
-    """That of the instance with this number."""
+    """Return the colour of the instance with this number."""
     return COLOURS[number % len(COLOURS)]
 
 
 class Frame:
-    """The place of one chart, `height` high and `width` wide; x and y go from and to as said."""
+    """The frame of one chart, `height` high and `width` wide, with the ranges of x and y."""
 
     def __init__(
         self,
@@ -61,23 +61,23 @@ class Frame:
         self.left, self.right = float(LEFT), width - RIGHT
         self.top, self.bottom = TOP, TOP + height
         self.height = self.bottom + BOTTOM
-        """With what stands above and below."""
+        """Total height, with the title above and the legend below."""
         self.parts: list[str] = []
 
     def x(self, value: float) -> float:
-        """Where that is."""
+        """Return the horizontal position of a value."""
         low, high = self._x
         share = (value - low) / (high - low) if high != low else 0.0
         return self.left + share * (self.right - self.left)
 
     def y(self, value: float) -> float:
-        """Where that is."""
+        """Return the vertical position of a value."""
         low, high = self._y
         share = (value - low) / (high - low) if high != low else 0.0
         return self.bottom - share * (self.bottom - self.top)
 
     def title(self, text: str) -> None:
-        """Above it all."""
+        """Write the title above the chart."""
         self.text(4, TOP - 16, text, weight="bold")
 
     def text(
@@ -90,7 +90,7 @@ class Frame:
         kind: str = "ink",
         weight: str = "normal",
     ) -> None:
-        """Writes `text`, at a place in the picture."""
+        """Write `text` at a position in the picture."""
         self.parts.append(
             f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}" '
             f'font-weight="{weight}">{escape(text)}</text>'
@@ -99,8 +99,8 @@ class Frame:
     def box(
         self, x: float, y: float, width: float, height: float, paint: str, about: str = ""
     ) -> None:
-        """Fills a rectangle, at a place in the picture; `about` is shown on pointing at it.
-        `paint` is a colour or, without its #, a class."""
+        """Fill a rectangle at a position in the picture; `about` is its tooltip. `paint` is a
+        colour or, without its #, a class."""
         title = f"<title>{escape(about)}</title>" if about else ""
         filled = f'fill="{paint}"' if paint.startswith("#") else f'class="{paint}"'
         self.parts.append(
@@ -111,7 +111,7 @@ class Frame:
     def line(
         self, points: Sequence[tuple[float, float]], kind: str, width: float = 1, dash: str = ""
     ) -> None:
-        """Joins points of the picture."""
+        """Draw a line through positions in the picture."""
         at = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
         self.parts.append(
@@ -119,13 +119,13 @@ class Frame:
         )
 
     def rule(self, value: float, label: str) -> None:
-        """A faint line across, at a value of y."""
+        """Draw a faint horizontal line at a value of y."""
         y = self.y(value)
         self.line([(self.left, y), (self.right, y)], "rule")
         self.text(self.left - 8, y + 4, label, anchor="end")
 
     def seconds(self, since: float) -> None:
-        """The scale of x, as seconds since then."""
+        """Draw the scale of x, in seconds since `since`."""
         low, high = self._x
         step = nice_step((high - low) * 90 / (self.right - self.left))
         for number in range(int((high - since) / step) + 1):
@@ -134,18 +134,18 @@ class Frame:
             self.text(x, self.bottom + 18, f"{number * step:g} s", anchor="middle")
 
     def marks(self, marks: Sequence[tuple[float, str]]) -> None:
-        """Lines from top to bottom, at values of x."""
+        """Draw vertical lines at values of x."""
         for at, _ in marks:
             self.line([(self.x(at), self.top), (self.x(at), self.bottom)], "axis", 1.5, MARK)
 
     def legend(self, names: Sequence[str], marks: Sequence[tuple[float, str]] = ()) -> None:
-        """Below it all: which colour is whose, and what the marks are; as many as there is room
-        for in a few lines."""
+        """Write the legend below the chart: the colours of the instances, and the marks; as many as
+        fit into a few lines."""
         entries = [(name, colour(number)) for number, name in enumerate(names)]
         entries += [(text, "") for text in dict.fromkeys(text for _, text in marks)]
         x, lines = self.left, 1
         for number, (name, paint) in enumerate(entries):
-            # Names of hosts differ at their end.
+            # Host names differ at their end.
             shown = name if len(name) <= 24 else f"…{name[-23:]}"
             ends = x + 8 * len(shown) + 17
             last = number == len(entries) - 1
@@ -168,7 +168,7 @@ class Frame:
 
 
 def amount(value: float) -> str:
-    """A cost, as it stands beside a chart.
+    """Return a cost as it is written in a chart.
 
     >>> amount(20_000), amount(1_234.5), amount(1.5)
     ('20,000', '1,234', '1.5')
@@ -177,7 +177,7 @@ def amount(value: float) -> str:
 
 
 def short(title: str, width: float) -> str:
-    """As much of it as there is room for, before what a chart of that width says of itself."""
+    """Shorten a title to the room that a chart of this width has for it."""
     room = min(60, int(width / 8) - 42)
     return title if len(title) <= room else f"{title[: room - 1]}…"
 
@@ -189,8 +189,8 @@ def steps(
     fill: str,
     about: str = "",
 ) -> str:
-    """The area between two stairs, whose steps begin at `xs`, of which there is one more; `about`
-    is shown on pointing at it."""
+    """Draw the area between two step lines, whose steps begin at `xs`, which has one more entry;
+    `about` is its tooltip."""
     there = "".join(f"V{y:.1f}H{x:.1f}" for y, x in zip(high, xs[1:], strict=True))
     back = "".join(
         f"V{y:.1f}H{x:.1f}" for y, x in zip(reversed(low), reversed(xs[:-1]), strict=True)
@@ -200,7 +200,7 @@ def steps(
 
 
 def nice_step(least: float) -> float:
-    """The next larger of 1, 2, 5, 10, ...
+    """Return the next larger of 1, 2, 5, 10, ...
 
     >>> nice_step(0.7), nice_step(3), nice_step(20)
     (1.0, 5.0, 20.0)
@@ -212,7 +212,7 @@ def nice_step(least: float) -> float:
 
 
 def picture(frames: Sequence[Frame], about: str) -> str:
-    """One below the other, as one image that needs nothing else."""
+    """Combine frames, one below the other, into one self-contained image."""
     below, groups = 0.0, []
     for frame in frames:
         groups.append(f'<g transform="translate(0 {below:.1f})">{"".join(frame.parts)}</g>')

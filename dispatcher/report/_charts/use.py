@@ -1,4 +1,4 @@
-"""What each instance spent in the period before, stacked, against the limit. Pure."""
+"""Chart of what each instance spent in the period before, stacked, against the limit. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def use(
     width: float = WIDTH,
     height: float = 200,
 ) -> Frame:
-    """The chart. Each column is a window of one period that ends there: none of them rises
-    above the line if no window was over. Charts of runs `among` the same ones have the same axes.
-    `name`: what its title begins with, if that is not the run's."""
+    """Draw the chart. Each column is a window of one period that ends there: none rises above the
+    line if no window was over the limit. Charts of runs `among` the same ones have the same axes.
+    `name`: begins the title, instead of the run's title."""
     start, end = span(run, among)
     columns = max(1, min(int(width * 0.44), round((end - start) / SHORTEST)))
     step = (end - start) / columns or run.period
@@ -52,24 +52,24 @@ def use(
 
 
 def span(run: Run, among: Sequence[Run]) -> tuple[float, float]:
-    """From its start on, as long as the longest."""
+    """Return the range of times, as long as the longest run."""
     start, _ = run.span
     return start, start + max(end - begin for begin, end in (one.span for one in (run, *among)))
 
 
 def titled(run: Run, name: str | None, what: str, width: float) -> str:
-    """The title of a chart of that run."""
+    """Return the title of a chart of that run."""
     name = run.title if name is None else name
     return f"{short(name, width)}: {what}" if name else what
 
 
 def _fullest(run: Run) -> float:
-    """The most that was spent in a period, or the limit if that is more."""
+    """Return the most that was spent in a period, or the limit if that is more."""
     return max(capacity for _, capacity in run.limits) * max(1.0, run.verdict.worst)
 
 
 def windows(run: Run, name: str, ends: list[float]) -> list[float]:
-    """What `name` spent in the windows that end at `ends`."""
+    """Return what `name` spent in the windows that end at `ends`."""
     own = sorted((one.at, one.cost) for one in run.entries if one.instance == name)
     times = [at for at, _ in own]
     sums = [0.0, *accumulate(cost for _, cost in own)]

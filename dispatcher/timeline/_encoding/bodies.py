@@ -1,4 +1,4 @@
-"""Bodies: bytes, text, or what JSON can say; never anything that would be executed. Pure."""
+"""Message bodies: bytes, text, or JSON values; never anything that would be executed. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from limiters._support.validation import UNSHOWN, ArgumentError
 
 MOST_BYTES = 262_144
-"""How long a body may be. A larger one belongs elsewhere, and its address here."""
+"""Maximum length of a body. Store a larger one elsewhere, and its address here."""
 
 DEEPEST = 100
-"""How many lists and objects may be inside each other. Python reads JSON by recursion: how deep it
-can go depends on who reads, and whoever creates must not be able to go deeper."""
+"""Maximum nesting of lists and objects. Python parses JSON by recursion, and how deep it can go
+depends on the reading program; a producer must not be able to write what a consumer cannot read."""
 
 BYTES, TEXT, JSON = b"b", b"s", b"j"
 
@@ -21,14 +21,15 @@ _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 class UnreadableBody(bytes):
-    """A body as it is stored, which cannot be read; `reason` says why. Consumers are not given its
-    message, which becomes dead."""
+    """A stored body that cannot be decoded; `reason` says why. Its message is moved to the dead
+    letters instead of being leased."""
 
     reason: str = ""
 
 
 def encoded(body: Any) -> bytes:
-    """The body's kind, and the body. ValueError says what is wrong with it.
+    """Return the body as it is stored: a byte for its kind, then its content. ValueError names what
+    is wrong with it.
 
     >>> encoded("héllo"), encoded([1, None])
     (b'sh\\xc3\\xa9llo', b'j[1,null]')
@@ -61,8 +62,8 @@ def encoded(body: Any) -> bytes:
 
 
 def decoded(stored: bytes) -> Any:
-    """The body as it was given; tuples come back as lists, and other keys as texts. UnreadableBody
-    for what another program may have written, and this one cannot read."""
+    """Return the body that was encoded; tuples come back as lists, and keys that are not texts as
+    texts. UnreadableBody for a body that another program has written and that cannot be decoded."""
     kind, body = stored[:1], stored[1:]
     try:
         if kind == TEXT:
@@ -81,12 +82,12 @@ def _unreadable(stored: bytes, why: str) -> UnreadableBody:
 
 
 def _too_deep(text: bytes) -> bool:
-    """Whether more lists and objects of a JSON text are inside each other than may be.
+    """Whether a JSON text nests more lists and objects than DEEPEST.
 
     >>> _too_deep(b"[" * 101 + b"]" * 101), _too_deep(b'["' + b"[" * 101 + b'"]')
     (True, False)
     """
-    if text.count(b"[") + text.count(b"{") <= DEEPEST:  # so it is for nearly all
+    if text.count(b"[") + text.count(b"{") <= DEEPEST:  # true for nearly all texts
         return False
     depth = 0
     for letter in _QUOTED.sub(b"", text):

@@ -1,4 +1,4 @@
-"""Message ids: generated ones carry their bucket, that of a natural one is its hash. Pure."""
+"""Message ids. A generated id carries its bucket; the bucket of a natural id is its hash. Pure."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from hashlib import blake2b
 from limiters._support.validation import UNSHOWN, ArgumentError, text
 
 MARK = "~"
-"""What generated ids begin with, and natural ones must not."""
+"""Prefix of generated ids; a natural id must not begin with it."""
 
 LONGEST = 255
 MOST_BUCKETS = 4_096
 
-# "~", the bucket in two digits of this, the time in seven, chance in ten: 60 bits of it.
+# "~", the bucket in two of these digits, the time in seven, random digits in ten: 60 bits.
 _DIGITS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
 _GENERATED = re.compile(r"~[-0-9A-Z_a-z]{19}").fullmatch
 
 
 def generated(bucket: int, now_ms: int, count: int) -> list[str]:
-    """So many new ids of `bucket`. Those of one bucket sort by the time they were made."""
+    """Generate `count` ids of `bucket`. Ids of one bucket sort by the time they were generated."""
     start = MARK + _in_digits(bucket, 2) + _in_digits(now_ms, 7)
     chance = urlsafe_b64encode(os.urandom(15 * ((count + 1) // 2))).decode()
     return [start + chance[at : at + 10] for at in range(0, 10 * count, 10)]
 
 
 def bucket_of(identity: str, buckets: int) -> int:
-    """Where a message is. ArgumentError if there can be no such message.
+    """Return the bucket of a message. ArgumentError if `identity` cannot be an id.
 
     >>> bucket_of(generated(17, 1_790_000_000_000, 1)[0], 64)
     17
@@ -56,12 +56,13 @@ def bucket_of(identity: str, buckets: int) -> int:
 
 
 def as_bytes(text: str) -> bytes:
-    """As ids, owners and consumers are written."""
+    """Encode an id, an owner or a consumer."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def as_text(stored: bytes) -> str:
-    """And read. What another program has written and is no text is shown with backslashes."""
+    """Decode an id, an owner or a consumer. Bytes of another program that are no text are shown
+    with backslashes."""
     try:
         return stored.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:

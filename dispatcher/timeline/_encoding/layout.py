@@ -1,14 +1,15 @@
-"""How a topic's keys are called: one hash tag for each bucket, so that a cluster spreads them."""
+"""Names of a topic's keys: one hash tag for each bucket, so that a cluster distributes the
+buckets."""
 
 from __future__ import annotations
 
 from urllib.parse import quote
 
 FORMAT = "v1"
-"""The version of what is stored, in every key: another format never reads this one's."""
+"""Version of the stored format, in every key: programs of another format never read these keys."""
 
 PARTS = ("waiting", "leased", "messages", "states", "held", "dead", "deleted", "meta")
-"""The keys of a bucket; bucket.lua says what is in them."""
+"""The keys of a bucket; bucket.lua describes their content."""
 
 
 class Layout:
@@ -26,7 +27,7 @@ class Layout:
         self._keys: dict[int, tuple[bytes, ...]] = {}
 
     def keys(self, bucket: int) -> tuple[bytes, ...]:
-        """Those of a bucket, in the order of PARTS."""
+        """The keys of a bucket, in the order of PARTS."""
         keys = self._keys.get(bucket)
         if keys is None:
             tag = f"{self._start}/{bucket}}}"
@@ -34,6 +35,6 @@ class Layout:
         return keys
 
     def some(self, buckets: list[int], *parts: str) -> list[bytes]:
-        """These parts of each of the buckets."""
+        """The given parts of each bucket."""
         places = [PARTS.index(part) for part in parts]
         return [self.keys(bucket)[place] for bucket in buckets for place in places]

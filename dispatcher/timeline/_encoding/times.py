@@ -1,4 +1,4 @@
-"""Times as users write them, and as the server keeps them: whole milliseconds. Pure."""
+"""Times as users write them, and as the server stores them: whole milliseconds. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def when(at: object, delay: object) -> tuple[bool, int]:
-    """Whether a time is relative to the server's, and the time in milliseconds.
+    """Return whether the time is relative to the server's clock, and the time in milliseconds.
 
-    It is rounded up, so that nothing comes early. Neither of both means now.
+    It is rounded up, so that nothing is due early. Without `at` and `delay` it is now.
 
     >>> when(None, 0.2501)
     (True, 251)
@@ -33,13 +33,13 @@ def when(at: object, delay: object) -> tuple[bool, int]:
 
 
 def check_one_of(at: object, delay: object) -> None:
-    """Refuses both at once: nobody could say which of them counts."""
+    """Refuse `at` and `delay` together, which would be ambiguous."""
     if at is not None and delay is not None:
         raise ArgumentError("delay", delay, "be left out if there is an at")
 
 
 def epoch_ms(name: str, value: object) -> int:
-    """A moment in epoch milliseconds. One in another unit is noticed."""
+    """Return a moment in epoch milliseconds. ArgumentError if it is in another unit."""
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise ArgumentError(name, UNSHOWN, f"have a time zone, which {value!r} has not")
@@ -58,7 +58,7 @@ def epoch_ms(name: str, value: object) -> int:
 
 
 def milliseconds(name: str, value: object, *, zero: bool = False) -> int:
-    """A duration, rounded up."""
+    """Return a duration in milliseconds, rounded up."""
     number = seconds(name, value, zero=zero)
     if number > LONGEST:
         raise ArgumentError(name, value, "be at most ten years in seconds")
@@ -66,5 +66,5 @@ def milliseconds(name: str, value: object, *, zero: bool = False) -> int:
 
 
 def lease_ms(value: Seconds) -> int:
-    """For how long a lease is asked for."""
+    """Return the duration of a requested lease in milliseconds."""
     return max(1, milliseconds("for_", value))

@@ -1,1 +1,1 @@
-"""How a consumer leases what is due, keeps it and ends its leases."""
+"""How a consumer leases messages that are due, extends its leases and ends them."""

@@ -1,13 +1,13 @@
-"""Which buckets a consumer turns to next, for how many messages, and when. Pure.
+"""Which buckets a consumer asks next, for how many messages, and when. Pure.
 
-A consumer knows the first times of every bucket. It serves messages by time across all buckets,
-a second at a time: nothing of a later second is leased while something of an earlier one is known
-to be left. Within a second it empties one bucket after the other, since one script that leases a
-hundred messages costs less than a hundred scripts that lease one.
+A consumer keeps the earliest times of every bucket. It serves messages by time across all buckets,
+one second at a time: it leases no message of a later second while a bucket still has one of an
+earlier second. Within a second it empties one bucket after the other, since one script that leases
+a hundred messages costs less than a hundred scripts that lease one.
 
-Its own buckets, and those of consumers that are busy, it turns to in time. The others belong to
-another consumer that has room, or that has died and has not been missed yet: a lease that has ended
-there is anybody's after a moment, and a message that is overdue after a while.
+It polls its own buckets, and those of busy consumers, as soon as a message is due. Every other
+bucket belongs to a consumer that has room, or that has died without being missed yet: its expired
+leases can be taken after GRACE_MS, and its overdue messages after a while.
 """
 
 from __future__ import annotations
@@ -21,32 +21,34 @@ from typing import NamedTuple
 from dispatcher.timeline._server.topic import AT_ONCE, KNOWN
 
 GRACE_MS = 15.0
-"""How long what is due is left to the consumer whose bucket it is in, by one that asks for more
-than its own buckets have; and a lease that has ended by any."""
+"""For how long due messages are left to the consumer that owns the bucket, if another one has room
+beyond its own buckets; and expired leases by any other consumer."""
 
 PATIENCE_MS = 500.0
-"""How long a new message is left to it by one that waits for its own."""
+"""For how long a new message is left to the owner of the bucket by a consumer that waits for its
+own."""
 
 WINDOW_MS = 1_000
-"""Messages whose times are in the same window may be served in any order."""
+"""Messages that are due in the same window of this length may be served in any order."""
 
 
 class Wave(NamedTuple):
-    """The buckets to ask together, with how many messages of each, and the latest time of those."""
+    """The buckets to ask in one step, with the number of messages of each and the latest time of
+    these."""
 
     portions: list[tuple[int, int]]
     latest: float
 
 
 class _Due(NamedTuple):
-    """The times of a bucket that are due, and whether there may be more after the last one."""
+    """The due times of a bucket, and whether there may be more after the last one."""
 
     times: list[float]
     is_cut: bool
 
 
 class Agenda:
-    """Times are milliseconds of the server's clock. Not thread-safe."""
+    """The due times of all buckets, in milliseconds of the server's clock. Not thread-safe."""
 
     def __init__(self, buckets: int) -> None:
         self._waiting: list[list[float]] = [[] for _ in range(buckets)]
@@ -56,7 +58,7 @@ class Agenda:
         self._turn = 0
 
     def assign(self, own: Iterable[int]) -> None:
-        """These buckets are its own from now on."""
+        """Make these buckets the consumer's own."""
         self._own = [False] * len(self._own)
         for bucket in own:
             self._own[bucket] = True
@@ -64,24 +66,24 @@ class Agenda:
     def learn(
         self, bucket: int, waiting: Sequence[float], leased: Sequence[float], beyond: int = 0
     ) -> None:
-        """The first times of both, KNOWN at most; fewer if those are all. So many more are due
-        `beyond` them."""
+        """Set the earliest waiting and leased times of a bucket, at most KNOWN of each; fewer if
+        those are all. `beyond` is how many more are due."""
         self._waiting[bucket] = list(waiting)
         self._leased[bucket] = list(leased)
         self._beyond[bucket] = beyond
 
     def hear(self, bucket: int, time: float) -> None:
-        """Something earlier than before was put into a bucket."""
+        """Note that a message with an earlier time than before was put into a bucket."""
         if 0 <= bucket < len(self._own):
             insort(self._waiting[bucket], time)
             del self._waiting[bucket][KNOWN:]
 
     def put_off(self, bucket: int, until: float) -> None:
-        """It gave no answer, so the others go first."""
+        """Ask other buckets first until then: this one gave no answer."""
         self.learn(bucket, [until], [])
 
     def when(self, bucket: int, patience: float = PATIENCE_MS) -> float:
-        """When to turn to a bucket."""
+        """Return when to ask a bucket."""
         waiting, leased = self._waiting[bucket], self._leased[bucket]
         left, lost = self._waits(bucket, patience)
         return min(
@@ -89,11 +91,11 @@ class Agenda:
         )
 
     def next(self) -> float:
-        """When to turn to any; infinite if nothing is known of."""
+        """Return when to ask any bucket; infinity if no time is stored."""
         return min(map(self.when, range(len(self._own))))
 
     def due(self, now: float) -> int:
-        """How many messages are due in its own buckets, as far as it knows."""
+        """Number of messages that are due in the consumer's own buckets, by the stored times."""
         return sum(
             bisect_right(self._waiting[bucket], now)
             + bisect_right(self._leased[bucket], now)
@@ -103,11 +105,12 @@ class Agenda:
         )
 
     def has_more(self, now: float) -> bool:
-        """Whether more is due in its own buckets, as far as it knows."""
+        """Whether more messages are due in the consumer's own buckets, by the stored times."""
         return any(own and self.when(it) <= now for it, own in enumerate(self._own))
 
     def choose(self, now: float, limit: int, patience: float = PATIENCE_MS) -> Wave:
-        """Which buckets to ask now, all together, and for how many each: `limit` in all.
+        """Return the buckets to ask now, in one step, with a number of messages for each; `limit`
+        in all.
 
         Within a second buckets take turns: each call begins after the last bucket of the one
         before.
@@ -133,18 +136,19 @@ class Agenda:
             if end < len(times):
                 heapq.heappush(queue, (times[end] // WINDOW_MS, turn, bucket, end))
             elif is_cut:
-                last = window  # what follows may be of this window too
+                last = window  # the next messages may be of this window too
                 portion = max(portion, AT_ONCE)
             portion = min(left, portion)
             portions[bucket] = portions.get(bucket, 0) + portion
             left -= portion
             self._turn = bucket + 1
-        if left and last == math.inf:  # nothing that is known will be left
+        if left and last == math.inf:  # none of the stored times will be left
             return Wave(self._with_spare(portions, left), math.inf)
         return Wave(list(portions.items()), (window + 1) * WINDOW_MS - 1)
 
     def _with_spare(self, portions: dict[int, int], spare: int) -> list[tuple[int, int]]:
-        """Divides what is left of a limit among its own buckets: they may have more by now."""
+        """Divide the rest of a limit among the consumer's own buckets: they may have more by
+        now."""
         mine = [bucket for bucket in portions if self._own[bucket]]
         for place, bucket in enumerate(mine):
             part = math.ceil(spare / (len(mine) - place))
@@ -153,11 +157,11 @@ class Agenda:
         return list(portions.items())
 
     def _waits(self, bucket: int, patience: float) -> tuple[float, float]:
-        """How long new messages of a bucket are left to another consumer, and lost ones."""
+        """How long new messages of a bucket, and lost ones, are left to another consumer."""
         return (0.0, 0.0) if self._own[bucket] else (patience, GRACE_MS)
 
     def _head(self, bucket: int, now: float, patience: float) -> float:
-        """The first time of a bucket that this consumer may turn to; infinite if there is none."""
+        """The earliest time in a bucket that this consumer may serve; infinity if there is none."""
         waiting, leased = self._waiting[bucket], self._leased[bucket]
         left, lost = self._waits(bucket, patience)
         first = waiting[0] if waiting and waiting[0] + left <= now else math.inf
@@ -166,7 +170,7 @@ class Agenda:
         return first
 
     def _due(self, bucket: int, now: float, patience: float) -> _Due:
-        """What a bucket is known to have for this consumer."""
+        """The messages of a bucket that are due for this consumer."""
         times: list[float] = []
         end = math.inf
         both = self._waiting[bucket], self._leased[bucket]

@@ -1,4 +1,5 @@
-"""Lets the other consumers of a topic know when one has no room for a while, and when it has."""
+"""Announce to the other consumers of a topic when one is busy for a while, and when it has room
+again."""
 
 from __future__ import annotations
 
@@ -7,17 +8,18 @@ import time
 from collections.abc import Callable
 
 MOMENT = 0.002
-"""Seconds for which it may be busy before that is said: most calls are shorter."""
+"""Seconds for which a consumer may be busy before it is announced: most calls are shorter."""
 
 SAY_AGAIN = 1.0
-"""Seconds after which it is said again, for those that came later or did not hear it."""
+"""Seconds after which it is announced again, for consumers that joined later or missed it."""
 
 
 class Availability:
-    """Calls `tell(True)` on a thread of its own when its consumer has been busy for a moment, and
-    `tell(False)` when it has room again; while it is busy, again and again. `tell` must not raise.
+    """Calls `tell(True)` on its own thread when the consumer has been busy for a moment, and
+    `tell(False)` when it has room again; while it is busy, repeatedly. `tell` must not raise.
 
-    `set_busy` may be called from one thread, as often as it likes."""
+    `set_busy` may be called from one thread, as often as it likes.
+    """
 
     def __init__(self, tell: Callable[[bool], None]) -> None:
         self._tell = tell
@@ -28,18 +30,17 @@ class Availability:
         self._thread = threading.Thread(target=self._run, name="timeline-busy", daemon=True)
 
     def start(self) -> None:
-        """Begins; returns at once."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends it."""
+        """Stop the thread and wait for it."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
         self._thread.join(timeout=5.0)
 
     def set_busy(self, is_busy: bool) -> None:
-        """Whether the consumer has no room."""
+        """Set whether the consumer has no room."""
         if is_busy == (self._busy_since is not None):
             return
         with self._changed:
@@ -65,7 +66,7 @@ class Availability:
                     )
 
     def _what_to_tell(self) -> tuple[bool | None, float | None]:
-        """What to tell now, if anything; else how long to wait for it."""
+        """Return what to announce now, or how long to wait for it."""
         if self._busy_since is None:
             return (False if self._told else None), None
         left = self._busy_since + MOMENT - time.monotonic()

@@ -1,4 +1,4 @@
-"""What a consumer does with its leases, and how they are read."""
+"""Extend and end the leases of a consumer, and decode them."""
 
 from __future__ import annotations
 
@@ -40,18 +40,20 @@ _LEASE = struct.Struct("<ddIIII")
 _HELD = struct.Struct("<dBBdIH")
 
 SAFETY = 0.001
-"""By which part of its length a lease counts as shorter here: clocks do not run alike."""
+"""By this fraction a lease counts as shorter here, since clocks run at different rates."""
 
 
 def ends_at(asked: float, length_ms: float) -> float:
-    """When a lease surely lasts until, by the monotonic clock that was read before asking."""
+    """Return until when a lease surely lasts, by the monotonic clock, which was read before the
+    request."""
     return asked + length_ms / 1000 * (1 - SAFETY)
 
 
 def leases_of(
     bucket: int, blob: bytes, untils: Iterable[int], ends: Iterable[float]
 ) -> Iterator[Lease]:
-    """The leases that give.lua tells of, with the end of each by the server's clock and ours."""
+    """Decode the leases in the reply of give.lua, with the end of each by the server's clock and by
+    this process's."""
     at = 0
     size, unpack = _LEASE.size, _LEASE.unpack_from
     for until, end in zip(untils, ends, strict=False):
@@ -74,13 +76,13 @@ def leases_of(
 
 
 class HeldLeases:
-    """Extends, releases and deletes what is leased. Thread-safe."""
+    """Extends, releases and deletes leased messages. Thread-safe."""
 
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
 
     def extend(self, leases: Sequence[Lease], length_ms: int) -> list[MessageOutcome]:
-        """Until so long from now, or as it was if that is longer."""
+        """Extend leases until `length_ms` from now; a lease that lasts longer is left as it is."""
         asked = time.monotonic()
         outcomes = self._do(leases, [Deed(EXTEND, True, length_ms)] * len(leases))
         for lease, outcome in zip(leases, outcomes, strict=True):
@@ -90,7 +92,7 @@ class HeldLeases:
         return outcomes
 
     def settle(self, leases: Sequence[Lease], deeds: Sequence[Deed]) -> list[MessageOutcome]:
-        """Each is released, buried or deleted."""
+        """Release, delete or give up each message."""
         return self._do(leases, deeds)
 
     def _do(self, leases: Sequence[Lease], deeds: Sequence[Deed]) -> list[MessageOutcome]:
@@ -136,7 +138,7 @@ def _outcome(name: str, action: int, said: Answer) -> MessageOutcome:
 
 
 def as_deeds(endings: Iterable[tuple[Lease, Ending]]) -> tuple[list[Lease], list[Deed]]:
-    """The leases, and what is to be done with each."""
+    """Split pairs of a lease and its ending into leases and deeds."""
     leases: list[Lease] = []
     deeds: list[Deed] = []
     for pair in endings:
@@ -154,7 +156,7 @@ def as_deeds(endings: Iterable[tuple[Lease, Ending]]) -> tuple[list[Lease], list
 
 
 def as_leases(leases: Iterable[Lease] | Lease) -> list[Lease]:
-    """One or many."""
+    """Return a list, also of a single lease."""
     given = [leases] if isinstance(leases, Lease) else list(leases)
     for lease in given:
         if not isinstance(lease, Lease):

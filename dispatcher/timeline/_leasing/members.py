@@ -1,4 +1,5 @@
-"""Which consumers a topic has, and who serves which bucket: without a broker, by what all see."""
+"""Which consumers a topic has, and which of them serves which bucket: each computes it from a list
+in Redis."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ from dispatcher.timeline._server.server import JOIN
 from dispatcher.timeline._server.topic import Topic
 
 COUNTS_FOR_MS = 3_000
-"""For how long a consumer counts that is not heard of."""
+"""For how many milliseconds a consumer counts after its last heartbeat."""
 
 HEARTBEAT_MS = COUNTS_FOR_MS / 3
 
 
 def share(members: Sequence[str], consumer: str, buckets: int) -> list[int]:
-    """The buckets that are `consumer`'s: whoever computes it for the same members gets shares
-    that are all buckets together, overlap nowhere, and differ by one bucket at most. Pure.
+    """Return the buckets of `consumer`. Computed by every consumer for the same list, the shares
+    cover all buckets, do not overlap, and differ by at most one bucket. Pure.
 
     >>> share(["b", "a", "c"], "b", 7)
     [1, 4]
@@ -31,8 +32,8 @@ def share(members: Sequence[str], consumer: str, buckets: int) -> list[int]:
 def stand_in(
     members: Sequence[str], busy: Collection[str], consumer: str, buckets: int
 ) -> list[int]:
-    """The buckets of busy consumers that `consumer` serves as well: those with room divide them
-    evenly. Pure.
+    """Return the buckets of busy consumers that `consumer` serves as well: those with room divide
+    them evenly. Pure.
 
     >>> stand_in(["a", "b", "c"], {"a"}, "b", 7), stand_in(["a", "b", "c"], {"a"}, "c", 7)
     ([0, 6], [3])
@@ -48,11 +49,12 @@ def stand_in(
 
 
 class Membership:
-    """One consumer's membership. Between two heartbeats others may come and go unseen; meanwhile
-    a bucket may have two consumers or none, which the leases and the agenda make harmless. So may
-    one that is busy or has room again before the others hear of it. Not thread-safe.
+    """Registers one consumer in the list of its topic. Between two heartbeats others may come and
+    go unnoticed; meanwhile a bucket may have two consumers or none, which the leases and the agenda
+    make harmless. The same holds until others are notified that one is busy or has room again. Not
+    thread-safe.
 
-    Heartbeats go by the monotonic clock: that of Redis may be set.
+    Heartbeats go by the monotonic clock, since Redis' clock may be set.
     """
 
     def __init__(self, topic: Topic, consumer: str) -> None:
@@ -61,40 +63,41 @@ class Membership:
         self._next = -math.inf
         self._shown = -math.inf
         self._busy: dict[str, float] = {}
-        """Until when each of the busy ones counts as such."""
+        """Until when each busy consumer counts as busy."""
         self.members: list[str] = []
 
     @property
     def is_due(self) -> bool:
-        """Whether it wants to be refreshed: for its own heartbeat, or when another is missed."""
+        """Whether a refresh is due: for the consumer's heartbeat, or because another one is
+        missed."""
         return time.monotonic() >= self._next
 
     @property
     def is_listed(self) -> bool:
-        """Whether it has shown itself, and not left since."""
+        """Whether the consumer has registered, and has not left since."""
         return self._shown > -math.inf
 
     @property
     def own(self) -> list[int]:
-        """Its share of the buckets."""
+        """The consumer's share of the buckets."""
         return share(self.members, self._consumer, self._topic.buckets)
 
     @property
     def served(self) -> list[int]:
-        """Its share, and those it serves for the busy ones."""
+        """The consumer's share, and the buckets that it serves for busy consumers."""
         now = time.monotonic()
         busy = [one for one, until in self._busy.items() if until > now]
         return self.own + stand_in(self.members, busy, self._consumer, self._topic.buckets)
 
     def hear(self, consumer: str, is_busy: bool) -> None:
-        """Another consumer is busy, or has room again. What is said of itself does not count: it
-        serves others only when it has room."""
+        """Note that another consumer is busy, or has room again. Reports about the consumer itself
+        do not count: it serves others only when it has room."""
         self._busy.pop(consumer, None)
         if is_busy and consumer != self._consumer:
             self._busy[consumer] = time.monotonic() + COUNTS_FOR_MS / 1000
 
     def refresh(self) -> None:
-        """Shows itself, and sees the others."""
+        """Send a heartbeat, and read the list of consumers."""
         now_us, settings, listed = self._ask(b"%d" % COUNTS_FOR_MS)
         self._topic.see(settings)
         seen = {
@@ -109,18 +112,18 @@ class Membership:
         self._busy = {one: until for one, until in self._busy.items() if one in seen}
 
     def stay_listed(self) -> None:
-        """Shows itself, if it is time to, and changes nothing else: so another thread may call it
-        while that of the consumer has no room."""
+        """Send a heartbeat if one is due, and change nothing else: so that another thread may call
+        it while the consumer's own thread has no room."""
         if time.monotonic() - self._shown >= HEARTBEAT_MS / 1000:
             self._ask(b"%d" % COUNTS_FOR_MS)
 
     def leave(self) -> None:
-        """The others see at their next heartbeat that it is gone."""
+        """Remove the consumer from the list. Others see it at their next heartbeat."""
         self._ask(b"0")
         self._next = self._shown = -math.inf
 
     def _ask(self, counts_for_ms: bytes) -> list[Any]:
-        """The server's time, the topic's settings, and who counts until when."""
+        """Return the server's time, the topic's settings, and until when each consumer counts."""
         told, layout = [ids.as_bytes(self._consumer), counts_for_ms], self._topic.layout
         answer = self._topic.server.run(JOIN, [layout.members, layout.settings], told)
         self._shown = time.monotonic()

@@ -1,4 +1,4 @@
-"""Mends buckets of which something was evicted, deleted or damaged in Redis, in small steps."""
+"""Repair buckets of which something was evicted, deleted or damaged in Redis, in small steps."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from dispatcher.timeline.errors import TimelineError
 from limiters._support.rate_limited_log import RateLimitedLog
 
 AT_ONCE = 32
-"""About how many messages one script looks at."""
+"""Approximate number of messages that one script examines."""
 
 CHECKED_AT_ONCE = 16
-"""How many buckets one script checks."""
+"""Number of buckets that one script checks."""
 
 STEPS = 10
-"""How many scripts are run for a bucket at a time."""
+"""Number of scripts that are run in a row for a bucket."""
 
 CHECK_AGAIN = 10.0
-"""Seconds after which buckets are looked at again, whether they fit."""
+"""Seconds between two checks of whether the parts of a bucket fit together."""
 
 _BEGIN = (b"", b"0")
 
 
 class Mending:
-    """mend.lua says what it does. Not thread-safe."""
+    """Runs mend.lua, which describes the repair, bucket by bucket. Not thread-safe."""
 
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
         self._places: dict[int, tuple[bytes, bytes]] = {}
-        """How far each bucket was looked through that is being mended."""
+        """For each bucket under repair, how far it has been examined."""
         self._checked = -math.inf
         self._damped = RateLimitedLog(logging.getLogger("dispatcher.timeline"))
 
     def go_on(self, buckets: Sequence[int]) -> None:
-        """Some steps, of what is damaged in these buckets."""
+        """Run some steps for those of these buckets that are damaged."""
         if not self._places and time.monotonic() - self._checked >= CHECK_AGAIN:
             self._checked = time.monotonic()
             self._begin(it for it, error in self.damaged(buckets) if error is None)
@@ -50,7 +50,7 @@ class Mending:
                 return
 
     def finish(self) -> None:
-        """All of it, in all buckets."""
+        """Repair all buckets completely."""
         damaged = self.damaged(range(self._topic.buckets))
         for _, error in damaged:
             if error is not None:
@@ -60,7 +60,8 @@ class Mending:
             pass
 
     def damaged(self, buckets: Sequence[int]) -> list[tuple[int, TimelineError | None]]:
-        """Those whose parts do not fit together, and those that cannot be looked at, with why."""
+        """Return the buckets whose parts do not fit together, and those that cannot be examined,
+        with the reason."""
         server, layout = self._topic.server, self._topic.layout
         groups = groups_of(self._topic, CHECKED_AT_ONCE, buckets)
         calls = [(layout.some(group, *PARTS), ()) for group in groups]
@@ -81,7 +82,7 @@ class Mending:
             self._places[bucket] = _BEGIN
             self._damped.log(
                 logging.WARNING,
-                "%s: bucket %d was damaged in Redis, and is mended",
+                "%s: bucket %d was damaged in Redis, and is being repaired",
                 *(self._topic.name, bucket),
                 extra={
                     "happening": "bucket-damaged",
@@ -91,7 +92,7 @@ class Mending:
             )
 
     def _step(self) -> bool:
-        """One script for each; whether something is left."""
+        """Run one script for each bucket under repair. Return whether something is left."""
         server, layout = self._topic.server, self._topic.layout
         places = list(self._places.items())
         answers = server.run_each(
@@ -110,7 +111,7 @@ class Mending:
 
 
 def tell_dead(log: RateLimitedLog, topic: str, messages: int, why: str) -> None:
-    """Logs that messages have died."""
+    """Log that messages were moved to the dead letters."""
     log.log(
         logging.WARNING,
         "%s: %d %s dead: %s",

@@ -1,4 +1,4 @@
-"""Leases what is due in the buckets that a consumer serves, the oldest first."""
+"""Lease due messages in the buckets that a consumer serves, the oldest first."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ from limiters._support.rate_limited_log import RateLimitedLog
 logger = logging.getLogger("dispatcher.timeline")
 
 LOOK_AGAIN = 1.0
-"""Seconds after which it looks at all buckets again, however well it was told."""
+"""Seconds after which a consumer examines all buckets again, even if it received every
+notification."""
 
 MOST_IN_A_WAVE = 1_000
-"""How many messages are leased on one way, so that the first ones do not wait for long."""
+"""Maximum number of messages leased in one step, so that the first ones do not wait for long."""
 
 SPENT_LEASING = 0.25
-"""Which part of their length leases may be kept waiting for others of the same call."""
+"""The fraction of their length for which leases may wait for others of the same call."""
 
 
 class Serving:
-    """Of one consumer. Not thread-safe."""
+    """Leases messages for one consumer. Not thread-safe."""
 
     def __init__(self, topic: Topic, consumer_id: str, holding: HeldLeases) -> None:
         self._topic = topic
@@ -47,32 +48,33 @@ class Serving:
         self._made_agenda: Agenda | None = None
         self._mending = Mending(topic)
         self._unusable: dict[int, TimelineUnavailableError] = {}
-        """The buckets that have a key of another type."""
+        """Buckets that have a key of another type."""
         self._looked = -math.inf
         self._closed = False
         self._damped = RateLimitedLog(logger)
         self.buckets: list[int] = []
-        """Its own share, as far as it has seen."""
+        """The consumer's own share, as of the last heartbeat."""
 
     @property
     def agenda(self) -> Agenda:
-        """What it knows of the buckets."""
+        """The due times of all buckets."""
         if self._made_agenda is None:
             self._made_agenda = Agenda(self._topic.buckets)
         return self._made_agenda
 
     @property
     def due(self) -> int:
-        """How many messages are due in its own buckets, as far as it knows. Makes no call."""
+        """Number of messages due in the consumer's own buckets, by the stored times. Makes no
+        call."""
         return 0 if self._made_agenda is None else self._made_agenda.due(self.clock.now_ms())
 
     @property
     def clock(self) -> ServerClock:
-        """What is known of the server's."""
+        """The estimate of the server's clock."""
         return self._topic.server.clock
 
     def lease(self, limit: int, length_ms: int) -> Leases:
-        """What is due by now: in the buckets it serves, then in all others."""
+        """Lease messages that are due now: in the buckets it serves, then in all others."""
         self.look_after(LOOK_AGAIN)  # its own buckets may fill every limit, and hide the others
         stop = self._stop(length_ms)
         leases = self._lease(limit, length_ms, stop, PATIENCE_MS)
@@ -84,17 +86,17 @@ class Serving:
         return self._done(leases)
 
     def lease_known(self, limit: int, length_ms: int, look_after: float) -> Leases:
-        """What is due by now, as far as it is known after a look that is so old at most."""
+        """Lease messages that are due now, by stored times that are at most `look_after` seconds
+        old."""
         self.look_after(look_after)
         return self._done(self._lease(limit, length_ms, self._stop(length_ms), PATIENCE_MS))
 
     def look_after(self, seconds: float) -> None:
-        """Looks at all buckets if the last look is so old."""
+        """Examine all buckets if the last time was that long ago."""
         if self.clock.monotonic() - self._looked >= seconds:
             self.look()
 
     def look(self) -> None:
-        """Looks at all buckets."""
         self._looked = self.clock.monotonic()
         self._unusable.clear()
         for bucket, seen in look(self._topic):
@@ -106,12 +108,13 @@ class Serving:
             self._mending.go_on(self.buckets)
 
     def until_next(self, look_after: float) -> float:
-        """Seconds until something is due, as far as it knows, or it wants to look."""
+        """Seconds until a message is due, by the stored times, or until all buckets are examined
+        again."""
         until_due = (self.agenda.next() - self.clock.now_ms()) / 1000
         return min(until_due, self._looked + look_after - self.clock.monotonic())
 
     def hear(self, heard: list[Heard], has_missed: bool) -> None:
-        """Takes in what was heard of. It asks the server nothing."""
+        """Process notifications. Makes no call."""
         if has_missed:
             self._looked = -math.inf
         for subject, fact in heard:
@@ -123,7 +126,8 @@ class Serving:
             self._made_agenda.assign(self._members.served)
 
     def readable(self, leases: list[Lease]) -> list[Lease]:
-        """All but those whose bodies nobody can read, which are buried."""
+        """Return the leases whose bodies can be decoded; move the other messages to the dead
+        letters."""
         bad = [(it, it.body.reason) for it in leases if isinstance(it.body, UnreadableBody)]
         if not bad:
             return leases
@@ -133,19 +137,19 @@ class Serving:
         return [it for it in leases if not isinstance(it.body, UnreadableBody)]
 
     def keep_membership(self) -> None:
-        """Shows itself to the others, if it is time to, and sees who they are."""
+        """Send a heartbeat if one is due, and read which other consumers there are."""
         if not self._closed and self._members.is_due:
             self._members.refresh()
             self.buckets = self._members.own
             self.agenda.assign(self._members.served)
 
     def stay_listed(self) -> None:
-        """Shows itself to the others, if it is time to, from any thread."""
+        """Send a heartbeat if one is due. From any thread."""
         if not self._closed:
             self._members.stay_listed()
 
     def leave(self) -> None:
-        """Shows itself no more."""
+        """Leave the list of consumers."""
         self._closed = True
         if self._members.is_listed:
             self._members.leave()
@@ -160,7 +164,8 @@ class Serving:
         return living
 
     def _lease(self, limit: int, length_ms: int, stop: float, patience: float) -> list[Lease]:
-        """Wave by wave, until there is no more or those of the first one have waited enough."""
+        """Lease step by step, until no message is due or the first leases have waited for long
+        enough."""
         self.keep_membership()
         server, layout, clock = self._topic.server, self._topic.layout, self.clock
         leases: list[Lease] = []
@@ -187,7 +192,7 @@ class Serving:
     def _take(
         self, leases: list[Lease], wave: Wave, answers: list[Any], ends: float
     ) -> TimelineError | None:
-        """Takes in what was leased; the error, if there was none but errors."""
+        """Process a reply. Return the error, if there were only errors."""
         refused = None
         for (bucket, _), answer in zip(wave.portions, answers, strict=True):
             if isinstance(answer, TimelineError):
@@ -210,7 +215,7 @@ class Serving:
         tell_dead(self._damped, self._topic.name, messages, why)
 
     def _not_served(self, bucket: int, error: TimelineError) -> bool:
-        """Puts off a bucket that gave no answer; whether it is the bucket itself that is wrong."""
+        """Ask a bucket that gave no answer later. Return whether the bucket itself is at fault."""
         self.agenda.put_off(bucket, self.clock.now_ms() + LOOK_AGAIN * 1000)
         if not isinstance(error, TimelineUnavailableError) or not error.key:
             return False

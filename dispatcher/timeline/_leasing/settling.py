@@ -1,4 +1,4 @@
-"""How a lease ends: each in its own way, many in one call. Pure."""
+"""Endings of leases: many leases end in one call, each in its own way. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dispatcher.timeline._encoding.times import Moment, when
 from limiters._support.validation import ArgumentError, Seconds
 
 LONGEST_REASON = 1_000
-"""Bytes that are kept of why a message is dead."""
+"""Number of bytes that are kept of the reason why a message is dead."""
 
 EXTEND, RELEASE, UNTOUCHED, DELETE, BURY = range(1, 6)
-"""What hold.lua does with a lease."""
+"""The codes of what hold.lua does with a lease."""
 
 
 class Deed(NamedTuple):
-    """What hold.lua is to do with one lease."""
+    """The order to hold.lua for one lease."""
 
     action: int
     relative: bool = True
@@ -27,35 +27,32 @@ class Deed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """The message is done."""
+    """Delete the message: it is done."""
 
     def deed(self) -> Deed:
-        """As hold.lua reads it."""
         return Deed(DELETE)
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseLease:
-    """The message is due again `at` a time or after a `delay`; with neither, now. Unless it was
-    not `attempted`, the lease counts as an attempt."""
+    """Make the message due again, `at` a time or after a `delay`; without either, now. Unless
+    `attempted` is False, the lease counts as an attempt."""
 
     at: Moment | None = None
     delay: Seconds | None = None
     attempted: bool = True
 
     def deed(self) -> Deed:
-        """As hold.lua reads it."""
         return Deed(RELEASE if self.attempted else UNTOUCHED, *when(self.at, self.delay))
 
 
 @dataclass(frozen=True, slots=True)
 class Bury:
-    """The message is dead; the first thousand bytes of the reason are kept."""
+    """Move the message to the dead letters; the first thousand bytes of the reason are kept."""
 
     reason: str
 
     def deed(self) -> Deed:
-        """As hold.lua reads it."""
         if not isinstance(self.reason, str):
             raise ArgumentError("reason", self.reason, "be a text")
         why = ids.as_bytes(self.reason)[:LONGEST_REASON].decode("utf-8", "ignore").encode()
@@ -63,4 +60,4 @@ class Bury:
 
 
 Ending = Delete | ReleaseLease | Bury
-"""What its holder does with a lease."""
+"""The ways to end a lease."""

@@ -1,4 +1,4 @@
-"""Calls a function with what is due, when it is due, until it is closed."""
+"""Call a function with due messages, when they are due, until the consumer is closed."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ logger = logging.getLogger("dispatcher.timeline")
 
 
 class Subscription:
-    """One run of `subscribe`. While `fn` runs, or there is no room, the others are told that the
-    consumer is busy, and serve its buckets."""
+    """One run of `subscribe`. While `fn` runs, or there is no room, other consumers are notified
+    that this one is busy, and serve its buckets."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Subscription:
         self._availability = Availability(self._tell_availability)
 
     def run(self, fn: Callable[[Leases], Any], most: Callable[[], int]) -> None:
-        """Until the consumer is closed."""
+        """Run until the consumer is closed."""
         self._wakeups.start()
         self._availability.start()
         try:
@@ -84,13 +84,13 @@ class Subscription:
             self._listen(self._serving.until_next(self._patience))
 
     def _leased(self, limit: int) -> Leases | None:
-        """What is due; None, after a while, if Redis is away."""
+        """Lease due messages. Return None, after a pause, if Redis is away."""
         asked = time.monotonic()
         try:
             with self._lock:
                 leases = self._serving.lease_known(limit, self._length_ms, self._patience)
         except TimelineUnavailableError as error:
-            self._outage.began(error, asked, "%r has to wait: %s", self._consumer, error)
+            self._outage.began(error, asked, "%r waits for Redis: %s", self._consumer, error)
             self._consumer.reachable = False
             self._listen(self._patience)
             return None
@@ -120,7 +120,7 @@ class Subscription:
                 client.publish(self._topic.layout.channel, said)
             self._reached(asked)
         except TimelineUnavailableError as error:
-            self._outage.began(error, asked, "%r has to wait: %s", self._consumer, error)
+            self._outage.began(error, asked, "%r waits for Redis: %s", self._consumer, error)
             self._consumer.reachable = False
         except Exception as error:  # the next heartbeat finds out whether Redis is away
             facts = {
@@ -128,7 +128,9 @@ class Subscription:
                 "topic": self._topic.name,
                 "error": type(error).__name__,
             }
-            logger.debug("%r could not say that it is busy: %s", self._consumer, error, extra=facts)
+            logger.debug(
+                "%r could not announce that it is busy: %s", self._consumer, error, extra=facts
+            )
 
     def _complain(self, error: Exception, messages: int) -> None:
         self._damped.log(

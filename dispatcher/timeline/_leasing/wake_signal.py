@@ -1,24 +1,24 @@
-"""What wakes a consumer that sleeps, and what it has to catch up with when it was busy."""
+"""Wakes a sleeping consumer, and keeps the notifications that arrive while it is busy."""
 
 from __future__ import annotations
 
 import queue
 
 MOST_UNHEARD = 1_000
-"""How many things are kept for one who is busy; it looks by itself if there were more."""
+"""Number of notifications kept for a busy consumer; if there were more, it examines all buckets."""
 
 Heard = tuple[int, float] | tuple[str, bool]
-"""A bucket has something earlier, due then; or a consumer is busy, or no more."""
+"""A bucket and the earlier time that it has now; or a consumer and whether it is busy."""
 
 
 class ConsumerSignal:
-    """Thread-safe; one thread listens."""
+    """Passes notifications to one waiting thread. Thread-safe."""
 
     def __init__(self) -> None:
         self._heard: queue.SimpleQueue[Heard | None] = queue.SimpleQueue()
 
     def ring(self, heard: Heard | None) -> None:
-        """Something was heard of. None: something may have been missed."""
+        """Add a notification. None: some may have been missed."""
         waiting = self._heard.qsize()
         if waiting < MOST_UNHEARD:
             self._heard.put(heard)
@@ -26,13 +26,13 @@ class ConsumerSignal:
             self._heard.put(None)
 
     def wake(self) -> None:
-        """Ends a sleep, and nothing else."""
-        if self._heard.empty():  # else it ends in a moment
+        """End a sleep without a notification."""
+        if self._heard.empty():  # otherwise it ends in a moment
             self._heard.put((-1, 0.0))
 
     def listen(self, seconds: float) -> tuple[list[Heard], bool]:
-        """Waits until something is heard of, for so long at most. All there is, and whether
-        something may have been missed."""
+        """Wait at most `seconds` for a notification. Return all notifications, and whether some may
+        have been missed."""
         heard: list[Heard] = []
         has_missed = False
         try:

@@ -1,5 +1,5 @@
-"""Hears, on a thread of its own, what the others say: that something earlier was put onto the
-timeline, or that a consumer is busy or has room again."""
+"""Receive the notifications of other programs on a separate thread: an earlier message was created,
+or a consumer is busy or has room again."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _BUSY, _FREE = b"busy", b"free"
 
 
 def busy(consumer: bytes) -> bytes:
-    """What a busy consumer says."""
+    """The notification that a consumer is busy."""
     return _BUSY + b" " + consumer
 
 
 def free(consumer: bytes) -> bytes:
-    """And one that has room again."""
+    """The notification that a consumer has room again."""
     return _FREE + b" " + consumer
 
 
 def heard_in(data: bytes) -> Heard | None:
-    """What was said; None if it is not known what. Pure.
+    """Decode a notification; None if it is of an unknown kind. Pure.
 
     >>> heard_in(b"3 1800000000000"), heard_in(busy(b"worker 1")), heard_in(b"nonsense")
     ((3, 1800000000000.0), ('worker 1', True), None)
@@ -47,9 +47,9 @@ def heard_in(data: bytes) -> Heard | None:
 
 
 class Wakeups:
-    """Subscribes to the channel of `topic` and calls `hear` for each message; with None, when it
-    has begun to listen, for what it may have missed. Messages can get lost: a sleeper also looks by
-    itself now and then."""
+    """Subscribes to the channel of `topic` and calls `hear` with each notification; with None when
+    the subscription begins, since some may have been missed before. Notifications can get lost: a
+    sleeping consumer also polls now and then."""
 
     def __init__(
         self,
@@ -63,11 +63,11 @@ class Wakeups:
         self._complained = False
 
     def start(self) -> None:
-        """Begins to listen; returns at once."""
+        """Start the thread, without waiting for the subscription."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends it, within a moment."""
+        """Stop the thread, within a moment."""
         self._stopped.set()
         self._thread.join(timeout=5.0)
 
@@ -76,7 +76,7 @@ class Wakeups:
             try:
                 with self._topic.server.connection.client().pubsub() as channel:
                     self._listen(channel)
-            except Exception as error:  # Redis is away; the sleeper says so
+            except Exception as error:  # Redis is away; the sleeping consumer logs it
                 if not self._complained:
                     self._complained = True
                     facts = {
@@ -84,7 +84,7 @@ class Wakeups:
                         "topic": self._topic.name,
                         "error": type(error).__name__,
                     }
-                    logger.debug("no wake-ups for now: %s", error, extra=facts)
+                    logger.debug("wake-ups are not received at present: %s", error, extra=facts)
                 self._stopped.wait(_AGAIN)
 
     def _listen(self, channel: Any) -> None:

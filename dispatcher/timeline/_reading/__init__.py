@@ -1,1 +1,1 @@
-"""Reads what is on a topic, and changes nothing."""
+"""Read the messages of a topic without changing anything."""

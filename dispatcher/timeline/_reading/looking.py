@@ -1,4 +1,5 @@
-"""Looks at all buckets of a topic: what is due when, and how many there are, changing nothing."""
+"""Read from all buckets of a topic what is due when, and how many messages there are, without
+changing anything."""
 
 from __future__ import annotations
 
@@ -13,48 +14,48 @@ from dispatcher.timeline.errors import TimelineError
 from limiters._redis.script import Script
 
 AT_ONCE = 32
-"""How many buckets one script looks at."""
+"""Number of buckets that one script reads."""
 
 COUNTS_AT_ONCE = 500
-"""How many edges of ranges, in each set of each bucket, one script counts at."""
+"""Number of edges of ranges, in each set of each bucket, that one script counts at."""
 
 EDGES_AT_ONCE = 60
-"""How many of them are of one bucket: so many that one script counts in several."""
+"""How many of these belong to one bucket: enough for one script to count in several."""
 
 STATES = {
     "waiting": ("new", "waiting"),
     "leased": ("lost", "processing"),
     "dead": ("dead", "dead"),
 }
-"""The states of what is in a set: up to now, and later."""
+"""The states of the messages in a set: due by now, and due later."""
 
 NUMBERS = (
     *("new", "lost", "waiting", "processing", "dead"),
     *("created", "deleted", "given_up", "remembered"),
 )
-"""In the order in which stats.lua tells them."""
+"""Names of the numbers in the reply of stats.lua, in order."""
 
 _HEADS = struct.Struct("<dd")
 
 
 class DueTimes(NamedTuple):
-    """The first times of waiting and of leased of a bucket, at most KNOWN of each."""
+    """The earliest waiting and leased times of a bucket, at most KNOWN of each."""
 
     waiting: list[float]
     leased: list[float]
     beyond: int
-    """How many more are due than these tell."""
+    """Number of due messages beyond these."""
 
 
 def times_of(blob: bytes) -> list[float]:
-    """The times that times.lua tells."""
+    """Decode times from a reply of times.lua."""
     return list(struct.unpack(f"<{len(blob) // 8}d", blob))
 
 
 def look(topic: Topic) -> Iterator[tuple[int, DueTimes | TimelineError]]:
-    """Each bucket, and what is seen there, or why nothing is. TimelineError if there is no answer
-    at all: a node that is gone must not hide what is due on the others, nor a key that is no
-    Timeline's what is due in other buckets."""
+    """Read all buckets. Each comes with its times, or with an error. TimelineError if no node
+    answers at all. A node that is away must not hide what is due on the others, nor a key of
+    another type what is due in other buckets."""
     groups = groups_of(topic, AT_ONCE)
     answers = topic.server.run_each(
         LOOK, [(topic.layout.some(buckets, "waiting", "leased"), (KNOWN,)) for buckets in groups]
@@ -75,7 +76,7 @@ def look(topic: Topic) -> Iterator[tuple[int, DueTimes | TimelineError]]:
 def counts(
     topic: Topic, edges: Sequence[float], states: Collection[str], *, relative: bool
 ) -> list[int]:
-    """How many there are in each range between two edges, in one of the `states`."""
+    """Count the messages in each range between two edges that are in one of `states`."""
     sets = [part for part, its in STATES.items() if not set(its).isdisjoint(states)]
     counted = [(part, state) for part in sets for state in STATES[part]]
     ranges = len(edges) - 1
@@ -96,19 +97,20 @@ def counts(
 
 
 class TopicTotals(NamedTuple):
-    """What there is in a topic, and what there was."""
+    """Current and past numbers of messages of a topic."""
 
     now_us: int
-    """The server's time at the last look."""
+    """The server's time at the last reading."""
     waiting: float
-    """When the first of all that wait is due."""
+    """When the first waiting message is due."""
     leased: float
-    """When the first lease of all ends."""
+    """When the first lease ends."""
     numbers: dict[str, int]
 
 
 def totals(topic: Topic) -> TopicTotals:
-    """The sum over all buckets, each at one moment: so what is true of each is true of the sum."""
+    """Return the sum over all buckets, each read at one moment: equations that hold for each bucket
+    hold for the sum."""
     parts = ("waiting", "leased", "dead", "deleted", "meta")
     answers = _asked(topic, STATS, groups_of(topic, AT_ONCE), *parts)
     heads = [_HEADS.unpack(answer[1]) for answer in answers]
@@ -122,7 +124,7 @@ def totals(topic: Topic) -> TopicTotals:
 
 
 def groups_of(topic: Topic, at_once: int, buckets: Sequence[int] | None = None) -> list[list[int]]:
-    """All buckets, or some, as one script can work on them: in a cluster each alone, as nodes
+    """Group buckets so that one script can read each group; in a cluster each alone, as nodes
     differ."""
     step = 1 if topic.server.is_cluster else at_once
     buckets = range(topic.buckets) if buckets is None else buckets

@@ -1,4 +1,4 @@
-"""Looks at messages without leasing them: the first ones by time, or those with some ids."""
+"""Read messages without leasing them: the first ones by time, or those with given ids."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from dispatcher.timeline.outcomes import Invalid, MessageOutcome, NotFound, Stat
 from limiters._support.validation import ArgumentError
 
 LISTED_AT_ONCE = 1_000
-"""How many ids one script lists."""
+"""Number of ids that one script lists."""
 
 MOST = LISTED_AT_ONCE // 2
-"""How many messages one look may bring: those of one bucket, in up to two sets for each state."""
+"""Maximum number of messages in one result: those of one bucket, in up to two sets for each state.
+"""
 
 _LISTED = struct.Struct("<dII")
 _LENGTH = struct.Struct("<I")
@@ -32,9 +33,10 @@ _Place = tuple[int, bytes]
 def first(
     topic: Topic, limit: int, start: float, end: float, states: Collection[Status]
 ) -> list[Snapshot]:
-    """The first `limit` messages from `start` up to `end`, by time, that are in one of `states`.
+    """Return the first `limit` messages from `start` up to `end`, by time, in one of `states`.
 
-    It looks twice, for ids and then for messages: what has changed in between is told as it is.
+    Reads ids first and messages second. A message that changes in between is returned as it is
+    then.
     """
     words = [limit, repr(float(start)), repr(float(end)), *(state.value for state in states)]
     groups = groups_of(topic, max(1, LISTED_AT_ONCE // (limit * len(states))))
@@ -51,7 +53,7 @@ def first(
 
 
 def read(topic: Topic, names: Sequence[str]) -> list[MessageOutcome]:
-    """Snapshot, NotFound or Invalid for each, whoever owns it."""
+    """Return a Snapshot, NotFound or Invalid for each id, for any owner."""
     invalid: dict[str, MessageOutcome] = {}
     places: dict[str, _Place] = {}
     for name in dict.fromkeys(names):
@@ -64,7 +66,7 @@ def read(topic: Topic, names: Sequence[str]) -> list[MessageOutcome]:
 
 
 def _read(topic: Topic, places: Sequence[_Place]) -> dict[_Place, Snapshot]:
-    """What is there of them."""
+    """Read the messages that exist."""
     found: dict[_Place, Snapshot] = {}
     by_bucket: dict[int, list[bytes]] = {}
     for bucket, written in places:

@@ -1,4 +1,4 @@
-"""Goes through the messages of a topic, in steps that do not grow with it."""
+"""Page through the messages of a topic, in steps whose length does not depend on its size."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from limiters._support.validation import ArgumentError
 _LENGTHS = struct.Struct("<IIH")
 
 STEP = 32
-"""How many messages one script looks at, to begin with."""
+"""Number of messages that one script examines at first."""
 
 MOST_IN_A_STEP = 512
 BYTES_IN_A_STEP = 131_072
-"""How much it looks at, once little of what it sees is wanted."""
+"""Number of bytes that one script examines once few of the messages it sees are wanted."""
 
 MOST_ON_A_PAGE = 16_384
-"""How many messages one page looks at. There may be few that are wanted, among millions."""
+"""Maximum number of messages examined for one page. Few of them may be wanted, among millions."""
 
 PARTS = {
     "waiting": (Status.NEW, Status.WAITING),
     "leased": (Status.LOST, Status.PROCESSING),
     "dead": (Status.DEAD,),
 }
-"""Which part of a bucket has which states. Waiting comes first: what is moved from another part
-goes there, and so is not met again."""
+"""Which part of a bucket holds which states. Waiting comes first: a message that moves there from
+another part is not listed twice."""
 
 
 def scan(
@@ -45,10 +45,10 @@ def scan(
     end: float = math.inf,
     bodies: bool = True,
 ) -> tuple[list[Snapshot], str]:
-    """About `limit` messages, of one owner or of all (b""), and where to go on. It looks at so
-    many messages at most, however few of them are wanted: then the page is shorter, or empty.
+    """Return about `limit` messages, of one owner or of all (b""), and the next cursor. The number
+    of messages examined is bounded: if few of them are wanted, the page is shorter, or empty.
 
-    Without `states` it is all of them. From `start` up to `end`, which is left out.
+    Without `states` all messages count. From `start` up to `end`, which is excluded.
     """
     parts = [part for part, its in PARTS.items() if not set(its).isdisjoint(states)] or [""]
     part, bucket, at = _read(cursor, len(parts))
@@ -65,7 +65,7 @@ def scan(
         _, following, seen, size, answers, texts = answer
         wanted = list(told(bucket, answers, texts, bodies))
         found.update((it._place, it) for it in wanted)
-        looked += max(seen, STEP)  # a script that finds nothing takes its time too
+        looked += max(seen, STEP)  # a script that finds nothing takes time too
         step = _next_step(step, seen, len(wanted), size)
         at = following.decode()
         if at == "0":
@@ -74,7 +74,8 @@ def scan(
 
 
 def _next_step(step: int, seen: int, wanted: int, size: int) -> int:
-    """How many to look at next, after so many of so many bytes were seen."""
+    """Return how many messages to examine next, by how many of the last were wanted and how long
+    they were."""
     if size > BYTES_IN_A_STEP:
         return max(STEP, step // 2)
     if wanted * 4 <= seen and size * 2 <= BYTES_IN_A_STEP:
@@ -83,7 +84,7 @@ def _next_step(step: int, seen: int, wanted: int, size: int) -> int:
 
 
 def told(bucket: int, answers: bytes, texts: bytes, bodies: bool = True) -> Iterator[Snapshot]:
-    """What told.lua tells of a bucket."""
+    """Decode the messages of a bucket from a reply of told.lua."""
     place = 0
     for said in answers_of(answers):
         id_length, length, why_length = _LENGTHS.unpack_from(texts, place)

@@ -1,1 +1,1 @@
-"""How scripts run on the server, and how their answers are read."""
+"""How scripts run on the server, and how their replies are decoded."""

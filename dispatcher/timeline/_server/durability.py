@@ -1,4 +1,4 @@
-"""Waits until what was created is where its producer wants it to be."""
+"""Wait until created messages are as durable as their producer asks."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from limiters._redis.runner import Call
 from limiters._redis.script import Script
 
 LOOK_AGAIN = 10.0
-"""Seconds after which the server is asked again what it offers."""
+"""Seconds after which the features of the server are read again."""
 
 SECTIONS = ("server", "persistence", "replication")
-"""What INFO has of it."""
+"""The sections of INFO that are needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """What a script has said, and what was confirmed of it."""
+    """The reply of a script, and the durability that was confirmed for it."""
 
     said: list[Any]
     durability: Durability
 
 
 class Durably:
-    """Runs scripts and waits for what `durability` says. Thread-safe.
+    """Runs scripts and waits for the requested durability. Thread-safe.
 
-    WAIT and WAITAOF count what their own connection has written, so they follow the scripts
-    on the same way. They wait for at most `patience` seconds.
+    WAIT and WAITAOF count what their own connection has written, so they are sent on the connection
+    of the scripts. They wait for at most `patience` seconds.
     """
 
     def __init__(self, server: Server, patience: float) -> None:
@@ -44,7 +44,8 @@ class Durably:
     def run(
         self, script: Script, calls: Sequence[Call], durability: Durability | None
     ) -> list[Confirmed | TimelineError]:
-        """What the script says to each, and what was confirmed."""
+        """Run a script for each call. Return the replies, and the durability that was confirmed for
+        each."""
         wanted = self.strongest() if durability is None else Durability(durability)
         if wanted is Durability.NONE or not calls:
             return [
@@ -61,7 +62,7 @@ class Durably:
         ]
 
     def strongest(self) -> Durability:
-        """The most that the server offers."""
+        """The strongest durability that the server offers."""
         now = time.monotonic()
         if self._offered is None or now - self._offered[0] > LOOK_AGAIN:
             self._offered = now, self._look()
@@ -86,8 +87,9 @@ class Durably:
 
 
 def _confirmed(said: Any, wanted: Durability) -> Durability:
-    """WAITAOF says how many disks, here and of replicas; WAIT how many replicas. An error means
-    that the server knows no such thing, or does not keep such a file."""
+    """Return what WAITAOF or WAIT confirmed. WAITAOF counts disks, here and of replicas; WAIT
+    counts replicas. An error means that the server does not have the command, or does not write
+    such a file."""
     if isinstance(said, Exception):
         return Durability.NONE
     enough = int(said[0] if isinstance(said, (list, tuple)) else said) >= 1

@@ -1,4 +1,4 @@
-"""The scripts of a Timeline, and the Redis that runs them."""
+"""The scripts of a Timeline, and the Redis server that runs them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ NEEDS = Needs(
     "+zrange +zrangebylex +zrangebyscore +zrem +zremrangebyscore +zscan +zscore",
     channels=True,
 )
-"""And +waitaof, for Durability.AOF, where the server knows that."""
+"""The Redis commands that a Timeline needs; +waitaof also, for Durability.AOF, where the server has
+it."""
 
 
 def script(*files: str) -> Script:
-    """The script that `files` make together."""
+    """Combine `files` into one script."""
     return from_files(__package__, *files)
 
 
@@ -49,7 +50,7 @@ JOIN = script("checked", "stored", "join")
 
 
 class Server:
-    """A Redis and what it says. Thread-safe."""
+    """A Redis server with the scripts of a Timeline. Thread-safe."""
 
     def __init__(self, connection: RedisConnection, prefix: str) -> None:
         self.connection = connection
@@ -65,7 +66,7 @@ class Server:
         return self._runner.is_cluster
 
     def run(self, script: Script, keys: Sequence[bytes], arguments: Sequence[Any]) -> list[Any]:
-        """What the script says. TimelineUnavailableError if there is no answer."""
+        """Run a script. TimelineUnavailableError if there is no answer."""
         answer = self.run_each(script, [(keys, arguments)])[0]
         if isinstance(answer, TimelineError):
             raise answer
@@ -74,7 +75,7 @@ class Server:
     def run_each(
         self, script: Script, calls: Sequence[Call], *, then: Sequence[Any] = ()
     ) -> list[Any]:
-        """See ScriptRunner."""
+        """Run a script for each call, as ScriptRunner does."""
         asked = time.monotonic()
         answers = self._runner.run_each(script, calls, then=then)
         if not all(isinstance(answer, TimelineError) for answer in answers):
@@ -82,7 +83,7 @@ class Server:
         return answers
 
     def refused(self, error: Exception, key: Key) -> TimelineUnavailableError:
-        """The error, in words. Scripts name a key that is of another type."""
+        """Return the error to raise. Scripts name a key that is of another type."""
         named = str(error).removeprefix("WRONGTYPE ")
         wrong = named if named.startswith(f"{self._prefix}:") else ""
         told = in_words(error, self.connection.where, wrong or key, NEEDS, self._prefix)
@@ -91,7 +92,7 @@ class Server:
         return raised
 
     def of_another_type(self, key: bytes) -> TimelineUnavailableError:
-        """The error of a key that a script names."""
+        """Return the error for a key of another type, as scripts report it."""
         return self.refused(Exception(f"WRONGTYPE {key.decode()}"), key)
 
     def _learn(self, asked: float, answered: float, answer: Any) -> None:

@@ -1,4 +1,4 @@
-"""What time it is on the server, reckoned from its answers; and how far the wall clock is off."""
+"""Estimate the server's time from its answers, and how far the wall clock deviates."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from collections.abc import Callable
 logger = logging.getLogger("dispatcher.timeline")
 
 NOTABLE = 1.0
-"""Seconds from which on a drift is worth a warning."""
+"""Drift in seconds from which a warning is logged."""
 
 _FORGET = 0.001
-"""How much worse an old measurement counts for each second of its age: clocks do not run alike."""
+"""For each second of its age, a measurement counts as this much less precise: clocks run at
+different rates."""
 
 
 class ServerClock:
-    """Reckons with the monotonic clock, which nobody sets, from the answer that took least time.
+    """Estimates the server's time by the monotonic clock, which is never set, from the answer with
+    the shortest round trip.
 
     `drift` is by how many seconds this machine's wall clock is ahead of the server's, `doubt` how
-    far that may be wrong, None before the first answer. A drift of more than a second and its
-    doubt is logged as a warning, once, until it is gone. Nothing is decided by it. Thread-safe:
-    whoever writes last is as good.
+    far that may be wrong; None before the first answer. A drift of more than a second plus its
+    doubt is logged as a warning, once, until it is gone. No decision depends on it. Thread-safe: of
+    concurrent measurements any may be kept.
     """
 
     def __init__(
@@ -41,7 +43,8 @@ class ServerClock:
         self.doubt: float | None = None
 
     def learn(self, asked: float, answered: float, now_us: int) -> None:
-        """The server said that it is `now_us`, between two readings of the monotonic clock."""
+        """Add a measurement: the server's time was `now_us` between two readings of the monotonic
+        clock."""
         way = (answered - asked) / 2
         offset = now_us / 1e6 - (asked + way)
         self._least = now_us / 1e6 - answered
@@ -49,7 +52,7 @@ class ServerClock:
             known, doubt, at = self._best
             doubt += (answered - at) * _FORGET
             if way > doubt and abs(offset - known) <= way + doubt:
-                return  # it agrees with what is known better
+                return  # it agrees with the better measurement
         self._best = offset, way, answered
         wall = self._wall() - (self._monotonic() - answered)
         self.drift = wall - (offset + answered)
@@ -57,14 +60,14 @@ class ServerClock:
         self._report(self.drift, way)
 
     def now_ms(self) -> float:
-        """The server's time in milliseconds, as far as is known; never before that of its last
-        answer: what was due then is due now."""
+        """Return the estimated time of the server in milliseconds, never before that of its last
+        answer: a message that was due then is due now."""
         now = self.monotonic()
         offset = self._best[0] if self._best is not None else self._wall() - now
         return (now + max(offset, self._least)) * 1000
 
     def monotonic(self) -> float:
-        """This machine's clock that is never set, in seconds."""
+        """This machine's monotonic clock, in seconds."""
         return self._monotonic()
 
     def _report(self, drift: float, doubt: float) -> None:

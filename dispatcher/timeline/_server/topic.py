@@ -1,4 +1,4 @@
-"""A topic: its name, its keys, its buckets, and the answers of its scripts."""
+"""A topic: its name, its keys, its buckets, and the replies of its scripts."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from dispatcher.timeline.outcomes import MessageOutcome, NoAnswer, Status
 from limiters._support.rate_limited_log import RateLimitedLog
 
 BUCKETS = 64
-"""How many a topic has unless its first user says otherwise."""
+"""Number of buckets of a new topic, if its first user does not set one."""
 
 AT_ONCE = 100
-"""How many messages one script works on at most, so that none blocks Redis for long."""
+"""Maximum number of messages that one script processes, so that none blocks Redis for long."""
 
 BYTES_AT_ONCE = 1_048_576
 
 KNOWN = 16
-"""How many times of each set of a bucket its consumers know; fewer, if those are all."""
+"""Number of times of each set of a bucket that consumers keep; fewer, if those are all."""
 
 SEEN_FOR = 3.0
-"""Seconds after which whoever uses a topic sees whether it still has the settings it had."""
+"""Seconds after which a program checks again that the topic still has the same settings."""
 
 STATUSES = (None, *Status)
 
@@ -41,7 +41,7 @@ _ANSWER = struct.Struct("<BBdII")
 
 
 class Answer(NamedTuple):
-    """What a script says of one message; bucket.lua says what the codes mean."""
+    """Answer of a script for one message; bucket.lua describes the codes."""
 
     code: int
     status: int
@@ -51,7 +51,7 @@ class Answer(NamedTuple):
 
 
 class StoredSettings(NamedTuple):
-    """What is stored of a topic."""
+    """The stored settings of a topic."""
 
     buckets: int
     remember_ms: int
@@ -59,7 +59,7 @@ class StoredSettings(NamedTuple):
 
 
 class Topic:
-    """What producers and consumers of one topic share. Thread-safe."""
+    """The state that producers and consumers of one topic share. Thread-safe."""
 
     def __init__(
         self,
@@ -76,25 +76,26 @@ class Topic:
         self._seen = -math.inf
         self._damped = RateLimitedLog(logging.getLogger("dispatcher.timeline"))
         self.watch_lateness: tuple[Callable[[list[float]], object], ...] = ()
-        """Who is told how late messages were, in seconds, whenever some are leased."""
+        """Called with how late messages were, in seconds, whenever some are leased."""
 
     @property
     def settings(self) -> StoredSettings:
-        """What is stored, as it was some seconds ago at most; stored, if it is not yet.
-        BucketCountError if the topic was made anew with another number of buckets: whoever goes on
-        would look for messages where they are not."""
+        """Return the stored settings, at most some seconds old; store them if there are none.
+        BucketCountError if the topic was created again with another number of buckets, since
+        messages would be looked for in the wrong buckets."""
         if self._settings is None:
             self._settings = self._store(*self._asked)
             self._seen = time.monotonic()
         elif time.monotonic() >= self._seen + SEEN_FOR:
-            self._seen = time.monotonic()  # also without an answer, whose lack others notice
+            self._seen = time.monotonic()  # without an answer too, which is noticed elsewhere
             with contextlib.suppress(TimelineUnavailableError):
                 self.see(self.server.run(EXISTS, [self.layout.settings], ())[1])
         return self._settings
 
     def see(self, stored: Sequence[int]) -> None:
-        """These settings are stored now; with 0 buckets, if Redis has forgotten the topic, and -1
-        for what was damaged: then it is stored as it was, before another one is made of it."""
+        """Process the settings that are stored now: 0 buckets if Redis has lost the topic, -1 if
+        they were damaged. In both cases store them as they were, before another program stores
+        different ones."""
         self._seen, had, found = time.monotonic(), self._settings, StoredSettings(*stored)
         if had is None:
             return
@@ -114,13 +115,13 @@ class Topic:
             else:
                 self._settings = found
         except BucketCountError:
-            self._seen = -math.inf  # whoever comes next is refused too
+            self._seen = -math.inf  # the next caller is refused too
             raise
 
     def _store(
         self, buckets: int | None, remember_ms: int | None, most_attempts: int | None
     ) -> StoredSettings:
-        """What is stored then; None is left as it is."""
+        """Store settings, and return those in force; None leaves one as it is."""
         others = ("" if it is None else it for it in (remember_ms, most_attempts))
         asked = [buckets or "", *others, BUCKETS]
         answer = self.server.run(SETTINGS, [self.layout.settings], asked)
@@ -128,8 +129,8 @@ class Topic:
         if settings.buckets < 1:
             raise TimelineUnavailableError(
                 f"how many buckets the topic {self.name!r} has was damaged in Redis at "
-                f"{self.server.connection.where}, under {self.layout.settings.decode()}; say once "
-                "with how many it was created: buckets=..."
+                f"{self.server.connection.where}, under {self.layout.settings.decode()}; set once "
+                "the number it was created with: buckets=..."
             )
         if buckets is not None and buckets != settings.buckets:
             raise BucketCountError(self.name, buckets, settings.buckets)
@@ -137,11 +138,10 @@ class Topic:
 
     @property
     def buckets(self) -> int:
-        """How many buckets it has."""
         return self.settings.buckets
 
     def tell_lateness(self, now_us: int, dues_ms: Iterable[int]) -> None:
-        """Messages due then were leased at this time of the server's."""
+        """Report that messages with these due times were leased, at this time of the server."""
         late = [max(0.0, now_us / 1e6 - due / 1000) for due in dues_ms]
         for tell in self.watch_lateness:
             try:
@@ -149,7 +149,7 @@ class Topic:
             except Exception as error:
                 self._damped.log(
                     logging.ERROR,
-                    "whoever watches the lateness of %s raised",
+                    "the watcher of the lateness of %s raised",
                     self.name,
                     exc_info=error,
                     extra={
@@ -161,25 +161,25 @@ class Topic:
 
 
 def answers_of(blob: bytes) -> Iterator[Answer]:
-    """What a script says of each message."""
+    """Decode the answers of a script, one for each message."""
     return map(Answer._make, _ANSWER.iter_unpack(blob))
 
 
 def body_of(stored: bytes) -> Any:
-    """The body of what messages holds; before it come the owner's length and the owner."""
+    """Return the body from a stored message; the owner's length and the owner precede it."""
     return bodies.decoded(stored[1 + owner_length(stored) :])
 
 
 def owner_length(stored: bytes) -> int:
-    """The length of the owner of what messages holds; nothing may be stored of a message that
+    """Return the length of the owner in a stored message; nothing may be stored of a message that
     another program has written."""
     return stored[0] if stored else 0
 
 
 class Items:
-    """The messages of a call, by bucket, in portions that one script may work on.
+    """The messages of a call, by bucket, in portions that one script may process.
 
-    Whoever calls keeps the places, and gets the outcomes in their order.
+    The caller keeps the places, and receives the outcomes in their order.
     """
 
     def __init__(self, count: int) -> None:
@@ -188,7 +188,7 @@ class Items:
         self._bytes: dict[int, int] = {}
 
     def add(self, place: int, bucket: int, text: bytes) -> None:
-        """One message, as its script reads it."""
+        """Add one message, as its script reads it."""
         portions = self._portions.setdefault(bucket, [])
         held = self._bytes.get(bucket, 0) + len(text)
         if not portions or len(portions[-1][0]) == AT_ONCE or held > BYTES_AT_ONCE:
@@ -199,13 +199,13 @@ class Items:
         portions[-1][1].append(text)
 
     def portions(self) -> Iterator[tuple[int, list[int], list[bytes]]]:
-        """The bucket, the places and the texts of each."""
+        """Return the bucket, the places and the texts of each portion."""
         for bucket, portions in self._portions.items():
             for places, texts in portions:
                 yield bucket, places, texts
 
     def unanswered(self, names: Sequence[str], failed: Iterable[tuple[int, TimelineError]]) -> None:
-        """Notes for which there is no answer; raises if there is none at all."""
+        """Set NoAnswer for messages without an answer; raise if there is no answer at all."""
         errors = dict(failed)
         for place, error in errors.items():
             self.outcomes[place] = NoAnswer(names[place], str(error))
@@ -213,5 +213,5 @@ class Items:
             raise next(iter(errors.values()))
 
     def done(self) -> list[MessageOutcome]:
-        """One for each."""
+        """Return the outcome of each message."""
         return [outcome for outcome in self.outcomes if outcome is not None]

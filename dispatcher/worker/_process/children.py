@@ -1,7 +1,7 @@
-"""When a process that ended is started again, and when all is given up. Pure.
+"""Decide when a process that ended is restarted, and when the supervisor gives up. Pure.
 
-What ends before any of them was ever ready would do so again: the handler cannot be imported, the
-port is taken, the topic is not there. That ends the supervisor, with the same exit code.
+If a process ends before any was ever ready, it would do so again: the handler cannot be imported,
+the port is taken, the topic does not exist. That ends the supervisor, with the same exit code.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import enum
 from dataclasses import dataclass
 
 FIRST, LONGEST = 0.5, 30.0
-"""Seconds of back-off, doubled each time."""
+"""First and longest back-off in seconds; it doubles each time."""
 
 STEADY = 60.0
-"""Seconds after which a process that has run is started again as if for the first time."""
+"""Seconds of running after which the back-off of a process starts from the beginning."""
 
 SILENCE = 30.0
-"""Seconds after which a process that says nothing is killed; one that ends, after its drain time
-and these."""
+"""Seconds without a sign of life after which a process is killed; one that is stopping gets its
+drain time in addition."""
 
 
 class RestartVerdict(enum.Enum):
-    """What to do with a process that ended."""
+    """The decision about a process that ended."""
 
     AGAIN = enum.auto()
     GIVE_UP = enum.auto()
@@ -29,37 +29,38 @@ class RestartVerdict(enum.Enum):
 
 @dataclass(slots=True)
 class Child:
-    """What is known of one of them. Times are those of one clock."""
+    """The state of one process. Times are those of one clock."""
 
     started: float = 0.0
     heard: float | None = None
-    """None before the first sign of life: importing a handler may take as long as it takes."""
+    """Time of the last sign of life; None before the first, since importing a handler may take
+    long."""
     ready: bool = False
     patience: float = SILENCE
-    """For how many seconds it may say nothing."""
+    """For how many seconds it may give no sign of life."""
     failures: int = 0
     restart_at: float = 0.0
 
     def start(self, now: float) -> None:
-        """It was started."""
+        """Note that it was started."""
         self.started, self.heard, self.ready = now, None, False
         self.patience = SILENCE
 
     def hear(self, now: float, *, ready: bool) -> None:
-        """It gave a sign of life."""
+        """Note a sign of life."""
         self.heard = now
         self.ready = self.ready or ready
 
     def drains(self, drain_time: float) -> None:
-        """It said that it ends, which takes so long, and says nothing meanwhile."""
+        """Note that it stops, which may take `drain_time` seconds without a sign of life."""
         self.patience = drain_time + SILENCE
 
     def is_silent(self, now: float) -> bool:
-        """Whether it hangs: it is to be killed."""
+        """Whether it hangs, and is to be killed."""
         return self.heard is not None and now - self.heard > self.patience
 
     def ended(self, now: float, *, any_was_ready: bool) -> RestartVerdict:
-        """It ended by itself. `restart_at` says when it is started again.
+        """Decide about a process that ended by itself. `restart_at` is when it is to be restarted.
 
         >>> child = Child()
         >>> child.start(0.0); child.hear(1.0, ready=True)

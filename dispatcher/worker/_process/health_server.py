@@ -1,5 +1,4 @@
-"""A small HTTP server for probes: /healthz, /readyz, and whatever else is put beside them; and how
-one process asks for those of another."""
+"""Serve /healthz, /readyz and further pages, and query those of another process."""
 
 from __future__ import annotations
 
@@ -22,11 +21,11 @@ ANYBODY = ("", "0.0.0.0", "::")
 """Hosts that stand for all addresses of this machine."""
 PLAIN = "text/plain; charset=utf-8"
 PATIENCE = 5.0
-"""Seconds for which somebody may take to say what he wants."""
+"""Seconds within which a client has to send its request."""
 
 
 class ServedPage(NamedTuple):
-    """What is answered."""
+    """The answer to a request."""
 
     body: bytes
     status: HTTPStatus = HTTPStatus.OK
@@ -34,7 +33,7 @@ class ServedPage(NamedTuple):
 
 
 class PortInUseError(DispatcherError):
-    """Pages cannot be served there."""
+    """The pages cannot be served at this address."""
 
     def __init__(self, host: str, port: int, reason: str) -> None:
         self.host = host
@@ -47,7 +46,7 @@ class PortInUseError(DispatcherError):
 
 
 def verdict(trouble: str) -> ServedPage:
-    """The page of a probe: 200 ok, or 503 and why not.
+    """Return the page of a probe: 200 ok, or 503 and the reason.
 
     >>> verdict("Redis does not answer")
     ServedPage(body=b'Redis does not answer\\n', status=<HTTPStatus.SERVICE_UNAVAILABLE: 503>, ...)
@@ -58,8 +57,9 @@ def verdict(trouble: str) -> ServedPage:
 
 
 def asked(host: str, port: int, path: str, *, patience: float = 2.0) -> str:
-    """What the probe at `path` says is wrong; "" if it is well. One that does not answer for
-    `patience` seconds is not well either. Never by a proxy, whatever the environment says."""
+    """Query the probe at `path`. Return what is wrong; "" if nothing is. A server that does not
+    answer for `patience` seconds counts as unhealthy. Never uses a proxy, whatever the environment
+    variables are."""
     connection = HTTPConnection(LOOPBACK if host in ANYBODY else host, port, timeout=patience)
     try:
         connection.request("GET", path)
@@ -73,7 +73,7 @@ def asked(host: str, port: int, path: str, *, patience: float = 2.0) -> str:
 
 
 def family_of(host: str, port: int) -> socket.AddressFamily:
-    """Which kind of address a server there has. OSError if there is no such host."""
+    """Return the kind of address of a server. OSError if the host does not exist."""
     found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     families = [family for family, *_ in found]
     return socket.AF_INET if socket.AF_INET in families else families[0]
@@ -144,4 +144,4 @@ class _PageHandler(BaseHTTPRequestHandler):
             self.wfile.write(page.body)
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
-        """Probes come every few seconds: that is no news either."""
+        """Log nothing: probes come every few seconds."""

@@ -1,4 +1,4 @@
-"""One worker as a process: signals, probes, and word to whoever supervises it."""
+"""One worker as a process: signals, probes, and reports to its supervisor."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from limiters.errors import DispatcherError
 logger = logging.getLogger("dispatcher.worker")
 
 STEP = 0.5
-"""How often a worker that runs is looked at, at least."""
+"""Maximum seconds between two checks of a running worker."""
 
 
 TOGETHER = 1.0
-"""Seconds after the first signal in which others mean the same: `timeout`, shells and terminals
-signal a process, and then its group."""
+"""Seconds after the first signal in which others count as the same request: `timeout`, shells and
+terminals signal a process, and then its group."""
 
 
 class Signals:
     """The first SIGTERM or SIGINT asks to stop; one that comes more than `TOGETHER` later ends the
-    process where it stands, with 128 + its number. A supervisor asks otherwise, so that signalling
+    process immediately, with 128 + its number. A supervisor asks in another way, so that signalling
     it and its processes together, as systemd does, asks for one drain. For the main thread."""
 
     def __init__(self) -> None:
         self.stop = Latch()
         self.at_once: Callable[[], None] = lambda: None
-        """What is done before a second signal ends the process."""
+        """Called before a second signal ends the process."""
         self._first: float | None = None
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._caught)
 
     def ask(self) -> None:
-        """Asks to stop without a signal. From any thread."""
+        """Ask to stop without a signal. From any thread."""
         self.stop.set()
 
     def _caught(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         if self._first is not None and now - self._first > TOGETHER:
-            # Whatever the signal has interrupted may hold a lock: logging would wait for it.
+            # The interrupted code may hold a lock: logging would wait for it.
             self.at_once()
-            os.write(2, b"stopped at once; leases end by themselves\n")
+            os.write(2, b"stopped immediately; its leases run out\n")
             os._exit(128 + number)
         self._first = self._first or now
         self.stop.set()
@@ -70,10 +70,10 @@ def run(
     fail_fast: bool = False,
     create_topic: bool = False,
 ) -> None:
-    """Works until a signal comes, then drains.
+    """Work until a signal comes, then drain.
 
-    WorkerFailedError, PortInUseError; NoTopicError where nobody has used the topic before and it
-    is not to be created; with `fail_fast` TimelineUnavailableError where Redis does not answer.
+    WorkerFailedError, PortInUseError; NoTopicError if the topic does not exist and is not to be
+    created; with `fail_fast` TimelineUnavailableError if Redis does not answer.
     """
     pages, topic = None, worker.timeline.topic
     if port is not None:
@@ -88,7 +88,7 @@ def run(
         life = _Life(worker, signals, notifier)
         life.await_topic(fail_fast=fail_fast, create=create_topic)
         if not signals.stop.is_set():
-            # Before it may be told to: a message may end the process as soon as it is leased.
+            # Before a message can ask for it: that may end the process as soon as it is leased.
             notifier.send(READY, f"MAINPID={os.getpid()}")
             worker.start()
             started = {"happening": "worker-started", "topic": topic}
@@ -101,7 +101,7 @@ def run(
             logger.info("stopping: calls of the handler under way: %d", calls, extra=going)
             worker.stop()
         if worker.life is not Life.NEW:
-            worker.wait()  # one that has failed ends by itself, and only then says so
+            worker.wait()  # a worker that has failed ends by itself, and only then reports it
         totals = worker.totals
         stopped = {
             "happening": "worker-stopped",
@@ -124,14 +124,14 @@ def run(
 
 
 def unready(worker: Worker) -> str:
-    """Why it does no work at present; "" if it does."""
+    """Return why it does no work at present; "" if it works."""
     if worker.life is Life.NEW:
         return "it starts: Redis has not answered yet"
     return worker.unready()
 
 
 class NoTopicError(DispatcherError):
-    """Nobody has used the topic before."""
+    """The topic does not exist."""
 
     def __init__(self, topic: str, where: str) -> None:
         self.topic = topic
@@ -143,7 +143,7 @@ class NoTopicError(DispatcherError):
 
 
 class _Life:
-    """What the main thread does while the worker works, or waits to."""
+    """The main thread's part while the worker works, or waits for its topic."""
 
     def __init__(self, worker: Worker, signals: Signals, notifier: Notifier) -> None:
         self._worker = worker
@@ -153,7 +153,7 @@ class _Life:
         self._next_word = 0.0
 
     def await_topic(self, *, fail_fast: bool, create: bool) -> None:
-        """Returns when Redis answers that the topic is there, or a signal has come."""
+        """Return when the topic exists, or a signal has come."""
         timeline = self._worker.timeline
         outage = Outage(logger, timeline.where, f"topic {timeline.topic}", topic=timeline.topic)
         while not self._signals.stop.is_set():
@@ -161,7 +161,7 @@ class _Life:
             asked = time.monotonic()
             try:
                 if create:
-                    buckets = timeline.buckets  # to be told them it stores them if nobody has
+                    buckets = timeline.buckets  # reading the settings stores them if there are none
                     facts = {"happening": "topic-made", "topic": timeline.topic}
                     logger.debug("the topic has %d buckets", buckets, extra=facts)
                 if not timeline.exists():
@@ -174,7 +174,7 @@ class _Life:
                 self._signals.stop.wait(STEP)
 
     def watch(self) -> None:
-        """Until it is to stop, or has ended."""
+        """Wait until it is to stop, or has ended."""
         worker = self._worker
         while not self._signals.stop.is_set() and worker.life is Life.RUNNING:
             if not worker.trouble():
@@ -189,11 +189,11 @@ class _Life:
 
 
 def stop_with_parent(signals: Signals) -> None:
-    """Drains when standard input ends: whoever started this process asks for it, or is gone."""
+    """Drain when standard input ends: the parent process asks for it, or is gone."""
 
     def watch() -> None:
         with contextlib.suppress(OSError):
-            while os.read(0, 1):  # not by sys.stdin, whose lock would be in the way of an exit
+            while os.read(0, 1):  # not by sys.stdin, whose lock would block an exit
                 pass
         signals.ask()
 

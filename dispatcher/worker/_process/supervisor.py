@@ -1,4 +1,4 @@
-"""The supervisor: several worker processes, started again with a back-off when they end."""
+"""The supervisor: several worker processes, restarted with a back-off when they end."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from dispatcher.worker._process.systemd import LINE, READY, STOPPING, WATCHDOG, 
 logger = logging.getLogger("dispatcher.worker")
 
 CHILD = "DISPATCHER_WORKER_CHILD"
-"""The variable that tells a process which of them it is."""
+"""The environment variable with the number of a process."""
 
 STEP = 0.05
 
 
 class _WorkerProcess:
-    """One of them, and the socket on which it gives signs of life."""
+    """A worker process, and the socket on which it gives signs of life."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.child = Child()
         self.running: subprocess.Popen[bytes] | None = None
-        # Inherited, not named: a file in its place would outlive a supervisor that is killed.
+        # Inherited, without a name: a file would outlive a supervisor that is killed.
         self._line, self._its_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._line.setblocking(False)
 
@@ -44,7 +44,7 @@ class _WorkerProcess:
         for ours in ("NOTIFY_SOCKET", "WATCHDOG_PID"):
             environment.pop(ours, None)
         # In a session of its own: Ctrl-C is for the supervisor alone. Its standard input ends when
-        # it is to drain, and with the supervisor, however that ends.
+        # it is to drain, and when the supervisor ends for any reason.
         self.running = subprocess.Popen(
             command,
             env=environment,
@@ -61,12 +61,13 @@ class _WorkerProcess:
             except BlockingIOError:
                 return
             self.child.hear(now, ready=READY in words)
-            if STOPPING in words:  # somebody has told it alone to
+            if STOPPING in words:  # it alone was asked to stop
                 self.child.drains(drain_time)
 
     def ask_to_stop(self, now: float, drain_time: float) -> None:
-        """Not by a signal: it may have been sent one already, and a second one ends it where it
-        stands. What was never ready has nothing to drain, and may not listen yet."""
+        """Ask it to stop, not by a signal: it may have received one already, and a second one ends
+        it immediately. A process that was never ready has nothing to drain, and may not listen yet.
+        """
         self.listen(now, drain_time)  # it may have become ready in this very moment
         self.close_its_input()
         if self.running is not None and not self.child.ready:
@@ -87,8 +88,9 @@ class _WorkerProcess:
 
 
 class Supervisor:
-    """Runs `command` in `number` processes until a signal comes, and has them drain. A second one
-    ends all at once. `ports` are where the processes serve their pages, if they do."""
+    """Runs `command` in `number` processes until a signal comes, and has them drain. A second
+    signal ends all processes immediately. `ports` are those of the pages that the processes serve,
+    if they do."""
 
     def __init__(self, command: Sequence[str], number: int, ports: Sequence[int] = ()) -> None:
         self._command = list(command)
@@ -107,7 +109,7 @@ class Supervisor:
         port: int | None,
         drain_time: float,
     ) -> int:
-        """The exit code: 0, or that of a process that could not even start."""
+        """Return the exit code: 0, or that of a process that could not even start."""
         self._drain_time = drain_time
         self._processes = [_WorkerProcess(it) for it in range(self._number)]
         pages = None
@@ -148,7 +150,7 @@ class Supervisor:
         return 0
 
     def _look_after(self, one: _WorkerProcess, now: float) -> int | None:
-        """An exit code if all is to be given up."""
+        """Check one process. Return an exit code if the supervisor is to give up."""
         one.listen(now, self._drain_time)
         self._any_was_ready = self._any_was_ready or one.child.ready
         if one.running is None:
@@ -178,7 +180,8 @@ class Supervisor:
         return None
 
     def _stop(self) -> int:
-        """Asks all to drain; who has not ended long after its drain time is killed."""
+        """Ask all processes to drain; kill those that have not ended long after their drain
+        time."""
         for one in self._processes:
             one.ask_to_stop(time.monotonic(), self._drain_time)
         deadline = time.monotonic() + self._drain_time + SILENCE
@@ -193,7 +196,7 @@ class Supervisor:
                 logger.error("process %d does not end and is killed", one.running.pid, extra=facts)
                 one.running.kill()
                 code = one.running.wait()
-            if one.child.ready:  # else it may not even have known what the signal means
+            if one.child.ready:  # otherwise it may not have installed its handler yet
                 worst = max(worst, exit_code(code))
         return worst
 
@@ -206,10 +209,10 @@ class Supervisor:
                 act(one.running)
 
     def _asked(self, path: str, host: str) -> str:
-        """What is wrong with any of them."""
+        """Return what is wrong with any of them."""
         troubles = []
         for one in self._processes:
-            process = one.running  # the supervising thread may take it away meanwhile
+            process = one.running  # the supervising thread may remove it meanwhile
             running = process is not None and process.poll() is None
             said = "it does not run at present"
             if running:
@@ -222,7 +225,7 @@ class Supervisor:
 
 
 def exit_code(status: int) -> int:
-    """As a shell tells it: 128 and the number of the signal that ended it.
+    """Return an exit code as a shell does: 128 and the number of the signal that ended the process.
 
     >>> exit_code(-9), exit_code(1)
     (137, 1)

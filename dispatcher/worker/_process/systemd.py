@@ -1,4 +1,4 @@
-"""Tells whoever supervises this process how it fares: systemd's protocol, in plain datagrams."""
+"""Report the state of this process to its supervisor, by systemd's protocol: plain datagrams."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping, MutableMapping
 
 LINE = "DISPATCHER_WORKER_LINE"
-"""The variable that says which socket was inherited of a supervisor of ours, which listens."""
+"""The environment variable with the socket that was inherited from a supervisor of this library."""
 
 READY, STOPPING, WATCHDOG = "READY=1", "STOPPING=1", "WATCHDOG=1"
 
@@ -21,15 +21,16 @@ class Notifier:
     """
 
     def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
-        # Taken out: in what a handler starts, that number is another file, or a socket to Redis.
+        # Removed: in programs that a handler starts, that number is another file, or a socket to
+        # Redis.
         self._inherited = int(environment.pop(LINE, -1))
         place = environment.get("NOTIFY_SOCKET", "")
         self._place = "\0" + place[1:] if place.startswith("@") else place
         self.watchdog_interval = _interval(environment)
-        """How often WATCHDOG=1 is to be sent; None if nobody waits for it."""
+        """How often WATCHDOG=1 is to be sent, in seconds; None if it is not expected."""
 
     def send(self, *words: str) -> None:
-        """Says so, and does not wait. Nobody there is no error: work goes on."""
+        """Send without waiting. A missing receiver is no error: work goes on."""
         said = "\n".join(words).encode()
         with contextlib.suppress(OSError):
             if self._inherited >= 0:

@@ -1,4 +1,4 @@
-"""What there is for worker processes to do, and their pages."""
+"""Work for worker processes, and their pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def create(timeline: Timeline, count: int) -> None:
 
 
 def page(port: int, path: str) -> tuple[int, str]:
-    """The status and the text; 0 if nobody listens."""
+    """The status and the text; 0 if no server listens."""
     try:
         with urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
             return answer.status, answer.read().decode()

@@ -34,7 +34,7 @@ def test_check_says_what_would_be_used_from_where_and_whether_it_works(
     assert ["max-batch-size", "100", "default"] in lines
     assert f"ok  handler  {HANDLERS}:send, def" in worker.text
     assert "3 due, 0 waiting, 0 processing, 0 dead" in worker.text
-    assert "store: not there yet, to be made with 50" in worker.text
+    assert "store: does not exist yet, to be created with 50" in worker.text
     assert "secret" not in worker.text
     assert timeline.stats().new == 3, "it has leased nothing"
 
@@ -101,7 +101,7 @@ def test_a_handler_that_does_not_import_says_why(
         (["--processes", "2", "--metrics-port", "0"], 2, "name the first of"),
     ],
 )
-def test_bad_input_is_said(
+def test_bad_input_is_reported(
     timeline: Timeline, start: Start, options: list[str], code: int, said: str
 ) -> None:
     worker = start("quick", *options)
@@ -110,7 +110,7 @@ def test_bad_input_is_said(
     assert "Traceback" not in worker.text
 
 
-def test_an_unknown_option_in_the_file_is_said(
+def test_an_unknown_option_in_the_file_is_reported(
     timeline: Timeline, start: Start, tmp_path: Path
 ) -> None:
     config = tmp_path / "worker.toml"
@@ -138,7 +138,7 @@ def test_fail_fast_does_not_wait_for_redis(start: Start) -> None:
     assert "hidden" not in worker.text
 
 
-def test_a_port_in_use_is_said(timeline: Timeline, start: Start) -> None:
+def test_a_port_in_use_is_reported(timeline: Timeline, start: Start) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -148,7 +148,7 @@ def test_a_port_in_use_is_said(timeline: Timeline, start: Start) -> None:
     assert f"nothing can be served at 127.0.0.1:{port}" in worker.text
 
 
-@pytest.mark.parametrize("more", ["", "Worker._stop_batcher = lambda *given, **told: sleep(2)\n"])
+@pytest.mark.parametrize("more", ["", "Worker._stop_batcher = lambda *given, **more: sleep(2)\n"])
 def test_an_error_of_its_own_ends_the_process_with_a_message_however_long_that_takes(
     timeline: Timeline, start: Start, tmp_path: Path, more: str
 ) -> None:

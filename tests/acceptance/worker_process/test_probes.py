@@ -68,7 +68,7 @@ def test_a_worker_waits_for_a_cluster_as_well(log: Path, start: Start) -> None:
     assert "Traceback" not in worker.text
 
 
-def test_a_worker_that_waits_tells_what_it_waits_for_as_that_changes(start: Start) -> None:
+def test_a_worker_that_waits_shows_what_it_waits_for_as_that_changes(start: Start) -> None:
     port = own_port()
     worker = start("quick", DISPATCHER_REDIS=f"redis://:wrong@127.0.0.1:{port}/0")
     worker.await_word("refuses connections")
@@ -93,7 +93,7 @@ def test_a_signal_ends_the_wait_for_redis(start: Start, scheme: str) -> None:
     assert worker.ended() == 0
 
 
-def test_systemd_is_told(timeline: Timeline, start: Start, tmp_path: Path) -> None:
+def test_systemd_is_notified(timeline: Timeline, start: Start, tmp_path: Path) -> None:
     place = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
         line.bind(place)
@@ -109,7 +109,7 @@ def test_systemd_is_told(timeline: Timeline, start: Start, tmp_path: Path) -> No
         assert worker.ended() == 0
 
 
-def test_systemd_is_not_told_any_more_while_all_slots_hang(
+def test_systemd_is_not_notified_any_more_while_all_slots_hang(
     timeline: Timeline, start: Start, go_on: Path, tmp_path: Path
 ) -> None:
     place = str(tmp_path / "notify")

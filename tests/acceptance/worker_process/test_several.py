@@ -92,12 +92,12 @@ def test_a_signal_to_the_whole_group_is_one_drain(
     go_on.touch()
     assert supervisor.ended() == 0
     assert len(handled(log)) == 2
-    assert "stopped at once" not in supervisor.text
+    assert "stopped immediately" not in supervisor.text
     stats = timeline.stats()
     assert (stats.deleted, stats.new, stats.processing) == (2, 2, 0)
 
 
-def test_processes_that_the_supervisor_has_not_heard_of_yet_drain_as_well(
+def test_processes_that_the_supervisor_has_not_seen_yet_drain_as_well(
     timeline: Timeline, start: Start, log: Path, go_on: Path
 ) -> None:
     create(timeline, 4)
@@ -116,7 +116,7 @@ def test_processes_that_the_supervisor_has_not_heard_of_yet_drain_as_well(
     go_on.touch()
     assert supervisor.ended() == 0
     assert len(handled(log)) == 2
-    assert "stopped at once" not in supervisor.text
+    assert "stopped immediately" not in supervisor.text
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])

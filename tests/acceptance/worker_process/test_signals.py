@@ -14,7 +14,7 @@ from tests.waiting import until
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_drains_and_gives_back_the_rest_at_once(
+def test_a_signal_drains_and_gives_back_the_rest_immediately(
     timeline: Timeline, start: Start, log: Path, go_on: Path, number: signal.Signals
 ) -> None:
     create(timeline, 10)
@@ -46,7 +46,7 @@ def test_what_does_not_end_within_the_drain_time_is_given_back(
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["term", "int"]
 )
-def test_a_second_signal_stops_at_once(
+def test_a_second_signal_stops_immediately(
     timeline: Timeline, start: Start, log: Path, number: signal.Signals, code: int
 ) -> None:
     create(timeline, 2)
@@ -71,12 +71,12 @@ def test_signals_at_the_same_moment_are_one_drain(
     worker.await_word("stopping")
     go_on.touch()
     assert worker.ended() == 0
-    assert "stopped at once" not in worker.text
+    assert "stopped immediately" not in worker.text
     stats = timeline.stats()
     assert (stats.deleted, stats.processing) == (2, 0)
 
 
-def test_t7_a_killed_worker_blocks_nobody_longer_than_its_lease(
+def test_t7_a_killed_worker_blocks_no_message_longer_than_its_lease(
     timeline: Timeline, start: Start, log: Path, go_on: Path
 ) -> None:
     create(timeline, 5)

@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def completed(script: str, *words: str, folder: Path) -> list[str]:
-    """What bash offers for the last of the words."""
+    """Return the completions of bash for the last of these words."""
     line = " ".join(words)
     said = subprocess.run(
         [

@@ -77,7 +77,7 @@ def test_evict_does_not_guess_an_answer(manager: RedisLeaseManager) -> None:
     hold(manager, asks("abc", 300, label="here:1"))
     said = outside("leases", "orders", "--evict", "abc")
     assert (said.code, said.out) == (1, "")
-    assert "nothing was evicted: no one to ask" in said.err
+    assert "nothing was evicted: there is no terminal to ask on" in said.err
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_evict_does_not_guess_an_answer(manager: RedisLeaseManager) -> None:
     [
         ("b", 3, "no instance is called 'b'; there are abc1 (here:1), abc2 (here:1)"),
         ("", 3, "no instance is called ''"),
-        ("ab", 1, "'ab' may be any of 2: abc1 (here:1), abc2 (here:1); say more of its name"),
+        ("ab", 1, "'ab' may be any of 2: abc1 (here:1), abc2 (here:1); give more of its name"),
         ("here:1", 1, "'here:1' may be any of 2"),
     ],
 )
@@ -128,7 +128,7 @@ def test_an_instance_that_is_evicted_stays_so_until_it_is_restarted(run: Run, ur
     def instances() -> set[str]:
         return {one["instance"] for one in run("leases", "orders", "--json").json["instances"]}
 
-    # While nobody is heard of for longer than two intervals, nobody is given up.
+    # While no instance sends a request for longer than two intervals
     with resource(url, max_interval=0.5) as limiter, resource(url, max_interval=0.5) as other:
         limiter.give_me(100_000)
         other.give_me(100_000)

@@ -124,7 +124,7 @@ BAD_LINES = [
 ]
 
 
-def test_a_bad_line_is_told_with_its_number_and_disturbs_no_other(
+def test_a_bad_line_is_reported_with_its_number_and_disturbs_no_other(
     run: Run, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timeline = Timeline(url, "mails", buckets=1)

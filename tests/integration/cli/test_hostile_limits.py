@@ -1,5 +1,5 @@
 """The commands about limits work when one is damaged: they show the others, and say which one it
-is; what mends it works."""
+is; the repair works."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def is_of_all(name: str) -> bool:
 
 
 def shown(said: Said) -> None:
-    """It showed something, or said in one line what is wrong."""
+    """It showed something, or printed in one line what is wrong."""
     assert "Traceback" not in said.err
     assert said.code in (0, 1, 3, 4), said
     names_it = any(
@@ -121,7 +121,7 @@ def test_damage_in_the_middle_of_a_command(
     assert not failed, report(failed)
 
 
-def test_a_damaged_limit_can_be_set_anew(scene: Scene, run: Run) -> None:
+def test_a_damaged_limit_can_be_set_again(scene: Scene, run: Run) -> None:
     scene.put_back()
     scene.client.hset(KEYS[0], "header", b"damaged")
     said = run("limit", "set", NAME, "--shared-capacity", "50")

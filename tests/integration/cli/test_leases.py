@@ -1,4 +1,4 @@
-"""Who holds what, on the command line."""
+"""The instances of a limit on the command line: what they hold, and evicting one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ from tests.waiting import until
 # leases
 
 
-def test_leases_tells_who_holds_and_wants_what(run: Run, manager: RedisLeaseManager) -> None:
+def test_leases_shows_what_each_instance_holds_and_wants(
+    run: Run, manager: RedisLeaseManager
+) -> None:
     some = asks("aaaaaaaa1", 600, spent=250, label="here:1", reserved=7, weight=2_000)
     hold(manager, some, asks("aaaaaaaa2", 400, label="there:2"))
     said = run("leases", "orders")

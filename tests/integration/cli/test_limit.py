@@ -1,4 +1,4 @@
-"""What an operator does to a limit on the command line, and what comes of it."""
+"""Changes of a limit by an operator, on the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.waiting import until
 # limit show
 
 
-def test_show_tells_the_terms_and_what_is_free(run: Run, manager: RedisLeaseManager) -> None:
+def test_show_prints_the_terms_and_what_is_free(run: Run, manager: RedisLeaseManager) -> None:
     hold(manager, asks("a", need=1_000))
     said = run("limit", "show", "orders")
     assert (said.code, said.err) == (0, "")
@@ -113,9 +113,7 @@ def test_set_creates_and_says_from_when_it_grants(run: Run, url: str) -> None:
 
 
 @pytest.mark.parametrize("ramp", ["1e-90/1", "1e-6/80000"])
-def test_a_ramp_that_nobody_lives_to_see_the_end_of_is_said_in_words(
-    run: Run, url: str, ramp: str
-) -> None:
+def test_a_ramp_of_centuries_is_printed_in_words(run: Run, url: str, ramp: str) -> None:
     run("limit", "set", "orders", "--shared-capacity=100", "--factor=100")
     run("limit", "set", "orders", "--shared-capacity=1000", "--ramp", ramp)
     shown = run("limit", "show", "orders").out
@@ -156,7 +154,9 @@ def test_set_is_followed_by_those_who_run(run: Run, url: str) -> None:
         until(lambda: limiter.partitions == pytest.approx(5))
 
 
-def test_set_anew_counts_more_than_what_those_who_run_know_from_before(run: Run, url: str) -> None:
+def test_a_second_set_counts_more_than_what_those_who_run_know_from_before(
+    run: Run, url: str
+) -> None:
     with resource(url) as limiter:
         limiter.give_me(10_000)
         until(lambda: limiter.partitions)
@@ -357,7 +357,7 @@ def test_delete_does_not_guess_where_it_cannot_ask(manager: RedisLeaseManager) -
     hold(manager, asks("a", need=300))
     said = outside("limit", "delete", "orders")
     assert (said.code, said.out) == (1, "")
-    assert "say --yes" in said.err
+    assert "use --yes" in said.err
     assert manager.look() is not None
 
 

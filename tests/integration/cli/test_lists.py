@@ -1,4 +1,4 @@
-"""`limit list` and `timeline list`: what there is, for who knows no name."""
+"""`limit list` and `timeline list`: all limits and topics, for users without a name."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_topics_are_listed_with_what_is_due(run: Run, url: str) -> None:
     titles, later, mails = said.out.splitlines()
     assert titles.split() == ["topic", "due", "late", "waiting", "processing", "dead", "consumers"]
     assert later.split() == ["later", "0", "-", "1", "0", "0", "0"]
-    assert mails.endswith("nobody consumes it")
+    assert mails.endswith("no consumer is running")
     told = json.loads(run("timeline", "list", "--json").out)
     assert [(it["topic"], it["new"], it["remaining"]) for it in told] == [
         ("later", 0, 1),

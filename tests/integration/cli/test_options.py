@@ -148,7 +148,7 @@ def test_a_password_shows_nowhere(
         assert "zq" not in said.out + said.err
 
 
-def test_where_a_password_belongs_is_said_whole(run: Run, guarded: EmbeddedRedis) -> None:
+def test_where_a_password_belongs_is_printed_in_full(run: Run, guarded: EmbeddedRedis) -> None:
     said = run("limit", "show", "orders", "--redis", f"redis://127.0.0.1:{guarded.port}")
     assert "put it into the URL before the host, as :password@host" in said.err
 
@@ -177,7 +177,7 @@ def test_help_of_each_command_teaches_with_an_example(run: Run, parser: Parser) 
     assert max(map(len, said.out.splitlines())) <= 101
 
 
-def test_help_tells_the_commands_and_the_exit_codes(run: Run) -> None:
+def test_help_shows_the_commands_and_the_exit_codes(run: Run) -> None:
     said = run("--help")
     assert "exit codes: 0 done, 1 failed, 2 wrong usage, 3 not there" in said.out
     for command in command_line().fill().below:

@@ -1,4 +1,4 @@
-"""What an operator does to the messages of a topic on the command line."""
+"""Changes of the messages of a topic by an operator, on the command line."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_create_from_arguments(run: Run, mails: Timeline) -> None:
     assert run(*words, "--json").json == {"created": 1}
     again = run(*words)
     assert (again.code, again.out) == (0, "0 created, 1 there before\n")
-    assert again.err == "dispatcher: body 1: j is there already, new\n"
+    assert again.err == "dispatcher: body 1: j exists already, new\n"
     [made] = mails.operator().get(["j"])
     assert getattr(made, "body", None) == {"a": 1}
 
@@ -72,7 +72,7 @@ def test_create_from_lines_of_json(
     typed(monkeypatch, "\n".join(good))
     said = run("timeline", "create", "mails", "--group", "us", "--json")
     assert (said.code, said.json) == (0, {"created": 0, "there before": 1_200})
-    assert said.err.count("is there already") == 10
+    assert said.err.count("exists already") == 10
 
 
 def test_create_may_only_read_all_of_it(
@@ -84,7 +84,7 @@ def test_create_may_only_read_all_of_it(
     assert mails.stats().created == 150
 
 
-def test_create_makes_a_topic_only_if_it_is_told_to(run: Run, url: str) -> None:
+def test_create_makes_a_topic_only_with_the_option(run: Run, url: str) -> None:
     words = ["timeline", "create", "new", "--group", "us", "hello"]
     assert "there is no topic 'new'" in run(*words).err
     assert run(*words, "--create-topic", "--buckets", "8").out == "1 created\n"
@@ -114,7 +114,7 @@ def test_what_cannot_be_created(
     assert mails.stats().created == 150
 
 
-def test_each_wrong_line_is_told_with_its_number(
+def test_each_wrong_line_is_reported_with_its_number(
     run: Run, mails: Timeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = ["{}", '{"body": "x"}', *["nonsense"] * 30]
@@ -208,7 +208,7 @@ def test_many_are_not_touched_without_a_yes(run: Run, mails: Timeline) -> None:
             said = run("timeline", action[0], "mails", *words, *action[1:])
             assert (said.code, said.out) == (1, "")
             assert "nothing was" in said.err
-            assert "say --yes" in said.err
+            assert "use --yes" in said.err
     assert mails.stats().deleted == 0
 
 
@@ -280,7 +280,7 @@ def test_a_dry_run_that_finds_nothing_is_one_line(run: Run, mails: Timeline) -> 
 def test_requeue_lets_the_dead_live_again(run: Run, dead: Timeline) -> None:
     said = run("timeline", "requeue", "mails", "--dry-run")
     assert "It would be 100 messages" in said.out
-    assert "say --yes" in run("timeline", "requeue", "mails").err
+    assert "use --yes" in run("timeline", "requeue", "mails").err
     assert run("timeline", "requeue", "mails", "us-5", "--delay", "1h").out == "1 requeued\n"
     assert run("timeline", "requeue", "mails", "--of-group", "them", "--yes").out == "0 requeued\n"
     assert run("timeline", "requeue", "mails", "--yes").out == "99 requeued\n"
@@ -300,14 +300,16 @@ def test_ids_from_stdin(run: Run, mails: Timeline, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["delete", "mails"], "say which messages: their ids, or --state"),
-        (["delete", "mails", "us-1", "--all"], "name messages, or say which kind"),
-        (["delete", "mails", "us-1", "--state", "new"], "name messages, or say which kind"),
+        (["delete", "mails"], "select messages: by ids, or --state"),
+        (["delete", "mails", "us-1", "--all"], "name messages, or select them"),
+        (["delete", "mails", "us-1", "--state", "new"], "name messages, or select them"),
         (["move", "mails", "us-1"], "one of the arguments --at --delay is required"),
-        (["requeue", "mails", "us-1", "--to", "now"], "name messages, or say which kind"),
+        (["requeue", "mails", "us-1", "--to", "now"], "name messages, or select them"),
     ],
 )
-def test_what_is_wrong_is_said(run: Run, mails: Timeline, words: list[str], message: str) -> None:
+def test_what_is_wrong_is_reported(
+    run: Run, mails: Timeline, words: list[str], message: str
+) -> None:
     said = run("timeline", *words)
     assert said.code in (1, 2)
     assert message in said.err
@@ -342,7 +344,7 @@ def ends(tmp_path: Path) -> Iterator[tuple[EmbeddedRedis, Timeline]]:
         yield server, Timeline(server.url, "mails")
 
 
-def test_redis_that_goes_in_the_middle_is_told_with_what_was_done(
+def test_redis_that_goes_in_the_middle_is_reported_with_what_was_done(
     ends: tuple[EmbeddedRedis, Timeline],
 ) -> None:
     server, timeline = ends

@@ -1,4 +1,4 @@
-"""What an operator sees of a topic on the command line."""
+"""Commands that read a topic, on the command line."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_stats_counts(run: Run, mails: Timeline) -> None:
     assert (said.code, said.err) == (0, "")
     rows = {row[0]: row[1:] for line in said.out.splitlines() if (row := line.split())}
     assert (rows["new"][0], rows["waiting"][0], rows["created"][0]) == ("2", "3", "5")
-    assert "the next one in" not in said.out  # the first one that nobody has is due
-    assert "Nobody consumes it, and something is due." in said.out
+    assert "the next one in" not in said.out  # the first message without a lease is due
+    assert "No consumer is running, and messages are due." in said.out
     told = run("timeline", "stats", "mails", "--json").json
     assert (told["topic"], told["new"], told["waiting"], told["buckets"]) == ("mails", 2, 3, 64)
     assert told["created"] == told["deleted"] + told["dead"] + told["remaining"]
@@ -50,7 +50,7 @@ def test_peek_shows_the_first_and_leases_nothing(run: Run, mails: Timeline) -> N
     assert "\x1b" not in run("timeline", "peek", "mails").out
 
 
-def test_peek_for_scripts_tells_all_of_it(run: Run, mails: Timeline) -> None:
+def test_peek_for_scripts_prints_everything(run: Run, mails: Timeline) -> None:
     said = run("timeline", "peek", "mails", "--state", "waiting", "--json")
     told = [json.loads(line) for line in said.out.splitlines()]
     assert [it["id"] for it in told] == ["in-1h", "in-2h", "in-3h"]
@@ -132,11 +132,11 @@ def test_histogram_counts_by_time(run: Run, mails: Timeline) -> None:
         (["stats"], 2, "the following arguments are required: TOPIC"),
         (["stats", "ma{i}ls"], 2, "topic must be without braces"),
         ([], 2, "the following arguments are required: ACTION"),
-        ([], 2, "what it has, had, and how late it is"),
+        ([], 2, "how many messages in which state, and how late"),
         (["peek", "mails", "--from", "-2h"], 2, "is written with =, --from=-..."),
     ],
 )
-def test_what_is_wrong_is_said(
+def test_what_is_wrong_is_reported(
     run: Run, mails: Timeline, arguments: list[str], code: int, message: str
 ) -> None:
     said = run("timeline", *arguments)

@@ -44,7 +44,7 @@ def test_once_shows_limits_and_topics_as_text(
     [cells] = [line for line in lines if line and set(line) <= set("AB.")]
     assert (cells.count("A"), cells.count("B"), cells.count(".")) == (60, 40, 0)
     assert any(line.startswith("A here:1") for line in lines)
-    assert "nobody consumes mails" in lines
+    assert "no consumer of mails" in lines
     assert "\x1b" not in said.out
 
 
@@ -66,7 +66,7 @@ def test_once_for_scripts(run: Run, manager: RedisLeaseManager, mails: Timeline)
         (["orders", "--interval", "often"], 2, "--interval: 'often': not a number"),
     ],
 )
-def test_what_is_wrong_is_said(
+def test_what_is_wrong_is_reported(
     run: Run, url: str, words: list[str], code: int, message: str
 ) -> None:
     said = run("top", *words)
@@ -101,7 +101,7 @@ def test_a_terminal_is_left_as_it_was(
         before = terminal.mode()
         assert terminal.read_until("\x1b[?1049h\x1b[?25l") == "\x1b[?1049h\x1b[?25l"
         for _ in range(3):
-            seen = terminal.read_until("nobody consumes mails")
+            seen = terminal.read_until("no consumer of mails")
         assert "\x1b[H" in seen
         assert ("\x1b[36m" in seen) == with_rich
         assert terminal.mode() != before  # a letter is read as it is typed
@@ -117,7 +117,7 @@ def test_a_signal_leaves_the_terminal_as_it_was_too(
 ) -> None:
     with Terminal(LIVE) as terminal:
         before = terminal.mode()
-        terminal.read_until("nobody consumes mails")
+        terminal.read_until("no consumer of mails")
         os.kill(terminal.pid, number)
         terminal.read_until("\x1b[?25h\x1b[?1049l")
         assert terminal.end() == 128 + number
@@ -126,12 +126,12 @@ def test_a_signal_leaves_the_terminal_as_it_was_too(
 
 def test_ctrl_z_gives_the_screen_back_until_it_goes_on(mails: Timeline) -> None:
     with Terminal(LIVE) as terminal:
-        terminal.read_until("nobody consumes mails")
+        terminal.read_until("no consumer of mails")
         os.kill(terminal.pid, signal.SIGTSTP)
         terminal.read_until("\x1b[?25h\x1b[?1049l")
         os.kill(terminal.pid, signal.SIGCONT)
         terminal.read_until("\x1b[?1049h\x1b[?25l")
-        terminal.read_until("nobody consumes mails")
+        terminal.read_until("no consumer of mails")
         terminal.type("q")
         assert terminal.end() == 0
 
@@ -144,7 +144,7 @@ def test_without_a_name_all_are_shown_also_those_that_come_later(
     assert (list(told["limits"]), list(told["topics"])) == (["orders"], ["mails"])
     assert abs(told["at"] - time.time() * 1000) < 60_000
     with Terminal([*COMMAND, "top", "--interval", "0.05"]) as terminal:
-        shown = terminal.read_until("nobody consumes mails")
+        shown = terminal.read_until("no consumer of mails")
         assert ": 1,000 in 0.05 s" in shown
         assert "q leaves" in shown
         terminal.type("q")
@@ -161,7 +161,7 @@ def test_it_says_that_redis_is_away_and_comes_back_by_itself() -> None:
         make(manager)
         terminal.read_until("1,000 in 0.05 s")
         server.kill()
-        assert "this is from" in terminal.read_until("it is asked again and again")
+        assert "this is from" in terminal.read_until("retrying")
         terminal.read_until("1,000 in 0.05 s")  # what was known stays
         server.start()
         make(manager, 777)
@@ -174,7 +174,7 @@ def test_it_says_that_redis_is_away_and_comes_back_by_itself() -> None:
 def test_it_may_be_started_before_redis() -> None:
     url = f"redis://127.0.0.1:{own_port()}/0"
     with Terminal([*LIVE, "--redis", url]) as terminal:
-        said = terminal.read_until("it is asked again and again")
+        said = terminal.read_until("retrying")
         assert "refuses connections" in said
         terminal.type("\x03")
         assert terminal.end() == 130

@@ -22,9 +22,9 @@ WRONG = [
     ("leases a --redis x", "--redis must"),
     ("top a --interval 0", "--interval must be more than zero"),
     ("timeline stats a{b}", "topic must be without braces"),
-    ("timeline delete a", "say which messages"),
+    ("timeline delete a", "select messages"),
     ("timeline delete a b --all", "but not both"),
-    ("timeline move a --delay 1s", "say which messages"),
+    ("timeline move a --delay 1s", "select messages"),
     ("timeline move a b --at=-1h", "--at must not be in the past"),
     ("timeline requeue a b --of-group c", "but not both"),
     ("timeline move a b --at=--", "argument --at: '--'"),
@@ -79,7 +79,7 @@ FAILS = [
 
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where no Redis is: what is wrong by itself is said all the same."""
+    """Where no Redis is: what is wrong by itself is reported all the same."""
     url = f"redis://127.0.0.1:{own_port()}/0"
     monkeypatch.setenv("DISPATCHER_REDIS", url)
     return url

@@ -1,4 +1,4 @@
-"""`dispatcher worker --limit NAME`: the terms of a limit that is there need not be said again."""
+"""`dispatcher worker --limit NAME`: the terms of a limit that is there need not be given again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reads the whole cluster from Redis alone."""
+"""An exporter that reads the whole cluster from Redis."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Exporter:
     def __enter__(self) -> Self:
         assert self._process.stderr is not None
         line = self._process.stderr.readline()
-        found = re.search(r"serving (\S+), what Redis at", line)
+        found = re.search(r"serving (\S+), from Redis at", line)
         assert found, line + self._process.stderr.read()
         self.url = found[1]
         return self

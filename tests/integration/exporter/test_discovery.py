@@ -1,4 +1,4 @@
-"""Which limits and topics the exporter finds."""
+"""The limits and topics that the exporter finds."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_one_that_cannot_be_read_does_not_hide_the_others(
     collector.close()
 
 
-def test_t11_a_topic_that_was_made_anew_with_other_buckets_is_read_as_it_is_now(
+def test_t11_a_topic_that_was_created_again_with_other_buckets_is_read_as_it_is_now(
     shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dispatcher.timeline._server.topic.SEEN_FOR", 0.0)
@@ -115,7 +115,7 @@ def test_nothing_is_kept_of_what_is_no_more(shared_redis: EmbeddedRedis) -> None
 
 def test_a_search_goes_on_where_it_stopped(shared_redis: EmbeddedRedis) -> None:
     with Redis.from_url(shared_redis.url) as client:
-        client.mset({f"of somebody else:{number}": 1 for number in range(5_000)})
+        client.mset({f"of another program:{number}": 1 for number in range(5_000)})
         client.hset(keys_of("dispatcher", "orders")[0], "x", 1)
         client.hset("dispatcher:v1:{mails}:settings", "x", 1)
         client.hset("dispatcher:v1:{mails/3}:meta", "x", 1)

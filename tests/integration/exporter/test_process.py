@@ -81,7 +81,7 @@ def test_two_exporters_show_the_same(shared_redis: EmbeddedRedis) -> None:
         assert one.scrape()[("redis_up",)] == 1
 
 
-def test_a_port_that_is_taken_is_said_so(shared_redis: EmbeddedRedis) -> None:
+def test_a_port_that_is_taken_is_reported(shared_redis: EmbeddedRedis) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         said = subprocess.run(
@@ -105,7 +105,7 @@ def test_a_port_that_is_taken_is_said_so(shared_redis: EmbeddedRedis) -> None:
         (("--once", "--redis", "redis://:secret@localhost:1"), 4, "refuses connections"),
     ],
 )
-def test_what_is_wrong_is_said_without_passwords(
+def test_what_is_wrong_is_reported_without_passwords(
     arguments: tuple[str, ...], code: int, said: str
 ) -> None:
     done = subprocess.run(

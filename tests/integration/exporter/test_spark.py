@@ -1,4 +1,4 @@
-"""What Spark's sinks have done, seen without Spark."""
+"""The work of Spark's sinks, read without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the exporter tells of instances, and that its counters never go back."""
+"""The totals of instances that the exporter shows, and that its counters never go back."""
 
 from __future__ import annotations
 

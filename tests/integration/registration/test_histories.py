@@ -24,7 +24,7 @@ class BreakingStore(RedisEntityStore):
 
     left: int | None = None
     told = False
-    """Whether it was told something to its end: that would be lost with it."""
+    """Whether it has received something completely: that would be lost with it."""
 
     def run(self, script: Script, arguments: list[str | bytes]) -> list[Any]:
         if self.left == 0:
@@ -83,7 +83,7 @@ class History:
         self.ask_later.clear()
 
     def abandon(self) -> None:
-        """As if those that have begun something had not gone on with it for long."""
+        """Pretend that gates with unfinished work have not continued it for long."""
         for key in self.client.keys("*:unfinished"):
             for agenda in self.client.zrange(key, 0, -1):
                 self.client.zadd(key, {agenda: 1})

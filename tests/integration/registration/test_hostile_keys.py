@@ -1,5 +1,5 @@
 """A gate on Redis whatever its keys contain: each call heals, or says clearly what is wrong. None
-fails for ever, none hangs, and nobody is given what is of somebody else."""
+keeps failing or hangs, and no entity is given messages of another."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ BOUNDS: list[dict[str, Any]] = [
 
 
 def called(gate: RegistrationGate, call: Callable[[RegistrationGate], object]) -> str:
-    """What a call says is wrong, "" if it was carried out."""
+    """The error that a call raises, "" if it raises none."""
     try:
         result = call(gate)
     except (EntityStoreError, RegistrationCycleError) as error:
@@ -153,7 +153,7 @@ def called(gate: RegistrationGate, call: Callable[[RegistrationGate], object]) -
     for release in result if isinstance(result, list) else []:
         if isinstance(release, Release):
             for message in release.messages:
-                assert message.split(" ")[0] == release.entity, "it is of somebody else"
+                assert message.split(" ")[0] == release.entity, "it belongs to another program"
     return ""
 
 
@@ -190,7 +190,7 @@ def judged(
     gate = RegistrationGate(store, **bounds)
     said = called(gate, call)
     store.count = 0
-    assert not said or not called(gate, call), "it fails for ever"
+    assert not said or not called(gate, call), "it keeps failing"
     works(RegistrationGate(store), store)
     store.close()
 
@@ -199,7 +199,7 @@ def judged(
 def test_a_key_of_another_type_is_named(
     kept: keys.Kept, client: Any, server: EmbeddedRedis, name: str
 ) -> None:
-    """It may be somebody else's: it is not deleted."""
+    """It may belong to another program: it is not deleted."""
     kept.put_back()
     store = WatchedStore(server.url)
     gate = RegistrationGate(store)
@@ -228,7 +228,7 @@ def test_a_key_that_is_evicted_in_the_middle_of_a_call(
 
 
 @pytest.mark.parametrize("seed", sample(range(30), every=6))
-def test_several_keys_at_once(
+def test_several_keys_together(
     kept: keys.Kept, client: Any, server: EmbeddedRedis, seed: int
 ) -> None:
     chance = random.Random(seed)
@@ -247,7 +247,7 @@ def sums(gate: RegistrationGate, *names: str) -> list[int]:
 @pytest.mark.parametrize(
     "name", ["messages", "order", "pending", "telemetry", "metadata", "totals"]
 )
-def test_r5_what_is_lost_is_told_and_counted(
+def test_r5_what_is_lost_is_reported_and_counted(
     shared_redis: EmbeddedRedis, name: str, kind: str
 ) -> None:
     gate = RegistrationGate(RedisEntityStore(shared_redis.url, name="plant"))
@@ -259,7 +259,7 @@ def test_r5_what_is_lost_is_told_and_counted(
     with Redis.from_url(shared_redis.url) as client:
         keys.damage(client, key_of(name), kind, random.Random(1))
         if name == "totals":
-            client.hdel(key_of(name), "number")  # whichever half is left
+            client.hdel(key_of(name), "number")  # one half or the other is left
     released = gate.register("top")
     assert "top" in {one.entity for one in released}
     for number in range(4):

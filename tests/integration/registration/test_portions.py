@@ -28,7 +28,7 @@ MOST_COMMANDS = 2_000
 
 
 class CountingStore(RedisEntityStore):
-    """Counts what each script does, and fails when it is told to: then the server has not been
+    """Counts what each script does, and fails on request: then the server has not been
     asked."""
 
     def __init__(self, url: str, client: Any) -> None:
@@ -90,7 +90,7 @@ def fill(one: RegistrationGate, seed: int = 0, count: int = 200) -> None:
 
 
 def abandon(client: Any) -> None:
-    """As if the gates that have begun something had not been heard of for long."""
+    """Pretend that gates with unfinished work have been silent for long."""
     (key,) = client.keys("*:unfinished")
     for agenda in client.zrange(key, 0, -1):
         client.zadd(key, {agenda: 1})
@@ -115,7 +115,7 @@ def test_many_entities_are_looked_up_with_few_calls(
     assert new.pending == 1
 
 
-def test_a_removal_by_another_costs_no_look_up_of_anybody_else(
+def test_a_removal_by_another_costs_no_look_up_of_others(
     shared_redis: EmbeddedRedis, proxy: Proxy
 ) -> None:
     names = [f"e{number}" for number in range(500)]
@@ -216,7 +216,7 @@ def test_r4_what_a_gate_that_is_gone_had_begun_comes_out_of_another_from_the_beg
     abandon(store.client)
     expected = alone.register("top")
     assert other.offer("early", 2) == expected
-    # What is told again has new numbers, so that the mark of this gate's consumer covers it.
+    # What is returned again has new numbers
     again = [one.registration.entity for one in other.emissions_since(mark)]
     assert sorted(again) == sorted(one.entity for one in expected)
     # The first one was only slow: it has nothing to hand out any more.
@@ -318,7 +318,7 @@ def test_r2_a_gate_with_lower_bounds_drops_few_with_each_call(
 
 
 def test_a_message_that_is_held_takes_few_commands(stores: Callable[[], CountingStore]) -> None:
-    """What is stored is looked through once a second, and when something is taken away."""
+    """Stored data is examined once a second, and before something is removed."""
     store = stores()
     shared = gate(store)
     shared.offer("meter", 0)

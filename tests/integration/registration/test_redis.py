@@ -71,7 +71,7 @@ def test_r9_random_histories_of_two_gates_are_those_of_one_in_memory(
         "max_age": 3600,
     }
     alone = RegistrationGate(MemoryEntityStore(), **bounds)
-    # They ask each time: so each knows at once of what the other has removed.
+    # They ask each time, so each sees a removal by the other immediately.
     both = [gate(shared_redis, refresh=1e-6, **bounds) for _ in range(2)]
     names = ["a", "b", "c", "ab", "1:a", "ü\0-", "d"]
     for number in range(300):
@@ -112,7 +112,7 @@ def test_r9_what_one_holds_is_released_by_the_other(shared_redis: EmbeddedRedis)
     assert one.pending == other.pending == 0
 
 
-def test_r9_parent_and_child_registered_at_once_come_out_once_and_in_order(
+def test_r9_parent_and_child_registered_together_come_out_once_and_in_order(
     shared_redis: EmbeddedRedis,
 ) -> None:
     gates = [gate(shared_redis) for _ in range(4)]
@@ -162,7 +162,7 @@ def test_r9_what_a_call_set_free_whose_reply_was_lost_twice_comes_with_the_next(
     assert one.register("a") == []
 
 
-def test_r9_while_redis_is_away_who_is_registered_passes_and_others_are_told(
+def test_r9_while_redis_is_away_who_is_registered_passes_and_others_get_an_error(
     shared_redis: EmbeddedRedis, proxy: Proxy
 ) -> None:
     one = gate(proxy, refresh=1e-6)
@@ -213,7 +213,7 @@ def test_r5_and_r9_what_is_held_too_long_is_dropped_by_the_servers_clock(
     assert one.register("a")[0].messages == ()
 
 
-def test_r6_and_r9_a_gate_that_comes_later_knows_all(shared_redis: EmbeddedRedis) -> None:
+def test_r6_and_r9_a_gate_that_comes_later_has_all(shared_redis: EmbeddedRedis) -> None:
     one = gate(shared_redis)
     one.register("a", data=1)
     one.offer("b", "early")
@@ -293,7 +293,7 @@ def test_a_user_who_may_do_just_what_is_listed(
         one.offer("a", 1)
 
 
-def test_a_redis_that_cannot_be_used_is_told_when_the_gate_is_made() -> None:
+def test_a_redis_that_cannot_be_used_is_reported_when_the_gate_is_created() -> None:
     store = RedisEntityStore(f"redis://:secret@127.0.0.1:{own_port()}", name="plant")
     with pytest.raises(EntityStoreError, match="refuses connections") as caught:
         RegistrationGate(store)
@@ -405,10 +405,10 @@ def test_a_mark_from_before_redis_forgot_hides_nothing(shared_redis: EmbeddedRed
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_r9_many_registrations_at_once_are_as_one_after_the_other(
+def test_r9_many_registrations_in_one_call_are_as_one_after_the_other(
     shared_redis: EmbeddedRedis, seed: int
 ) -> None:
-    """Also where one of them is of an entity that another one sets free."""
+    """Even if one of them is of an entity that another one releases."""
     chance = random.Random(seed)
     names = ["a", "b", "c", "d", "e"]
     shared, alone = gate(shared_redis), RegistrationGate(MemoryEntityStore())

@@ -221,7 +221,7 @@ class BrokenClock(ManualClock):
         return super().now()
 
 
-def test_a_clock_that_fails_stops_the_driver_and_nobody_waits_for_it(
+def test_a_clock_that_fails_stops_the_driver_and_no_caller_waits_for_it(
     batcher: Batcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = BrokenClock()
@@ -273,15 +273,15 @@ def test_a_bad_argument_is_named(batcher: Batcher, arguments: Any, named: str) -
         EventTimeDriver(built(), batcher, Watcher(print), **arguments)
 
 
-def test_a_clock_of_another_kind_than_the_builder_knows_is_refused(batcher: Batcher) -> None:
+def test_a_clock_of_another_kind_than_the_builder_has_is_refused(batcher: Batcher) -> None:
     builder = built()
     builder.advance(datetime(2024, 1, 1))
     driver = EventTimeDriver(builder, batcher, Watcher(Seen()))
-    with pytest.raises(ValueError, match="numbers beside naive datetimes"):
+    with pytest.raises(ValueError, match="numbers after naive datetimes"):
         driver.start()
 
 
-def test_the_clocks_tell_the_present() -> None:
+def test_the_clocks_return_the_present() -> None:
     assert abs(EpochClock().now() - time.time()) < 5
     aware = UtcClock().now()
     assert abs(aware - datetime.now(aware.tzinfo)) < timedelta(seconds=5)

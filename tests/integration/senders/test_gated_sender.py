@@ -52,7 +52,7 @@ def test_r4_an_order_key_is_the_topmost_ancestor(batcher: Batcher) -> None:
     assert sorted(keys) == ["a", "a", "a", "a", "other"]
 
 
-def test_many_registrations_and_messages_are_enqueued_at_once(batcher: Batcher) -> None:
+def test_many_registrations_and_messages_are_enqueued_together(batcher: Batcher) -> None:
     seen: list[Any] = []
     watcher = Watcher(lambda batch: seen.extend(map(words, batch)))
     gate = RegistrationGate(MemoryEntityStore())
@@ -194,7 +194,7 @@ def test_one_that_costs_too_much_fails_alone() -> None:
     assert [one.messages for one in seen.payloads] == [(), (0,), (1,), (3,)]
 
 
-def test_one_whose_cost_cannot_be_told_fails_alone(
+def test_one_whose_cost_cannot_be_computed_fails_alone(
     batcher: Batcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     failed: list[Any] = []

@@ -189,7 +189,7 @@ def test_b7_an_abandoned_batch_holds_up_its_successor_until_it_returns(order: st
         sender.close()
 
 
-def test_a_batch_too_dear_is_handed_over_and_its_successor_goes() -> None:
+def test_a_batch_too_expensive_is_handed_over_and_its_successor_goes() -> None:
     failed: list[Any] = []
     seen = Seen()
     watcher = Watcher(seen, on_failure=lambda operations, error: failed.append(error))
@@ -206,7 +206,7 @@ def test_a_batch_too_dear_is_handed_over_and_its_successor_goes() -> None:
     assert [type(error) for error in failed] == [TooExpensiveError]
 
 
-def test_an_async_failure_callback_hears_of_what_is_too_dear() -> None:
+def test_an_async_failure_callback_receives_what_is_too_expensive() -> None:
     failed: list[Any] = []
 
     async def on_failure(operations: list[Operation], error: BaseException) -> None:
@@ -314,7 +314,7 @@ class BrokenKey:
         raise RuntimeError
 
 
-def test_a_thread_that_fails_leaves_nobody_waiting(
+def test_a_thread_that_fails_leaves_no_caller_waiting(
     batcher: Batcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     sender = SubjectSender(batcher, Watcher(Seen()), order="subject")

@@ -111,7 +111,7 @@ def test_t7_stats_are_exact_while_workers_run(
         timeline.close()
 
 
-def test_t9_steps_around_now_are_told_apart_by_state(
+def test_t9_steps_around_now_are_separated_by_state(
     shared_redis: EmbeddedRedis, hands: Hands
 ) -> None:
     timeline = timed(shared_redis.url, buckets=3)
@@ -194,7 +194,7 @@ def scripts(client: Any) -> int:
     return int(stats["cmdstat_evalsha"]["calls"])
 
 
-def test_t10_a_listing_of_large_bodies_reads_few_at_once(own_redis: EmbeddedRedis) -> None:
+def test_t10_a_listing_of_large_bodies_reads_few_in_one_call(own_redis: EmbeddedRedis) -> None:
     timeline = Timeline(own_redis.url, "topic", buckets=1)
     theirs, ours = timeline.producer("them"), timeline.producer("us")
     theirs.create([Message(b"x" * 20_000, id=f"t{n}") for n in range(600)])
@@ -207,7 +207,7 @@ def test_t10_a_listing_of_large_bodies_reads_few_at_once(own_redis: EmbeddedRedi
 
 
 @pytest.mark.parametrize("buckets", [1, 40])
-def test_c5_a_consumer_knows_how_many_are_due_in_its_buckets_however_many(
+def test_c5_a_consumer_counts_how_many_are_due_in_its_buckets_however_many(
     shared_redis: EmbeddedRedis, hands: Hands, buckets: int
 ) -> None:
     timeline = timed(shared_redis.url, buckets=buckets)
@@ -215,7 +215,7 @@ def test_c5_a_consumer_knows_how_many_are_due_in_its_buckets_however_many(
     producer.create([Message(n, id=f"m{n}") for n in range(300)])
     producer.create([Message(n, delay=60) for n in range(100)])
     first = consumer.lease(10, for_=10)
-    assert consumer.due == 290, "what it was told of as it leased"
+    assert consumer.due == 290, "what it received as it leased"
     others = timeline.consumer("other").lease(50, for_=1)
     assert consumer.due == 290, "it makes no call"
     consumer._serving.look()

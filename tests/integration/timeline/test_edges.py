@@ -80,7 +80,7 @@ def test_t4_a_release_repeated_after_a_lost_reply_says_what_the_first_did(
     assert lease.attempt == 2
 
 
-def test_t4_a_bury_repeated_after_a_lost_reply_says_what_the_first_did(
+def test_t4_a_give_up_repeated_after_a_lost_reply_says_what_the_first_did(
     shared_redis: EmbeddedRedis, hands: Hands
 ) -> None:
     timeline = timed(shared_redis.url)
@@ -156,7 +156,7 @@ def test_t9_lost_messages_are_due_too(shared_redis: EmbeddedRedis, hands: Hands)
     timeline = timed(shared_redis.url)
     timeline.producer("us").create([Message(n, delay=n) for n in range(3)])
     timeline.consumer("c").lease(1, for_=1)
-    assert timeline.due_within(1) == 1, "one is due, one is somebody's"
+    assert timeline.due_within(1) == 1, "one is due, one is leased"
     hands.turn(1_000)
     assert timeline.stats().lost == 1
     assert (timeline.due_within(0), timeline.due_within(1)) == (2, 3)
@@ -257,7 +257,7 @@ def test_t13_a_second_subscribe_is_refused(shared_redis: EmbeddedRedis) -> None:
             thread.join(LONG)
     assert len(refused) == 1
     assert "'c' is subscribed already" in refused[0]
-    consumer.subscribe(print)  # closed: it returns at once
+    consumer.subscribe(print)  # closed: it returns immediately
 
 
 def test_t3_a_lease_call_returns_no_lease_that_has_ended(

@@ -30,7 +30,7 @@ DELAYS = st.sampled_from([0, 1, 700, 3_000, 20_000])
 
 @dataclass
 class Known:
-    """What the model knows of a message."""
+    """The model's state of a message."""
 
     group: str
     body: int
@@ -210,7 +210,7 @@ class Histories(RuleBasedStateMachine):
     )
     def lease(self, name: str, limit: int, length: int, insists: bool) -> None:
         consumer = self.consumers[name]
-        if insists:  # and asks the server, although it knows that nothing is due
+        if insists:  # asks the server, although by its own times nothing is due
             for bucket in range(BUCKETS):
                 consumer._serving.agenda.learn(bucket, [0] * 9, [0] * 9)
         due = {
@@ -350,7 +350,7 @@ class Histories(RuleBasedStateMachine):
         assert {snapshot.id for snapshot in page} == ours
         for snapshot in page:
             one = self.known[snapshot.id]
-            if self.status(one) is not Status.PROCESSING:  # then the body is not told
+            if self.status(one) is not Status.PROCESSING:  # then the body is not returned
                 assert shown(snapshot)[1] == self.facts(one)
 
     @staticmethod

@@ -1,5 +1,5 @@
 """A topic whatever its keys contain: each call and command heals, or says clearly what is wrong.
-None fails for ever or hangs, no bucket stops, and whoever empties the topic finds it empty."""
+None keeps failing or hangs, no bucket stops, and a topic that is emptied is found empty."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def stage(server: EmbeddedRedis) -> Iterator[Stage]:
 
 
 class Scene:
-    """What a call is made on."""
+    """Everything that a call is made on."""
 
     def __init__(self, stage: Stage, **options: Any) -> None:
         self.stage = stage
@@ -238,7 +238,7 @@ COMMANDS: dict[str, list[str]] = {
 
 
 def called(scene: Scene, call: Callable[[Scene], object]) -> str:
-    """What a call says is wrong, "" if it was carried out."""
+    """The error that a call raises, "" if it raises none."""
     scene.server.count = 0
     try:
         call(scene)
@@ -295,7 +295,7 @@ def works(stage: Stage) -> None:
 
 
 def empty(stage: Stage, timeline: Timeline) -> None:
-    """Whoever looks after the topic can get rid of all that nobody has, and of all of it."""
+    """An operator can delete all messages without a lease, and then all."""
     operator = timeline.operator()
     seen, cursor = operator.list(1_000)
     assert cursor == ""
@@ -326,8 +326,8 @@ def test_each_call_heals_or_says_what_is_wrong(stage: Stage, name: str, kind: st
 
 
 def known(name: str, kind: str) -> dict[str, Any]:
-    """Nobody can see that a topic was there once all of its settings are gone: whoever uses it then
-    has to say what it was."""
+    """Once all settings of a topic are gone, its existence cannot be seen: its next user has to set
+    the number of buckets."""
     return {"buckets": BUCKETS} if name == "settings" and kind in ("missing", "expired") else {}
 
 
@@ -374,7 +374,7 @@ def test_a_key_that_is_evicted_in_the_middle_of_a_call(stage: Stage, name: str) 
 
 
 @pytest.mark.parametrize("seed", sample(range(20), every=5))
-def test_several_keys_at_once(stage: Stage, seed: int) -> None:
+def test_several_keys_together(stage: Stage, seed: int) -> None:
     chance = random.Random(seed)
     kinds = [one for one in KINDS if one != "of another type"]
     for call in CALLS.values():
@@ -456,12 +456,12 @@ def test_t7_what_lost_its_body_is_dead_with_a_reason_and_its_bucket_goes_on(
 
 
 @pytest.mark.parametrize("text", [" 3", "3 ", "0x3", "3e0", "+3", "3.0"])
-def test_a_counter_that_redis_could_not_count_on_is_mended(topic: Timeline, text: str) -> None:
+def test_a_counter_that_redis_could_not_count_on_is_repaired(topic: Timeline, text: str) -> None:
     client = topic._server.connection.client()
     producer = topic.producer("us")
     producer.create([Message(n, id=f"m{n}") for n in range(3)])
     client.hset(stored(0, "meta"), "created", text)
-    assert topic.sweep() is not None  # looks at the bucket, and has it mended
+    assert topic.sweep() is not None  # examines the bucket, and repairs it
     consumer = topic.consumer("one")
     assert all(it.ok for it in consumer.delete(consumer.lease(1, 600)))
     producer.create([Message(n, id=f"n{n}") for n in range(2)])
@@ -520,7 +520,7 @@ def test_t3_what_is_in_two_sets_has_one_lease(topic: Timeline) -> None:
     assert topic.stats().remaining == 0
 
 
-def test_t3_a_stray_hold_gives_nobody_what_another_has(topic: Timeline) -> None:
+def test_t3_a_stray_hold_gives_no_consumer_what_another_has(topic: Timeline) -> None:
     client = topic._server.connection.client()
     topic.producer("us").create([Message("x", id="m")])
     consumer = topic.consumer("one")
@@ -530,7 +530,7 @@ def test_t3_a_stray_hold_gives_nobody_what_another_has(topic: Timeline) -> None:
     assert consumer.delete(leases)[0].ok
 
 
-def test_a_consumer_mends_what_nobody_else_would_notice(topic: Timeline) -> None:
+def test_a_consumer_repairs_what_no_other_would_notice(topic: Timeline) -> None:
     client = topic._server.connection.client()
     topic.producer("us").create([Message("x", id="m", delay=600)])
     client.delete(stored(0, "waiting"))
@@ -540,7 +540,7 @@ def test_a_consumer_mends_what_nobody_else_would_notice(topic: Timeline) -> None
     assert topic.dead()[0][0].reason == "when it is due was lost"
 
 
-def test_what_is_said_on_the_channel_stops_no_consumer(topic: Timeline) -> None:
+def test_what_is_published_stops_no_consumer(topic: Timeline) -> None:
     client, seen = topic._server.connection.client(), threading.Event()
     consumer = topic.consumer("one")
     thread = threading.Thread(target=consumer.subscribe, args=(lambda leases: seen.set(),))

@@ -1,4 +1,4 @@
-"""What consumers may do: leases, their ends, and what becomes of the messages."""
+"""Operations of consumers: leases, their ends, and the messages afterwards."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def names(outcomes: list[MessageOutcome]) -> set[str]:
 
 
 def insist(consumer: Consumer) -> None:
-    """Makes it ask the server, although it knows that nothing is due."""
+    """Make it ask the server, although by its own times nothing is due."""
     for bucket in range(consumer._topic.buckets):
         consumer._serving.agenda.learn(bucket, [0] * 5, [0] * 5)
 
@@ -250,7 +250,7 @@ def test_t6_who_comes_back_gets_its_leases_with_new_tokens(
     assert other.active() == []
 
 
-def test_t6_what_somebody_else_has_by_now_is_not_told(
+def test_t6_what_another_consumer_has_by_now_is_not_returned(
     shared_redis: EmbeddedRedis, hands: Hands
 ) -> None:
     timeline = timed(shared_redis.url)
@@ -347,7 +347,7 @@ def test_t13_a_sleeper_is_woken_by_an_earlier_create(
 
 def test_t13_a_lost_wakeup_is_survived(proxy: Proxy) -> None:
     timeline = Timeline(proxy.url, "topic")
-    with Subscription(timeline, channel=b"nobody publishes here") as seen:
+    with Subscription(timeline, channel=b"a channel without messages") as seen:
         until(lambda: seen.listens())
         timeline.producer("us").create([Message("x")])
         until(lambda: [lease.body for lease in seen.leases] == ["x"])
@@ -368,7 +368,7 @@ def test_a_subscriber_that_nothing_would_run_is_refused(proxy: Proxy) -> None:
         timeline.watch_lateness(handle)
 
 
-def test_t13_who_subscribes_before_redis_is_there_may_be_told_to_look_again(proxy: Proxy) -> None:
+def test_t13_who_subscribes_before_redis_is_there_may_be_asked_to_look_again(proxy: Proxy) -> None:
     proxy.refuse()
     timeline = Timeline(proxy.url, "topic")
     consumer = timeline.consumer("c")
@@ -382,7 +382,7 @@ def test_t13_who_subscribes_before_redis_is_there_may_be_told_to_look_again(prox
         until(lambda: [lease.body for lease in seen.leases] == ["x"])
 
 
-def test_t13_wake_ups_that_nobody_hears_are_bounded_and_not_missed() -> None:
+def test_t13_wake_ups_without_a_listener_are_bounded_and_not_missed() -> None:
     bell = ConsumerSignal()
     for number in range(3 * MOST_UNHEARD):
         bell.ring((0, number))
@@ -431,7 +431,7 @@ def test_t11_a_subscriber_to_a_topic_of_other_buckets_is_refused(
         Timeline(shared_redis.url, "topic", buckets=9).consumer("c").subscribe(print)
 
 
-def test_t11_who_is_closed_is_missed_at_once(shared_redis: EmbeddedRedis) -> None:
+def test_t11_a_closed_consumer_is_missed_immediately(shared_redis: EmbeddedRedis) -> None:
     timeline = Timeline(shared_redis.url, "topic")
     with Subscription(timeline) as seen:
         until(lambda: seen.listens())

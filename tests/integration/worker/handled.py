@@ -44,7 +44,7 @@ def dead(timeline: Timeline) -> dict[str, str]:
 
 
 class Noted:
-    """A handler that notes what it is given and does as it is told."""
+    """A handler that notes what it is given and does as configured."""
 
     def __init__(self, then: Callable[[Sequence[Lease]], Any] = lambda messages: None) -> None:
         self.then = then

@@ -1,4 +1,4 @@
-"""What a Worker may spend, and how much it takes."""
+"""A Worker's capacity, and how much it leases."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_c5_it_takes_no_more_than_the_budget_can_use_soon(timeline: Timeline, ru
     assert leased <= worker.totals.done + 20 + 40
 
 
-def test_c5_the_backlog_is_demanded_so_that_a_share_grows_at_once(
+def test_c5_the_backlog_is_demanded_so_that_a_share_grows_immediately(
     timeline: Timeline, run: Made
 ) -> None:
     for number in range(12):
@@ -103,7 +103,7 @@ def test_c5_the_backlog_is_demanded_so_that_a_share_grows_at_once(
 
 
 class Counted(MemoryLeaseManager):
-    """Knows how often each instance has asked."""
+    """Counts how often each instance has asked."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ def test_c5_c6_a_worker_whose_work_others_have_done_holds_nothing_and_asks_for_n
     with share_of(manager) as busy:
         busy.give_me(1e6)
         until(lambda: busy.partitions == pytest.approx(20))
-        # It has given back what it held, and sleeps until somebody wants something.
+        # gives back what it held, and sleeps until a message is due.
         until(lambda: limiter._next_request()[1] is None)
         assert not limiter.standing().partitions_wanted
         idle, asked = manager.asked[limiter.instance], manager.asked[busy.instance]
@@ -180,7 +180,7 @@ def test_c5_at_light_load_no_more_is_demanded_than_is_due(timeline: Timeline, ru
         create(timeline, *[Message(it) for it in range(30)])
         wanted = 30 * (number + 1)
         until(lambda: worker.totals.done == wanted)  # noqa: B023
-    # What is due and what is leased is told by two: both may count a message, for a moment.
+    # what is due and what is leased are counted by two: both may count a message
     assert max(demands) <= 60
 
 
@@ -232,7 +232,7 @@ def test_one_whose_limit_has_another_lease_time_is_not_ready_until_an_operator_c
     worker = run(Noted(), rate_limiter=limiter)
     create(timeline, *many(3))
     until(lambda: "another lease time or period" in worker.unready())
-    assert worker.trouble() == "", "it is not for a restart to mend it"
+    assert worker.trouble() == "", "a restart would not repair it"
     manager.set_terms(lease_time=5)
     until(lambda: worker.totals.done == 3)
     assert worker.unready() == ""

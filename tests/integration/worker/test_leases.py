@@ -44,7 +44,7 @@ def test_t3_what_is_lost_before_it_begins_does_not_begin(
     until(lambda: worker.waiting == 1)
     with closing(
         Timeline(shared_redis.url, "work")
-    ) as same:  # somebody takes what it has, by its name
+    ) as same:  # another consumer takes what it has, by its name
         taken = same.consumer(worker.consumer.id).active()
     assert len(taken) == 2
     until(lambda: all(one.lost for one in worker._holds._waiting))
@@ -54,7 +54,7 @@ def test_t3_what_is_lost_before_it_begins_does_not_begin(
     assert timeline.stats().deleted == 0
 
 
-def test_a_worker_that_comes_back_under_its_id_gets_its_messages_at_once(
+def test_a_worker_that_comes_back_under_its_id_gets_its_messages_immediately(
     timeline: Timeline, run: Made
 ) -> None:
     create(timeline, Message("x"))
@@ -107,7 +107,7 @@ def test_a_worker_that_hangs_everywhere_takes_no_more_and_says_so(
     until(worker.trouble)
     assert worker.trouble() == "all 2 slots hang in the handler"
     assert worker.unready() == worker.trouble()
-    until(lambda: timeline.stats().lost == 2)  # and nobody else is there to take them
+    until(lambda: timeline.stats().lost == 2)  # and no other consumer is there to take them
     assert (worker.totals.leased, worker.waiting) == (2, 0)
     go_on.set()
     until(lambda: timeline.stats().remaining == 0)
@@ -120,7 +120,7 @@ def test_a_coroutine_that_blocks_the_loop_does_not_keep_what_cannot_begin(
     go_on = threading.Event()
 
     async def block(messages: list[Lease]) -> None:
-        go_on.wait(60)  # as a library does that knows nothing of coroutines
+        go_on.wait(60)  # as a library does that has no coroutines
 
     worker = run(block, lease_time=4, max_operation_time=1, concurrency=4, max_batch_size=2)
     until(worker.trouble)

@@ -15,7 +15,7 @@ from tests.integration.worker.handled import Made, Noted, create, many
 from tests.waiting import until
 
 
-def test_stopping_gives_back_at_once_what_has_not_begun_and_it_was_no_attempt(
+def test_stopping_gives_back_immediately_what_has_not_begun_and_it_was_no_attempt(
     timeline: Timeline, run: Made
 ) -> None:
     create(timeline, *many(30))
@@ -44,7 +44,7 @@ def test_stopping_waits_for_what_is_in_the_handler(timeline: Timeline, run: Made
     assert timeline.stats().deleted == 1
 
 
-def test_nothing_begins_while_a_redis_that_hangs_is_told_that_it_stops(
+def test_nothing_begins_while_a_redis_that_hangs_is_notified_of_the_stop(
     timeline: Timeline, run: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(timeline, *many(30))

@@ -1,4 +1,4 @@
-"""How what a Worker has handled is deleted, released and buried."""
+"""How what a Worker has handled is deleted, released and given up."""
 
 from __future__ import annotations
 

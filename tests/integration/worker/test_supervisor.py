@@ -46,7 +46,7 @@ while True:
 
 
 class Asked(Signals):
-    """What the signals would say, without any."""
+    """The effect of signals, without them."""
 
     def __init__(self) -> None:
         self.stop = Latch()

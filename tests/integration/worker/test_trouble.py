@@ -18,7 +18,7 @@ from tests.servers.proxy import Proxy
 from tests.waiting import until
 
 
-def test_redis_away_is_said_once_and_it_comes_back(
+def test_redis_away_is_logged_once_and_it_comes_back(
     proxy: Proxy, run: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
     timeline = Timeline(proxy.url, "work", timeout=5)
@@ -31,7 +31,7 @@ def test_redis_away_is_said_once_and_it_comes_back(
     until(lambda: worker.unready() == "")
     create(timeline, Message("x"))
     until(lambda: worker.totals.done == 1)
-    said = [record.message for record in caplog.records if "has to wait" in record.message]
+    said = [record.message for record in caplog.records if "waits for Redis" in record.message]
     assert len(said) == 1
     timeline.close()
 
@@ -56,7 +56,7 @@ def test_what_ended_while_redis_was_away_is_settled_when_it_is_back(
 def test_it_stays_listed_while_all_its_slots_are_taken(
     shared_redis: EmbeddedRedis, timeline: Timeline, run: Made
 ) -> None:
-    """Else "nobody consumes it" would be said of a topic whose workers are all busy."""
+    """Otherwise "no consumer is running" would be shown for a topic whose workers are all busy."""
     go_on = threading.Event()
     create(timeline, *many(10))
     options = {"max_batch_size": 1, "concurrency": 2}
@@ -97,7 +97,7 @@ def _listed_until(client: Redis, timeline: Timeline, worker: Worker) -> float | 
     return client.zscore(timeline._topic.layout.members, worker.consumer.id)
 
 
-def test_t11_it_ends_when_its_topic_is_made_anew_with_other_buckets(
+def test_t11_it_ends_when_its_topic_is_created_again_with_other_buckets(
     shared_redis: EmbeddedRedis, timeline: Timeline, run: Made
 ) -> None:
     """Rather than serve none of its messages, and say nothing."""

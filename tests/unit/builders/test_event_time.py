@@ -185,7 +185,7 @@ def test_e3_a_deadline_that_moved_away_closes_nothing() -> None:
     assert names(builder.advance(230)) == [["a:t130", "b:t140"]]
 
 
-def test_e3_no_call_in_between_changes_what_is_known_of_closed_batches() -> None:
+def test_e3_no_call_in_between_changes_what_is_remembered_of_closed_batches() -> None:
     for calls in ([], [210], [210, 250, 300]):
         builder = made()
         builder.add(("a", 100), 110)
@@ -199,7 +199,7 @@ def test_e3_no_call_in_between_changes_what_is_known_of_closed_batches() -> None
 
 
 @pytest.mark.parametrize(("now", "known"), [(209, 1), (210, 1), (360, 1), (360.001, 0)])
-def test_e4_a_message_is_known_while_open_and_for_as_long_as_said(now: float, known: int) -> None:
+def test_e4_a_message_is_known_while_open_and_for_as_long_as_set(now: float, known: int) -> None:
     builder = made()
     builder.add(("a", 100), 110)
     builder.add(("a", 100), now)
@@ -366,7 +366,7 @@ def test_whole_numbers_stay_exact_however_large() -> None:
     assert [len(batch.messages) for batch in builder.advance(100)] == [2, 1]
 
 
-def test_whole_numbers_stay_exact_beside_a_window_that_is_not_whole() -> None:
+def test_whole_numbers_stay_exact_with_a_window_that_is_not_whole() -> None:
     base = 2**60 + 1
     builder = made(window=2.5)
     for key, step in [("a", 0), ("b", 2), ("c", 3)]:
@@ -433,11 +433,11 @@ def test_a_message_that_cannot_be_used_is_named_and_changes_nothing(bad: Any) ->
     assert names(builder.advance(210)) == [["a:t100"]]
 
 
-def test_naive_beside_aware_is_named_and_changes_nothing() -> None:
+def test_naive_after_aware_is_named_and_changes_nothing() -> None:
     builder = made()
     builder.add(("a", datetime(2024, 1, 1)), 0)
     before = builder.dump()
-    with pytest.raises(MeasurementError, match="aware datetimes beside naive datetimes"):
+    with pytest.raises(MeasurementError, match="aware datetimes after naive datetimes"):
         builder.add(("b", datetime(2024, 1, 1, tzinfo=UTC)), 1000)
     assert builder.dump() == before
 

@@ -21,7 +21,7 @@ from tests.plain_builders import PlainEnd, PlainEventTime, PlainTimeout
 History = list[tuple[str, float, float]]
 """Key, event time and arrival."""
 
-# Halves and whole numbers: exact as floats, so that both builders reckon alike.
+# Halves and whole numbers: exact as floats, so that both builders compute the same.
 near = st.integers(-30, 60) | st.integers(-60, 120).map(lambda n: n / 2)
 huge = st.sampled_from([10**15, -(10**15), 2**70, -(2**70)])
 histories = st.lists(
@@ -88,7 +88,7 @@ def test_e7_equal_to_the_plain_builder(
 
 @settings(max_examples=examples(400))
 @given(in_time | histories, spans, spans, st.none() | spans, st.integers(1, 50), st.booleans())
-def test_e6_many_messages_at_once_make_the_batches_that_they_make_one_by_one(
+def test_e6_many_messages_in_one_call_make_the_batches_that_they_make_one_by_one(
     history: History, window: int, timeout: int, memory: int | None, size: int, in_order: bool
 ) -> None:
     if in_order:
@@ -109,7 +109,7 @@ def test_e6_many_messages_at_once_make_the_batches_that_they_make_one_by_one(
 
 
 def check_batches(batches: list[Batch[Any]], history: History, builder: Any) -> None:
-    """What holds of any output."""
+    """Check the laws that hold for any output."""
     out = [message for batch in batches for message in batch.messages]
     assert len(out) + builder.duplicates + builder.dropped == len(history)
     assert sorted(out) == sorted(out_of(history, out))

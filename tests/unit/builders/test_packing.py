@@ -89,7 +89,7 @@ def test_what_is_spare_is_what_no_choice_of_groups_fills(sizes: list[int], room:
 
 
 def test_s4_each_search_finds_what_the_simpler_ones_do_not() -> None:
-    # Room for 6 beside 4: largest first puts 5 there, 3 + 3 would be full.
+    # Room for 6 next to 4: largest first puts 5 there, 3 + 3 would be full.
     assert end(4, [5, 3, 3], 10) == 4 + 6 + 5
     with mock.patch.multiple(packing, MOST_STATES=0):
         assert end(4, [5, 3, 3], 10) == 4 + 6 + 5  # the fullest

@@ -1,4 +1,4 @@
-"""State as bytes and back (law E8): every value as it was, and nothing that is not told."""
+"""State as bytes and back (law E8): every value as it was, and nothing that is not saved."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ values = st.recursive(
 
 
 def types(value: Any) -> Any:
-    """What of a value `==` does not tell: True is 1, and one fold is the other."""
+    """The parts of a value that `==` does not compare: True equals 1, and one fold equals the
+    other."""
     if isinstance(value, dict):
         return [(types(key), types(one)) for key, one in value.items()]
     if isinstance(value, (list, tuple)):
@@ -119,7 +120,7 @@ def test_e8_the_kind_of_times_is_remembered() -> None:
     builder.add({"k": 1, "t": 1}, 0)
     builder.flush()
     other = EventTimeBuilder[Any].load(builder.dump(), **fields)
-    with pytest.raises(ValueError, match="naive datetimes beside numbers"):
+    with pytest.raises(ValueError, match="naive datetimes after numbers"):
         other.add({"k": 1, "t": datetime(2024, 1, 1)}, 0)
 
 

@@ -254,7 +254,7 @@ def test_s1_the_cost_of_a_batch_is_bounded() -> None:
 
 
 @given(measured, st.integers(1, 5), st.integers(0, 40))
-def test_one_by_one_and_all_at_once_are_the_same(
+def test_one_by_one_and_all_together_are_the_same(
     measurements: list[Measured], most: int, at: int
 ) -> None:
     made = builder(most, lane=lambda m: m[2] % 2, cost=lambda m: m[2])
@@ -307,7 +307,7 @@ BAD: list[tuple[Any, str]] = [
     ({"at": float("-inf"), "id": "a", "cost": 1}, "event_time must be finite, not -inf"),
     ({"at": "now", "id": "a", "cost": 1}, "event_time must be a number or a datetime"),
     ({"at": True, "id": "a", "cost": 1}, "event_time must be a number or a datetime"),
-    ({"at": datetime(2024, 1, 1), "id": "a", "cost": 1}, "naive datetimes beside numbers"),
+    ({"at": datetime(2024, 1, 1), "id": "a", "cost": 1}, "naive datetimes after numbers"),
     ({"at": 1, "id": [], "cost": 1}, "subject must be hashable"),
     ({"at": 1, "id": "a", "cost": 1, "type": []}, "lane must be hashable"),
     ({"at": 1, "id": "a", "cost": -1}, "cost must be zero or more"),
@@ -338,7 +338,7 @@ def test_a_measurement_that_cannot_be_used_is_named_and_changes_nothing(
 
 
 @pytest.mark.parametrize("first", [UTC, None])
-def test_naive_beside_aware_is_named(first: Any) -> None:
+def test_naive_after_aware_is_named(first: Any) -> None:
     one = (datetime(2024, 1, 1, tzinfo=first), "a", 1)
     other = (datetime(2024, 1, 1, tzinfo=None if first else UTC), "a", 2)
     made = builder()
@@ -354,7 +354,7 @@ def test_naive_beside_aware_is_named(first: Any) -> None:
     assert len(made) == 1
 
 
-def test_what_a_callable_raises_is_told_with_the_measurement() -> None:
+def test_what_a_callable_raises_is_reported_with_the_measurement() -> None:
     made = SubjectBuilder[Any](5, subject=lambda m: 1 / m, event_time=lambda m: m)
     with pytest.raises(MeasurementError, match="0 cannot be used: subject raised ZeroDivision"):
         made.extend([1, 0, 2])

@@ -167,7 +167,7 @@ def test_the_file_may_be_named_before_and_after_the_command(tmp_path: Path) -> N
         ("[workers]\na = 1", "[workers]: there is no such command; did you mean worker?"),
         ("[limit.sett]\na = 1", "[limit] [sett]: there is no such command; did you mean set?"),
         ("[limit.set]\ntopic = 'a'", "[limit.set] topic: there is no such option; there are"),
-        ("[worker]\nlease-time = 1\nlease_time = 2", "it is said before, as lease-time"),
+        ("[worker]\nlease-time = 1\nlease_time = 2", "it was set before, as lease-time"),
         ("[worker]\nlease-time = '1'", "[worker] lease-time is '1': it must be a number"),
         ("[worker]\nlease-time = true", "[worker] lease-time is True: it must be a number"),
         ("[worker]\nconcurrency = 1.5", "concurrency is 1.5: it must be a whole number"),
@@ -248,7 +248,7 @@ def test_of_options_that_exclude_each_other_that_of_the_nearest_place_counts(
     assert settled(*asked, "--watch", "2").watch == 2
 
 
-def test_options_from_afar_do_not_count_beside_names_that_replace_them(
+def test_options_from_afar_do_not_count_with_names_that_replace_them(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DISPATCHER_ORDER", "time")
@@ -269,7 +269,7 @@ def test_a_choice_that_there_is_not_is_shown_as_it_was_written(
     assert "argument --level: invalid choice: 'loud' (choose from 'DEBUG', 'INFO')" in said
 
 
-def test_an_option_that_there_is_not_is_told_with_the_nearest(
+def test_a_missing_option_is_reported_with_the_nearest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     said = refused(capsys, "worker", "shop:send", "--lease-tine=5")
@@ -280,7 +280,7 @@ def test_an_option_that_there_is_not_is_told_with_the_nearest(
     assert refused(capsys, "worker", "shop:send", "--xyz").endswith(f"arguments: --xyz {hint}")
 
 
-def test_what_would_be_used_is_told_with_its_source(
+def test_what_would_be_used_is_shown_with_its_source(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file.write_text('redis = "redis://:secret@db:6379/0"\n[worker]\ntopic = ["a", "b"]\n')
@@ -313,7 +313,7 @@ def test_the_nearest_table_counts(
     assert Configuration("f.toml", tables).find(command, "a") == found
 
 
-def test_a_table_may_say_what_a_command_below_it_knows(tmp_path: Path) -> None:
+def test_a_table_may_say_the_options_of_a_command_below_it(tmp_path: Path) -> None:
     path = tmp_path / "f.toml"
     path.write_text('redis = "a"\n[limit]\nfactor = 1\n[limit.set]\nredis = "b"\n')
     read(str(path)).check(KNOWN)

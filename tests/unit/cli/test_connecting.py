@@ -24,7 +24,7 @@ def test_a_hint_begins_a_sentence_of_its_own(said: str, shown: str) -> None:
     assert str(naming_another(RedisOptions(), LeaseManagerError(said))) == shown
 
 
-def test_there_is_none_where_somebody_has_named_a_redis_or_it_is_not_about_it() -> None:
+def test_there_is_none_where_the_user_has_named_a_redis_or_it_is_not_about_it() -> None:
     error, damaged = LeaseManagerError("away"), DamagedLimitError("a", "b", "it is damaged")
     assert naming_another(RedisOptions(redis="redis://db"), error) is error
     assert naming_another(RedisOptions(), damaged) is damaged

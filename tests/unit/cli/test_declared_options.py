@@ -35,7 +35,7 @@ COMMANDS = {parser.prog: parser for parser in commands(command_line())}
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_may_stand_in_a_variable_and_in_the_file(command: str) -> None:
-    """What a call is about has no flag, and stands on the command line alone."""
+    """The subject of a call has no flag, and stands on the command line alone."""
     for one in COMMANDS[command].settings:
         assert one.looks.positional or one.variable.startswith("DISPATCHER_"), one.flag
         assert not one.variable or one.name in COMMANDS[command].commands().options
@@ -54,7 +54,7 @@ def test_the_help_names_every_option_and_its_variable(command: str) -> None:
 def test_the_help_fits_a_terminal_of_80_columns(
     command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But for the line of usage, and examples, which somebody copies."""
+    """But for the line of usage, and examples, which users copy."""
     monkeypatch.setenv("COLUMNS", "80")
     _, _, text = COMMANDS[command].format_help().partition("\n\n")
     help_, _, _ = text.partition("\nexample")
@@ -154,7 +154,7 @@ def test_every_term_that_an_operator_can_change_is_an_option_of_limit_set() -> N
     ],
 )
 def test_a_worker_refuses_options_of_a_limit_under_its_own_names(words: str, said: str) -> None:
-    """Also if it shares none: what is refused later would be found at the wrong moment."""
+    """Even if it shares none: a later refusal would come at the wrong moment."""
     root, line = command_line(), ["worker", "shop:send", "--topic", "mails", *words.split()]
     call = root.parse_args(line).parser.settle(root, root.parse_args(line), line)
     with pytest.raises(ArgumentError) as refused:

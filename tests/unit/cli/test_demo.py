@@ -47,7 +47,7 @@ def test_the_table_is_made_of_what_the_datastore_saw() -> None:
     }
 
 
-def test_fairness_is_judged_until_the_kill_and_knows_who_wrote_nothing() -> None:
+def test_fairness_is_judged_until_the_kill_and_counts_who_wrote_nothing() -> None:
     assert outcome(WRITES, [], killed_at=10.2).fairness == 0.25
     assert outcome(WRITES, [], killed_at=9.0).fairness == 1.0
     even = [Entry(10.0, name, 10) for name in "abcd"]
@@ -105,7 +105,7 @@ def test_the_time_at_best_is_what_the_datastore_allows(
 
 
 @pytest.mark.parametrize("refused", [0, 3])
-def test_what_is_said_below_the_table_does_not_contradict_it(refused: int) -> None:
+def test_the_text_below_the_table_does_not_contradict_it(refused: int) -> None:
     quarter, own, shared = (
         outcome(WRITES, refused * [Entry(10.9, "b", 150)], title=title)
         for title in ("a quarter each", "on their own", "sharing the limit")

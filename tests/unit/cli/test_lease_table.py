@@ -83,7 +83,7 @@ def test_a_table_that_fits_is_left_as_it_is() -> None:
     assert plain(fitted(page("orders", limit()), 20)) == plain(page("orders", limit()))
 
 
-def test_columns_that_nobody_needs_are_left_out() -> None:
+def test_columns_that_are_not_needed_are_left_out() -> None:
     plainly = lines_of(limit(instance("a", **BUSY)))[2]
     assert plainly.split()[-1] == "silent"
     odd = limit(
@@ -100,7 +100,7 @@ def test_columns_that_nobody_needs_are_left_out() -> None:
     assert "1 waits for a permit of 500, for 2.1 s" in lines_of(odd)
 
 
-def test_uncertainty_and_a_clock_that_is_ahead_are_said_below() -> None:
+def test_uncertainty_and_a_clock_that_is_ahead_are_shown_below() -> None:
     view = limit(uncertain_ms=4_200, cause="the server is another one", skew_ms=3_100)
     below = "\n".join(lines_of(view))
     assert "grants nothing new for 4.2 s: the server is another one" in below

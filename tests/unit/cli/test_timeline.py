@@ -95,7 +95,7 @@ def test_lines_of_json_are_messages() -> None:
     ]
 
 
-def test_lines_that_say_no_time_have_the_one_that_is_told() -> None:
+def test_lines_that_say_no_time_have_the_one_that_is_given() -> None:
     assert lines('{"body": 1}', '{"body": 2, "delay": 0}', at=When(NOW, relative=False)) == [
         Message(1, at=NOW),
         Message(2, delay=0.0),
@@ -119,7 +119,7 @@ def test_lines_that_say_no_time_have_the_one_that_is_told() -> None:
         ('{"body": 1, "at": "now", "delay": 1}', "delay must be left out if there is an at"),
     ],
 )
-def test_what_is_wrong_with_a_line_is_said(text: str, said: str) -> None:
+def test_what_is_wrong_with_a_line_is_reported(text: str, said: str) -> None:
     [told] = lines(text)
     assert isinstance(told, str)
     assert said in told
@@ -199,7 +199,7 @@ def test_a_long_gap_in_a_histogram_is_one_line() -> None:
     assert rows[7].endswith("none in the next 29")
 
 
-def test_stats_says_what_needs_somebody() -> None:
+def test_stats_says_what_needs_attention() -> None:
     numbers = dict.fromkeys(("new", "lost", "waiting", "processing", "dead"), 1)
     made = Stats(
         **numbers,
@@ -214,7 +214,7 @@ def test_stats_says_what_needs_somebody() -> None:
     )
     page = stats.page("topic mails", made, 64, NOW)
     assert "the oldest for 75 s" in plain(page)
-    assert "Nobody consumes it, and something is due." in page.foot
+    assert "No consumer is running, and messages are due." in page.foot
     assert "The clock of this machine is 90 s behind that of Redis." in page.foot
     assert [row.cells[0] for row in page.rows if row.marked] == ["dead"]
 

@@ -1,4 +1,4 @@
-"""Many registrations at once: the same as one by one, in one write, and all of them or none."""
+"""Many registrations in one call: the same as one by one, in one write, and all of them or none."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ A, C, B = Registration("a", "b"), Registration("c", "b"), Registration("b")
 )
 @settings(max_examples=examples(500), deadline=None)
 @given(MOVES)
-def test_r3_r4_many_at_once_are_as_one_after_the_other(moves: list[Any]) -> None:
+def test_r3_r4_many_in_one_call_are_as_one_after_the_other(moves: list[Any]) -> None:
     bulk, single = (RegistrationGate(MemoryEntityStore()) for _ in range(2))
     for number, (kind, what) in enumerate(moves):
         if kind == "offer":
@@ -103,7 +103,7 @@ def test_r6_one_that_waits_and_has_changed_comes_behind_the_others() -> None:
         assert [release.entity for release in released] == ["b", "c", "a"]
 
 
-def test_r6_many_at_once_are_one_transaction(tmp_path: Path) -> None:
+def test_r6_many_in_one_call_are_one_transaction(tmp_path: Path) -> None:
     path = tmp_path / "entities.db"
     many = [Registration(f"e{number}", f"e{number // 2}") for number in range(1, 500)]
     store = SqliteEntityStore(path)

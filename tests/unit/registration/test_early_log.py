@@ -48,7 +48,7 @@ def files(tmp_path: Path) -> list[Path]:
 
 
 def opened(tmp_path: Path) -> list[str]:
-    """What this process has open in it; other descriptors are none of ours."""
+    """The files that this process has open in it; other descriptors do not count."""
     found = []
     for one in Path("/proc/self/fd").iterdir():
         with suppress(OSError):  # it was closed meanwhile
@@ -115,7 +115,7 @@ def test_r7_a_directory_belongs_to_one_gate(made: Made, tmp_path: Path) -> None:
         EarlyMessageLog(tmp_path / "early", max_bytes=1, max_age=1)
 
 
-def test_a_lock_that_cannot_be_had_is_not_said_to_be_of_another_gate(
+def test_a_lock_that_cannot_be_had_is_not_reported_as_of_another_gate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(_: int) -> None:
@@ -279,7 +279,7 @@ def test_on_a_full_disk_telemetry_is_held_in_memory_in_order(
     gate.offer("a", 2)
     gate.offer("b", 2)
     monkeypatch.undo()
-    (log,) = files(tmp_path)  # and none that nobody would delete
+    (log,) = files(tmp_path)  # and none that would not be deleted
     assert log.stat().st_size == 9
     gate.offer("a", 3)
     gate.offer("a", 4)
@@ -289,7 +289,7 @@ def test_on_a_full_disk_telemetry_is_held_in_memory_in_order(
     assert gate.counts["corrupt"].telemetry == 0
 
 
-def test_an_error_of_the_disk_is_told_with_the_place(
+def test_an_error_of_the_disk_is_reported_with_the_place(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = made()

@@ -1,4 +1,4 @@
-"""What has been emitted, asked for again: nothing that a consumer has not handled is left out."""
+"""Emissions, asked for again: nothing that a consumer has not handled is left out."""
 
 from __future__ import annotations
 

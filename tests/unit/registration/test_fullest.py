@@ -1,4 +1,4 @@
-"""Who holds the most, against looking at all of them."""
+"""The entity that holds the most, compared with looking at all of them."""
 
 from __future__ import annotations
 

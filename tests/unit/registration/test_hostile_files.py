@@ -1,6 +1,6 @@
 """Damaged files of entities: no record that is whole is lost, and none that is not goes unsaid.
 
-The judge knows the bytes of each record: one whose bytes are all in the damaged file is whole.
+The judge has the bytes of each record: one whose bytes are all in the damaged file is whole.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def bytes_of(path: Path, records: dict[str, str]) -> dict[str, bytes]:
 
 
 def left_by(place: Path, *, killed: bool) -> Kept:
-    """What a process has left, that was `killed` or closed its store."""
+    """The files of a process that was `killed` or closed its store."""
     path = place / "open" / "entities.db"
     path.parent.mkdir()
     store = SqliteEntityStore(path)
@@ -161,7 +161,7 @@ def loaded(path: Path) -> Loaded:
 
 
 def judged(filled: Kept, path: Path, before: Loaded, *, log: bool = False) -> None:
-    """What was loaded of a file that was damaged; or of one whose `log` of writes was, so that
+    """The result of loading a file that was damaged; or of one whose `log` of writes was, so that
     the last changes may be gone without a trace."""
     known, reports, _ = before
     asides = [one for one in sorted(path.parent.iterdir()) if ".damaged-" in one.name]
@@ -394,7 +394,7 @@ def of_the_format_before(path: Path, records: dict[str, str]) -> None:
     connection.close()
 
 
-def test_removed_ones_do_not_come_back_and_are_not_kept_for_ever(tmp_path: Path) -> None:
+def test_removed_ones_do_not_come_back_and_are_not_kept_without_end(tmp_path: Path) -> None:
     path = tmp_path / "entities.db"
     store = SqliteEntityStore(path)
     store.load()

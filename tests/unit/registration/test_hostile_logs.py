@@ -95,7 +95,7 @@ def test_what_comes_after_such_damage_comes_out_as_well(
 
 
 @pytest.mark.parametrize("kind", files.KINDS)
-def test_a_damaged_log_that_is_full_or_goes_on_tells_all(
+def test_a_damaged_log_that_is_full_or_goes_on_reports_all(
     gate: RegistrationGate, tmp_path: Path, kind: str
 ) -> None:
     for text in SENT:
@@ -139,7 +139,7 @@ def test_logs_are_for_their_owner_alone(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         log = EarlyMessageLog(tmp_path, max_bytes=1_000, max_age=1, max_bytes_per_entity=100)
-        for number in range(50):  # it is written anew when it is full
+        for number in range(50):  # it is rewritten when it is full
             log.append("meter", json.dumps(number), 0)
     finally:
         os.umask(old)

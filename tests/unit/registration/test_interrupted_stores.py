@@ -1,5 +1,5 @@
-"""Law R6: what a store knows follows from what was stored, at whatever bytecode an exception ends a
-call; so the next call and the next start find what was acknowledged, and no damage."""
+"""Law R6: the content of a store follows from what was stored, at whatever bytecode an exception
+ends a call; so the next call and the next start find what was acknowledged, and no damage."""
 
 from __future__ import annotations
 

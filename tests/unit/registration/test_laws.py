@@ -85,7 +85,7 @@ def test_r1_to_r6_whatever_comes_it_is_as_the_plain_model_says(
 
 
 def check_books(gate: RegistrationGate, plain: PlainGate) -> None:
-    """What was held is, exactly, what was released, displaced or dropped, and what waits."""
+    """The sum of what was released, displaced or dropped, and what waits, is what was held."""
     waits = (
         sum(bool(held.registration) for held in plain.pending),
         sum(len(held.metadata) for held in plain.pending),

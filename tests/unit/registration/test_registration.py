@@ -83,7 +83,7 @@ def test_r3_a_nested_child_whose_telemetry_comes_first_keeps_its_parent() -> Non
 # R1.
 
 
-def test_r1_a_registered_entity_passes_at_once() -> None:
+def test_r1_a_registered_entity_passes_immediately() -> None:
     one = gate()
     one.register("a")
     for metadata in (True, False):
@@ -95,7 +95,7 @@ def test_r1_a_registered_entity_passes_at_once() -> None:
     assert one.pending == 0
 
 
-def test_r1_many_at_once_hold_those_that_are_early() -> None:
+def test_r1_many_in_one_call_hold_those_that_are_early() -> None:
     one = gate()
     one.register("a")
     assert one.offer_many([("a", 1), ("b", 2), ("a", 3)]) == [
@@ -207,7 +207,7 @@ def test_r5_what_is_held_too_long_is_dropped_and_counted() -> None:
     assert one.pending == 0
 
 
-def test_r5_it_is_dropped_also_when_nobody_evicts() -> None:
+def test_r5_it_is_dropped_also_without_evict() -> None:
     clock = ManualClock()
     one = gate(clock=clock, max_age=10)
     one.offer("a", 1)
@@ -218,7 +218,7 @@ def test_r5_it_is_dropped_also_when_nobody_evicts() -> None:
 
 @pytest.mark.parametrize("each", [1, 2])
 @pytest.mark.parametrize("kind", ["telemetry", "registration"])
-def test_r5_who_keeps_on_sending_does_not_stay_for_ever(each: int, kind: str) -> None:
+def test_r5_who_keeps_on_sending_does_not_stay_without_end(each: int, kind: str) -> None:
     clock = ManualClock()
     one = gate(clock=clock, max_age=10, telemetry_per_entity=each, telemetry_limit=1)
     for number in range(10):
@@ -436,7 +436,7 @@ def test_a_store_that_is_none_is_refused() -> None:
             RegistrationGate(store)
 
 
-def test_events_tell_of_everything() -> None:
+def test_events_report_everything() -> None:
     one = gate(telemetry_per_entity=1)
     heard: list[Any] = []
     with one.add_listener(heard.append):
@@ -452,7 +452,7 @@ def test_events_tell_of_everything() -> None:
     ]
 
 
-def test_threads_that_offer_and_register_at_once_lose_nothing() -> None:
+def test_threads_that_offer_and_register_concurrently_lose_nothing() -> None:
     one = gate(telemetry_per_entity=1_000)
     out: list[Release] = []
     entities = [f"e{number}" for number in range(50)]

@@ -150,7 +150,7 @@ def test_a_later_format_is_not_touched(tmp_path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 7")
     connection.close()
-    with pytest.raises(EntityStoreError, match="is of format 7, and this version knows 3"):
+    with pytest.raises(EntityStoreError, match="is of format 7, and this version reads 3"):
         loaded(path)
 
 

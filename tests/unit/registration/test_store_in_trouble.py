@@ -48,7 +48,7 @@ def links(place: Path) -> list[int]:
 
 
 def outcome(path: Path) -> object:
-    """What a store has, or why it cannot be loaded."""
+    """The content of a store, or why it cannot be loaded."""
     try:
         known, reports, _ = loaded(path)
     except EntityStoreError as error:
@@ -274,14 +274,16 @@ def test_a_file_of_a_later_format_is_refused_and_left_as_it_is(
     if is_hurt:
         of_killed.hurt(path)
     before = path.read_bytes()
-    with pytest.raises(EntityStoreError, match=f"is of format {version}, and this version knows 3"):
+    with pytest.raises(EntityStoreError, match=f"is of format {version}, and this version reads 3"):
         loaded(path)
     assert path.read_bytes() == before
     assert not any(".damaged" in one for one in names(tmp_path))
 
 
 @pytest.mark.parametrize("version", [0, 1, 3])
-def test_a_file_of_somebody_else_is_refused_and_left_as_it_is(tmp_path: Path, version: int) -> None:
+def test_a_file_of_another_program_is_refused_and_left_as_it_is(
+    tmp_path: Path, version: int
+) -> None:
     path = tmp_path / "entities.db"
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE people (name)")

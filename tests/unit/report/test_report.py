@@ -1,4 +1,4 @@
-"""What people look at: what was spent, held, refused and waited for is what is drawn and said."""
+"""Reports for people: what was spent, held, refused and waited for is drawn and written."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_share_is_drawn_in_the_colour_of_who_held_it_as_high_as_it_was() -> No
         "a: 2 partitions at most",
         "b: 4 partitions at most",
     ]
-    # Of 100 high: the whole limit is held at first, 25 of it by nobody for half a second.
+    # at first, 25 of it by no instance for half a second.
     top = [float(y) - chart.top for y in re.findall(r"V(-?[\d.]+)H", areas[1].get("d", ""))]
     assert {round(y) for y in top} >= {0, 25}
     said = texts(picture([chart], ""))
@@ -105,7 +105,7 @@ def test_nothing_is_written_over_anything_else() -> None:
     entries = [Entry(n / 30, name, 40_000, 300 * n) for n, name in enumerate(names)]
     holdings = [(0.0, dict.fromkeys(names, 1 / 30))]
     for refused in (None, [0.5]):
-        for title in ("short", "A title that somebody wrote who has much to say of it " * 3):
+        for title in ("short", "A title of a user with much to say of it " * 3):
             run = Run(
                 title, 12_000_000, entries, holdings=holdings, partitions=10_000, refused=refused
             )
@@ -266,7 +266,7 @@ def test_what_the_verifier_judged_can_be_looked_at(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["nowhere/run.html", "file/run.html", "."])
-def test_where_it_cannot_be_written_is_said_before_anything_is_done(
+def test_where_it_cannot_be_written_is_reported_before_anything_is_done(
     tmp_path: Path, where: str
 ) -> None:
     (tmp_path / "file").touch()

@@ -192,7 +192,7 @@ def test_a_full_buffer_refuses_when_the_time_is_up_and_leaves_no_trace() -> None
     assert payloads(batcher.batches) == [["a"], ["b"], ["c"]]
 
 
-def test_before_the_start_nobody_makes_room() -> None:
+def test_before_the_start_there_is_no_way_to_make_room() -> None:
     batcher = InlineBatcher(max_buffer_size=1)
     enqueue(batcher, Watcher(ignore), "a")
     with pytest.raises(BufferFullError):
@@ -276,7 +276,7 @@ def test_coroutines_run_on_one_loop_also_where_a_loop_runs_already() -> None:
     assert loops[0] is loops[1]
 
 
-def test_what_never_comes_is_said_instead_of_waiting_for_ever() -> None:
+def test_what_never_comes_is_an_error_instead_of_a_wait_without_end() -> None:
     def again(batch: list[Operation]) -> None:
         raise Retry(after=600)
 
@@ -289,7 +289,7 @@ def test_what_never_comes_is_said_instead_of_waiting_for_ever() -> None:
     assert len(batcher.stop(drain=False)) == 1
 
 
-def test_turning_on_the_spot_for_ever_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turning_on_the_spot_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inline, "MOST_TURNS", 1_000)
     batcher = InlineBatcher()
     watcher = Watcher(lambda batch: enqueue(batcher, watcher, "more"), max_batch_size=1)

@@ -19,7 +19,7 @@ TIMES = st.lists(st.integers(0, 9_000), max_size=40)
 
 
 class Buckets:
-    """What a server has, and what it does with a wave."""
+    """A server with messages, which answers a wave."""
 
     def __init__(self, waiting: list[list[int]], lost: list[list[int]]) -> None:
         self.sets = [[sorted(one) for one in both] for both in zip(waiting, lost, strict=True)]
@@ -97,7 +97,7 @@ def test_t11_buckets_take_turns_within_a_second() -> None:
     assert asked == [[(bucket, 10)] for bucket in (0, 1, 2, 3, 0, 1, 2, 3)]
 
 
-def test_thin_buckets_are_asked_together_and_for_what_they_may_have_besides() -> None:
+def test_thin_buckets_are_asked_together_and_for_what_else_they_may_have() -> None:
     agenda = Agenda(4)
     for bucket, due in enumerate((3, 1, 0, 2)):
         agenda.learn(bucket, [bucket] * due, [])
@@ -121,11 +121,11 @@ def test_t13_when_to_turn_to_a_bucket() -> None:
     assert agenda.next() == 3_000
     agenda.hear(0, 2_000)
     agenda.hear(0, 9_000)
-    agenda.hear(77, 1)  # of a topic that was made anew, with more
+    agenda.hear(77, 1)  # of a topic that was created again, with more
     assert agenda.next() == 2_000
     agenda.learn(0, [], [])
     agenda.learn(1, [5_000], [5_000])
-    assert agenda.next() == 5_000 + GRACE_MS, "a lease that ran out is everybody's"
+    assert agenda.next() == 5_000 + GRACE_MS, "a lease that ran out is free for all"
     agenda.learn(1, [5_000], [])
     assert agenda.next() == 5_000 + PATIENCE_MS, "and so is what is overdue"
     assert not agenda.has_more(9_000)

@@ -1,4 +1,4 @@
-"""What the Timeline decides without a server."""
+"""Decisions of the Timeline without a server."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_t12_it_is_never_before_the_servers_last_answer() -> None:
     clock = ServerClock("", lambda: now[0], lambda: wall[0])
     clock.learn(50.0, 50.002, 1_000_000)
     now[0] = 60.1
-    clock.learn(60.0, 60.1, 11_100_000)  # as it was sent back at once, its time is now
+    clock.learn(60.0, 60.1, 11_100_000)  # as it was sent back immediately, its time is now
     assert clock.now_ms() >= 11_100
     clock.learn(60.0, 60.1, 5_000_000)  # the server's clock was set back
     assert clock.now_ms() == pytest.approx(5_050, abs=51)

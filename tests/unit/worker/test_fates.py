@@ -1,4 +1,4 @@
-"""What becomes of each message when its batch has ended."""
+"""Decisions about each message when its batch has ended."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_what_says_nothing_makes_the_whole_batch_fail(returned: Any, said: str) 
     assert said in str(fates.error)
 
 
-def test_an_error_that_cannot_be_said_is_named() -> None:
+def test_an_error_without_a_text_is_named() -> None:
     class Mute(Exception):  # noqa: N818
         def __str__(self) -> str:
             raise RuntimeError

@@ -1,4 +1,4 @@
-"""What a worker holds, as a machine of states; its time is told."""
+"""The messages of a worker, as a machine of states; time is an argument."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_what_is_abandoned_waits_no_more(holds: Holds) -> None:
     run = holds.begin(held, 0.0, 0)
     assert run is not None
     assert holds.abandon(held) == []
-    assert holds.end(run, refused=held[:1]) == held[:1], "nobody raises it again"
+    assert holds.end(run, refused=held[:1]) == held[:1], "it is not raised again"
     assert holds.waiting == 0
     assert set(holds.to_extend(100.0)) == set(held), "one is to be given back, one to be deleted"
 

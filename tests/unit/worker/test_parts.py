@@ -62,7 +62,7 @@ def test_a_bad_rule_is_refused_by_name(rule: Any) -> None:
         Costs(rule)
 
 
-def test_the_supervisor_is_told_in_datagrams(tmp_path: Path) -> None:
+def test_the_supervisor_is_notified_by_datagrams(tmp_path: Path) -> None:
     place = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
         line.bind(place)
@@ -71,7 +71,7 @@ def test_the_supervisor_is_told_in_datagrams(tmp_path: Path) -> None:
         notifier.send(READY, WATCHDOG)
         assert line.recv(100) == b"READY=1\nWATCHDOG=1"
         assert notifier.watchdog_interval == 2.0
-    notifier.send(READY)  # nobody there: no error
+    notifier.send(READY)  # no receiver: no error
 
 
 def test_abstract_sockets_work_too() -> None:
@@ -83,7 +83,7 @@ def test_abstract_sockets_work_too() -> None:
         assert line.recv(100) == b"WATCHDOG=1"
 
 
-def test_what_a_handler_starts_knows_nothing_of_the_socket_that_was_inherited() -> None:
+def test_what_a_handler_starts_does_not_inherit_the_socket_that_was_inherited() -> None:
     ours, its_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with ours, its_end:
         environment = {LINE: str(its_end.fileno())}
@@ -104,7 +104,7 @@ def test_what_a_handler_starts_knows_nothing_of_the_socket_that_was_inherited() 
         {"WATCHDOG_USEC": "5", "WATCHDOG_PID": "1"},
     ],
 )
-def test_no_watchdog_where_nobody_waits_for_us(environment: dict[str, str]) -> None:
+def test_no_watchdog_without_a_supervisor(environment: dict[str, str]) -> None:
     assert Notifier(environment).watchdog_interval is None
 
 
@@ -169,7 +169,7 @@ def test_pages_answer_and_say_what_there_is() -> None:
                 assert (error.code, error.read()) == (status, body)
 
 
-def test_a_port_in_use_is_said_with_what_to_do() -> None:
+def test_a_port_in_use_is_reported_with_what_to_do() -> None:
     wrong = pytest.raises(PortInUseError, match="choose another --metrics-host or --metrics-port")
     with Pages({}) as first, wrong as caught:
         Pages({}, port=first.port)
@@ -193,7 +193,7 @@ def test_leases_that_are_always_too_short_are_no_flood_in_the_log(
     def lost(endings: Iterable[tuple[Lease, Ending]]) -> list[MessageOutcome]:
         return [LeaseLost(one.id) for one, _ in endings]
 
-    timeline = Timeline("redis://127.0.0.1:1", "work")  # nobody asks it
+    timeline = Timeline("redis://127.0.0.1:1", "work")  # it is never asked
     consumer = timeline.consumer("one")
     monkeypatch.setattr(consumer, "settle", lost)
     settler = Settler(

@@ -1,4 +1,4 @@
-"""How many messages a worker leases, and what it tells the limiter."""
+"""How many messages a worker leases, and its demand to the limiter."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""`dispatcher completion`: what a shell needs to complete commands and options."""
+"""`dispatcher completion`: scripts with which shells complete commands and options."""

@@ -1,4 +1,4 @@
-"""What may come next on a command line: the answer to a shell. Needs argcomplete."""
+"""Answer a shell that asks how a command line can continue. Needs argcomplete."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class ValueCompleter(BaseCompleter):
 
 
 def answer(parser: Parser) -> None:
-    """Answers the shell that has started this process, and ends it."""
+    """Answer the shell that has started this process, and exit."""
     below = parser
-    for word in os.environ["COMP_LINE"].split():  # argcomplete looks at what is there already
+    for word in os.environ["COMP_LINE"].split():  # argcomplete examines the parser first
         below = below.fill().below.get(word, below)
     below.fill()
     CompletionFinder()(parser, always_complete_options=False, default_completer=ValueCompleter())

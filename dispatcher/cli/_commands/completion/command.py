@@ -1,4 +1,4 @@
-"""`dispatcher completion bash|zsh|fish`: argcomplete does it."""
+"""`dispatcher completion bash|zsh|fish`, the scripts of argcomplete."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from limiters.errors import DispatcherError
 
 
 def run(options: CompletionOptions, call: Invocation) -> None:
-    """Prints the script of the shell."""
+    """Print the script for the shell."""
     try:
         from argcomplete.shell_integration import shellcode
     except ImportError:

@@ -11,13 +11,13 @@ SHELLS = ("bash", "zsh", "fish")
 
 @dataclass(frozen=True, kw_only=True)
 class CompletionOptions:
-    """For which shell."""
+    """The shell to complete in."""
 
     shell: str = argument("SHELL", "bash, zsh or fish", choices=SHELLS)
 
 
 COMPLETION = Command(
-    description="Prints a script for a shell, which asks dispatcher what may come next.",
+    description="Prints a script with which a shell completes commands and options.",
     epilog="examples, for ~/.bashrc, ~/.zshrc (after compinit) and "
     "~/.config/fish/config.fish:\n"
     '  eval "$(dispatcher completion bash)"\n'

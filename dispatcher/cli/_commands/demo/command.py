@@ -8,7 +8,7 @@ from limiters.errors import DispatcherError
 
 
 def run(options: DemoOptions, call: Invocation) -> None:
-    """Runs all three ways, and prints the comparison."""
+    """Run all three ways, and print the comparison."""
     try:
         from dispatcher.cli._commands.demo import race
     except ImportError:

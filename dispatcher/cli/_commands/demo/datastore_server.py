@@ -1,4 +1,4 @@
-"""The pretended datastore behind a port, so that several processes can write to it."""
+"""A pretended datastore behind a port, so that several processes can write to it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOST = "127.0.0.1"
 
 
 class _DatastoreHandler(socketserver.StreamRequestHandler):
-    """Each line is a request: how many records, what they cost, who asks, how long they waited."""
+    """Handles requests, one in each line: number of records, cost, client, how long they waited."""
 
     server: DatastoreServer
 
@@ -48,7 +48,7 @@ class DatastoreServer(socketserver.ThreadingTCPServer):
         self.server_close()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A job that was ended in the middle is no news."""
+        """Ignore errors: a client that is killed in the middle of a request is expected."""
 
 
 class DatastoreClient:

@@ -9,12 +9,12 @@ from limiters._support.options import CheckedOptions
 from limiters._support.validation import ArgumentError, amount, seconds
 
 SHORTEST, LONGEST = 2, 3_600
-"""Less ends before the killed process matters: one second's work can be written immediately. More
-is no demo."""
+"""Bounds of the demo's length in seconds. A shorter one ends before the killed process matters: one
+second's work can be written immediately."""
 
 
 def work_time(name: str, value: object) -> float:
-    """`value` as the time for which the datastore allows the work of the demo."""
+    """Return `value` as the time for which the datastore allows the work of the demo."""
     found = seconds(name, value)
     if found < SHORTEST:
         raise ArgumentError(name, value, f"be at least {SHORTEST} seconds")
@@ -25,7 +25,7 @@ def work_time(name: str, value: object) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class DemoOptions(CheckedOptions):
-    """How much the datastore allows, and how much there is to do."""
+    """The datastore's capacity, and the amount of work."""
 
     capacity: float = option("request units a second", "C", 20_000.0, check=amount)
     seconds: float = option(

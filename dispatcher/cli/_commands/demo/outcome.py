@@ -1,4 +1,4 @@
-"""What one way to keep the limit led to. Pure."""
+"""The result of one way to keep the limit. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from limiters.verifier import fairness
 
 @dataclass(frozen=True)
 class DemoOutcome:
-    """One way: what its datastore saw, who was killed when, and who held which share of a shared
-    limit (None if none was shared). Times are seconds of one clock."""
+    """The result of one way: the datastore's record, which process was killed when, and which
+    instance held which share of a shared limit (None if none was shared). Times are seconds of one
+    clock."""
 
     title: str
     datastore: Datastore
     processes: Sequence[str]
     best: float
-    """Seconds that the work takes at best: see `Datastore.seconds_at_best`."""
+    """Minimum seconds of the work: see `Datastore.seconds_at_best`."""
     began: float
     killed_at: float
     killed: str
@@ -29,12 +30,12 @@ class DemoOutcome:
 
     @property
     def seconds(self) -> float:
-        """From the begin to the last write."""
+        """Seconds from the beginning to the last write."""
         return self.datastore.entries[-1].at - self.began
 
     @property
     def used(self) -> float:
-        """The share of the limit that was used: 1 if nothing of it was ever left unused."""
+        """The share of the limit that was used: 1 if it was used in full."""
         return self.best / self.seconds
 
     @property

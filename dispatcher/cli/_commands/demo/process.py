@@ -1,4 +1,4 @@
-"""One of the demo's processes, which keeps the limit in one of three ways. See `main`."""
+"""One process of the demo, which keeps the limit in one of three ways. `main` is its program."""
 
 from __future__ import annotations
 
@@ -23,34 +23,36 @@ from dispatcher.cli.datastore import TooManyRequestsError
 COST = 10
 BATCH = 50
 WRITERS = 8
-"""How many requests a process without a Batcher sends at the same time."""
+"""Number of requests that a process without a Batcher sends at the same time."""
 
 FIRST_BACKOFF, LAST_BACKOFF = 0.05, 4.0
-"""Doubled from the first to the last, with full jitter. AWS's SDKs do the same, up to 20 s."""
+"""First and last back-off in seconds, doubled, with full jitter. AWS's SDKs do the same, up to 20
+s."""
 
 LIMIT, LEASE, INTERVAL, PERIOD, PARTITIONS = "demo", 1.0, 0.25, 1.0, 20
 
 
 @dataclass
 class DemoPlan:
-    """How one process is to write, and where."""
+    """How and where one process is to write."""
 
     name: str = ""
     port: int = 0
-    """The datastore's."""
+    """The port of the datastore."""
     capacity: float | None = None
-    """What the process may spend in a second; of all processes, if they share it. Without it there
-    is no limiter: the process tries, and tries again."""
+    """Cost per second of the process; of all processes, if they share it. Without it there is no
+    limiter: the process tries, and retries."""
     redis: str | None = None
-    """Where the limit is shared."""
+    """The URL of the Redis for the shared limit."""
 
     def as_argument(self) -> str:
-        """The form in which the process gets it."""
+        """Return the plan as a command line argument."""
         return json.dumps(asdict(self))
 
 
 class _DemoDatastore(DatastoreClient):
-    """Ends the process when the datastore has ended, and with it the demo: instead of errors."""
+    """Ends the process when the datastore has ended, and with it the demo, instead of raising
+    errors."""
 
     def write(self, records: int, cost: float, waited: float = 0.0) -> None:
         try:
@@ -60,14 +62,14 @@ class _DemoDatastore(DatastoreClient):
 
 
 class Writer(Protocol):
-    """Writes records."""
+    """Writes records to the datastore."""
 
     def add(self, records: int) -> None:
-        """Writes so many more."""
+        """Write this many more records."""
 
 
 class UnlimitedWriter:
-    """What one writes without thinking of a limit: many threads, back-off, try again."""
+    """A typical writer without a limiter: many threads, back-off, retries."""
 
     def __init__(self, plan: DemoPlan) -> None:
         self._datastore = _DemoDatastore(plan.port, plan.name)
@@ -90,7 +92,7 @@ class UnlimitedWriter:
 
 
 class LimitedWriter:
-    """The same through a Batcher."""
+    """A writer that sends through a Batcher."""
 
     def __init__(self, plan: DemoPlan) -> None:
         self._datastore = _DemoDatastore(plan.port, plan.name)
@@ -135,8 +137,8 @@ def _batches(records: int) -> Iterator[int]:
 
 
 def main() -> None:
-    """Prints that it is ready, writes as many records as each line of its input says, and ends with
-    its input, whatever it is doing then."""
+    """Print that it is ready, write as many records as each line of its input says, and exit when
+    its input ends."""
     plan = DemoPlan(**json.loads(sys.argv[1]))
     writer: Writer = UnlimitedWriter(plan) if plan.capacity is None else LimitedWriter(plan)
     jobs = queue.SimpleQueue[int]()

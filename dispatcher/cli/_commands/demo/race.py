@@ -42,18 +42,18 @@ from limiters.embedded import EmbeddedRedis
 from limiters.errors import LeaseManagerError, LimiterError
 
 SHARES = {"process-1": 0.3, "process-2": 0.3, "process-3": 0.2, "process-4": 0.2}
-"""How much of the records is whose."""
+"""The share of the records of each process."""
 KILLED, HEIR = "process-2", "process-3"
 HANDOVER = 0.5
 """Seconds after which the rest of a killed process is given to another one."""
 PATIENCE = 10.0
-"""Seconds for one look at the limit, on a machine that starts a dozen processes meanwhile."""
+"""Seconds for one reading of the limit, on a machine that starts a dozen processes meanwhile."""
 WIDE = 60
-"""Columns of a terminal that has room for all of a progress line."""
+"""Columns of a terminal with room for a complete progress line."""
 
 
 def run(*, capacity: float, seconds: float, report: str | None = None) -> None:
-    """Runs all three ways, with progress, and prints a comparison; and writes `report`."""
+    """Run all three ways, with progress, print a comparison, and write `report`."""
     if capacity < 2 * BATCH * COST:
         least = f"be at least {2 * BATCH * COST}, the cost of two batches"
         raise ArgumentError("capacity", UNSHOWN, least)
@@ -81,7 +81,7 @@ def run(*, capacity: float, seconds: float, report: str | None = None) -> None:
 
 
 def _jobs(capacity: float, seconds: float) -> dict[str, int]:
-    """How many records each process has to write."""
+    """Return the number of records of each process."""
     batches = round(capacity * seconds / COST / BATCH)
     return {name: BATCH * max(1, round(share * batches)) for name, share in SHARES.items()}
 
@@ -98,8 +98,8 @@ def _introduction(jobs: Mapping[str, int], capacity: float, best: float) -> str:
 
 
 def _limit(redis: str, capacity: float) -> RedisLeaseManager:
-    """Made before the processes start, as nothing is granted until it is certain that nothing is
-    held."""
+    """Create the limit before the processes start, since nothing is granted until it is certain
+    that no lease is out."""
     leases = RedisLeaseManager(redis, name=LIMIT, lease_time=LEASE, timeout=PATIENCE)
     leases.set_terms(
         capacity=capacity, factor=capacity / PARTITIONS, period=PERIOD, lease_time=LEASE
@@ -137,7 +137,7 @@ def _race(
 
 
 def _run(progress: Progress, ways: list[_Way], kill_after: float, redis: EmbeddedRedis) -> None:
-    """Until all is written in each way."""
+    """Run until all is written in each way."""
     tasks = [progress.add_task(way.title, total=way.total, refused=0) for way in ways]
     began = time.monotonic()
     for way in ways:
@@ -171,8 +171,8 @@ def _columns(console: Console) -> list[ProgressColumn]:
 
 
 class _Way:
-    """One way to keep the limit: a datastore, and the processes that write to it. They end with
-    the `with` block."""
+    """One way to keep the limit: a datastore, and the processes that write to it. They end with the
+    `with` block."""
 
     def __init__(
         self,

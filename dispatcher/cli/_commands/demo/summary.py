@@ -25,7 +25,7 @@ INDENT = "  "
 
 
 def draw(console: Console, outcomes: Sequence[DemoOutcome]) -> None:
-    """Prints it."""
+    """Print the table, the remarks and the charts."""
     table = Table(title="\nOne limit, four processes, three ways to keep it")
     table.add_column("")
     for outcome in outcomes:
@@ -39,7 +39,7 @@ def draw(console: Console, outcomes: Sequence[DemoOutcome]) -> None:
 
 
 def runs(outcomes: Sequence[DemoOutcome]) -> list[Run]:
-    """What the report draws."""
+    """Return the runs for the report."""
     return [
         Run(
             outcome.title,
@@ -56,7 +56,7 @@ def runs(outcomes: Sequence[DemoOutcome]) -> list[Run]:
 
 
 def facts(outcome: DemoOutcome) -> list[tuple[str, str]]:
-    """The rows of the table for one way."""
+    """Return the rows of the table for one way."""
     return [
         ("calls refused (429)", f"{outcome.datastore.refused:,}"),
         ("calls wasted", f"{100 * outcome.wasted:.0f} %"),
@@ -81,7 +81,7 @@ def _reuse(outcome: DemoOutcome) -> str:
 
 
 def remarks(outcomes: Sequence[DemoOutcome]) -> list[str]:
-    """What the table does not say."""
+    """Return remarks that the table needs."""
     quarter, own, shared = outcomes
     lines = [
         "At best is with bursts: all that is allowed, at the beginning of each second. An even "

@@ -1,4 +1,4 @@
-"""Looks at a limit now and then, for the report: who holds which share of it."""
+"""Record which process holds which share of a limit, for the report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ EVERY = 0.05
 
 
 class LeaseWatcher:
-    """Looks in its `with` block, from a thread of its own. `names`: who has which process ID."""
+    """Reads the limit repeatedly on its thread, inside its `with` block. `names`: the process ID of
+    each process."""
 
     def __init__(self, leases: LeaseManager, names: Mapping[int, str]) -> None:
         self.holdings: list[tuple[float, dict[str, float]]] = []

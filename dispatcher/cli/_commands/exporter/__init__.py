@@ -1,1 +1,1 @@
-"""`dispatcher exporter`: shows the whole cluster to Prometheus, from Redis alone."""
+"""`dispatcher exporter`: metrics of the whole cluster for Prometheus, from Redis alone."""

@@ -1,4 +1,4 @@
-"""`dispatcher exporter`: shows the whole cluster to Prometheus, from Redis alone."""
+"""`dispatcher exporter`: serve the metrics of the whole cluster, read from Redis alone."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _log = logging.getLogger("dispatcher.exporter")
 
 
 def run(options: ExporterOptions, call: Invocation) -> None:
-    """Serves it, or prints it once."""
+    """Serve the metrics, or print them once."""
     from dispatcher.metrics._cluster.cluster import ClusterCollector
 
     log_lines.set_up(
         options.log_format,
         "WARNING" if options.once else "INFO",
-        without="redis-away" if options.once else "",  # that is what ends it
+        without="redis-away" if options.once else "",  # a signal is the normal end
     )
     with named(URL_OPTION):
         collector = ClusterCollector(
@@ -65,10 +65,8 @@ def _serve(collector: ClusterCollector, port: int, addr: str) -> None:
     try:
         with serve(port, addr, registry_of(collector)) as server:
             facts = {"happening": "serving", "url": server.url, "where": collector.where}
-            _log.info(
-                "serving %s, what Redis at %s knows", server.url, collector.where, extra=facts
-            )
-            collector.read()  # so that it is in the log at once if Redis is away
+            _log.info("serving %s, from Redis at %s", server.url, collector.where, extra=facts)
+            collector.read()  # so that it is in the log immediately if Redis is away
             ended.wait()
     finally:
         signal.signal(signal.SIGTERM, before)

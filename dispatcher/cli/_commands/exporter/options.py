@@ -14,13 +14,13 @@ LOOPBACK = "127.0.0.1"
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Names with commas between them."""
+    """Split names at commas."""
     return tuple(name for name in (part.strip() for part in text.split(",")) if name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExporterOptions(LogOptions, RedisOptions):
-    """What is shown, and to whom."""
+    """The limits and topics to export, and the address."""
 
     port: int = option("where to serve; 0: any", "PORT", PORT, check=port)
     addr: str = option(
@@ -34,11 +34,11 @@ class ExporterOptions(LogOptions, RedisOptions):
     )
     topics: tuple[str, ...] = option("these topics only", "NAME,...", (), read=names)
     sums_only: bool = flag("do not show each instance by its host and process")
-    once: bool = flag("print what a scrape would give, and end")
+    once: bool = flag("print the metrics once, and exit")
 
 
 EXPORTER = Command(
-    description="Reads what all instances have told Redis, whenever Prometheus scrapes: "
+    description="Reads the state of all instances from Redis, whenever Prometheus scrapes: "
     "capacity, partitions, demand\nand spend of each limit, what became of operations and "
     "batches, and the backlog of each topic of the\nTimeline. One is enough; more do no "
     "harm. While Redis is away dispatcher_redis_up is 0.",

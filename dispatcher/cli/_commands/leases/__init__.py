@@ -1,1 +1,1 @@
-"""`dispatcher leases`: who holds how much of a limit."""
+"""`dispatcher leases`: which instance holds how much of a limit."""

@@ -1,4 +1,4 @@
-"""`dispatcher leases`: who holds how much of a limit, once or live; and evicting one."""
+"""`dispatcher leases`: show the instances of a limit, once or live; evict one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def run(options: LeasesOptions, call: Invocation) -> None:
-    """Shows them, or evicts one."""
+    """Show the instances, or evict one."""
     with lease_manager(options) as manager:
         view = manager.look()
         if view is None:
@@ -57,7 +57,7 @@ def _watch(
 
 
 def _look(options: LeasesOptions, manager: RedisLeaseManager) -> LimitView | None:
-    """What is known, or a word about why nothing is: who watches sees it come back."""
+    """Return the view, or an error message to show until Redis answers again."""
     try:
         view = manager.look()
         if view is None:

@@ -1,4 +1,4 @@
-"""`dispatcher leases --evict`: finds the one instance that is meant, and evicts it."""
+"""`dispatcher leases --evict`: find the named instance, and evict it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_NAMED = 10
 
 
 def evict(manager: LeaseManager, view: LimitView, options: LeasesOptions) -> None:
-    """Evicts the instance that the options name, if somebody says yes, and says what that means."""
+    """Evict the instance that the options name, after confirmation, and print what that means."""
     one = the_one(view, options.evict or "")
     if not options.yes:
         held = f"{of_partitions(view, one.held)} partitions ({share_of(one.held)})"
@@ -42,7 +42,8 @@ def evict(manager: LeaseManager, view: LimitView, options: LeasesOptions) -> Non
 
 
 def the_one(view: LimitView, given: str) -> InstanceView:
-    """The instance with that name, or whose name begins so, or which runs there."""
+    """Return the instance with that name, the only one whose name begins so, or the one that runs
+    there."""
     exact = [one for one in view.instances if one.instance == given]
     found = exact or [
         one
@@ -54,7 +55,7 @@ def the_one(view: LimitView, given: str) -> InstanceView:
     if found:
         raise DispatcherError(
             f"{printable(given)!r} may be any of {len(found)}: {_list(found)}; "
-            "say more of its name. Nothing was evicted"
+            "give more of its name. Nothing was evicted"
         )
     there = f"there are {_list(view.instances)}" if view.instances else "there is none at present"
     raise NotThereError(f"no instance is called {printable(given)!r}; {there}")

@@ -11,11 +11,11 @@ from limiters._support.validation import seconds
 
 @dataclass(frozen=True, kw_only=True)
 class LeasesOptions(LimitOptions):
-    """Which limit, and how it is shown."""
+    """The limit, and how to show it."""
 
     json: bool = flag("a line of JSON, for scripts")
     watch: float | None = option(
-        "show it again and again, so many seconds apart, until Ctrl-C (exit code 130)",
+        "show it repeatedly, at this interval, until Ctrl-C (exit code 130)",
         "SECONDS",
         check=seconds,
     )
@@ -31,7 +31,7 @@ LEASES = Command(
     description="Shows how many partitions each instance holds and for how long, what it wants "
     "and spends in a\nperiod, its fair share in partitions, and how long ago its last request "
     "came. An instance that has\nnothing to do is forgotten after a lease and a period: "
-    "it shows again when it has. One that stopped\nis gone at once.",
+    "it shows again when it has. One that stopped\ndisappears immediately.",
     epilog="examples:\n"
     "  dispatcher leases orders --watch 1\n"
     "  dispatcher leases orders --json | jq '.instances[] | select(.spends > 0) | .label'\n"

@@ -1,4 +1,4 @@
-"""What `dispatcher leases` shows of a limit, as a table or as JSON. Pure."""
+"""The instances of a limit, as a table or as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ Cell = Callable[[LimitView, InstanceView], str]
 
 
 class Column(NamedTuple):
-    """One of the table."""
+    """A column of the table."""
 
     title: str
     cell: Cell
     is_needed: Callable[[InstanceView], bool] = lambda one: True
-    """Whether an instance has something to say in it; if none has, it is left out."""
+    """Whether any instance has a value in it; if none has, it is left out."""
 
 
 COLUMNS = (
@@ -62,11 +62,11 @@ COLUMNS = (
 )
 
 EXPENDABLE = (">reserved", ">weight", ">silent", ">lease", ">limit")
-"""Where the terminal is narrow, what is left out, the first one first."""
+"""Columns to leave out where the terminal is narrow, in this order."""
 
 
 def page(name: str, view: LimitView) -> TablePage:
-    """A row for each instance, and the sums."""
+    """Return a row for each instance, and the sums."""
     instances = sorted(view.instances, key=lambda one: (one.label, one.instance))
     letters = shortest([one.instance for one in instances])
     columns = [it for it in COLUMNS if any(map(it.is_needed, instances))]
@@ -100,7 +100,7 @@ def _summary(view: LimitView) -> list[str]:
         *waiters(view),
     ]
     if view.uncertain_ms or view.unconfirmed_ms:
-        lines.append(f"grants {grants(view)}; dispatcher limit show says more")
+        lines.append(f"grants {grants(view)}; details: dispatcher limit show")
     return lines + skew(view)
 
 
@@ -110,7 +110,7 @@ def _sums(view: LimitView) -> tuple[float, float]:
 
 
 def as_json(name: str, view: LimitView) -> dict[str, object]:
-    """The same for scripts: numbers in their units, durations in seconds."""
+    """Return the data for scripts: numbers in their units, durations in seconds."""
     demand, spend = _sums(view)
     return {
         "name": name,
@@ -148,5 +148,5 @@ def _instance_as_json(view: LimitView, one: InstanceView) -> dict[str, object]:
 
 
 def _rounded(number: float) -> float:
-    """Shares are whole units of a limit, so that 300 may be 300.00000005."""
+    """Round a share: shares are whole units of a limit, so that 300 may be 300.00000005."""
     return round(number, 6)

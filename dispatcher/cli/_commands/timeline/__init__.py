@@ -1,1 +1,1 @@
-"""`dispatcher timeline`: what an operator sees of a topic and does to it, without code."""
+"""`dispatcher timeline`: read and repair a topic without code."""

@@ -30,7 +30,7 @@ from dispatcher.timeline import MessageOutcome, Snapshot, Status, Timeline, Time
 
 
 class MessageChange(NamedTuple):
-    """What is done, in words."""
+    """The words for a change."""
 
     verb: str
     doing: str
@@ -45,17 +45,17 @@ Act = Callable[[list[Snapshot]], list[MessageOutcome]]
 
 
 def move(options: MoveOptions, call: Invocation) -> None:
-    """Moves them."""
+    """Move the selected messages to another time."""
     _run(MOVE, options, call)
 
 
 def delete(options: DeleteOptions, call: Invocation) -> None:
-    """Deletes them."""
+    """Delete the selected messages."""
     _run(DELETE, options, call)
 
 
 def requeue(options: RequeueOptions, call: Invocation) -> None:
-    """Lets them live again."""
+    """Let the selected dead messages live again."""
     _run(REQUEUE, options, call)
 
 
@@ -153,7 +153,7 @@ def _ahead(options: DueOptions) -> float:
 
 
 def _check(options: ChangeOptions) -> None:
-    """ValueError for what no topic could change."""
+    """Raise ValueError for options that are wrong for any topic."""
     check_selection(options)
     if not isinstance(options, DueOptions) or (options.at and not options.at.relative):
         return

@@ -1,4 +1,4 @@
-"""How an action on many messages ends if some of them, or all, could not be done. Pure."""
+"""Decide how an action on many messages ends if some of them failed. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from limiters.errors import DispatcherError
 
 
 def check_complete(counts: Mapping[str, int], done: str, *also_fine: str) -> None:
-    """PartlyDoneError if some messages are neither `done` nor fine without that. If none is:
-    NotThereError if all were not found, else DispatcherError."""
+    """Raise PartlyDoneError if some messages are neither `done` nor fine without that. If none is:
+    NotThereError if all were not found, otherwise DispatcherError."""
     fine: Collection[str] = (done, *also_fine)
     failed = {word: number for word, number in counts.items() if number and word not in fine}
     if not failed:

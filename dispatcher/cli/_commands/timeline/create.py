@@ -26,13 +26,12 @@ from dispatcher.timeline.producer import Producer
 AT_ONCE = 500
 
 MOST_TOLD = 10
-"""How many that are there already are told one by one: who creates a file again has many."""
+"""How many existing messages are reported one by one: a file that is created again has many."""
 
 Numbered = tuple[int, Message | str]
 
 
 def run(options: CreateOptions, call: Invocation) -> None:
-    """Creates them."""
     given = _given(options)
     with opened(options, new=options.create_topic, buckets=options.buckets) as timeline:
         _create(options, call, timeline, given)
@@ -55,10 +54,10 @@ def _given(options: CreateOptions) -> Iterable[Numbered]:
             for number, body in enumerate(options.bodies, 1)
         ]
     if options.id is not None or options.body_json:
-        raise ValueError("--id and --body-json are for a BODY; a line of JSON says its own id")
+        raise ValueError("--id and --body-json are for a BODY; a line of JSON has its own id")
     if sys.stdin.isatty():
         sys.stderr.write("a line of JSON for each message, until Ctrl-D:\n")
-    if isinstance(sys.stdin, io.TextIOWrapper):  # what is no text is one bad line
+    if isinstance(sys.stdin, io.TextIOWrapper):  # a line that is no text is one bad line
         sys.stdin.reconfigure(errors="surrogateescape")
     return from_lines(sys.stdin, at=options.at, delay=options.delay)
 
@@ -89,7 +88,7 @@ def _create(
                     raise
                 raise PartlyDoneError(
                     f"{summed_up(counts)}, then it failed (messages that have ids of their own can "
-                    f"be created again: those that are there change nothing): {error}"
+                    f"be created again: existing ones are not changed): {error}"
                 ) from error
             if options.dry_run:
                 counts["valid"] += sum(isinstance(it, Message) for _, it in some)
@@ -119,7 +118,7 @@ def _created(producer: Producer, some: list[Numbered]) -> list[MessageOutcome]:
 def _troubles(
     options: CreateOptions, some: list[Numbered], done: list[MessageOutcome]
 ) -> Iterator[tuple[MessageOutcome, str]]:
-    """What is wrong with which."""
+    """Return a line for each problem."""
     place = "body" if options.bodies else "line"
     outcomes = iter(done)
     for number, it in some:
@@ -129,7 +128,7 @@ def _troubles(
         elif isinstance(outcome, Duplicate):
             yield (
                 outcome,
-                f"dispatcher: {place} {number}: {printable(outcome.id)} is there already, "
+                f"dispatcher: {place} {number}: {printable(outcome.id)} exists already, "
                 f"{outcome.status.value}",
             )
 

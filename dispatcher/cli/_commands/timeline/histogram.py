@@ -29,7 +29,6 @@ ALWAYS = (-LATEST + 1, LATEST - 1)
 
 
 def run(options: HistogramOptions, call: Invocation) -> None:
-    """Shows it."""
     with opened(options) as timeline:
         now = now_ms(timeline)
         start = (options.start or NOW).at(now)
@@ -52,7 +51,7 @@ def run(options: HistogramOptions, call: Invocation) -> None:
 
 
 def step_for(seconds: float) -> float:
-    """What one bar stands for, so that there are not too many.
+    """Return the length of a step, so that there are not too many.
 
     >>> step_for(3_600), step_for(10), step_for(10 * 86_400)
     (120, 1, 43200)
@@ -71,7 +70,8 @@ def page(
     *,
     fine: bool = True,
 ) -> TablePage:
-    """A bar for each step, one line for a long gap; what is before and after only as a number."""
+    """Return a bar for each step, one line for a long gap, and numbers for the time before and
+    after."""
     most = max((number for _, number in steps), default=0)
     numbers = [before, after, *(number for _, number in steps)]
     wide = max(len("number"), *(len(f"{number:,}") for number in numbers))

@@ -1,4 +1,4 @@
-"""The messages that somebody hands to `create`: arguments, or lines of JSON. Pure."""
+"""Parse the input of `create`: arguments, or lines of JSON. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEYS = ("body", "body_base64", "id", "at", "delay")
 
 
 def message(body: Any, *, name: str | None, at: When | None, delay: float | None) -> Message:
-    """A message; what is relative is left to the server's clock."""
+    """Return a message; relative times are left to the server's clock."""
     if at is not None and at.relative:
         if at.ms < 0:
             raise ArgumentError("at", UNSHOWN, "not be before now")
@@ -32,13 +32,13 @@ def message(body: Any, *, name: str | None, at: When | None, delay: float | None
 def from_lines(
     lines: Iterable[str], *, at: When | None = None, delay: float | None = None
 ) -> Iterator[tuple[int, Message | str]]:
-    """The number of each line that is not empty, and its message or what is wrong with it. Those
-    that say no time have the one that is told here."""
+    """Parse lines. Return the number of each line that is not empty, and its message or what is
+    wrong with it. Messages without a time get the one in the arguments."""
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
                 yield number, _from_line(line, at, delay)
-            except RecursionError:  # how deep Python can go depends on where it is called
+            except RecursionError:  # the possible depth depends on the caller
                 yield number, TOO_DEEP
             except ValueError as error:
                 yield number, str(error)

@@ -1,4 +1,4 @@
-"""`dispatcher timeline list`: the topics that there are."""
+"""`dispatcher timeline list`: all topics and their backlogs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMNS = ("=topic", *(f">{title}" for title in TITLES), "")
 
 
 def run(options: TopicListOptions, call: Invocation) -> None:
-    """Lists them."""
+    """List the topics, with their backlogs."""
     topics = look_once(options, topics=True).topics
     seen = {name: stats for name, stats in topics.items() if stats is not None}
     if options.json:
@@ -32,7 +32,7 @@ def run(options: TopicListOptions, call: Invocation) -> None:
 
 def _row(topic: str, stats: Stats | DispatcherError) -> Row:
     if isinstance(stats, DispatcherError):
-        said = "unreadable: timeline stats says why"
+        said = "unreadable: see timeline stats"
         return Row((printable(topic), *["-"] * len(TITLES), said), marked=True)
     alone = is_left_alone(stats)
     return Row((printable(topic), *cells_of(stats), NOBODY if alone else ""), alone)

@@ -1,4 +1,4 @@
-"""TOPIC, and the Timeline that it names."""
+"""Open the Timeline that TOPIC names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from limiters._support.validation import named
 def opened(
     options: TopicOptions, *, new: bool = False, buckets: int | None = None
 ) -> Iterator[Timeline]:
-    """The topic that was named, which must exist, or may be `new`."""
+    """Open the named topic, which must exist, or may be `new`."""
     with named(URL_OPTION):
         timeline = Timeline(
             options.redis,
@@ -37,5 +37,5 @@ def opened(
 
 
 def now_ms(timeline: Timeline) -> float:
-    """The time by the clock of the server, which is the one that counts."""
+    """Return the time by the clock of the server, which is the one that counts."""
     return (time.time() - (timeline.drift or 0.0)) * 1000

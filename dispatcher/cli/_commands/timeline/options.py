@@ -10,7 +10,7 @@ from dispatcher.cli._text.moments import DURATIONS, TIMES, When, seconds_of, whe
 
 STATES = ("new", "lost", "waiting", "processing", "dead")
 CHANGED_STATES = ("new", "lost", "waiting", "dead")
-"""What no consumer has."""
+"""The states of messages that no consumer has leased."""
 
 MOST_PEEKED = 500
 MOST_BARS = 30
@@ -18,31 +18,31 @@ MOST_BARS = 30
 ALL_OF_THEM = "a line of JSON for each message, with all of its body"
 OUTCOMES = "one line of JSON with the number of each outcome"
 KIND = ("of_group", "start", "end")
-"""What says which kind of messages, in place of their ids."""
+"""Options that select messages without ids."""
 
 NOTE = (
-    "Each is changed in the name of the group that owns it, and only if nothing has changed it "
-    "since it\nwas seen. What a consumer has is left alone. With more than one it asks first."
+    "A message is changed in the name of the group that owns it, and only if it has not changed "
+    "since it\nwas read. Leased messages are left alone. For more than one message it asks first."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopicListOptions(RedisOptions):
-    """How they are shown."""
+    """How to show the topics."""
 
     json: bool = flag("one line of JSON, durations in seconds, times in epoch milliseconds")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatsOptions(TopicOptions):
-    """Which topic, and how it is shown."""
+    """The topic, and how to show it."""
 
     json: bool = flag("one line of JSON, durations in seconds, times in epoch milliseconds")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeadOptions(TopicOptions):
-    """How many messages are shown, and how."""
+    """The number of messages to show, and how."""
 
     limit: int = option(
         f"how many at most, up to {MOST_PEEKED}", "N", 20, variable="DISPATCHER_PEEK_LIMIT"
@@ -52,10 +52,10 @@ class DeadOptions(TopicOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PeekOptions(DeadOptions):
-    """Which messages are shown."""
+    """The messages to show."""
 
     state: tuple[str, ...] = option(
-        "only those in this state; may be said again; all but dead if not said",
+        "only those in this state; repeatable; default: all but dead",
         "",
         (),
         choices=STATES,
@@ -69,38 +69,38 @@ class PeekOptions(DeadOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class HistogramOptions(TopicOptions):
-    """Which messages are counted, and how they are shown."""
+    """The messages to count, and how to show them."""
 
-    start: When | None = option(f"now if not said: {TIMES}", "TIME", flag="--from", read=when_of)
-    end: When | None = option("an hour after --from if not said", "TIME", flag="--to", read=when_of)
+    start: When | None = option(f"default: now; {TIMES}", "TIME", flag="--from", read=when_of)
+    end: When | None = option("default: an hour after --from", "TIME", flag="--to", read=when_of)
     step: float | None = option(
-        f"what one bar stands for: {DURATIONS}; up to {MOST_BARS} bars if not said",
+        f"length of one bar: {DURATIONS}; default: up to {MOST_BARS} bars",
         "DURATION",
         read=seconds_of,
     )
-    state: str | None = option("all but dead if not said", "", choices=STATES)
+    state: str | None = option("default: all but dead", "", choices=STATES)
     json: bool = flag("one line of JSON: epoch milliseconds and the number of each step")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CreateOptions(TopicOptions):
-    """What is created, whose, and when it is due."""
+    """The messages to create, their owner, and when they are due."""
 
-    bodies: tuple[str, ...] = argument("BODY", "what the messages say", ())
-    group: str = option("whose they are", "GROUP", required=True)
-    id: str | None = option("of the one message whose BODY is said", "ID")
-    body_json: bool = flag("each BODY is JSON, and not a text")
+    bodies: tuple[str, ...] = argument("BODY", "the bodies of the messages", ())
+    group: str = option("the group that owns them", "GROUP", required=True)
+    id: str | None = option("the id of a single BODY", "ID")
+    body_json: bool = flag("each BODY is JSON, not text")
     at: When | None = option(f"when they are due: {TIMES}", "TIME", read=when_of)
     delay: float | None = option(f"or in how long: {DURATIONS}", "DURATION", read=seconds_of)
-    create_topic: bool = flag("make the topic if there is none")
-    buckets: int | None = option("of a new topic; 64 if not said, never changes", "N")
-    dry_run: bool = flag("read all of it, and create nothing")
+    create_topic: bool = flag("create the topic if there is none")
+    buckets: int | None = option("of a new topic; default: 64; never changes", "N")
+    dry_run: bool = flag("read all input, and create nothing")
     json: bool = flag(OUTCOMES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeOptions(TopicOptions):
-    """Which messages are changed, and whether to ask."""
+    """The messages to change, and whether to ask."""
 
     ids: tuple[str, ...] = argument("ID", "these messages; - reads ids from stdin, one a line", ())
     of_group: str | None = option("all of this group", "GROUP")
@@ -110,34 +110,32 @@ class ChangeOptions(TopicOptions):
     end: When | None = option(
         "all before; one in the past: --to=-1h", "TIME", flag="--to", read=when_of
     )
-    dry_run: bool = flag("only say how many there are")
+    dry_run: bool = flag("only show how many there are")
     yes: bool = flag("do not ask")
     json: bool = flag(OUTCOMES)
 
     @property
     def is_filtered(self) -> bool:
-        """Whether the options name a kind of messages."""
+        """Whether the options select messages without ids."""
         return any((self.of_group, self.start, self.end))
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteOptions(ChangeOptions):
-    """Which messages are deleted."""
+    """The messages to delete."""
 
-    all: bool = flag("all that live and nobody has")
-    state: tuple[str, ...] = option(
-        "all in this state; may be said again", "", (), choices=CHANGED_STATES
-    )
+    all: bool = flag("all live messages without a lease")
+    state: tuple[str, ...] = option("all in this state; repeatable", "", (), choices=CHANGED_STATES)
 
     @property
     def is_filtered(self) -> bool:
-        """Whether the options name a kind of messages."""
+        """Whether the options select messages without ids."""
         return super().is_filtered or bool(self.state)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DueOptions(ChangeOptions):
-    """When messages are due from now on."""
+    """When messages are due after the change."""
 
     at: When | None = option(f"due then: {TIMES}", "TIME", read=when_of)
     delay: float | None = option(f"due so long from now: {DURATIONS}", "DURATION", read=seconds_of)
@@ -145,12 +143,12 @@ class DueOptions(ChangeOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class MoveOptions(DueOptions, DeleteOptions):
-    """Which messages are moved, and to when."""
+    """The messages to move, and to when."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequeueOptions(DueOptions):
-    """Which dead messages live again, and when they are due."""
+    """The dead messages that are to live again, and when they are due."""
 
 
 TIMELINE = CommandGroup(
@@ -168,7 +166,7 @@ TIMELINE = CommandGroup(
             run="dispatcher.cli._commands.timeline.list:run",
         ),
         "stats": Command(
-            help="what it has, had, and how late it is",
+            help="how many messages in which state, and how late",
             description="Counts the messages of a topic by state. The numbers are exact, and cost "
             "the same however\nmany there are.",
             epilog="example:\n  dispatcher timeline stats mails\n"
@@ -179,8 +177,7 @@ TIMELINE = CommandGroup(
         "peek": Command(
             help="the first messages by time, without leasing them",
             description="Shows the first messages by time: when they are due, their lease ends, "
-            "or they died. Nothing is\nchanged. The body of a message that a consumer has is not "
-            "told.",
+            "or they died. Nothing is\nchanged. The body of a leased message is not shown.",
             epilog="examples:\n  dispatcher timeline peek mails --limit 5\n"
             "  dispatcher timeline peek mails --state lost --state new --to=-1h\n"
             "  dispatcher timeline peek mails --id welcome-7 --json | jq .body",
@@ -209,8 +206,8 @@ TIMELINE = CommandGroup(
             help="from arguments, or lines of JSON on stdin",
             description="Creates messages in the name of a group. Each BODY is a text; without "
             'any, each line of stdin is\nJSON: {"body": ..., "id": "a", "at": "+5m"}, or with '
-            '"delay". A message whose id is there\nalready changes nothing, so that it is safe to '
-            "say the same again.",
+            '"delay". A message whose id exists\nis not changed, so it is safe to '
+            "repeat the command.",
             epilog="examples:\n"
             "  dispatcher timeline create mails --group signup --delay 10m hello\n"
             "  dispatcher timeline create mails --group signup < messages.jsonl\n"

@@ -1,4 +1,4 @@
-"""`dispatcher timeline peek` and `dead`: looks at messages without leasing them."""
+"""`dispatcher timeline peek` and `dead`: show messages without leasing them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from dispatcher.timeline import Snapshot, Status, Timeline
 from dispatcher.timeline.operator import LIVING
 
 LONGEST_REASON = 40
-"""Letters of why a message is dead that a table shows; --json shows all."""
+"""Number of characters of a reason that a table shows; --json shows all."""
 
 NARROW = 20
-"""How much of a body is shown at least."""
+"""Minimum width of a body."""
 
 
 def peek(options: PeekOptions, call: Invocation) -> None:
-    """Shows what lives, or some messages."""
+    """Show live messages, or those with given ids."""
     with opened(options) as timeline:
         if options.id:
             seen = by_id(timeline, options.id)
@@ -41,14 +41,13 @@ def peek(options: PeekOptions, call: Invocation) -> None:
 
 
 def dead(options: DeadOptions, call: Invocation) -> None:
-    """Shows what was given up."""
     with opened(options) as timeline:
         seen = timeline.operator().peek(options.limit, states=[Status.DEAD])
         _tell(options, timeline, seen, "no message is dead")
 
 
 def by_id(timeline: Timeline, names: Sequence[str]) -> list[Snapshot]:
-    """The messages that were named, which must all be there."""
+    """Return the messages with these ids, which must all exist."""
     found = timeline.operator().get(names)
     missing = [printable(it.id) for it in found if not isinstance(it, Snapshot)]
     if missing:
@@ -67,8 +66,8 @@ def _tell(options: DeadOptions, timeline: Timeline, seen: list[Snapshot], nothin
 
 
 def page(seen: Sequence[Snapshot], now: float, width: int) -> TablePage:
-    """A row for each message. Where `width` is not enough, what matters least is left out, and
-    bodies are cropped."""
+    """Return a row for each message. Where `width` is not enough, the least important columns are
+    left out, and bodies are cropped."""
     table: dict[str, list[str]] = {
         "id": [printable(it.id) for it in seen],
         "group": [printable(it.group) for it in seen],

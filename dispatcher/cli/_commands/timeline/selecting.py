@@ -1,4 +1,4 @@
-"""Which messages an action is about: some ids, or all of some kind."""
+"""Select messages for an action: by ids, or by state, group and time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from dispatcher.timeline.errors import TimelineError
 AT_ONCE = 500
 
 FREE = (Status.NEW, Status.LOST, Status.WAITING)
-"""What nobody has, and lives."""
+"""The states of live messages without a lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Ids; or, without any, what is in one of the states, of a group, in a range of time."""
+    """Ids; or, without any, the messages in one of the states, of a group, in a range of time."""
 
     names: Sequence[str] = ()
     states: Sequence[Status] = FREE
@@ -31,7 +31,7 @@ class Selection:
     end: int | None = None
 
     def pages(self, timeline: Timeline, missing: Counter[str]) -> Iterator[list[Snapshot]]:
-        """The messages, some at a time; counts in `missing` the ids that there are not."""
+        """Yield the messages, some at a time; count in `missing` the ids that do not exist."""
         operator = timeline.operator()
         for at in range(0, len(self.names), AT_ONCE):
             found = operator.get(self.names[at : at + AT_ONCE])
@@ -52,7 +52,7 @@ class Selection:
             more = bool(cursor)
 
     def look(self, timeline: Timeline) -> tuple[Counter[tuple[str, str]], Counter[str]]:
-        """How many there are of each group and state, and which ids there are not."""
+        """Count messages by group and state, and the ids that do not exist."""
         found, missing = Counter[tuple[str, str]](), Counter[str]()
         with Progress("looking") as progress:
             for page in self.pages(timeline, missing):
@@ -62,19 +62,17 @@ class Selection:
 
 
 def check_selection(options: ChangeOptions) -> None:
-    """ValueError if the options name no messages, or name them in two ways."""
+    """Raise ValueError if the options select no messages, or select them in two ways."""
     says_all = isinstance(options, DeleteOptions) and options.all
     every = says_all or not isinstance(options, DeleteOptions)
     if options.ids and (options.is_filtered or says_all):
-        raise ValueError("name messages, or say which kind of them, but not both")
+        raise ValueError("name messages, or select them by options, but not both")
     if not options.ids and not options.is_filtered and not every:
-        raise ValueError(
-            "say which messages: their ids, or --state, --of-group, --from, --to, --all"
-        )
+        raise ValueError("select messages: by ids, or --state, --of-group, --from, --to, --all")
 
 
 def selected(options: ChangeOptions, timeline: Timeline) -> Selection:
-    """What the options say, which were checked: without states those that are dead."""
+    """Return the selection of the options, which were checked: without states the dead messages."""
     now = now_ms(timeline)
     states: Sequence[Status] = (Status.DEAD,)
     if isinstance(options, DeleteOptions):

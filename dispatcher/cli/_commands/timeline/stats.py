@@ -1,4 +1,4 @@
-"""`dispatcher timeline stats`: what a topic has, had, and how late it is."""
+"""`dispatcher timeline stats`: numbers of messages, and how late they are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dispatcher.timeline import Stats
 
 
 def run(options: StatsOptions, call: Invocation) -> None:
-    """Shows them."""
+    """Show the numbers of a topic."""
     with opened(options) as timeline:
         stats, buckets, now = timeline.stats(), timeline.buckets, now_ms(timeline)
         where = timeline.where
@@ -28,18 +28,18 @@ def run(options: StatsOptions, call: Invocation) -> None:
 
 
 def page(title: str, stats: Stats, buckets: int, now: float) -> TablePage:
-    """A row for each number, with what it means."""
+    """Return a row for each number, with what it means."""
     late = f"due; the oldest for {duration(stats.backlog_age)}" if stats.backlog_age else "due"
     upcoming = "not due yet"
     if stats.waiting and stats.next_due is not None and stats.next_due > now:
         upcoming = f"not due yet; the next one {from_now(stats.next_due, now)}"
     rows = [
-        Row(("new", f"{stats.new:,}", f"{late}, and nobody has them")),
-        Row(("lost", f"{stats.lost:,}", "due again: whoever had them did not keep its lease")),
+        Row(("new", f"{stats.new:,}", f"{late}, not leased yet")),
+        Row(("lost", f"{stats.lost:,}", "due again: their leases have ended")),
         Row(("waiting", f"{stats.waiting:,}", upcoming)),
         Row(("processing", f"{stats.processing:,}", "leased by a consumer")),
         Row(
-            ("dead", f"{stats.dead:,}", "given up; dispatcher timeline dead says why"),
+            ("dead", f"{stats.dead:,}", "given up; for reasons: dispatcher timeline dead"),
             bool(stats.dead),
         ),
         Row(("", "", "")),
@@ -53,7 +53,7 @@ def page(title: str, stats: Stats, buckets: int, now: float) -> TablePage:
 def _notes(stats: Stats) -> list[str]:
     notes = []
     if (stats.new or stats.lost) and not stats.consumers:
-        notes.append("Nobody consumes it, and something is due.")
+        notes.append("No consumer is running, and messages are due.")
     if stats.drift is not None and abs(stats.drift) > 1:
         ahead = "ahead of" if stats.drift > 0 else "behind"
         notes.append(

@@ -1,4 +1,4 @@
-"""How messages, and what became of them, are put into words. Pure."""
+"""Words for messages and outcomes. Pure."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ WHAT_TIME_IS = {
 
 
 def tally(outcomes: Iterable[MessageOutcome]) -> Counter[str]:
-    """How often each word."""
+    """Count the outcomes by their words."""
     return Counter(WORDS[type(outcome)] for outcome in outcomes)
 
 
 def summed_up(counts: Mapping[str, int]) -> str:
-    """How many of what.
+    """Return counts in words.
 
     >>> summed_up({"deleted": 1_200, "not found": 1})
     '1,200 deleted, 1 not found'
@@ -67,7 +67,7 @@ def summed_up(counts: Mapping[str, int]) -> str:
 
 
 def interrupted(counts: Mapping[str, int]) -> str:
-    """What to say where somebody interrupts: the step it was in may have been done too.
+    """Return the message after an interruption: the current step may have been carried out too.
 
     >>> interrupted({"deleted": 1_500})
     'interrupted: 1,500 deleted, and perhaps a few more\\n'
@@ -76,7 +76,7 @@ def interrupted(counts: Mapping[str, int]) -> str:
 
 
 def messages(number: int) -> str:
-    """How many.
+    """Return a number of messages in words.
 
     >>> messages(1), messages(2_000)
     ('1 message', '2,000 messages')
@@ -85,12 +85,12 @@ def messages(number: int) -> str:
 
 
 def time_of(snapshot: Snapshot, now_ms: float) -> str:
-    """What happens when, or happened."""
+    """Return what happens to a message, and when; or what has happened."""
     return f"{WHAT_TIME_IS[snapshot.status]} {from_now(snapshot.time, now_ms)}"
 
 
 def body_text(snapshot: Snapshot) -> str:
-    """Its body in one line."""
+    """Return a body in one line."""
     if snapshot.status is Status.PROCESSING:
         return "-"
     if isinstance(snapshot.body, str):
@@ -101,7 +101,7 @@ def body_text(snapshot: Snapshot) -> str:
 
 
 def cropped(text: str, most: int) -> str:
-    """No longer than `most`.
+    """Return a text no longer than `most`.
 
     >>> cropped("abcdef", 4), cropped("abcd", 4)
     ('abc…', 'abcd')
@@ -110,7 +110,7 @@ def cropped(text: str, most: int) -> str:
 
 
 def as_json(snapshot: Snapshot) -> dict[str, Any]:
-    """For scripts; `create` reads the same body."""
+    """Return a message for scripts; `create` reads the same body."""
     body: dict[str, Any] = {"body": snapshot.body}
     if isinstance(snapshot.body, bytes):
         body = {"body_base64": base64.b64encode(snapshot.body).decode()}

@@ -14,7 +14,7 @@ LEAST_LABEL = 12
 
 
 def of_topics(topics: Mapping[str, Stats | None], width: int) -> list[Line]:
-    """A line for each topic; None is one that does not exist."""
+    """Return a line for each topic; None is a topic that does not exist."""
     if not topics:
         return []
     rows = {name: cells_of(stats) for name, stats in topics.items() if stats is not None}
@@ -33,5 +33,5 @@ def of_topics(topics: Mapping[str, Stats | None], width: int) -> list[Line]:
     alone = [printable(it) for it, stats in topics.items() if stats and is_left_alone(stats)]
     return [
         *lines,
-        *(wrapped(f"nobody consumes {', '.join(alone)}", width, "red") if alone else []),
+        *(wrapped(f"no consumer of {', '.join(alone)}", width, "red") if alone else []),
     ]

@@ -10,22 +10,22 @@ from dispatcher.cli._commands.top.spans import Line, TextSpan
 FREE = "."
 CELLS = 100
 WIDTHS = (100, 50, 25, 20, 10)
-"""How many of them a row may have: so that the same per cents stand below each other."""
+"""Possible widths of a row: so that equal positions stand below each other."""
 
 COLOURS = ("cyan", "green", "yellow", "magenta", "blue")
-"""Red is for what is wrong. Bright colours cannot be read where the terminal is light."""
+"""Red is reserved for problems. Bright colours cannot be read on light terminals."""
 
 
 def colour_of(letter: str) -> str:
-    """Letters next to each other differ in colour."""
+    """Return the colour of a letter; neighbouring letters differ."""
     if letter == FREE:
         return "dim"
     return COLOURS[LETTERS.index(letter) % len(COLOURS)] if letter != ANY else "bold"
 
 
 def cells(shares: Sequence[tuple[str, float]]) -> str:
-    """A letter for each per cent, by (letter, share of the limit); the rest is free. Rounded so
-    that all shares together have as many letters as they have per cents.
+    """Return a letter for each per cent, by (letter, share of the limit); the rest is free. Rounded
+    so that all shares together have as many letters as they have per cents.
 
     >>> cells([("A", 0.02), ("B", 0.005), ("C", 0.015)]).rstrip(FREE)
     'AACC'
@@ -40,12 +40,12 @@ def cells(shares: Sequence[tuple[str, float]]) -> str:
 
 
 def row_of(width: int) -> int:
-    """How many letters of the map a row of `width` has."""
+    """Return the number of letters in a row of `width`."""
     return next((wide for wide in WIDTHS if wide <= width), WIDTHS[-1])
 
 
 def drawn(letters: str, width: int) -> list[Line]:
-    """Rows of letters, each in its colour."""
+    """Return rows of letters, each in its colour."""
     lines: list[Line] = []
     for at in range(0, len(letters), width):
         spans: list[TextSpan] = []

@@ -28,11 +28,11 @@ from dispatcher.cli._text.showable import printable, without_passwords
 from limiters.errors import DispatcherError
 
 UNBROKEN = 1_000
-"""Columns of a pipe or a file: no line is broken, and no name shortened."""
+"""Width for a pipe or a file: no line is broken, and no name shortened."""
 
 
 def run(options: TopOptions, call: Invocation) -> None:
-    """Shows it once, or live."""
+    """Show the cluster once, or live."""
     names, topics = list(dict.fromkeys(options.names)), list(dict.fromkeys(options.topic))
     with ClusterObserver(options.redis, options.prefix, names, topics) as observer:
         if options.once:
@@ -86,7 +86,7 @@ def _live(observer: ClusterObserver, pause: float) -> None:
 
 
 class Drawing:
-    """Makes a picture of each look, with what is remembered of those before. Not thread-safe."""
+    """Draws each view, with what is remembered of earlier ones. Not thread-safe."""
 
     def __init__(self, *, leave: str = "") -> None:
         self._leave = leave
@@ -96,7 +96,7 @@ class Drawing:
     def picture(
         self, seen: ClusterView, trouble: str | None, now: float, columns: int
     ) -> Sequence[Line]:
-        """The lines of it. While there is `trouble`, what was seen last, and what is wrong."""
+        """Return the lines. During an outage: the last view, and what is wrong."""
         lines = [
             line(f"{shown(_now_ms())}   {self._leave}".rstrip(), "dim"),
             *self._trouble(trouble, now, columns),
@@ -132,15 +132,15 @@ class Drawing:
             return []
         lines = wrapped(trouble, columns, "bold red")
         if self._answered is None:
-            lines.append(line("it is asked again and again"))
+            lines.append(line("retrying"))
         else:
             ago = duration(now - self._answered)
-            lines.append(line(f"this is from {ago} ago; it is asked again and again"))
+            lines.append(line(f"this is from {ago} ago; retrying"))
         return lines
 
 
 def as_json(seen: ClusterView) -> dict[str, object]:
-    """The same for scripts."""
+    """Return the view for scripts."""
     return {
         "at": _now_ms(),
         "limits": {

@@ -1,4 +1,4 @@
-"""What is remembered from one look at a limit to the next. Pure: it is told the time."""
+"""State of `dispatcher top` between two views of a limit. Pure: times are arguments."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ from limiters.leases import InstanceView, LimitView
 
 LETTERS = string.ascii_uppercase + string.digits
 ANY = "*"
-"""The letter of all who come when the letters are used up."""
+"""The letter of further instances when all letters are in use."""
 
 FED = 0.5
-"""Who spends this part of its fair share and waits for one batch more does not starve: a share is
-rounded down to whole batches, to half of it at worst."""
+"""An instance that spends this part of its fair share and waits for one batch more does not starve:
+a share is rounded down to whole batches, to half of it at worst."""
 
 SHORT = 0.9
-"""Who holds less than this part of its fair share is short: smaller differences are not moved."""
+"""An instance that holds less than this part of its fair share is short: smaller differences are
+not moved."""
 
 
 @dataclass(slots=True)
 class Memory:
-    """Who has which letter, and since when who has been short of its fair share."""
+    """The letter of each instance, and since when it has been short of its fair share."""
 
     letters: dict[str, str] = field(default_factory=dict)
     short_since: dict[str, float] = field(default_factory=dict)
 
     def observe(self, view: LimitView, now: float) -> None:
-        """Who is there keeps its letter; who is gone leaves it to others."""
+        """Update the letters: an instance keeps its letter; those of instances that are gone become
+        free."""
         present = sorted(view.instances, key=lambda one: (one.label, one.instance))
         here = {one.instance for one in present}
         self.letters = {it: letter for it, letter in self.letters.items() if it in here}
@@ -40,9 +42,9 @@ class Memory:
         self.short_since = {it: self.short_since.get(it, now) for it in short}
 
     def starving(self, view: LimitView, now: float) -> dict[str, float]:
-        """For how long who has had too little, for longer than a new grant takes at worst: until
-        the leases of others end, and a period has passed; of one who waits for a permit also the
-        time in which its fair share makes up its cost."""
+        """Return for how long each instance has had too little, beyond the time that a new grant
+        takes at worst: until the leases of others end, and a period has passed; for one that waits
+        for a permit also the time in which its fair share makes up its cost."""
         patience = (view.terms.lease + view.terms.period) / 1000
         lasting = {it: now - since for it, since in self.short_since.items()}
         found = {it: long for it, long in lasting.items() if long >= patience}
@@ -54,13 +56,13 @@ class Memory:
         return found
 
     def in_order(self, instances: Sequence[InstanceView]) -> list[InstanceView]:
-        """The instances by letter."""
+        """Return the instances by letter."""
         order = LETTERS + ANY
         return sorted(instances, key=lambda it: (order.index(self.letters[it.instance]), it.label))
 
 
 def _is_fed(view: LimitView, one: InstanceView) -> bool:
-    """Whether it lives on a share that is worth what it waits for, and spends it."""
+    """Whether its share is worth what it waits for, and it spends that."""
     worth = one.share * view.capacity
     return worth >= one.waits_for and one.spent >= FED * worth > 0
 
@@ -72,13 +74,13 @@ def _saving(view: LimitView, one: InstanceView) -> float:
 
 
 def waits_for_permit(one: InstanceView) -> bool:
-    """Whether its turn has still to come."""
+    """Whether it waits for a permit."""
     return one.waits_for > 0 and not one.evicted and one.lease_ms > 0
 
 
 def is_short(one: InstanceView) -> bool:
-    """Whether it wants more than it holds, and holds less than its fair share. Who goes by permits
-    may hold less, or nothing."""
+    """Whether it wants more than it holds, and holds less than its fair share. An instance with
+    permits may hold less, or nothing."""
     if one.evicted or one.lease_ms <= 0 or not one.need or one.waits_for or one.permit:
         return False
     return one.held < SHORT * one.share

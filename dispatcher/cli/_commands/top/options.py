@@ -11,24 +11,24 @@ from limiters._support.validation import seconds
 
 @dataclass(frozen=True, kw_only=True)
 class TopOptions(RedisOptions):
-    """Which limits and topics, and how they are shown."""
+    """The limits and topics, and how to show them."""
 
     names: tuple[str, ...] = argument(
         "NAME", "these limits; without one, and without a topic: all of both", ()
     )
-    topic: tuple[str, ...] = option("a topic; may be said again", "TOPIC", ())
-    interval: float = option("look every so many seconds", "S", 1.0, check=seconds)
+    topic: tuple[str, ...] = option("a topic; repeatable", "TOPIC", ())
+    interval: float = option("refresh interval", "S", 1.0, check=seconds)
     once: bool = flag("show it once, as it is now")
-    json: bool = flag("a line of JSON for each look")
+    json: bool = flag("a line of JSON for each refresh")
 
 
 TOP = Command(
     description="Shows limits and topics live, until q is typed, or Ctrl-C (exit code 130). A bar "
-    "is what an\ninstance spends of what it holds, against the whole limit; the map shows who "
-    "holds how much of it.\nShort is who holds less than its fair share and wants more; waits, "
-    "who waits for a permit; starving,\nwho has been short for longer than a lease and a period, "
-    "or has waited for a permit for that long\nand the time in which its fair share makes up the "
-    "cost.",
+    "is what an\ninstance spends of what it holds, against the whole limit; the map shows "
+    "which instance holds how much.\nShort: an instance that holds less than its fair share "
+    "and wants more. Waits: one that waits for a\npermit. Starving: one that has been short for "
+    "longer than a lease and a period, or has waited for a\npermit for that long and the time in "
+    "which its fair share makes up the cost.",
     epilog="examples:\n  dispatcher top\n  dispatcher top orders --topic mails --topic reminders\n"
     "  dispatcher top orders --once\n"
     "  dispatcher top orders --json | jq -c '.limits.orders.spend'",

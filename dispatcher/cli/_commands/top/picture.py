@@ -30,21 +30,21 @@ from limiters.leases import InstanceView, LimitView
 LEAST_LABEL = 16
 LEAST_BAR, MOST_BAR = 8, 40
 NARROW = 100
-"""Columns below which the per cents are left to the map."""
+"""Width below which the per cents are only in the map."""
 
 STATE = "  starving 10 min"
-"""The longest that is said of an instance in its row."""
+"""Maximum width of an instance's state."""
 
 TITLES = ("held", "limit", "wants", "spends", "share")
 
 EXPENDABLE = ("share", "wants")
-"""What is left out where the terminal is narrower still, the first one first."""
+"""Columns that are left out where the terminal is narrower still, in this order."""
 
 
 def of_limit(
     name: str, view: LimitView, memory: Memory, now: float, width: int, *, fine: bool = True
 ) -> list[Line]:
-    """All that is known of a limit, in lines of about `width`."""
+    """Return a limit in lines of about `width`."""
     starving = memory.starving(view, now)
     return [
         [TextSpan(f"limit {printable(name)}", "bold"), TextSpan(f": {capacity(view)}")],
@@ -130,7 +130,8 @@ def _cells_of(view: LimitView, one: InstanceView) -> Mapping[str, str]:
 def _bar(
     view: LimitView, one: InstanceView, room: int, colour: str, *, fine: bool
 ) -> list[TextSpan]:
-    """What it spends of what it holds, against the whole limit; by permits it may spend more."""
+    """Return a bar of what the instance spends of what it holds, against the whole limit; with
+    permits it may spend more."""
     held = len(bar(one.held, 1, room, fine=False))
     spent = bar(one.spent, view.capacity, room, fine=fine)
     if one.spent <= one.held * view.capacity:

@@ -1,4 +1,4 @@
-"""Shows one picture after the other: in place on a terminal, one below the other elsewhere."""
+"""Show one picture after the other: in place on a terminal, one below the other elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OTHER_SCREEN, OWN_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 
 @contextmanager
 def screen() -> Iterator[Draw]:
-    """Draws on a screen of its own, which it takes away again, however it ends, and while it is
+    """Draw on a separate screen, which is removed at the end, however it ends, and while it is
     stopped by Ctrl-Z."""
     if not is_terminal():
         yield lambda lines: _write(f"{plain(lines)}\n")
@@ -48,7 +48,7 @@ def screen() -> Iterator[Draw]:
 
 
 def print_once(lines: Sequence[Line]) -> None:
-    """Prints a picture, and leaves it there."""
+    """Print a picture, and leave it there."""
     _write(_coloured(lines) if is_terminal() else plain(lines))
 
 

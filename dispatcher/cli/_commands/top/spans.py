@@ -1,4 +1,4 @@
-"""Lines of text in which parts may stand out. Pure."""
+"""Lines of text with styled parts. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dispatcher.cli._text.showable import printable
 
 
 class TextSpan(NamedTuple):
-    """Some text; `style` is how it looks where there is colour, in rich's words."""
+    """A piece of text; `style` is how it looks where there is colour, in rich's words."""
 
     text: str
     style: str = ""
@@ -20,12 +20,12 @@ Line = Sequence[TextSpan]
 
 
 def line(text: str, style: str = "") -> Line:
-    """A line of one part."""
+    """Return a line of one part."""
     return [TextSpan(text, style)]
 
 
 def wrapped(text: str, width: int, style: str = "") -> list[Line]:
-    """As many lines of words as it takes.
+    """Wrap words into lines.
 
     >>> plain(wrapped("a b c d", 3))
     'a b\\nc d\\n'
@@ -34,7 +34,7 @@ def wrapped(text: str, width: int, style: str = "") -> list[Line]:
 
 
 def plain(lines: Iterable[Line]) -> str:
-    """The same without styles.
+    """Return lines as text without styles.
 
     >>> plain([[TextSpan("a", "red"), TextSpan("b")], line("c")])
     'ab\\nc\\n'
@@ -43,7 +43,7 @@ def plain(lines: Iterable[Line]) -> str:
 
 
 def cropped(one: Line, width: int) -> list[TextSpan]:
-    """What of a line there is room for.
+    """Crop a line to `width`.
 
     >>> cropped([TextSpan("abc"), TextSpan("def", "red")], 4)
     [TextSpan(text='abc', style=''), TextSpan(text='d', style='red')]
@@ -58,7 +58,7 @@ def cropped(one: Line, width: int) -> list[TextSpan]:
 
 
 def fitted(lines: Sequence[Line], width: int, height: int | None) -> list[Line]:
-    """What there is room for; the last line says how many more there are."""
+    """Crop lines to the screen; the last line says how many more there are."""
     kept = [cropped(one, width) for one in lines]
     if height is None or len(kept) <= height:
         return list(kept)

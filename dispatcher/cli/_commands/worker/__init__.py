@@ -1,1 +1,1 @@
-"""`dispatcher worker`: handles what is due on a timeline."""
+"""`dispatcher worker`: handle the due messages of a topic."""

@@ -1,4 +1,4 @@
-"""`dispatcher worker --check`: what would be used, from where, and whether it works."""
+"""`dispatcher worker --check`: show the configuration and its sources, and test the connections."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dispatcher.cli._text.wording import exact, grants, per_period
 from limiters.errors import DispatcherError
 
 Finding = tuple[str, str, Exception | None]
-"""What was tried, what was found, what is not well."""
+"""The subject of a check, its result, and the problem if there is one."""
 
 
 def run(options: WorkerCommandOptions, call: Invocation) -> None:
-    """Prints both. If something is not well, CheckFailedError: that the usage is wrong counts most,
-    else the kind of failure if there is one alone."""
+    """Print configuration and results. If there is a problem, raise CheckFailedError: for wrong
+    usage first, otherwise for the kind of failure if there is only one."""
     show(used_table.page(call.used))
     findings = [("option", str(error), error) for error in call.refused] + list(_findings(options))
     rows = [
@@ -46,7 +46,7 @@ def _findings(options: WorkerCommandOptions) -> Iterator[Finding]:
     if (port := options.metrics_port) is not None:
         yield _tried("port", lambda: _port(options, port))
     worker = _tried("worker", lambda: _worker(options))
-    if str(worker[2]) not in {str(error) for _, _, error in findings}:  # it would say it once more
+    if str(worker[2]) not in {str(error) for _, _, error in findings}:  # it would log it once more
         yield worker
 
 
@@ -71,7 +71,7 @@ def _topic(options: WorkerCommandOptions) -> str:
     try:
         if not timeline.exists():
             if options.create_topic:
-                return f"not there yet in {timeline.where}, to be created"
+                return f"does not exist yet in {timeline.where}, to be created"
             raise no_topic(timeline.where, options.topic, options)
         stats = timeline.stats()
         return (
@@ -85,7 +85,7 @@ def _topic(options: WorkerCommandOptions) -> str:
 def _limit(options: WorkerCommandOptions) -> str:
     from limiters import RedisLeaseManager
 
-    limit = making.limit_of(options)  # it refuses what is wrong, and sends nothing
+    limit = making.limit_of(options)  # it refuses wrong values, and sends nothing
     if limit is None:
         return "none"
     if limit.url is None:
@@ -96,17 +96,19 @@ def _limit(options: WorkerCommandOptions) -> str:
     finally:
         manager.close()
     if view is None:
-        return f"{limit.name}: not there yet, to be made with {exact(limit.shared_capacity)}"
+        return (
+            f"{limit.name}: does not exist yet, to be created with {exact(limit.shared_capacity)}"
+        )
     stored, asked = view.terms.capacity, LIMIT.given(options)["shared_capacity"]
-    other = "" if asked in (0, stored) else f" (and not {exact(asked)}: what is stored counts)"
+    other = "" if asked in (0, stored) else f" (not {exact(asked)}: the stored value counts)"
     wait = f"; it grants {grants(view)}" if view.uncertain_ms or view.unconfirmed_ms else ""
     return f"{limit.name}: {exact(stored)} {per_period(view.terms)}{other}{wait}"
 
 
 def _worker(options: WorkerCommandOptions) -> str:
-    made = making.worker_of(options)  # it refuses what is wrong, and sends nothing
+    made = making.worker_of(options)  # it refuses wrong values, and sends nothing
     made.timeline.close()
-    return f"{options.concurrency} batches at once, of {options.max_batch_size} messages at most"
+    return f"{options.concurrency} batches at a time, of {options.max_batch_size} messages at most"
 
 
 def _port(options: WorkerCommandOptions, first: int) -> str:

@@ -1,4 +1,4 @@
-"""`dispatcher worker`: handles what is due on a timeline until it is told to stop."""
+"""`dispatcher worker`: handle the due messages of a topic until a stop request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def run(options: WorkerCommandOptions, call: Invocation) -> None:
-    """Works, or checks."""
+    """Work, or check the configuration."""
     if options.check:
         worker_check.run(options, call)
         return
@@ -64,7 +64,8 @@ def _work(options: WorkerCommandOptions, number: str | None) -> None:
 
 
 def _end_what_runs(worker: Worker) -> None:
-    """A worker that has failed gives back what it can, so that nobody waits for its leases."""
+    """Release the messages of a worker that has failed, so that other workers need not wait for its
+    leases to end."""
     from dispatcher.worker import Life
 
     if worker.life is Life.RUNNING:

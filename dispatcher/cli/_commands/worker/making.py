@@ -1,4 +1,4 @@
-"""The Worker that the options ask for, and its limit and topic."""
+"""Create the Worker that the options describe, with its limit and topic."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from limiters._support.options import values_of
 from limiters._support.validation import named
 
 WHERE = ("url", "name", "prefix", "shared_capacity")
-"""What says which limit is shared."""
+"""Options that identify the shared limit."""
 
 
 def worker_of(options: WorkerCommandOptions, number: str | None = None) -> Worker:
-    """The Worker that they ask for; `number` is which of several processes this is."""
+    """Return the Worker; `number` is the number of this process among several."""
     first, most = options.backoff, options.max_backoff
     how = values_of(WorkerOptions, options)
     how["retry"] = wait_exponential_jitter(initial=first, max=most, jitter=first)
@@ -35,17 +35,17 @@ def worker_of(options: WorkerCommandOptions, number: str | None = None) -> Worke
 
 
 def timeline_of(options: WorkerCommandOptions) -> Timeline:
-    """The topic, and where it is."""
+    """Return the Timeline of the options."""
     with named(URL_OPTION):
         return Timeline(options.redis, options.topic, prefix=options.prefix)
 
 
 def limit_of(options: WorkerCommandOptions) -> LimiterConfig | None:
-    """None: as fast as it goes."""
+    """Return the limit; None for no limit."""
     given = LIMIT.given(options)
     if options.limit is None:
         if given["shared_capacity"]:
-            raise ValueError("--shared-capacity needs --limit: the name of what is shared")
+            raise ValueError("--shared-capacity needs --limit, the name of the limit")
         if not given["reserved_capacity"]:
             return None
         given = {name: value for name, value in given.items() if name not in WHERE}
@@ -56,7 +56,7 @@ def limit_of(options: WorkerCommandOptions) -> LimiterConfig | None:
 
 
 def stored(options: WorkerCommandOptions) -> dict[str, float]:
-    """The terms of the limit that is there, for a worker that says none."""
+    """Return the stored terms of the limit, for a worker without options for them."""
     with named(URL_OPTION):
         manager = RedisLeaseManager(options.redis, name=options.limit or "", prefix=options.prefix)
     try:
@@ -77,7 +77,7 @@ def stored(options: WorkerCommandOptions) -> dict[str, float]:
 
 
 def find_handlers_here() -> None:
-    """Modules of the working directory can be imported, as `python -m` does it."""
+    """Add the working directory to the import path, as `python -m` does."""
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def page(worker: Worker) -> Callable[[], ServedPage]:
-    """What makes it; without the extra `metrics` it says what to install."""
+    """Return the page's function; without the extra `metrics` it says what to install."""
     try:
         from dispatcher.metrics import instrument
         from dispatcher.metrics._exposition import default_page

@@ -1,5 +1,4 @@
-"""The options of `dispatcher worker`: where the work is, how it is watched, which limit it shares,
-and those of a Worker."""
+"""The options of `dispatcher worker`: topic, log, shared limit, and those of a Worker."""
 
 from __future__ import annotations
 
@@ -21,15 +20,15 @@ SPEED = "how fast"
 
 @dataclass(frozen=True, kw_only=True)
 class WorkPlaceOptions(RedisOptions):
-    """What is worked on, by which handler."""
+    """The topic and the handler."""
 
     handler: str = argument(
         "HANDLER",
         "module:function; takes a list of messages, and a context if it wants one",
         variable="DISPATCHER_HANDLER",
     )
-    topic: str = option("the timeline's", "TOPIC", required=True)
-    create_topic: bool = flag("make the topic if there is none")
+    topic: str = option("the topic of the timeline", "TOPIC", required=True)
+    create_topic: bool = flag("create the topic if there is none")
 
 
 LIMIT = OptionFamily(
@@ -48,7 +47,7 @@ class SharedLimitOptions(RedisOptions):
     """The limit that workers share, if there is one."""
 
     limit: str | None = option(
-        "the limit that all with this name share; none if not said. One that is there needs no "
+        "the limit that all with this name share; default: none. An existing limit needs no "
         "--shared-capacity",
         "NAME",
         group=SPEED,
@@ -57,14 +56,16 @@ class SharedLimitOptions(RedisOptions):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WorkerCommandOptions(LogOptions, WorkerOptions, SharedLimitOptions, WorkPlaceOptions):
-    """All of them."""
+    """All options of the command."""
 
     backoff: float = option(
         "the wait after the first failure, doubled each time", "S", 1.0, check=seconds, unit="s"
     )
-    max_backoff: float = option("what that grows to", "S", 300.0, check=seconds, unit="s")
+    max_backoff: float = option(
+        "the longest wait between two attempts", "S", 300.0, check=seconds, unit="s"
+    )
     processes: int = option(
-        "workers, which are started again when they end", "N", 1, check=processes
+        "number of worker processes; one that ends is restarted", "N", 1, check=processes
     )
     metrics_port: int | None = option(
         "serves /healthz, /readyz and /metrics there; 0 for a free one. With --processes N the "
@@ -82,7 +83,7 @@ class WorkerCommandOptions(LogOptions, WorkerOptions, SharedLimitOptions, WorkPl
     log_level: str = option(
         "what is logged", "LEVEL", "INFO", read=str.upper, choices=LEVELS, group=WATCHED
     )
-    fail_fast: bool = flag("end where Redis does not answer at the start", group=WATCHED)
+    fail_fast: bool = flag("exit if Redis does not answer at the start", group=WATCHED)
     check: bool = flag(
         "print the configuration and where it comes from, test the connections, and end",
         group=WATCHED,
@@ -90,15 +91,15 @@ class WorkerCommandOptions(LogOptions, WorkerOptions, SharedLimitOptions, WorkPl
 
 
 WORKER = Command(
-    description="Leases what is due on a topic, hands it to HANDLER in batches, no faster than "
-    "the limit\nallows, and deletes what succeeded. What fails comes again with a back-off, "
-    "and is dead after\nthe last attempt.",
+    description="Leases due messages of a topic, passes them to HANDLER in batches, no faster "
+    "than the limit\nallows, and deletes those that succeed. A message that fails comes again "
+    "after a back-off, and is\ndead after the last attempt.",
     epilog="""example:
   dispatcher worker shop.handlers:send --topic reminders --limit cosmos-orders \\
       --shared-capacity 20000 --factor 1000 --max-batch-size 500 --metrics-port 9464
 
 exit codes: 0 drained after SIGTERM or SIGINT, 1 failed (the text says why), 2 wrong usage,
-3 no such topic or limit, 4 no answer from Redis at the start, 130 or 143 stopped at once by
+3 no such topic or limit, 4 no answer from Redis at the start, 130 or 143 stopped immediately by
 a second SIGINT or SIGTERM""",
     options=WorkerCommandOptions,
     run="dispatcher.cli._commands.worker.command:run",

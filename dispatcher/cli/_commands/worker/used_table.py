@@ -16,7 +16,7 @@ COLUMNS = ("option", "value", "from")
 
 
 def page(values: Iterable[Used]) -> TablePage:
-    """A row for each option; no passwords."""
+    """Return a row for each option, without passwords."""
     return TablePage(COLUMNS, [Row((it.setting.name, _shown(it), _source(it))) for it in values])
 
 
@@ -29,7 +29,7 @@ def _shown(it: Used) -> str:
 
 
 def _written(value: object) -> str:
-    """As it would be written in the file, but for quotes."""
+    """Return the value as in the file, but without quotes."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):

@@ -1,8 +1,8 @@
--- Continues what an earlier call of this gate has begun. It comes after serving.lua.
+-- Continues the agenda of an earlier call of this gate. Comes after serving.lua.
 --
 -- KEYS   see gate.lua
 -- ARGV   see gate.lua; then agenda
--- Reply  see gate.lua; "gone" if another gate has taken it over: it is told all of it
+-- Reply  see gate.lua; "gone" if another gate has taken it over, which receives all of it
 
 return serve(true, function()
   examine()

@@ -1,9 +1,9 @@
--- Takes over the entities of a gate that another version of the library had, unless this one has
+-- Converts the entities of a gate of another version of the library, unless this one has
 -- entities by now.
 --
 -- KEYS   entities, children, emitted, totals of this format; then those of the one before; then
 --        registrations and all other keys of the one before
--- Reply  how many registrations and messages were held in that format: they are forgotten
+-- Reply  how many registrations and messages were held in that format: they are dropped
 
 if redis.call('HLEN', KEYS[1]) > 0 or redis.call('HLEN', KEYS[5]) == 0 then
   return { 0, 0, 0 }

@@ -1,4 +1,4 @@
--- Forgets an entity, what is held of it, and its registered descendants. It comes after
+-- Removes an entity, what is held of it, and its registered descendants. It comes after
 -- serving.lua.
 --
 -- KEYS   see gate.lua

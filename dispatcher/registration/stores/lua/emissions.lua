@@ -1,9 +1,9 @@
--- The registrations that were emitted last, in the order of their sequence numbers. It changes
--- nothing, and comes after gate.lua and examining.lua.
+-- Returns the last emissions, in the order of their sequence numbers. Changes
+-- nothing. Comes after gate.lua and examining.lua.
 --
 -- KEYS   see gate.lua
--- ARGV   see gate.lua; then a sequence number, how many at most
--- Reply  a flat list: "1" if some are missing until they are mended; sequence number, entity,
+-- ARGV   see gate.lua; then a sequence number, the maximum number of emissions
+-- Reply  a flat list: "1" if some are missing until they are repaired; sequence number, entity,
 --        record, for each with a higher number
 
 read_totals()

@@ -1,4 +1,4 @@
--- Drops what has been held too long. It comes after serving.lua.
+-- Drops what has been held too long. Comes after serving.lua.
 --
 -- KEYS   see gate.lua
 -- ARGV   see gate.lua

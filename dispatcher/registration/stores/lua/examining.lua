@@ -1,18 +1,18 @@
--- What is done about keys that were evicted, deleted or damaged. It comes after gate.lua.
+-- Detects keys that were evicted, deleted or damaged. Comes after gate.lua.
 --
--- What follows from other keys is made anew, see mending.lua. What is held is forgotten, counted and
--- told, if the parts of it do not fit together: nobody may be given messages of somebody else.
+-- Keys that are derived from others are rebuilt, see mending.lua. What is held is dropped, counted
+-- and reported, if its parts do not fit together: no entity may be given messages of another.
 --
--- Each script notices that keys were evicted, by how many there are, and totals that are no numbers.
--- A script looks through everything if there was such damage, once a second, and to evict or remove
--- something. The others look through what they rely on: what is held, before they take something
--- away from it; claims before they work on them. To hold one more message, nothing is relied on but
+-- Each script notices evicted keys, by the number of keys, and totals that are no numbers.
+-- A script examines everything if there was such damage, once a second, and to evict or remove
+-- something. The others examine what they rely on: what is held, before they take something
+-- away from it; claims before they work on them. To hold one more message, a script relies only on
 -- what is read for it.
 
--- What this script has read of pending entities, see held.lua.
+-- State of pending entities that this script has read, see held.lua.
 local numbers, young, first = {}, {}, nil
 
--- What this script has examined, and whether it has found that something is missing.
+-- The parts that this script has examined, and whether something is missing.
 local is_held_examined, is_all_examined, is_to_be_mended = false, false, false
 
 local EXAMINED_MS = 1000
@@ -57,7 +57,7 @@ local examination = once(function()
     numbers, young, first = {}, {}, nil
   end
 
-  -- What families that are set free are told from.
+  -- The keys from which released families are read.
   local function forget_claims()
     if lengths[CLAIMS] > 0 then
       report('corrupt', '', lengths[CLAIMS], 0, 0, 'what was set free was damaged in Redis')
@@ -65,7 +65,7 @@ local examination = once(function()
     forget(CLAIMS, AGENDAS, UNFINISHED, GARBAGE)
   end
 
-  -- All gates have to ask again: the generation is a new one.
+  -- A new generation: all gates have to ask again.
   local function forget_changes()
     forget(CHANGES)
     set_total('generation', now_us)
@@ -77,13 +77,13 @@ local examination = once(function()
     return lengths[key] > 0 and redis.call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2] or nil
   end
 
-  -- Whether all members of a set that is ordered by text have the same score, without which they are
+  -- Whether all entries of a set that is ordered by text have the same score, without which they are
   -- in no order.
   local function is_by_text(key)
     return lengths[key] == 0 or redis.call('ZCOUNT', key, 0, 0) == lengths[key]
   end
 
-  -- Whether the parts of what is held fit together, as far as a few lengths tell.
+  -- Whether the parts of what is held fit together, judged by a few lengths.
   local function held_fits()
     local pending, telemetry, metadata = lengths[PENDING], totals.telemetry, totals.metadata
     local last = highest(PENDING)
@@ -106,20 +106,20 @@ local examination = once(function()
       forget_held()
     end
     if not is_by_text(WAITING) then
-      forget(WAITING) -- it is made anew
+      forget(WAITING) -- it is rebuilt
     end
     is_to_be_mended = is_to_be_mended or lengths[REGISTRATIONS] > lengths[WAITING]
       or lengths[MESSAGES] > lengths[ORDER]
   end
 
-  -- Whether something is missing that follows from the rest.
+  -- Whether a derived key is incomplete.
   local function is_out_of_order()
     return lengths[ENTITIES] ~= lengths[EMITTED]
       or total('children') ~= lengths[CHILDREN]
       or lengths[REGISTRATIONS] > lengths[WAITING]
   end
 
-  -- A number that is given twice would hide what has it.
+  -- Of two entities with one number, one would be hidden.
   local function look_at_sequence()
     local last = redis.call('ZREVRANGE', EMITTED, 0, 0, 'WITHSCORES')[2]
     if not (totals.sequence or redis.call('HLEN', ENTITIES) == 0)
@@ -140,10 +140,10 @@ local examination = once(function()
       set_total('children', lengths[CHILDREN])
     end
     if not is_by_text(CHILDREN) then
-      forget(CHILDREN) -- it is made anew
+      forget(CHILDREN) -- it is rebuilt
     end
     if lengths[ENTITIES] < lengths[EMITTED] and not totals.mending then
-      -- Gates that remember those that are lost have to ask.
+      -- Gates that have cached lost entities have to ask.
       report('corrupt', '', lengths[EMITTED] - lengths[ENTITIES], 0, 0,
         'entities were lost in Redis')
       forget_changes()
@@ -160,7 +160,7 @@ local examination = once(function()
 
   local function look_at_agendas()
     read_lengths(UNFINISHED, AGENDAS)
-    -- An agenda that nobody would find: it is taken over when it is old.
+    -- An agenda that no gate would find: it is taken over when it is old.
     if lengths[UNFINISHED] < lengths[AGENDAS] then
       local found = redis.call('HSCAN', AGENDAS, 0, 'COUNT', AGENDAS_AT_ONCE)[2]
       for i = 1, #found, 2 do
@@ -169,7 +169,7 @@ local examination = once(function()
     end
   end
 
-  -- Looks at lengths and totals alone: what else is damaged is noticed where it is used.
+  -- Checks lengths and totals alone: other damage is noticed where it matters.
   local function look_at_all()
     is_all_examined = true
     look_at_held()
@@ -203,14 +203,14 @@ local examination = once(function()
   }
 end)
 
--- Looks through everything.
+-- Examines everything.
 local function examine()
   if not is_all_examined then
     examination().look_at_all()
   end
 end
 
--- Looks through what is held, before something is taken away from it: a step that is under way has
+-- Examines what is held, before something is taken away from it: a step that is under way has
 -- read nothing of it yet.
 local function examine_held()
   if not is_held_examined then

@@ -1,23 +1,23 @@
--- A family that is set free or removed, in portions. It comes after held.lua.
+-- Releases or removes a family, in portions. Comes after held.lua.
 --
--- An agenda is what one call has set in motion: it works off its claims, the first one first, and
+-- An agenda is the work that one call has started: it processes its claims in order, and
 -- each may bring further ones, those of its children. To claim an entity is to register it, or to
--- remove it. What it held is told afterwards, and stays stored until the last portion is told. So
--- a gate hands out what was set free when it has all of it. If it is gone before that, another
--- gate with a message or a registration takes its agenda over, and is told all of it, from the
+-- remove it. What it held is sent afterwards, and stays stored until the last portion is sent. So
+-- a gate hands out what was released when it has all of it. If it dies before that, another
+-- gate with a message or a registration takes its agenda over, and receives all of it, from the
 -- beginning.
 --   claims      sorted set, by text: "<agenda><number><life><checksum><length of entity>:<entity>",
 --               how many registrations, metadata and telemetry messages were held, with ",", and the
 --               record. The checksum is of all the rest
 --   agendas     hash: agenda -> kind, gate, number of the claim it has come to, the last message
---               of that claim that was told, whether another gate has told of it before
+--               of that claim that was sent, whether another gate has sent some of it before
 --   unfinished  sorted set: agenda -> when it was last continued
 --   garbage     sorted set: agendas that are done and lives that have ended, whose claims and
 --               messages are to be deleted; a few with each call
 
 local agenda
 
--- Whose links are in the reply: as they are when all that this script changes is changed.
+-- Entities whose links are in the reply, as they are after all changes of this script.
 local told = {}
 
 local function tell(entity, record, registrations, metadata, telemetry)
@@ -25,7 +25,7 @@ local function tell(entity, record, registrations, metadata, telemetry)
   told[#told + 1] = entity
 end
 
--- What was packed as a list of this many; nothing if it cannot be read.
+-- Unpacks a list of this length; nothing if it cannot be read.
 local function unpacked(stored, count)
   local is_read, list = pcall(cmsgpack.unpack, stored)
   if is_read and type(list) == 'table' and #list == count then
@@ -34,9 +34,9 @@ local function unpacked(stored, count)
 end
 
 local families = once(function()
-  -- How many messages and how many children are taken at once.
+  -- How many messages and how many children are processed in one step.
   local MESSAGES_AT_ONCE, CHILDREN_AT_ONCE = 50, 10
-  -- How many texts one script deletes of the garbage, besides what else it does.
+  -- How many texts of the garbage one script deletes, in addition to its own work.
   local COLLECTED = 200
 
   local function begin(kind)
@@ -110,7 +110,7 @@ local families = once(function()
     remove_now(entity, registered(entity))
   end
 
-  -- Whether all messages of a claim are told.
+  -- Whether all messages of a claim were sent.
   local function tell_messages(life)
     if life == NO_LIFE then
       return true
@@ -123,7 +123,7 @@ local families = once(function()
     end
     local metadata, telemetry = {}, {}
     for i, body in ipairs(redis.call('HMGET', MESSAGES, unpack(texts))) do
-      -- One that is missing is counted by the gate, which knows how many there were.
+      -- A missing one is counted by the gate, since the number is part of the claim.
       if body then
         local some = string.sub(texts[i], 16, 16) == 'm' and metadata or telemetry
         some[#some + 1] = body
@@ -155,7 +155,7 @@ local families = once(function()
   end
 
   local function remove_children(entity)
-    -- Who is registered again has a place for its children.
+    -- An entity that is registered again has a place for its children.
     if registered(entity) then
       return true
     end
@@ -206,7 +206,7 @@ local families = once(function()
     end
   end
 
-  -- The gate that it is of; nil if it cannot be read, or is not there.
+  -- The gate of an agenda; nil if it cannot be read, or does not exist.
   local function continue(id)
     local stored = redis.call('HGET', AGENDAS, id)
     local kind, owner, at, last, again = unpacked(stored or '', 5)
@@ -217,7 +217,7 @@ local families = once(function()
     return owner
   end
 
-  -- One whose state is lost begins again: its claims tell what it is.
+  -- An agenda whose state is lost begins again: its kind is in its claims.
   local function begin_again(id)
     local claim = is_id(id) and beginning(CLAIMS, id, 1)[1]
     if claim then
@@ -301,7 +301,7 @@ local families = once(function()
     return true
   end
 
-  -- Makes the agenda of a gate that is gone one of this gate.
+  -- Assigns the agenda of a dead gate to this gate.
   local function take_over(id)
     examine()
     if not continue(id) then

@@ -1,4 +1,4 @@
--- How a gate that many processes share is stored, and what all its scripts have in common. It is
+-- Storage of a gate that many processes share, and the functions that all its scripts need. It is
 -- the twin of _local/room.py; held.lua is that of _local/waiting.py. Its keys share one hash tag:
 --   entities       hash: registered entity -> its record
 --   children       sorted set, by text: "<length of parent>:<parent><child>", of registered ones
@@ -13,16 +13,16 @@
 --   telemetry      sorted set: pending entity -> how many messages of it are held, see amount()
 --   metadata       sorted set: the same
 --   claims, agendas, unfinished, garbage    see families.lua
---   totals         hash: telemetry, metadata (how many are held), ended (how many are in order
---                  besides: of lives that have ended), number (the last one given),
+--   totals         hash: telemetry, metadata (how many are held), ended (how many entries of order
+--                  belong to lives that have ended), number (the last one given),
 --                  sequence (that of the last emission), generation (of the last change),
 --                  forgotten (that of the last change that is not in changes any more), now_ms,
 --                  auto (whether entities are registered by themselves: on or off), children (how many
---                  are in children), mending (see mending.lua), examined_ms (when a
+--                  are in children), `mending` (see mending.lua), examined_ms (when a
 --                  script last looked through everything), existing (how many keys
 --                  there were when the last script ended: if there are fewer, Redis has lost some)
 --   replies        hash: gate -> number of its last request, and the reply
---   heard          sorted set: gate -> when its last request came
+--   `heard`        sorted set: gate -> when its last request came
 -- Times are whole milliseconds of the server's clock, the only one that counts.
 --
 -- ARGV of each script begins with: gate, request, generation (up to which this gate has seen the
@@ -56,7 +56,7 @@ local MOST_DEEP = 1000
 local MOST_CHANGES, CHANGES_AT_ONCE = 10000, 500
 -- Above the number of any entity: so amounts come first, and of equal ones the oldest entity.
 local MOST_NUMBERS = 1099511627776
--- Above any other total, with room to count on: some begin at the microseconds of the clock.
+-- Above any other total, with room to grow: some begin at the microseconds of the clock.
 local MOST_COUNTED = 2 ^ 52
 -- Numbers that one script gives at most.
 local MOST_AT_ONCE = 1048576
@@ -70,12 +70,12 @@ local bounds = {
   max_age_ms = tonumber(ARGV[8]),
   auto = ARGV[9] == '1' and 'on' or 'off', -- no bit makes one of the other
 }
--- How much this script may still do; a step takes about three microseconds.
+-- The remaining budget of this script; a step takes about three microseconds.
 local budget = 250
 local reply = {}
 local now_ms, now_us
 
--- What `make` makes, when it is needed first: to make functions that a script never calls would
+-- Calls `make` when its result is first needed: to create functions that a script never calls would
 -- take as long as many commands.
 local function once(make)
   local made
@@ -96,7 +96,7 @@ local function report(name, entity, registrations, metadata, telemetry, reason)
   put('report', name, entity, registrations, metadata, telemetry, reason or '')
 end
 
--- The whole number, not below 0, that a text is; nil of any other text.
+-- Converts a text to a whole number, not below 0; nil for any other text.
 local function whole(text)
   local number = text and #text < 17 and string.find(text, '^%d+$') and tonumber(text)
   return number and number < 2 ^ 53 and number or nil
@@ -116,7 +116,7 @@ local TOTAL_FIELDS = {
   'telemetry', 'metadata', 'number', 'sequence', 'generation', 'forgotten', 'children', 'ended', 'existing',
   'now_ms', 'examined_ms', 'auto', 'mending',
 }
--- false: it is not there, or it is no number and has to be one.
+-- false: it does not exist, or is not a number although it has to be one.
 local totals, unwritten = {}, {}
 local are_totals_whole = true
 
@@ -124,7 +124,7 @@ local function read_totals()
   local found = redis.call('HMGET', TOTALS, unpack(TOTAL_FIELDS))
   for i = 1, NUMBERS do
     local field, number = TOTAL_FIELDS[i], whole(found[i])
-    -- Larger ones cannot come about. They would be written with more digits than the others, which
+    -- Larger ones cannot occur. They would be written with more digits than the others, which
     -- are in order by their texts, or could not be counted on.
     local most = field == 'number' and MOST_NUMBERS - MOST_AT_ONCE or MOST_COUNTED
     number = number and number < most and number
@@ -197,7 +197,7 @@ local function checksum(text)
   return string.sub(redis.sha1hex(text), 1, 8)
 end
 
--- Members that begin with `start`, at most `count`.
+-- Entries that begin with `start`, at most `count`.
 local function beginning(key, start, count)
   return redis.call('ZRANGEBYLEX', key, '[' .. start, '(' .. start .. '\255', 'LIMIT', 0, count)
 end
@@ -239,7 +239,7 @@ local function parent_of(record)
   return parent
 end
 
--- One whose record cannot be read is not registered: it is when its registration comes again.
+-- An entity whose record cannot be read counts as not registered, until its registration comes again.
 local function registered(entity)
   local record = redis.call('HGET', ENTITIES, entity)
   return record and parsed(record) and record or false
@@ -261,7 +261,7 @@ local function rooted(entity)
   return false
 end
 
--- Who the parents of `entity` and of its ancestors are, as long as there is time: what is not in
+-- Adds the parents of `entity` and of its ancestors, as long as the budget lasts: what is not in
 -- the reply is looked up when it is needed. A list as JSON is read faster than as many texts.
 local linked, links = {}, {}
 local function link(entity)
@@ -282,7 +282,7 @@ local function link(entity)
   end
 end
 
--- Other gates may remember of `entity` what is no longer so.
+-- Other gates may have cached an outdated state of `entity`.
 local function changed(entity)
   redis.call('ZADD', CHANGES, add('generation', 1), entity)
   if redis.call('ZCARD', CHANGES) > MOST_CHANGES then
@@ -296,7 +296,7 @@ local function emit(entity)
   redis.call('ZADD', EMITTED, add('sequence', 1), entity)
 end
 
--- The reply with all that comes before what has been put in it.
+-- Completes the reply with its header.
 local function with_header(agenda, more, status)
   if #links > 0 then
     put('links', cjson.encode(links))

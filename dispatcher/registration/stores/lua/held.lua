@@ -1,16 +1,16 @@
--- What is held, and its bounds: the twin of waiting.py. It comes after gate.lua.
+-- Holds messages and registrations within bounds: the twin of waiting.py. Comes after gate.lua.
 --
 -- What is held of an entity from its first message or registration to its release or its end is
 -- kept under a number, that of its pending life. So to end a life is a matter of a few commands,
--- however much is held: its messages stay under a number that no entity has any more, until they
--- are told or collected.
+-- however many there are: its messages stay under a number that no entity has any more, until they
+-- are sent or collected.
 
 -- How many entities one script drops at most for one reason: the next ones drop the rest.
 local MOST_DROPPED = 20
 local NO_LIFE = as_text(0)
 local TOO_LONG = 'it was held too long'
 
--- Ends this script: nothing can be made of what is held. The gate has it forgotten, see mend.lua.
+-- Ends this script: what is held cannot be read. The gate then drops it, see mend.lua.
 local function give_up()
   error('what is held is damaged')
 end
@@ -68,7 +68,7 @@ local function set_amount(key, entity, value)
   end
 end
 
--- Who gives way to `sender`: itself, if nobody holds more.
+-- Which entity loses a message for one of `sender`: the sender itself, if none holds more.
 local function victim(key, sender)
   local most = redis.call('ZREVRANGE', key, 0, 0)[1] or give_up()
   return amount(key, sender) == amount(key, most) and sender or most
@@ -87,7 +87,7 @@ local function forget_if_empty(entity)
   end
 end
 
--- Without looking at its siblings: all of them may be set free at once.
+-- Without reading its siblings: all of them may be released together.
 local function unlink(entity, record)
   local number = string.sub(redis.call('HGET', REGISTRATIONS, entity), 1, 15)
   redis.call('ZREM', WAITING, prefix(parent_of(record)) .. number .. entity)
@@ -207,7 +207,7 @@ local function displace(entity, sender, reason)
   set_amount(TELEMETRY, entity, amount(TELEMETRY, entity) - 1)
   add('telemetry', -1)
   report('displaced', entity, 0, 0, 1, reason)
-  -- Who makes room for its own next message grows no younger by it.
+  -- An entity that displaces its own message keeps its age.
   if entity ~= sender then
     forget_if_empty(entity)
   end

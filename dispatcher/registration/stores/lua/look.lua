@@ -1,4 +1,4 @@
--- What is known, for those that only look. It changes nothing, and comes after gate.lua.
+-- Looks up entities. Changes nothing. Comes after gate.lua.
 --
 -- KEYS   see gate.lua
 -- ARGV   see gate.lua; then entities ...

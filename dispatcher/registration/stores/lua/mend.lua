@@ -1,4 +1,4 @@
--- A script of this gate has failed: forgets what nothing can be made of. It comes after examining.lua.
+-- Repairs a gate after a script has failed: drops what cannot be read. Comes after examining.lua.
 --
 -- KEYS   see gate.lua
 -- ARGV   see gate.lua
@@ -18,11 +18,11 @@ end
 redis.call('HDEL', REPLIES, gate)
 read_totals()
 for _, field in ipairs({ 'mending', 'children', 'now_ms' }) do
-  set_total(field, false) -- they are made anew
+  set_total(field, false) -- they are rebuilt
 end
 examine()
 examination().forget_held()
--- What the script has set free before it failed: the next one takes it over.
+-- An agenda that the script started before it failed is taken over by the next one.
 local last = redis.call('ZREVRANGE', CLAIMS, 0, 0)[1]
 local agenda = last and string.sub(last, 1, 15)
 if last and not redis.call('HGET', AGENDAS, agenda) and not redis.call('ZSCORE', GARBAGE, agenda) then

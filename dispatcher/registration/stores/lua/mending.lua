@@ -1,7 +1,7 @@
--- Makes anew what follows from other keys, where it is missing. It comes after examining.lua.
+-- Rebuilds derived keys where something is missing. Comes after examining.lua.
 --
--- Children and emitted follow from entities, waiting from registrations. A portion is made with each
--- script. While that lasts, the total "mending" has what is looked through, and how far.
+-- Children and emitted are derived from entities, waiting from registrations. Each script rebuilds a
+-- portion. Meanwhile, the total `mending` stores which key is being examined, and how far.
 
 local function add_child(parent, entity)
   if parent then
@@ -15,10 +15,10 @@ local function remove_child(parent, entity)
   end
 end
 
--- Mends a portion; whether something is left.
+-- Repairs a portion. Returns whether something is left.
 local mending = once(function()
   local MENDED_AT_ONCE = 20
-  -- What is looked through, one after the other.
+  -- The keys to examine, in order.
   local FOLLOWING = {
     entities = 'emitted', emitted = 'children', children = 'registrations',
     registrations = 'messages',

@@ -1,4 +1,4 @@
--- A message has come. It comes after serving.lua.
+-- Releases or holds a message. Comes after serving.lua.
 --
 -- KEYS   see gate.lua
 -- ARGV   see gate.lua; then entity, message, metadata (0 or 1)

@@ -1,4 +1,4 @@
--- Registrations have come. It comes after serving.lua.
+-- Carries out registrations. Comes after serving.lua.
 --
 -- KEYS   see gate.lua
 -- ARGV   see gate.lua; then entity, record, for each

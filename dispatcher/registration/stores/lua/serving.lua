@@ -1,4 +1,4 @@
--- Carries out a request, once. It comes after families.lua.
+-- Carries out a request, once. Comes after families.lua.
 
 -- Whether the server has no memory left: then nothing is taken but what frees some, or needs none.
 local is_full = false
@@ -6,7 +6,7 @@ local is_full = false
 local ABANDONED_MS = 10000
 local REMEMBERED_MS = 3600000
 
--- Continues the agenda of a gate that is gone.
+-- Continues the agenda of a dead gate.
 local function take_over_one()
   local id = redis.call('ZRANGEBYSCORE', UNFINISHED, '-inf', in_digits(now_ms - ABANDONED_MS),
     'LIMIT', 0, 1)[1]
@@ -15,7 +15,7 @@ local function take_over_one()
   end
 end
 
--- Forgets the replies to gates that will not ask again.
+-- Deletes the replies to gates that will not ask again.
 local function forget_gates()
   local gone = redis.call('ZRANGEBYSCORE', HEARD, '-inf', now_ms - REMEMBERED_MS, 'LIMIT', 0, 10)
   if #gone > 0 then
@@ -58,7 +58,7 @@ local function answer(hands_out, carry_out)
 end
 
 -- Runs `carry_out`, unless this request was carried out before. `hands_out`: whether the caller of
--- the gate is given what is set free.
+-- the gate is given the releases.
 local function serve(hands_out, carry_out)
   read_time()
   read_totals()
@@ -84,7 +84,7 @@ local function serve(hands_out, carry_out)
     examine()
   end
   local is_answered, answered = pcall(answer, hands_out, carry_out)
-  write_totals() -- also of a script that has failed: no number is given twice
+  write_totals() -- after a failure too, so that no number is given twice
   if not is_answered then
     error(answered, 0)
   end

@@ -1,5 +1,5 @@
--- Tells a consumer the leases that it has and that live, with new tokens: whoever used the old
--- ones under its name is shut out. It comes after bucket.lua and give.lua.
+-- Returns the live leases of a consumer, with new tokens: a process that used the old
+-- ones under its id is shut out. Comes after bucket.lua and give.lua.
 --
 -- ARGV   consumer, after which entry ("" for the first), limit
 -- Reply  the server's time in microseconds, the last entry looked at ("" if that was all), the
@@ -20,7 +20,7 @@ for i, entry in ipairs(entries) do
   local status, time = where_is(id)
   local state = state_of(redis.call('HGET', STATES, id))
   if status == IS_PROCESSING and is_held_by(consumer, state) then
-    redis.call('HDEL', STATES, '') -- see bucket.lua: a lease is told also if memory is full
+    redis.call('HDEL', STATES, '') -- see bucket.lua: leases are returned also if memory is full
     state.token, state.version = next_tokens(1), state.version + 1
     redis.call('HSET', STATES, id, text_of(state))
     local message = redis.call('HGET', MESSAGES, id) or ''

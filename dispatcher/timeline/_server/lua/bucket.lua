@@ -1,6 +1,6 @@
--- One bucket of a topic, how it is stored, and what is answered for each message of a call. It
+-- One bucket of a topic, how it is stored, and the answer for each message of a call. It
 -- comes after checked.lua in every script that changes a bucket. KEYS, which share one hash tag:
---   waiting   sorted set: id -> when it is due; all that nobody was given since
+--   waiting   sorted set: id -> when it is due; not leased since then
 --   leased    sorted set: id -> when its lease ends or has ended
 --   messages  hash: id -> owner's length, owner, kind of body, body; written once
 --   states    hash: id -> version, attempts, due, token, consumer, or why it is dead; only once
@@ -16,8 +16,8 @@
 -- A server that has no memory left refuses a script's first write if it needs some, and lets a
 -- script go on that has written something. So either all is done or nothing.
 --
--- What others have made of a bucket stops none of its scripts. What cannot be read of a state begins
--- anew, what has no body is dead; mend.lua does the rest.
+-- No damage to a bucket stops its scripts. The parts of a state that cannot be read are
+-- reset, a message without a body is dead; mend.lua does the rest.
 
 local sizes, wrong = sizes_of(KEYS, { false, false, true, true, false, false, false, true })
 if wrong then
@@ -38,12 +38,12 @@ local function server_time_us()
   return time[1] * 1000000 + time[2]
 end
 
--- Read once: it goes on during a script before Redis 7.2.
+-- Read once: before Redis 7.2 the clock advances during a script.
 local NOW_US = server_time_us()
 local NOW = math.floor(NOW_US / 1000)
-local FROM_NOW = math.ceil(NOW_US / 1000) -- for what lasts: never too short
+local FROM_NOW = math.ceil(NOW_US / 1000) -- for durations: never too short
 
--- What is due now is not due in the next millisecond, and what is due later is never early.
+-- A message due now is not delayed to the next millisecond, and one due later is never early.
 local function due_in(delay_ms)
   return delay_ms > 0 and FROM_NOW + delay_ms or NOW
 end
@@ -73,12 +73,12 @@ local function text_of(state)
   return numbers .. state.consumer
 end
 
--- Of what is stored of a message; another program may have stored nothing.
+-- The owner in a stored message; another program may have stored nothing.
 local function owner_of(stored)
   return string.sub(stored, 2, 1 + (string.byte(stored) or 0))
 end
 
--- Of one that is dead.
+-- The reason of a dead message.
 local function reason_of(state)
   return string.sub(state.consumer, 1, 1000)
 end
@@ -91,7 +91,7 @@ local function held_as(consumer, id)
   return consumer .. '\0' .. id
 end
 
--- Which state a message is in, and when that began or ends.
+-- The state of a message, and when it began or ends.
 local function where_is(id)
   local due = time_of(redis.call('ZSCORE', WAITING, id))
   if due then
@@ -113,7 +113,7 @@ local function head_of(key)
   return time_of(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) or math.huge
 end
 
--- Adds to a total; one that is no number begins anew.
+-- Adds to a total; one that is no number is reset.
 local function add(total, number)
   local reply = redis.pcall('HINCRBY', META, total, number)
   if type(reply) == 'table' then
@@ -121,7 +121,7 @@ local function add(total, number)
   end
 end
 
--- Makes the totals fit what there is.
+-- Corrects the totals to fit the messages.
 local function settle_totals()
   local deleted = natural(redis.call('HGET', META, 'deleted')) or 0
   local placed =
@@ -129,15 +129,15 @@ local function settle_totals()
   redis.call('HSET', META, 'deleted', deleted, 'created', deleted + placed)
 end
 
--- What is on the timeline and has no body is one of nobody's, so that whoever looks after the topic
--- sees it and can delete it.
+-- A message without a body has no owner, so that operators
+-- see it and can delete it.
 local BODY_LOST = 'its body was lost'
 
 local function adopt(id)
   redis.call('HSET', MESSAGES, id, '\0')
 end
 
--- Tells sleeping consumers if there is something earlier than what they know of.
+-- Notifies sleeping consumers if a message is due earlier than those they have read.
 local function tell_if_earlier(before, channel, bucket)
   local head = head_of(WAITING)
   if head < before then
@@ -145,7 +145,7 @@ local function tell_if_earlier(before, channel, bucket)
   end
 end
 
--- `by` is the token of the lease whose holder ended it, so that it may say so twice; or 0.
+-- `by` is the token of the lease whose holder ended it, so that it may repeat the request; or 0.
 local function forget_lease(id, state, by)
   if state.token > 0 then
     redis.call('ZREM', HELD, held_as(state.consumer, id))
@@ -153,7 +153,7 @@ local function forget_lease(id, state, by)
   state.token, state.consumer = -by, ''
 end
 
--- Nobody is given it any more. `why` stands where the consumer did, for whom it is no one's.
+-- The message is not leased any more. `why` replaces the consumer, since there is none.
 local function give_up(id, state, why, by)
   redis.call('ZREM', LEASED, id)
   forget_lease(id, state, by)
@@ -163,7 +163,7 @@ local function give_up(id, state, why, by)
   add('dead', 1)
 end
 
--- Puts a message onto the timeline at another time, where nobody has it.
+-- Makes a message without a lease due at another time.
 local function put_back(id, state, due, by)
   redis.call('ZREM', LEASED, id)
   redis.call('ZREM', DEAD, id)
@@ -175,7 +175,7 @@ end
 
 local removed, removed_holds = {}, {}
 
--- Removes a message and all that was known of it, once all are removed that the call names.
+-- Removes a message and its state, after all messages of the call.
 local function remove(id, state)
   removed[#removed + 1] = id
   if state.token > 0 then
@@ -184,8 +184,8 @@ local function remove(id, state)
   state.token, state.removed = 0, true
 end
 
--- Ids are remembered for so long. They make room for themselves: for each that is remembered
--- two that were so for long enough go.
+-- Remembers ids of deleted messages. They make room for themselves: for each new one
+-- two whose time is up are removed.
 local function finish_removing(remember_ms)
   if #removed == 0 then
     return

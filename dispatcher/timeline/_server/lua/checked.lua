@@ -1,11 +1,11 @@
--- What is stored is checked like what is given: another program, an eviction or a fault may have made
--- anything of it. It comes first in every script.
+-- Stored values are checked like arguments: another program, an eviction or a fault may have made
+-- anything of them. Comes first in every script.
 
-local LATEST = 1e15 -- times after it are none, in milliseconds
+local LATEST = 1e15 -- later times are invalid, in milliseconds
 local LONGEST = 4e11 -- more than any lease lasts, or any id is remembered
 
--- Of what is stored, or nil: its number, if that is whole and exact. Of text only what HINCRBY takes,
--- too: tonumber() reads ' 7' and '0x10' as well.
+-- The number in a stored value if it is whole and exact, or nil. Of text only what HINCRBY accepts,
+-- since tonumber() reads ' 7' and '0x10' as well.
 local function whole(text)
   local number = (type(text) == 'number' or string.find(text, '^-?%d+$')) and tonumber(text)
   if number and number == math.floor(number) and math.abs(number) < 9007199254740992 then
@@ -24,7 +24,7 @@ local function time_of(score)
   return time and math.max(-LATEST, math.min(LATEST, math.floor(time)))
 end
 
--- How much is in a key; an error that names the key, if that is of another type.
+-- The size of a key; an error that names the key, if it is of another type.
 local function size_of(key, is_hash)
   local size = redis.pcall(is_hash and 'HLEN' or 'ZCARD', key)
   if type(size) == 'table' and string.find(size.err, 'WRONGTYPE', 1, true) then
@@ -33,9 +33,9 @@ local function size_of(key, is_hash)
   return size
 end
 
--- How much is in each key; nil and the error, if one is of another type. Which are hashes is said
--- for the first keys, and the others are like these, again and again. A script that begins with it
--- does all or nothing: it would fail half way otherwise.
+-- The size of each key; nil and the error, if one is of another type. `kinds` marks the hashes
+-- among the first keys, and repeats for the others. A script that begins with it
+-- does all or nothing; otherwise it could fail half way.
 local function sizes_of(keys, are_hashes)
   local sizes = {}
   for i, key in ipairs(keys) do
@@ -47,7 +47,7 @@ local function sizes_of(keys, are_hashes)
   return sizes
 end
 
--- The key that is of another type.
+-- The key in an error about a key of another type.
 local function named_by(wrong)
   return string.match(wrong.err, 'WRONGTYPE (.*)') or wrong.err
 end

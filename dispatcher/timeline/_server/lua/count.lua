@@ -1,4 +1,4 @@
--- Counts messages by time, without looking at any of them. It comes after checked.lua.
+-- Counts messages by time, without looking at any of them. Comes after checked.lua.
 --
 -- KEYS   some of the sets waiting, leased and dead of a bucket, then the same of the next ...
 -- ARGV   how many sets of each bucket; the edges of the ranges, in order, "<d" each; relative (1:
@@ -29,7 +29,7 @@ for i = 1, sets * 2 * ranges do
 end
 local call = redis.call
 
--- Completes what `found` says of the edges between two, where there is little between them.
+-- Completes `found` for the edges between two, where there is little between them.
 local function complete(key, found, first, last)
   if last - first < 2 then
     return
@@ -44,7 +44,7 @@ local function complete(key, found, first, last)
   complete(key, found, middle, last)
 end
 
--- How many of `key` are before each edge.
+-- The number of entries of `key` before each edge.
 local function found_before(key)
   local found = { call('ZCOUNT', key, '-inf', befores[1]) }
   local last = call('ZCOUNT', key, '-inf', befores[#edges])
@@ -59,7 +59,7 @@ local function found_before(key)
   return found
 end
 
--- The first range that does not end by now: what is in those before it is past.
+-- The first range that does not end by now: earlier ranges are past.
 local border = 1
 for range = 1, ranges do
   if edges[range + 1] > now + 1 then

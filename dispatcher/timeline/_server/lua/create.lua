@@ -1,10 +1,10 @@
--- Puts messages onto the timeline. It comes after bucket.lua.
+-- Creates messages. Comes after bucket.lua.
 --
 -- ARGV   channel, bucket, owner, messages: one after the other (relative 0 or 1, time, length
 --        of the id, length of the body with its kind; id; body), "<BdI2I4"
 -- Reply  the server's time in microseconds, an answer for each
 --
--- An id that is there, or remembered as deleted, changes nothing: so a call whose reply was lost
+-- An id that exists, or is remembered as deleted, changes nothing: a call whose reply was lost
 -- may be sent again.
 
 local channel, bucket, owner, messages = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -13,8 +13,8 @@ local remembers = redis.call('EXISTS', DELETED) == 1
 local start = string.char(#owner) .. owner
 local answers, places, ids, at = {}, {}, {}, 1
 
--- Puts those onto the timeline that are new. Nothing is left of an older one of that name, which has
--- lost its body: there would be two.
+-- Creates the new messages, and removes what is left of an older one with the same id that has
+-- lost its body: otherwise there would be two.
 local function place()
   if #ids > 0 then
     redis.call('ZREM', LEASED, unpack(ids))
@@ -45,7 +45,7 @@ for _ = 1, #messages do
     ids[#ids + 1] = id
     answers[#answers + 1] = struct.pack('<BBdI4I4', DONE, 0, due, 1, 0)
   else
-    -- One created twice in this call is put onto the timeline only below.
+    -- A message created twice in this call is created only below.
     place()
     local status, time = where_is(id)
     local state = state_of(redis.call('HGET', STATES, id))

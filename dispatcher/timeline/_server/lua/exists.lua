@@ -1,4 +1,4 @@
--- What is stored of a topic, without making it. It comes after checked.lua and stored.lua.
+-- Returns the settings of a topic, without creating it. Comes after checked.lua and stored.lua.
 --
 -- KEYS   settings
 -- Reply  the server's time in microseconds, the settings

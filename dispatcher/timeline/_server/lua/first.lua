@@ -1,8 +1,8 @@
--- The first messages of buckets, by time, without changing or reading them. It comes after
+-- The first messages of buckets, by time, without changing or reading them. Comes after
 -- checked.lua.
 --
 -- KEYS   waiting, leased, dead of a bucket, then of the next ...
--- ARGV   how many of each bucket and state at most, from, to (without it), then the states that
+-- ARGV   how many of each bucket and state at most, from, to (excluded), then the states that
 --        are looked for: "new", "waiting", "lost", "processing", "dead"
 -- Reply  the server's time in microseconds; of each the time, at which place its bucket is
 --        among those asked, the length of its id, and the id, "<dI4I4"
@@ -22,7 +22,7 @@ local coming = math.floor(now_us / 1000) + 1 -- from here on it is not due yet
 local limit, from, to = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local found = {}
 
--- Those of `key` that are from `first` up to, and without, `last`.
+-- The entries of `key` from `first` up to `last`, which is excluded.
 local function add(bucket, key, first, last)
   if first >= last then
     return

@@ -1,9 +1,9 @@
--- Whether buckets are as their scripts leave them, told by lengths, and by the first of each set. It
+-- Checks whether buckets are as their scripts leave them, by lengths and by the first of each set. It
 -- comes after checked.lua; bucket.lua says what the keys are.
 --
 -- KEYS   those of a bucket, then of the next ...
--- Reply  the server's time in microseconds; for each bucket 1 if its parts fit together, or 0; or which
---        of its keys is of another type
+-- Reply  the server's time in microseconds; for each bucket 1 if its parts fit together, or 0; or
+--        which of its keys is of another type
 
 local KINDS = { false, false, true, true, false, false, false, true } -- which keys are hashes
 

@@ -1,6 +1,6 @@
--- How leases are given and told of. It comes after bucket.lua.
+-- Gives leases and encodes them. Comes after bucket.lua.
 --
--- A lease is told as (due, token, attempt, version, length of the id, length of what is stored;
+-- A lease is encoded as (due, token, attempt, version, length of the id, length of what is stored;
 -- id; what is stored), "<ddI4I4I4I4".
 
 local function next_tokens(count)

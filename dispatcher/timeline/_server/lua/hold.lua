@@ -1,11 +1,12 @@
--- What a consumer may do with what it has leased. It comes after bucket.lua.
+-- Extends and ends leases of a consumer. Comes after bucket.lua.
 --
 -- ARGV   channel, bucket, remember_ms, leases: one after the other (token, action, relative (0 or
---        1), time, length of the id, length of the reason; id; why it is buried), "<dBBdI4I2"
+--        1), time, length of the id, length of the reason; id; why it is dead), "<dBBdI4I2"
 -- Reply  the server's time in microseconds, an answer for each
 --
--- Only the right token, and only before the lease ends. What a lease was ended by may be repeated,
--- as its reply may have been lost: as long as nothing has changed since, the answer is the same.
+-- Valid only with the right token, and before the lease ends. The request that ended a lease may be
+-- repeated, as its reply may have been lost: as long as nothing has changed since, the answer is
+-- the same.
 
 local EXTEND, RELEASE, UNTOUCHED, DELETE, BURY = 1, 2, 3, 4, 5
 
@@ -14,7 +15,7 @@ local before = head_of(WAITING)
 local answers, ids, deeds, states, at = {}, {}, {}, {}, 1
 local places, texts = {}, {} -- of those that are extended, written together
 
-redis.call('HDEL', STATES, '') -- see bucket.lua: whoever is full can be emptied
+redis.call('HDEL', STATES, '') -- see bucket.lua: a server without free memory can be emptied
 
 local actions = {}
 
@@ -34,7 +35,7 @@ actions[RELEASE] = function(id, state, time)
   return answer(DONE, 0, time, state)
 end
 
--- Released, and as if it had not been leased: whoever had it has not begun.
+-- Released, and as if it had not been leased: the consumer has not begun.
 actions[UNTOUCHED] = function(id, state, time)
   if time >= NOW then
     state.attempts = math.max(0, state.attempts - 1)
@@ -54,7 +55,7 @@ end
 
 local repeatable = { [RELEASE] = WAITING, [UNTOUCHED] = WAITING, [BURY] = DEAD }
 
--- The answer to a deed by which the same lease was ended before.
+-- The answer to a repeated request that has ended the same lease before.
 local function answer_again(id, deed, state)
   local set = state.token == -deed.token and repeatable[deed.action]
   local time = set and redis.call('ZSCORE', set, id)
@@ -73,7 +74,7 @@ local function act(id, deed)
     return answer_again(id, deed, state) or answer(LOST_IT, 0, 0, state)
   end
   if not state.ends then
-    return answer(LOST_IT, 0, 0, state) -- it is nowhere, until it is mended
+    return answer(LOST_IT, 0, 0, state) -- it is in no set until the bucket is repaired
   end
   if state.ends <= NOW then
     return answer(EXPIRED, 0, state.ends, state)

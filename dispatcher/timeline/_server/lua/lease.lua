@@ -1,14 +1,15 @@
 -- Gives a consumer messages that are due: new ones, and those whose lease has ended, in the order
--- in which they became so. It comes after bucket.lua, times.lua and give.lua.
+-- in which they became due. Comes after bucket.lua, times.lua and give.lua.
 --
--- ARGV   consumer, limit, lease_ms, most_attempts (0: any number), how late
---        a time may be that is given, how many times of each set the consumer wants to know
--- Reply  the server's time in microseconds; the end of the leases; the first times in waiting and
---        in leased that there are then; the leases; how many were given up; how many more are due
---        than the first times tell; how many had no body, and are dead
+-- ARGV   consumer, limit, lease_ms, most_attempts (0: any number), the latest
+--        due time to lease, how many times of each set to return
+-- Reply  the server's time in microseconds; the end of the leases; the first times left in waiting
+--        and in leased; the leases; how many died of too many attempts; how many more are due
+--        than the first times returned; how many had no body, and are dead
 --
--- What was given too often is dead, and counts towards the limit: so the work is bounded. Nothing
--- is written that needs memory before something was removed: whoever is full can be emptied.
+-- A message leased too often is dead, and counts towards the limit: so the work is bounded. Nothing
+-- is written that needs memory before something was removed: a server without free memory can be
+-- emptied.
 
 local consumer, limit = ARGV[1], tonumber(ARGV[2])
 local ends, most_attempts = FROM_NOW + tonumber(ARGV[3]), tonumber(ARGV[4])

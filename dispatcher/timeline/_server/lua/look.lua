@@ -1,4 +1,4 @@
--- Looks at buckets without changing them. It comes after checked.lua and times.lua.
+-- Reads the earliest times of buckets. Comes after checked.lua and times.lua.
 --
 -- KEYS   waiting, leased of a bucket, then of the next ...
 -- ARGV   how many times of each at most

@@ -1,11 +1,11 @@
--- Mends a bucket whose parts do not fit together any more, since something was evicted, deleted or
--- damaged: a portion with each run. It comes after bucket.lua.
+-- Repairs a bucket whose parts do not fit together any more, because something was evicted, deleted
+-- or damaged: a portion with each run. Comes after bucket.lua.
 --
--- ARGV   which part is looked through, "" to begin with; the cursor; about how many at once
+-- ARGV   which part to examine, "" to begin with; the cursor; about how many messages to examine
 -- Reply  the server's time in microseconds; the next part, "" if that was all, and its cursor; how
 --        many messages have died, and why the last one did
 --
--- Nothing comes early, and what nobody can be given is dead with a reason.
+-- No message is early; one that cannot be leased is dead, with a reason.
 
 local part, cursor, steps = ARGV[1], ARGV[2], ARGV[3]
 local died, last_why = 0, ''
@@ -19,7 +19,7 @@ local function let_die(id, state, why)
   died, last_why = died + 1, why
 end
 
--- A message that is nowhere: where it was, as far as its state tells.
+-- A message that is in no set: returns it to where it was, according to its state.
 local function put_somewhere(id)
   local state = state_of(redis.call('HGET', STATES, id))
   if state.token <= 0 and state.consumer ~= '' then
@@ -52,8 +52,8 @@ function menders.messages()
   return found[1]
 end
 
--- Those of a set: `mend_one` is called for each that has a body. The others die, but for what somebody
--- has: that is dead when its lease ends.
+-- The messages of a set: `mend_one` is called for each that has a body. The others die; if one
+-- is leased, it is dead when its lease ends.
 local function in_set(key, mend_one)
   local found = redis.call('ZSCAN', key, cursor, 'COUNT', steps)
   for i = 1, #found[2], 2 do
@@ -122,7 +122,7 @@ function menders.states()
   return found[1]
 end
 
-redis.call('HDEL', STATES, '') -- see bucket.lua: whoever is full can be mended
+redis.call('HDEL', STATES, '') -- see bucket.lua: a server without free memory can be repaired
 if part == '' then
   part, cursor = 'messages', '0'
 end

@@ -1,19 +1,19 @@
--- What the group that owns messages may do with them. It comes after bucket.lua.
+-- Reads, moves and deletes messages for the group that owns them. Comes after bucket.lua.
 --
 -- ARGV   channel, bucket, owner, action ("get", "move" or "delete"), remember_ms, messages: one
 --        after the other (expected version or 0, relative 0 or 1, time, length of the id; id),
 --        "<I4BdI4"
 -- Reply  the server's time in microseconds; an answer for each, or for the first ones, if all
---        together are too long to be read at once; for "get" what is stored of each that may be
+--        together are too long for one reply; for "get" what is stored of each that may be
 --        read and why it is dead, after the lengths of both, "<I4I2"
 --
--- A lease that lives is a contract: not even the owner interferes.
+-- While a lease lives, not even the owner may change the message.
 
 local channel, bucket, owner, action = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local remember_ms, messages = tonumber(ARGV[5]), ARGV[6]
 local before = head_of(WAITING)
 local answers, bodies, bytes, at = {}, {}, 0, 1
-local states = {} -- of those named so far, for one that is named twice
+local states = {} -- of the messages so far, for one that is named twice
 
 local actions = {}
 

@@ -1,8 +1,8 @@
--- Reads messages, whoever owns them. It comes after bucket.lua and told.lua.
+-- Reads messages of any owner. Comes after bucket.lua and told.lua.
 --
 -- ARGV   ids: one after the other (length of the id; id), "<I4"
--- Reply  the server's time in microseconds; how many of the ids were looked at, which is not all
---        if those are too long to be read at once; what is told of each that is there
+-- Reply  the server's time in microseconds; how many of the ids were processed, which is not all
+--        if together they are too long; each that exists, as told.lua encodes it
 
 local ids, at, looked = ARGV[1], 1, 0
 

@@ -1,10 +1,10 @@
--- Goes through the messages of a bucket in small steps. It comes after bucket.lua and told.lua.
+-- Pages through the messages of a bucket in small steps. Comes after bucket.lua and told.lua.
 --
 -- ARGV   which part: "" for all messages, or "waiting", "leased" or "dead"; cursor; about how
---        many to look at; owner ("" for all); from, to (without it); with bodies ("1" or "");
+--        many to examine; owner ("" for all); from, to (excluded); with bodies ("1" or "");
 --        the codes of the states that are looked for, none for any
 -- Reply  the server's time in microseconds, the next cursor ("0" if that was all), how many were
---        looked at, how many bytes were read for that, what is told of each
+--        examined, how many bytes were read for that, each message, as told.lua encodes it
 
 local part, cursor, steps, owner = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local from, to, with_bodies = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'

@@ -1,10 +1,11 @@
--- What a topic is: fixed when it is first used. It comes after checked.lua and stored.lua.
+-- Stores and returns the settings of a topic, fixed when it is first used. Comes after checked.lua
+-- and stored.lua.
 --
 -- KEYS   settings
--- ARGV   buckets, what the caller wants remembered of deleted messages in ms and how many attempts it
---        allows, each "" for what is stored; the buckets of a topic for which nobody says a number
+-- ARGV   buckets, for how many ms to remember deleted messages, and how many attempts the caller
+--        allows, each "" for what is stored; the default number of buckets
 -- Reply  the server's time in microseconds, buckets, remember_ms, most_attempts; -1 buckets and
---        nothing written, if their number was damaged and the caller says none; or an error
+--        nothing written, if their number was damaged and the caller gives none; or an error
 --        UNSUPPORTED, and nothing written, on a server older than 6.2
 
 local version = string.match(redis.call('INFO', 'server'), 'redis_version:([%w.]+)')
@@ -27,7 +28,7 @@ local wanted = {
   tonumber(ARGV[2]) or math.max(0, stored[2]),
   tonumber(ARGV[3]) or math.max(0, stored[3]),
 }
--- Whoever says nothing changes nothing of a topic that is there: it may only be looking.
+-- A caller that gives no number changes nothing of an existing topic: it may only be reading.
 local is_said = ARGV[2] ~= '' or ARGV[3] ~= ''
 local is_changed = is_said and (wanted[2] ~= stored[2] or wanted[3] ~= stored[3])
 local names = { 'buckets', 'remember_ms', 'most_attempts' }

@@ -1,4 +1,4 @@
--- What there is in buckets and what there was, each bucket at one moment. It comes after
+-- Counts present and past messages of buckets, each bucket at one moment. Comes after
 -- checked.lua.
 --
 -- KEYS   waiting, leased, dead, deleted, meta of a bucket, then of the next ...

@@ -1,5 +1,5 @@
--- What is stored of a topic: its buckets, 0 if it was never used or was forgotten; for how long
--- deleted messages are remembered, in ms; how many attempts it allows. -1 for what was damaged. It
+-- Reads the settings of a topic: its buckets, 0 if it was never used or was forgotten; for how long
+-- deleted messages are remembered, in ms; how many attempts it allows. -1 for a damaged number. It
 -- comes after checked.lua.
 
 local function stored_number(text, most)

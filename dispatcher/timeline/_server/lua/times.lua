@@ -1,4 +1,4 @@
--- What consumers know of a bucket: the first times of a sorted set, in order, "<d" each. It comes after
+-- Reads the earliest times of a sorted set for consumers, in order, "<d" each. Comes after
 -- checked.lua.
 
 local function times_in(key, limit)
@@ -9,7 +9,7 @@ local function times_in(key, limit)
   return table.concat(times)
 end
 
--- How many are due that are not among those.
+-- The number of due messages beyond those.
 local function due_beyond(key, limit, now)
   return math.max(0, redis.call('ZCOUNT', key, '-inf', now) - limit)
 end

@@ -1,4 +1,4 @@
--- How messages are told to who looks at them. It comes after bucket.lua.
+-- Encodes messages for a reader. Comes after bucket.lua.
 --
 -- For each an answer, the lengths of its id, of what is stored and of why it is dead, and all three,
 -- "<I4I4I2". Without its body, what is stored is only the owner's length and the owner.
