@@ -98,7 +98,7 @@ class SendClaim:
     acknowledged: int = 0
     """Of how many sequences rows of this micro-batch were acknowledged before it was claimed."""
     division: Division | None = None
-    """How the micro-batch is divided, in each of its runs; None: by subjects."""
+    """How the micro-batch is divided into batches of several subjects; None: by subjects."""
 
     def sequences(self, turns_ago: int = 0) -> str:
         """The key of what is remembered of the sequences."""
@@ -181,9 +181,9 @@ class QueryRun:
         remember: float,
         division: Division | None = None,
     ) -> SendClaim:
-        """Claims `batch`, and waits until nobody else may send for the query. Unless it was begun
-        before, it is divided by `division`. MovedCheckpointError if its checkpoint belongs to
-        another one."""
+        """Claims `batch`, and waits until nobody else may send for the query. It is divided by
+        `division`, or, if it was begun before, as it was then; with None by subjects in any case.
+        MovedCheckpointError if its checkpoint belongs to another one."""
         if time.monotonic() - self._introduced >= INTRODUCE_AGAIN:
             redis.introduce(place)
             self._introduced = time.monotonic()
@@ -216,7 +216,8 @@ class QueryRun:
             wait_ms, acknowledged = said
         try:
             numbers = int(turn), int(acknowledged)
-            division = Division.read(divided)
+            if division is not None:
+                division = Division.read(divided)
         except ValueError:
             raise LedgerError(
                 f"what query {place.query!r} has sent is damaged in Redis at {place.where}: "

@@ -21,8 +21,8 @@ was in versions that could not pack."""
 class Division:
     """What decides which subjects share a batch.
 
-    >>> Division(4, 500, None, 20_000.0).written()
-    '1 4 500 - 20000.0'
+    >>> Division(4, 500, 20_000.0).written()
+    '1 4 500 20000.0'
     """
 
     parts: int
@@ -30,14 +30,12 @@ class Division:
     most_rows: int
     """In a batch."""
     most_cost: float | None
-    """Of a batch, as the user says."""
-    most_together: float | None
-    """What a batch of several subjects may cost: no more than the limit can grant."""
+    """Of a batch. None: a batch may cost anything."""
 
     def written(self) -> str:
         """It, as it is stored."""
-        costs = map(_text, (self.most_cost, self.most_together))
-        return " ".join((str(VERSION), str(self.parts), str(self.most_rows), *costs))
+        cost = "-" if self.most_cost is None else repr(float(self.most_cost))
+        return f"{VERSION} {self.parts} {self.most_rows} {cost}"
 
     @classmethod
     def read(cls, written: str) -> Division | None:
@@ -49,18 +47,11 @@ class Division:
         if version != str(VERSION):
             raise ChangedSinkError(
                 f"this micro-batch was begun by a version that packs by rules {version}, and this "
-                f"one knows rules {VERSION}: let that version finish it"
+                f"one knows rules {VERSION}: let that version finish it, or give the sink "
+                "pack=False, which sends the rest of it by subjects"
             )
-        parts, rows, cost, together = facts
-        division = cls(int(parts), int(rows), _cost(cost), _cost(together))
+        parts, rows, cost = facts
+        division = cls(int(parts), int(rows), None if cost == "-" else float(cost))
         if division.written() != written or division.parts < 1 or division.most_rows < 1:
             raise ValueError(f"{written[:100]!r} is not as it was written")
         return division
-
-
-def _text(cost: float | None) -> str:
-    return "-" if cost is None else repr(float(cost))
-
-
-def _cost(text: str) -> float | None:
-    return None if text == "-" else float(text)

@@ -1,7 +1,7 @@
-"""From the rows of a sequence to the batches that are sent. Pure.
+"""From the rows of a sequence to the units that are sent: alone, or in a pack with others. Pure.
 
 All rows are cut, also those that were acknowledged before a replay, so that a replay has the
-same batches; then what was acknowledged is left out.
+same units; those that were acknowledged are marked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Costs = Callable[[RowGroup, Rows], "float | np.ndarray[Any, Any]"]
 
 @dataclass(slots=True, kw_only=True)
 class Unit:
-    """One batch to be sent, and what is to be remembered once it was."""
+    """Rows of one sequence that are sent together, and what is to be remembered once they were."""
 
     sequence: bytes
     subject: Any
@@ -47,15 +47,16 @@ class Unit:
     start: int
     """How many rows of the sequence come before it."""
     entry: LedgerEntry
-    sent: bool = False
-    """Whether the handler has taken it: only the acknowledgement is missing."""
     acknowledged: bool = False
+    buried: bool = False
+    """Whether it was given to dead letters."""
     records: Sequence[int] | None = None
     """Which of its records are left to be sent, after others were taken; None: all."""
-    previous: Unit | None = None
-    """The one of its sequence that must be acknowledged before."""
-    waiting_since: float = 0.0
-    begun_at: float = 0.0
+
+    @property
+    def is_left(self) -> bool:
+        """Whether a handler is still to take something of it."""
+        return not self.refused and (self.records is None or len(self.records) > 0)
 
     def leave_last(self, count: int, rows: Format) -> None:
         """Only its last `count` rows are left to be sent."""
@@ -96,7 +97,8 @@ def name_of(sequence: Any) -> bytes:
 def units_of(
     group: RowGroup, cut: Cut, entry: LedgerEntry, batch: int, costs: Costs, rows: Format
 ) -> Iterator[Unit]:
-    """What is to be sent of `group` in micro-batch `batch`, `entry` being what is remembered.
+    """The units of `group` in micro-batch `batch`, `entry` being what is remembered. Those that
+    were acknowledged have no rows.
 
     OtherRowsError if what is remembered of this micro-batch was acknowledged of other rows.
     """
@@ -117,21 +119,22 @@ def units_of(
         proof.add(piece.places)
         if end == acknowledged:
             _check(proof, entry)
-        if end > acknowledged:
-            yield Unit(
-                sequence=name,
-                subject=group.sequence,
-                rows=_chosen(rows, together, piece.places, cut),
-                source=Source(group.sources, piece.places),
-                size=end - start,
-                first=piece.first,
-                last=piece.last,
-                cost=piece.cost,
-                late=piece.late,
-                refused=piece.refused,
-                start=start,
-                entry=LedgerEntry(batch, end, before, until, proof.digest()),
-            )
+        left = end > acknowledged
+        yield Unit(
+            sequence=name,
+            subject=group.sequence,
+            rows=_chosen(rows, together, piece.places, cut) if left else None,
+            source=Source(group.sources, piece.places),
+            size=end - start,
+            first=piece.first,
+            last=piece.last,
+            cost=piece.cost,
+            late=piece.late,
+            refused=piece.refused,
+            start=start,
+            entry=LedgerEntry(batch, end, before, until, proof.digest()) if left else entry,
+            acknowledged=not left,
+        )
         start = end
     if start < acknowledged:
         raise OtherRowsError

@@ -59,6 +59,18 @@ def units(
     entries: dict[bytes, LedgerEntry] | None = None,
     batch: int = 0,
 ) -> list[Unit]:
+    """Those that are to be sent."""
+    all_of_them = all_units(rows, sizes, cut, entries, batch)
+    return [unit for unit in all_of_them if not unit.acknowledged]
+
+
+def all_units(
+    rows: list[Row],
+    sizes: list[int],
+    cut: Cut,
+    entries: dict[bytes, LedgerEntry] | None = None,
+    batch: int = 0,
+) -> list[Unit]:
     form = AsTuple()
     return [
         unit
