@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dispatcher.spark._rows.packing import VERSION
 from dispatcher.spark.errors import ChangedSinkError
 
+VERSION = 1
+"""Of the rules in packs.py and packing.py. Others make other packs of the same rows."""
 PLAIN = ""
 """A batch holds rows of one subject: then none of this matters, and nothing of it is stored. So it
 was in versions that could not pack."""
@@ -31,6 +32,12 @@ class Division:
     """In a batch."""
     most_cost: float | None
     """Of a batch. None: a batch may cost anything."""
+
+    @classmethod
+    def within(cls, parts: int, most_rows: int, *costs: float | None) -> Division:
+        """One whose batches cost no more than any of `costs` that is not None."""
+        bounds = (cost for cost in costs if cost is not None)
+        return cls(parts, most_rows, min(bounds, default=None))
 
     def written(self) -> str:
         """It, as it is stored."""

@@ -175,9 +175,8 @@ class SubjectSink(Sink, SizeOptions, OrderOptions):
         if not (self.pack and self.order == "subject"):
             return None
         # A batch that costs more than the limit could never be sent, though each subject could.
-        costs = (self.max_batch_cost, most_granted(self.limiter))
-        most_cost = min((cost for cost in costs if cost is not None), default=None)
-        return Division(self.partitions or parallelism(df), self.max_batch_size, most_cost)
+        costs = self.max_batch_cost, most_granted(self.limiter)
+        return Division.within(self.partitions or parallelism(df), self.max_batch_size, *costs)
 
     def _prepare(self, df: DataFrame, division: Division | None) -> Prepared:
         check_names(df, "subject", self.subject)

@@ -376,8 +376,8 @@ def test_k8_what_follows_late_rows_waits_also_if_these_fail(claimed: Claimed) ->
         dead_letters=lambda batch: dead.extend(row["n"] for row in batch),
     )
 
-    lates = [context.late for context, _ in handler.calls]
-    assert lates == [True] * 5 + [False], "the pack, its four subjects, and then the rest"
+    late = [context.late for context, _ in handler.calls]
+    assert late == [True] * 5 + [False], "the pack, its four subjects, and then the rest"
     assert sorted(dead) == numbers(rows("bc"))
 
 
