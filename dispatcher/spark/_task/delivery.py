@@ -14,8 +14,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Awaitable
 from concurrent.futures import Future
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from dispatcher._failure_rule import FailureRule
@@ -25,14 +23,14 @@ from dispatcher._retry import RetryPolicy
 from dispatcher.errors import TooExpensiveError
 from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure
-from dispatcher.spark._ledger.entry import Time
 from dispatcher.spark._ledger.sender import Sender
 from dispatcher.spark._options import DeliveryOptions
 from dispatcher.spark._rows.cutting import Unit
 from dispatcher.spark._rows.formats import Format, Rows
 from dispatcher.spark._rows.packs import Pack
+from dispatcher.spark._task.micro_batch_id import MicroBatchId, context_of
 from dispatcher.spark._task.sums import Sums
-from dispatcher.spark.context import Context, SubjectRows, key_of
+from dispatcher.spark.context import Context
 from dispatcher.spark.dead_letters import dead_letters_of
 from dispatcher.spark.errors import BatchFailedError, RowsFailedError, SparkSinkError
 from dispatcher.watcher import Watcher
@@ -46,21 +44,6 @@ _FAILURES = (Exception, SystemExit, asyncio.CancelledError)
 cancelled, ends a batch and nothing else."""
 
 
-@dataclass(frozen=True)
-class MicroBatchId:
-    """Which micro-batch it is."""
-
-    query: str
-    batch: int
-    checkpoint: str
-    time_kind: str
-    """Of the time column: timestamp, timestamp_ntz, date or number."""
-    run: str = ""
-    """What is in every key besides, if a replay does not have the same batches."""
-    by_subject: bool = True
-    """Whether rows of a subject lie together in a batch."""
-
-
 class Delivery:
     """The callbacks of a task's Batcher. Each operation is one Pack.
 
@@ -69,12 +52,12 @@ class Delivery:
     """
 
     def __init__(
-        self, sending: DeliveryOptions, of: MicroBatchId, rows: Format, sums: Sums
+        self, sending: DeliveryOptions, micro_batch: MicroBatchId, rows: Format, sums: Sums
     ) -> None:
         self._handler = load(sending.handler)  # before anything is sent, and without any row
         self.dead_letters = dead_letters_of(sending.dead_letters)
         self._policy = RetryPolicy.of(sending.retry, sending.max_attempts)
-        self._of = of
+        self.micro_batch = micro_batch
         self._format = rows
         self._sums = sums
         self.sender: Sender | None = None
@@ -128,7 +111,7 @@ class Delivery:
                 rows = self._rows(pack)
                 handed = _listed(rows)
                 try:
-                    self._handler.bound(self._told_to_handler(pack, operation))(rows)
+                    self._handler.bound(self._context(pack, operation))(rows)
                 except _FAILURES as error:
                     self._judge(pack, handed, operation.attempt, error)
                 if pack.is_divided:
@@ -150,7 +133,7 @@ class Delivery:
                 rows = self._rows(pack)
                 handed = _listed(rows)
                 try:
-                    await self._handler.bound(self._told_to_handler(pack, operation))(rows)
+                    await self._handler.bound(self._context(pack, operation))(rows)
                 except _FAILURES as error:
                     if _is_cancelled():
                         raise
@@ -187,6 +170,11 @@ class Delivery:
         records = self._format.records(unit.source.batch())
         return records if unit.records is None else records.take(pa.array(unit.records, pa.int64()))
 
+    def _context(self, pack: Pack, operation: Operation) -> Context | None:
+        if not self._handler.takes_context:
+            return None
+        return context_of(self.micro_batch, pack.left, pack.lengths, operation.attempt)
+
     def _check_turn(self, pack: Pack) -> None:
         if not self.may_begin():
             # While Redis is away. The Batcher takes it back, and charges it anew: what was charged
@@ -194,7 +182,9 @@ class Delivery:
             raise NotStarted
         if pack.previous is not None:
             if not pack.previous.acknowledged:
-                raise BatchFailedError(f"{self.told(pack)} waits for one that has failed")
+                raise BatchFailedError(
+                    f"{self.micro_batch.named(pack)} waits for one that has failed"
+                )
             pack.previous = None
 
     def _begins(self, pack: Pack, operation: Operation) -> None:
@@ -258,7 +248,10 @@ class Delivery:
         if self.sender is None:
             return None
         # Of several units of one sequence the last one says what was acknowledged.
-        return self.sender.acknowledge({unit.sequence: unit.entry for unit in units})
+        entries = {unit.sequence: unit.entry for unit in units}
+        for unit in units:
+            entries |= unit.beside
+        return self.sender.acknowledge(entries)
 
     def _ended(self, pack: Pack) -> None:
         numbers: Counter[str] = Counter()
@@ -292,7 +285,7 @@ class Delivery:
         """Gives `unit` to dead letters."""
         assert self.dead_letters is not None
         records = self._records(unit)
-        context = self._context([unit], [records.num_rows], 0, unit.refused)
+        context = context_of(self.micro_batch, [unit], [records.num_rows], 0, unit.refused)
         return self.dead_letters.take(records, context)
 
     def _give_up(self, operations: list[Operation], error: BaseException) -> None:
@@ -310,9 +303,9 @@ class Delivery:
             self.sender.linger()
         if self.failed is None:
             self.failed = BatchFailedError(
-                f"a handler has not returned in {self.where}: {error}. Its batch is sent again "
-                "with the micro-batch; let the handler give up sooner, or give the sink a longer "
-                "max_operation_time"
+                f"a handler has not returned in {self.micro_batch}: {error}. Its batch is sent "
+                "again with the micro-batch; let the handler give up sooner, or give the sink a "
+                "longer max_operation_time"
             )
 
     def _fail(self, pack: Pack, attempts: int, error: BaseException) -> None:
@@ -322,75 +315,9 @@ class Delivery:
             self.failed = error
             return
         self.failed = BatchFailedError(
-            f"{self.told(pack)} failed for good after {attempts} attempts: {error!r}"
+            f"{self.micro_batch.named(pack)} failed for good after {attempts} attempts: {error!r}"
         )
         self.failed.__cause__ = error
-
-    def _told_to_handler(self, pack: Pack, operation: Operation) -> Context | None:
-        if not self._handler.takes_context:
-            return None
-        return self._context(pack.left, pack.lengths, operation.attempt)
-
-    def _context(
-        self, units: list[Unit], lengths: list[int], attempt: int, reason: str = ""
-    ) -> Context:
-        of, end = self._of, 0
-        parts = []
-        for unit, length in zip(units, lengths, strict=True):
-            begin, end = end, end + length
-            parts.append(
-                SubjectRows(
-                    subject=unit.subject,
-                    start=begin,
-                    end=end,
-                    first=_instant(unit.first, of.time_kind),
-                    last=_instant(unit.last, of.time_kind),
-                    key=self._key(unit),
-                    late=unit.late,
-                )
-            )
-        alone = parts[0] if len(parts) == 1 else None
-        return Context(
-            query=of.query,
-            batch_id=of.batch,
-            subject=None if alone is None else alone.subject,
-            first=_instant(_earliest(units), of.time_kind),
-            last=_instant(_latest(units), of.time_kind),
-            key=key_of(*(part.key for part in parts)) if alone is None else alone.key,
-            attempt=attempt,
-            late=any(part.late for part in parts),
-            reason=reason,
-            subjects=tuple(parts) if of.by_subject else (),
-        )
-
-    def _key(self, unit: Unit) -> str:
-        of = self._of
-        facts: tuple[object, ...] = (of.run, unit.sequence, unit.first, unit.last)
-        facts += (unit.start, unit.size)
-        if unit.records is not None:  # the others were taken under the key of all
-            facts += (tuple(unit.records),)
-        return key_of(of.query, of.checkpoint, of.batch, *facts)
-
-    def told(self, pack: Pack) -> str:
-        """Which batch it is, for people."""
-        first, *others = {unit.sequence: unit for unit in pack.units}.values()
-        whose = f"subject {first.subject!r}"
-        if others:
-            whose = f"{len(others) + 1} subjects, {first.subject!r} to {others[-1].subject!r},"
-        return f"a batch of {sum(unit.size for unit in pack.units)} rows of {whose} in {self.where}"
-
-    @property
-    def where(self) -> str:
-        """Which micro-batch it is, for people."""
-        return f"micro-batch {self._of.batch} of query {self._of.query!r}"
-
-
-def _earliest(units: list[Unit]) -> Time | None:
-    return min((unit.first for unit in units if unit.first is not None), default=None)
-
-
-def _latest(units: list[Unit]) -> Time | None:
-    return max((unit.last for unit in units if unit.last is not None), default=None)
 
 
 def _length(rows: Rows) -> int:
@@ -422,13 +349,3 @@ def _is_cancelled() -> bool:
 
 async def _awaited(waiting: Awaitable[object]) -> None:
     await waiting
-
-
-def _instant(time: Time | None, kind: str) -> Any:
-    """A time as users know it."""
-    if time is None or kind == "number":
-        return time
-    if kind == "date":
-        return date(1970, 1, 1) + timedelta(days=time)
-    zone = UTC if kind == "timestamp" else None
-    return datetime(1970, 1, 1, tzinfo=zone) + timedelta(microseconds=time)

@@ -108,8 +108,8 @@ class Outbox:
         for unit in pack.units:
             if unit.refused and self._delivery.dead_letters is None:
                 raise UnusableRowsError(
-                    f"a row of subject {unit.subject!r} in {self._delivery.where} cannot be sent: "
-                    f"{unit.refused}. Filter such rows out, or give the sink dead_letters"
+                    f"a row of subject {unit.subject!r} in {self._delivery.micro_batch} cannot be "
+                    f"sent: {unit.refused}. Filter such rows out, or give the sink dead_letters"
                 )
         pack.waiting_since = time.monotonic()
         while True:
@@ -127,7 +127,9 @@ class Outbox:
                 # It is given up in its turn, like every batch.
                 refused = f"{error}; max_batch_cost keeps batches below it"
                 if self._delivery.dead_letters is None:
-                    raise BatchFailedError(f"{self._delivery.told(pack)}: {refused}") from error
+                    raise BatchFailedError(
+                        f"{self._delivery.micro_batch.named(pack)}: {refused}"
+                    ) from error
                 for unit in pack.left:
                     unit.refused = refused
         self._enqueued += 1

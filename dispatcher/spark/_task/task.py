@@ -22,13 +22,21 @@ from dispatcher.spark._ledger.division import Division
 from dispatcher.spark._ledger.entry import LedgerEntry
 from dispatcher.spark._ledger.sender import Sender
 from dispatcher.spark._options import DeliveryOptions, cost_of_row
-from dispatcher.spark._rows.cutting import Cut, OtherRowsError, Unit, name_of, units_of
+from dispatcher.spark._rows.cutting import (
+    Cut,
+    OtherRowsError,
+    Unit,
+    name_in_lane,
+    name_of,
+    units_of,
+)
 from dispatcher.spark._rows.formats import FORMATS, Format, OfMessages, Rows
 from dispatcher.spark._rows.groups import Columns, RowGroup, groups_of
 from dispatcher.spark._rows.packs import Packer
-from dispatcher.spark._task.delivery import Delivery, MicroBatchId
+from dispatcher.spark._task.delivery import Delivery
 from dispatcher.spark._task.gating import GateSource, Gating
 from dispatcher.spark._task.limit import TaskLimit
+from dispatcher.spark._task.micro_batch_id import MicroBatchId
 from dispatcher.spark._task.outbox import LOOK, Outbox
 from dispatcher.spark._task.progress import Counter, Telling
 from dispatcher.spark._task.sums import Sums
@@ -163,7 +171,17 @@ class Task:
         before = 0 if job.cut.in_order else int(self.sums.numbers["rows"])
         self.sums.add(rows=group.size)
         try:
-            units = list(units_of(group, job.cut, entry, job.batch, self._costs, self._format))
+            units = list(
+                units_of(
+                    group,
+                    job.cut,
+                    entry,
+                    job.batch,
+                    self._costs,
+                    self._format,
+                    self._of_subjects(group),
+                )
+            )
         except OtherRowsError:
             raise ChangedSinkError(
                 f"of subject {group.sequence!r}, {entry.rows} rows of micro-batch {job.batch} of "
@@ -179,6 +197,15 @@ class Task:
             replayed_rows=group.size - sum(unit.size for unit in units if not unit.acknowledged)
         )
         return units
+
+    def _of_subjects(self, group: RowGroup) -> dict[Any, LedgerEntry]:
+        """What is remembered of the subjects of a lane, if lateness is judged by them."""
+        sender = self._delivery.sender
+        if sender is None or not self._job.cut.late_by_subject:
+            return {}
+        names = {one: name_in_lane(group.sequence, one) for one in dict.fromkeys(group.subjects)}
+        found = sender.look_up(list(names.values()))
+        return {subject: found[name] for subject, name in names.items()}
 
     def _costs(self, group: RowGroup, rows: Rows) -> float | np.ndarray[Any, Any]:
         import numpy as np
@@ -203,8 +230,9 @@ class Task:
                 ) from error
         if not (np.isfinite(costs) & (costs >= 0)).all():
             raise UnusableRowsError(
-                f"the cost of a row of subject {group.sequence!r} in {self._delivery.where} is "
-                "null, negative or not finite: let cost give a number of zero or more for each row"
+                f"the cost of a row of subject {group.sequence!r} in {self._delivery.micro_batch} "
+                "is null, negative or not finite: let cost give a number of zero or more for each "
+                "row"
             )
         return costs
 

@@ -39,6 +39,8 @@ class Prepared:
     cut: Cut
     time_kind: str
     gate: GateSource | None = None
+    packs: Division | None = None
+    """By which subjects share batches; None: each has its own."""
 
 
 @dataclass
@@ -126,7 +128,7 @@ class Sink(StreamOptions, DeliveryOptions):
             claim=claim,
             counter=counter,
             gate=prepared.gate,
-            division=division,
+            division=prepared.packs,
         )
         parts = prepared.frame.mapInArrow(job.run, SCHEMA).collect()
         sums = together(part.asDict() for part in parts)
@@ -147,8 +149,7 @@ class Sink(StreamOptions, DeliveryOptions):
         return self._running.in_checkpoint
 
     def _division(self, df: DataFrame) -> Division | None:
-        """How `df` is divided into batches of several subjects, unless it is replayed; None: it is
-        not."""
+        """How `df` is divided, unless it is replayed; None: as older versions did."""
         return None
 
     def _prepare(self, df: DataFrame, division: Division | None) -> Prepared:

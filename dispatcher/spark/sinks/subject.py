@@ -172,7 +172,7 @@ class SubjectSink(Sink, SizeOptions, OrderOptions):
         return ", ".join(facts)
 
     def _division(self, df: DataFrame) -> Division | None:
-        if not (self.pack and self.order == "subject"):
+        if not self.pack or (self.order == "global" and self.lane is None):
             return None
         # A batch that costs more than the limit could never be sent, though each subject could.
         costs = self.max_batch_cost, most_granted(self.limiter)
@@ -185,7 +185,7 @@ class SubjectSink(Sink, SizeOptions, OrderOptions):
         if self.gate is not None:
             check_rows(df)
         self._check_held_back(df)
-        if division is None:
+        if division is None or self.order == "global":
             parts = self.partitions or parallelism(df)
             most_rows, most_cost = self.max_batch_size, self.max_batch_cost
         else:
@@ -225,9 +225,11 @@ class SubjectSink(Sink, SizeOptions, OrderOptions):
                 _in_units(self.together_within, kind),
                 same_subject=self.order == "subject",
                 refuse_late=self.late == "reject",
+                late_by_subject=self.lane is not None and division is not None,
             ),
             kind,
             self.gate,
+            division if self.order == "subject" else None,
         )
 
     def _check_held_back(self, df: DataFrame) -> None:

@@ -29,7 +29,7 @@ for from = 7, #ARGV, WORDS do
   end
   for i, was in ipairs(redis.call('HMGET', sequences, unpack(names))) do
     local written = string.match(ARGV[from + 2 * i - 1], '^%S+')
-    if written == batch and not (was and string.match(was, '^%S+') == batch) then
+    if string.sub(names[i], 1, 1) ~= '@' and written == batch and not (was and string.match(was, '^%S+') == batch) then
       first = first + 1
     end
   end
