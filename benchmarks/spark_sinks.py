@@ -130,6 +130,7 @@ def _packed(spark: SparkSession, url: str) -> Iterator[Figure]:
     )
     rows = rows.repartition(2).cache()
     rows.count()
+    _sink(url, query="to start workers", rows="tuple")(rows.limit(100), 0)
     seconds, calls = {}, {}
     for pack in (True, False):
         sink = _sink(url, handler=call, query=f"pack {pack}", rows="tuple", pack=pack)
@@ -158,7 +159,7 @@ def _packed(spark: SparkSession, url: str) -> Iterator[Figure]:
 
 def _limited(spark: SparkSession, url: str) -> Iterator[Figure]:
     rows = _rows(spark).limit(int(CAPACITY) * BACKLOG_SECONDS)
-    _sink(url, query="to start workers")(rows, 0)
+    _sink(url, query="to start executors")(rows, 0)
     with tempfile.TemporaryDirectory() as place:
         sink = _sink(
             url,

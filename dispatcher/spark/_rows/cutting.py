@@ -315,8 +315,10 @@ class _Pieces:
 
     def _piece(self, places: Sequence[int]) -> _Piece:
         first = last = None
-        if self._times is not None:
-            chosen = self._at(self._times, places)
+        if self._times is not None and isinstance(places, range):  # they are sorted by time
+            first, last = self._times[places[0]].item(), self._times[places[-1]].item()
+        elif self._times is not None:
+            chosen = self._times[places]
             first, last = chosen.min().item(), chosen.max().item()
         if self._ends is not None:
             last = self._at(self._ends, places).max().item()
