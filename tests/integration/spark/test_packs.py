@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 from tenacity.wait import wait_fixed
 
+from dispatcher.errors import TooExpensiveError
+from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure, Reject
 from dispatcher.registration import RedisEntityStore, RegistrationGate
 from dispatcher.spark import BatchFailedError
@@ -18,12 +20,17 @@ from dispatcher.spark._ledger.claims import Place, QueryRun, SendClaim
 from dispatcher.spark._ledger.division import Division
 from dispatcher.spark._options import DeliveryOptions
 from dispatcher.spark._rows.cutting import Cut
+from dispatcher.spark._rows.formats import AsDict
 from dispatcher.spark._rows.groups import Columns
-from dispatcher.spark._task.sums import NAMES
+from dispatcher.spark._rows.packs import Pack
+from dispatcher.spark._task.delivery import Delivery
+from dispatcher.spark._task.micro_batch_id import MicroBatchId
+from dispatcher.spark._task.sums import NAMES, Sums
 from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark.context import Context
 from limiters import LimiterConfig
 from limiters.embedded import EmbeddedRedis
+from tests.unit.spark.test_cutting import all_units
 from tests.waiting import LONG
 
 COLUMNS = Columns("subject", "time")
@@ -426,6 +433,24 @@ def test_k8_a_pack_that_costs_more_than_the_limit_is_sent_by_subjects() -> None:
 
     assert handler.batches == [numbers(rows(subject)) for subject in "abcde"]
     assert (sums["sent_rows"], sums["batches"]) == (10, 5)
+
+
+@pytest.mark.parametrize(("subjects", "divided"), [("ab", True), ("a", False)])
+def test_k8_a_pack_that_no_longer_fits_a_limit_that_was_lowered_is_sent_by_subjects(
+    subjects: str, divided: bool
+) -> None:
+    units = [
+        unit for subject in subjects for unit in all_units([(subject, 1, 1)], [5], Cut(10), {}, 1)
+    ]
+    sending = DeliveryOptions(handler=lambda batch: None)
+    of = MicroBatchId("orders", 1, "checkpoint", "number")
+    delivery = Delivery(sending, of, AsDict(), Sums())
+    operation = Operation(delivery.watcher(sending), 10, Pack(units))
+
+    delivery._give_up([operation], TooExpensiveError(10, 4))
+
+    assert delivery.divided.empty() is not divided
+    assert (delivery.failed is None) == divided
 
 
 def test_k8_a_handler_is_given_no_more_than_rows_and_cost_allow() -> None:
