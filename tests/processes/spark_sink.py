@@ -105,7 +105,7 @@ def send(rows: list[Any], context: Any, *, setting: dict[str, Any]) -> None:
     _note(setting["log"], told, "ended", _now())
 
 
-def bury(rows: list[Any], context: Any, *, path: str) -> None:
+def take_dead(rows: list[Any], context: Any, *, path: str) -> None:
     """Writes down whose rows are dead."""
     append(path, json.dumps([context.subject, context.key, [row["seq"] for row in rows]]))
 
@@ -170,7 +170,7 @@ def query(spark: Any, setting: Setting) -> Any:
         concurrency=setting.concurrency,
         partitions=setting.partitions or None,
         pack=setting.pack,
-        dead_letters=functools.partial(bury, path=setting.dead) if setting.dead else None,
+        dead_letters=functools.partial(take_dead, path=setting.dead) if setting.dead else None,
         query=setting.query,
         checkpoint=setting.checkpoint if setting.remote else None,
         lease_time=2.0,

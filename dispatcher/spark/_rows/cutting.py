@@ -47,11 +47,11 @@ class Unit:
     start: int
     """How many rows of the sequence come before it."""
     entry: LedgerEntry
-    beside: dict[bytes, LedgerEntry] = field(default_factory=dict)
-    """What is to be remembered of its subjects besides, if lateness is judged by them in a lane."""
+    of_subjects: dict[bytes, LedgerEntry] = field(default_factory=dict)
+    """In a lane where rows are late by subject: what is to be remembered of its subjects."""
     acknowledged: bool = False
-    buried: bool = False
-    """Whether it was given to dead letters."""
+    in_dead_letters: bool = False
+    """Whether it was refused, and dead letters have taken it."""
     records: Sequence[int] | None = None
     """Which of its records are left to be sent, after others were taken; None: all."""
 
@@ -160,7 +160,7 @@ def units_of(
             refused=piece.refused,
             start=start,
             entry=LedgerEntry(batch, end, before, until, proof.digest()) if left else entry,
-            beside={} if reach is None or piece.refused else reach.with_rows(piece.places),
+            of_subjects={} if reach is None or piece.refused else reach.with_rows(piece.places),
             acknowledged=not left,
         )
         start = end
@@ -243,7 +243,7 @@ class _Pieces:
         self._times = _joined(group.times)
         self._ends = _joined(group.ends)
         self.by_subject: _Reach | None = None
-        """Who decides what is late, if not the time up to which the sequence was sent."""
+        """Decides what is late, in place of the time up to which the sequence was sent."""
 
     def all(self) -> Iterator[_Piece]:
         """All of it, in the order in which it is to be sent."""

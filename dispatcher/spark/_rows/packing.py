@@ -3,7 +3,7 @@
 A subject goes whole into the first open pack that has room for it, so that no two packs share one.
 If none has, the next pack is opened; when too many are open, the oldest is closed. Nothing but the
 order and the sizes of the subjects decides, so a replay that has the same subjects in the same
-order has the same packs. Who changes these rules gives them another version: see division.py.
+order has the same packs. A change of these rules needs another version: see division.py.
 
 When a pack is opened, none of the open ones had room for a subject of size s: each pack but the
 last one is filled to more than `most - s`. Of subjects of at most 9 % of a batch that makes at most

@@ -106,7 +106,7 @@ class Delivery:
         if not pack.sent:
             self._check_turn(pack)
             self._begins(pack, operation)
-            self._bury_now(pack)
+            self._send_dead_letters_now(pack)
             if pack.left:
                 rows = self._rows(pack)
                 handed = _listed(rows)
@@ -116,7 +116,7 @@ class Delivery:
                     self._judge(pack, handed, operation.attempt, error)
                 if pack.is_divided:
                     return
-                self._bury_now(pack)
+                self._send_dead_letters_now(pack)
             pack.sent = True
         if (written := self._written(pack.units)) is not None:
             written.result()
@@ -128,7 +128,7 @@ class Delivery:
         if not pack.sent:
             self._check_turn(pack)
             self._begins(pack, operation)
-            await self._bury(pack)
+            await self._send_dead_letters(pack)
             if pack.left:
                 rows = self._rows(pack)
                 handed = _listed(rows)
@@ -140,7 +140,7 @@ class Delivery:
                     self._judge(pack, handed, operation.attempt, error)
                 if pack.is_divided:
                     return
-                await self._bury(pack)
+                await self._send_dead_letters(pack)
             pack.sent = True
         if (written := self._written(pack.units)) is not None:
             await asyncio.wrap_future(written)
@@ -250,7 +250,7 @@ class Delivery:
         # Of several units of one sequence the last one says what was acknowledged.
         entries = {unit.sequence: unit.entry for unit in units}
         for unit in units:
-            entries |= unit.beside
+            entries |= unit.of_subjects
         return self.sender.acknowledge(entries)
 
     def _ended(self, pack: Pack) -> None:
@@ -265,21 +265,21 @@ class Delivery:
             numbers["late_rows"] += unit.size * unit.late
         self._sums.add(batches=numbers["sent_rows"] > 0, **numbers)
 
-    def _bury_now(self, pack: Pack) -> None:
-        for unit in self._to_bury(pack):
+    def _send_dead_letters_now(self, pack: Pack) -> None:
+        for unit in self._dead(pack):
             if (waiting := self._take(unit)) is not None:
                 asyncio.run(_awaited(waiting))
-            unit.buried = True
+            unit.in_dead_letters = True
 
-    async def _bury(self, pack: Pack) -> None:
-        for unit in self._to_bury(pack):
+    async def _send_dead_letters(self, pack: Pack) -> None:
+        for unit in self._dead(pack):
             if (waiting := await asyncio.to_thread(self._take, unit)) is not None:
                 await waiting
-            unit.buried = True
+            unit.in_dead_letters = True
 
     @staticmethod
-    def _to_bury(pack: Pack) -> list[Unit]:
-        return [unit for unit in pack.units if unit.refused and not unit.buried]
+    def _dead(pack: Pack) -> list[Unit]:
+        return [unit for unit in pack.units if unit.refused and not unit.in_dead_letters]
 
     def _take(self, unit: Unit) -> Awaitable[object] | None:
         """Gives `unit` to dead letters."""

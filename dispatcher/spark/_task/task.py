@@ -70,9 +70,9 @@ class TaskJob:
     """Where it is told how far it is, if somebody wants to know."""
     gate: GateSource | None = None
     division: Division | None = None
-    """By which subjects share batches; None: each has its own."""
+    """How subjects share batches; None: each has its own."""
     repeatable: bool = True
-    """Whether a replay is known as one, and has the same rows."""
+    """Whether a replay has the same rows, and is known as one: then batches have the same keys."""
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Sends a task's rows; gives one row, with the sums."""
@@ -237,9 +237,9 @@ class Task:
         return costs
 
     def _hold(self, units: list[Unit], outbox: Outbox) -> None:
-        """Has those wait that the gate holds. That is written down before anything else is done,
-        and after what comes before them of their subject was acknowledged. It does not matter for
-        packs: these are made of all units."""
+        """Leaves in the gate what it holds back. Each such unit is acknowledged at once, after the
+        units before it: a replay must not leave it there twice. Packs do not depend on that, since
+        they are made of all units."""
         if self._gating is None:
             return
         for place, unit in enumerate(units):

@@ -40,7 +40,7 @@ class Prepared:
     time_kind: str
     gate: GateSource | None = None
     packs: Division | None = None
-    """By which subjects share batches; None: each has its own."""
+    """How subjects share batches; None: each has its own."""
 
 
 @dataclass

@@ -223,10 +223,10 @@ def test_k8_of_a_pack_that_fails_for_good_only_the_subjects_that_fail_are_dead(
 ) -> None:
     dead: list[tuple[Any, list[int], str]] = []
 
-    def bury(batch: list[Any], context: Context) -> None:
+    def take_dead(batch: list[Any], context: Context) -> None:
         dead.append((context.subject, [row["n"] for row in batch], context.reason))
 
-    sums = run(handler, rows("abc"), dead_letters=bury)
+    sums = run(handler, rows("abc"), dead_letters=take_dead)
 
     assert dead == [("b", numbers(rows("b")), "RuntimeError: not liked")]
     assert (sums["sent_rows"], sums["rejected_rows"], sums["batches"]) == (4, 2, 2)
@@ -270,11 +270,11 @@ def test_k8_partial_failure_names_rows_of_several_subjects() -> None:
         if failed:
             raise PartialFailure(failed, Reject("no such meter"))
 
-    def bury(batch: list[Any], context: Context) -> None:
+    def take_dead(batch: list[Any], context: Context) -> None:
         dead.append((context.subject, [row["n"] for row in batch]))
 
     handler = Handler(only_some)
-    sums = run(handler, rows("abcde"), dead_letters=bury)
+    sums = run(handler, rows("abcde"), dead_letters=take_dead)
 
     assert len(handler.calls) == 1, "it has said which rows failed: none is tried by itself"
     assert sorted(dead) == [("b", [9801]), ("d", numbers(rows("d")))]
@@ -394,12 +394,12 @@ def test_k8_rows_that_cannot_be_sent_do_not_keep_others_of_their_pack(claimed: C
     nobodys = {"subject": None, "time": 3, "n": 7}
     dead: dict[int, str] = {}
 
-    def bury(batch: list[Any], context: Context) -> None:
+    def take_dead(batch: list[Any], context: Context) -> None:
         dead.update({row["n"]: context.reason for row in batch})
 
     handler = Handler()
     for _ in range(2):
-        sums = run(handler, [nobodys, *given], claimed(), dead_letters=bury)
+        sums = run(handler, [nobodys, *given], claimed(), dead_letters=take_dead)
 
     assert dead == {7: "it has no subject", given[2]["n"]: "it has no time"}
     assert handler.batches == [numbers(given[:2] + given[3:])]

@@ -290,7 +290,7 @@ def lane_units(
 
 def written_down(units: list[Unit], remembered: dict[bytes, LedgerEntry]) -> None:
     for unit in units:
-        remembered |= {unit.sequence: unit.entry} | unit.beside
+        remembered |= {unit.sequence: unit.entry} | unit.of_subjects
 
 
 @given(some_rows, some_rows, st.booleans(), st.data())
@@ -309,8 +309,8 @@ def test_k8_in_a_lane_a_row_is_late_if_it_is_older_than_what_was_sent_of_its_sub
     written_down(units[:sent], remembered)
 
     again = lane_units(rows, remembered, 2, refuse_late=refuse)
-    assert [(one.rows, one.late, one.start, one.entry, one.beside) for one in again] == [
-        (one.rows, one.late, one.start, one.entry, one.beside) for one in units[sent:]
+    assert [(one.rows, one.late, one.start, one.entry, one.of_subjects) for one in again] == [
+        (one.rows, one.late, one.start, one.entry, one.of_subjects) for one in units[sent:]
     ]
     written_down(again, remembered)
     for subject, time, _ in () if refuse else rows:
