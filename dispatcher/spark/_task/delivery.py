@@ -54,7 +54,9 @@ class Delivery:
     def __init__(
         self, sending: DeliveryOptions, micro_batch: MicroBatchId, rows: Format, sums: Sums
     ) -> None:
-        self._handler = load(sending.handler)  # before anything is sent, and without any row
+        handler = load(sending.handler)  # before anything is sent, and without any row
+        self._handler = handler
+        self._takes_context = handler.takes_context
         self.dead_letters = dead_letters_of(sending.dead_letters)
         self._policy = RetryPolicy.of(sending.retry, sending.max_attempts)
         self.micro_batch = micro_batch
@@ -171,7 +173,7 @@ class Delivery:
         return records if unit.records is None else records.take(pa.array(unit.records, pa.int64()))
 
     def _context(self, pack: Pack, operation: Operation) -> Context | None:
-        if not self._handler.takes_context:
+        if not self._takes_context:
             return None
         return context_of(self.micro_batch, pack.left, pack.lengths, operation.attempt)
 
