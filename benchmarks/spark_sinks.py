@@ -21,6 +21,10 @@ from limiters.embedded import EmbeddedRedis
 from limiters.verifier import verify
 
 ROWS, SUBJECTS = 1_000_000, 5_000
+FEW_ROWS = 100_000
+"""Two for each subject."""
+CALL = 0.02
+"""How long a call takes, in seconds."""
 ROUNDS = 5
 CAPACITY = 20_000.0
 BACKLOG_SECONDS = 15
@@ -29,10 +33,12 @@ AT_LEAST = {"tuple": 0.9, "row": 0.8, "dict": 0.9, "arrow": 0.8}
 
 
 def run() -> Iterator[Figure]:
-    """Measure rows a second, the use of a limit, and an empty micro-batch."""
+    """Measure rows a second, batches of many subjects, the use of a limit, and an empty
+    micro-batch."""
     with EmbeddedRedis() as server:
         with spark_session() as spark:
             yield from _throughput(spark, server.url)
+            yield from _packed(spark, server.url)
             yield _empty(spark, server.url)
         with spark_session(TWO_EXECUTORS) as spark:
             yield from _limited(spark, server.url)
@@ -113,9 +119,50 @@ def note(rows: list[Any], *, place: str) -> None:
     os.close(descriptor)
 
 
+def call(rows: Any) -> None:
+    """Takes as long as a call of an API."""
+    time.sleep(CALL)
+
+
+def _packed(spark: SparkSession, url: str) -> Iterator[Figure]:
+    """Many subjects with few rows each, in batches of many subjects and of one."""
+    number = functions.col("id")
+    rows = spark.range(FEW_ROWS).select(
+        (number % (FEW_ROWS // 2)).cast("string").alias("subject"),
+        functions.timestamp_micros(1_700_000_000_000_000 + number * 1000).alias("at"),
+    )
+    rows = rows.repartition(2).cache()
+    rows.count()
+    _sink(url, query="to start workers", rows="tuple")(rows.limit(100), 0)
+    seconds, calls = {}, {}
+    for pack in (True, False):
+        sink = _sink(url, handler=call, query=f"pack {pack}", rows="tuple", pack=pack)
+        began = time.perf_counter()
+        sink(rows, 0)
+        seconds[pack] = time.perf_counter() - began
+        assert sink.last is not None
+        calls[pack] = sink.last.batches
+    rows.unpersist()
+    yield Figure(
+        "batches of many subjects, rows a second",
+        seconds[False] / seconds[True],
+        "x pack=False",
+        at_least=5.0,
+        note=f"{FEW_ROWS / seconds[True]:,.0f} rows/s, {CALL * 1000:.0f} ms a call",
+    )
+    tasks, most = 2, 500
+    yield Figure(
+        "batches of many subjects, calls beyond one a task",
+        (calls[True] - tasks) / (FEW_ROWS / most),
+        "of rows / maximum",
+        at_most=1.1,
+        note=f"{calls[True]:,} calls, {calls[False]:,} with pack=False",
+    )
+
+
 def _limited(spark: SparkSession, url: str) -> Iterator[Figure]:
     rows = _rows(spark).limit(int(CAPACITY) * BACKLOG_SECONDS)
-    _sink(url, query="to start workers")(rows, 0)
+    _sink(url, query="to start executors")(rows, 0)
     with tempfile.TemporaryDirectory() as place:
         sink = _sink(
             url,

@@ -10,7 +10,7 @@ except ImportError as error:
         "pip install 'batch-dispatcher[spark]'"
     ) from error
 
-from dispatcher.spark.context import Context
+from dispatcher.spark.context import Context, SubjectRows
 from dispatcher.spark.dead_letters import DeadLetterTable, DeadLetterTimeline
 from dispatcher.spark.errors import (
     BatchFailedError,
@@ -51,6 +51,7 @@ __all__ = [
     "MicroBatch",
     "MovedCheckpointError",
     "SparkSinkError",
+    "SubjectRows",
     "SubjectSink",
     "SupersededError",
     "UnusableRowsError",

@@ -123,7 +123,9 @@ class DeliveryOptions(CheckedOptions):
     )
     concurrency: int = field(
         default=16,
-        metadata=about("how many batches each task has in flight; one of a subject", _concurrency),
+        metadata=about(
+            "how many batches each task has in flight, no two with one subject", _concurrency
+        ),
     )
     retry: Any = field(
         default=None,
@@ -190,6 +192,11 @@ def cost_of_row(options: DeliveryOptions) -> Any:
     if callable(cost):
         return cost
     return float(cost) if isinstance(cost, (Real, Decimal)) else None
+
+
+def most_granted(limiter: LimiterConfig | None) -> float | None:
+    """What a batch may cost at most, so that the limit can grant it; None: anything."""
+    return None if limiter is None else limiter.build().max_capacity
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -8,6 +8,25 @@ from datetime import date, datetime
 from typing import Any
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubjectRows:
+    """The rows of one subject in a batch: `rows[start:end]`, or `rows.slice(start, end - start)` of
+    a RecordBatch. They are in order of time.
+    """
+
+    subject: Any
+    start: int
+    end: int
+    first: datetime | date | float | None
+    """Their earliest time."""
+    last: datetime | date | float | None
+    """Their latest time."""
+    key: str
+    """The same each time these rows are sent, in this batch or by themselves."""
+    late: bool
+    """Whether later rows of the subject were sent already."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """One batch on its way, for a handler that takes a second argument.
@@ -21,7 +40,8 @@ class Context:
     batch_id: int
     """The micro-batch."""
     subject: Any
-    """Whose rows they are; the lane's name, with order="global"."""
+    """Whose rows they are, if all are of one subject, and None if not: see `subjects`. With
+    order="global" the lane's name."""
     first: datetime | date | float | None
     last: datetime | date | float | None
     key: str
@@ -31,9 +51,12 @@ class Context:
     attempt: int
     """1, and 2 when it is tried again by the Batcher."""
     late: bool = False
-    """Whether later rows of the subject were sent already."""
+    """Whether later rows of its subjects were sent already: of all of them, or of none."""
     reason: str = ""
     """For a handler of dead letters: why."""
+    subjects: tuple[SubjectRows, ...] = ()
+    """Which rows are whose, in the order of the rows. Empty where the rows of a subject do not lie
+    together: with order="global", and without an order."""
 
 
 def key_of(*facts: object) -> str:

@@ -135,7 +135,7 @@ def write_rows(folder: Path, number: int, sizes: Mapping[str, int]) -> None:
 
 @dataclass
 class Note:
-    """One line of the handlers' log."""
+    """One line of the handlers' log: of one subject in a call."""
 
     what: str
     when: float
@@ -143,8 +143,11 @@ class Note:
     subject: str
     batch: int
     key: str
+    """Of the subject's rows."""
     late: bool
     seqs: tuple[int, int, int]
+    call: str
+    """The key of the call, which may hold rows of other subjects too."""
 
 
 ENDS = ("ended", "ended late")
@@ -167,15 +170,34 @@ class Notes:
         """All of these kinds, as they came."""
         return sorted((one for one in self.all if one.what in kinds), key=lambda one: one.when)
 
+    def calls(self, *kinds: str) -> int:
+        """How many calls there are of these kinds."""
+        return len({(one.what, one.when, one.pid, one.call) for one in self.of(*kinds)})
+
     @property
     def refused(self) -> int:
         """How often the store answered 429."""
-        return len(self.of("refused"))
+        return self.calls("refused")
 
     @property
-    def sent_again(self) -> list[Note]:
-        """Batches with rows that were taken before."""
-        return [one for one, known in self._taken() if known]
+    def sent_again(self) -> set[tuple[str, int, float]]:
+        """Calls with rows that were taken before."""
+        return {(one.call, one.pid, one.when) for one, known in self._taken() if known}
+
+    def packed_otherwise(self) -> list[str]:
+        """Subjects of which a row was sent in two calls that had not the same key; but for calls
+        that failed for good, after which their subjects are sent by themselves."""
+        failed = {one.call for one in self.of("failed")}
+        calls: dict[tuple[str, int], str] = {}
+        wrong = {}
+        for one in self.of("began"):
+            if one.call in failed:
+                continue
+            first, last, _ = one.seqs
+            for seq in range(first, last + 1):
+                if calls.setdefault((one.subject, seq), one.call) != one.call:
+                    wrong[one.subject] = one.call
+        return list(wrong)
 
     def lost(self, expected: Mapping[str, int]) -> int:
         """How many rows of each subject's first so many were never taken."""
@@ -262,5 +284,5 @@ class Scene:
 
     def wait_for_batches(self, more: int) -> None:
         """Until so many more have begun."""
-        began = len(self.notes.of("began"))
-        until(lambda: len(self.notes.of("began")) >= began + more, within=90)
+        began = self.notes.calls("began")
+        until(lambda: self.notes.calls("began") >= began + more, within=90)

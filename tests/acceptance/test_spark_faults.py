@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -13,15 +14,19 @@ import pytest
 from dispatcher.cli._commands.demo.datastore_server import DatastoreServer
 from dispatcher.cli.datastore import Datastore
 from limiters.embedded import EmbeddedRedis
-from tests.acceptance.spark_runs import Driver, Scene
+from tests.acceptance.spark_runs import ENDS, Driver, Scene
 from tests.processes import ROOT
+from tests.processes.noted import lines
 from tests.processes.spark_sink import Setting
+from tests.samples import sample
 from tests.servers.spark_connect import ConnectServer
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(900)
 
-SIZES = {f"s{subject}": 50 for subject in range(40)}
+SIZES = {f"s{subject}": 50 for subject in range(20)} | {f"t{one}": 3 for one in range(300)}
+"""Some subjects are larger than a batch, and many share one."""
+FEW_EACH = {f"t{subject}": 2 for subject in range(1_500)}
 CAPACITY = 4_000.0
 IN_FLIGHT = 2 * 8 * 25
 """What may be on its way to the store at once, and arrive later than it was charged."""
@@ -71,9 +76,10 @@ def judge(scene: Scene, *, killed: int) -> None:
     assert not any(one.late for one in notes.all)
     assert notes.verdict(CAPACITY).holds, notes.verdict(CAPACITY)
     assert notes.refused == 0
+    assert notes.packed_otherwise() == []
     assert len(notes.sent_again) <= killed * scene.setting.concurrency
     if not killed:
-        assert notes.sent_again == []
+        assert not notes.sent_again
 
 
 def test_k1_k3_k4_without_a_fault_a_slow_handler_is_given_each_batch_once_also_over_a_restart(
@@ -121,11 +127,68 @@ def test_k1_k3_k7_through_kills_failures_and_a_redis_that_restarts(
         scene.more(3)
         scene.wait_for_batches(20)
         driver.kill_driver_alone()
+        setting.partitions = 3
         with Driver(setting) as successor:
             successor.do("start")
             successor.do("drain")
             successor.do("stop")
         judge(scene, killed=4)
+
+
+@pytest.mark.parametrize("executors", sample([(1, 2), (4, 1), (1, 2, 4), (2, 4, 1)], every=4))
+def test_k8_packs_are_the_same_after_kills_with_any_number_of_executors(
+    setting: Setting, executors: tuple[int, ...]
+) -> None:
+    setting.partitions = 0  # as many as there are cores
+    setting.slow = 0.3
+    scene = Scene(setting, FEW_EACH)
+    scene.more(3)
+    for number in executors:
+        setting.master = f"local-cluster[{number},1,1024]"
+        with Driver(setting) as driver:
+            driver.do("start")
+            scene.wait_for_batches(15)
+            driver.kill()
+    setting.master = "local-cluster[2,1,1024]"
+    with Driver(setting) as driver:
+        driver.do("start")
+        driver.do("drain")
+        driver.do("stop")
+    judge(scene, killed=sum(executors))
+    rows = sum(FEW_EACH.values()) * scene.files
+    # What was in flight at a kill is sent again.
+    tasks, again = 4 * scene.files, sum(executors) * setting.concurrency
+    assert scene.notes.calls("began") <= 1.1 * rows / setting.max_batch_size + tasks + again
+
+
+def test_k8_a_poisonous_subject_is_dead_alone_though_everything_is_killed(
+    setting: Setting, tmp_path: Path
+) -> None:
+    setting.poison, setting.dead = "t7", str(tmp_path / "dead")
+    setting.slow = 0.1
+    scene = Scene(setting, FEW_EACH)
+    scene.more(1)
+    with Driver(setting) as driver:
+        driver.do("start")
+        until(lambda: scene.notes.of("failed"), within=90)
+        driver.kill()
+    with Driver(setting) as successor:
+        successor.do("start")
+        successor.do("drain")
+        successor.do("stop")
+
+    notes, expected = scene.notes, scene.expected
+    del expected["t7"]
+    assert notes.lost(expected) == 0
+    dead = [json.loads(line) for line in lines(setting.dead)]
+    assert {(subject, tuple(seqs)) for subject, _, seqs in dead} == {("t7", (0, 1))}
+    assert not [one for one in notes.of(*ENDS) if one.subject == "t7"]
+    assert len(notes.sent_again) <= 2 * setting.concurrency
+    keys: dict[str, set[str]] = {}
+    for one in notes.of("began"):
+        keys.setdefault(one.subject, set()).add(one.key)
+    assert all(len(mine) == 1 for mine in keys.values()), "in its pack, and alone"
+    assert notes.verdict(CAPACITY).holds
 
 
 @pytest.mark.long  # Spark Connect gives a Python worker 10 s to start, and a busy machine may not

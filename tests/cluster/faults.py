@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.acceptance.spark_runs import Driver
-from tests.cluster.stage import LEASE, LONGER, LOPSIDED, PLAIN, Stage
+from tests.cluster.stage import LEASE, LONGER, LOPSIDED, MANY, PLAIN, Stage
+from tests.processes.noted import lines
 from tests.servers.sentinel import SentinelRedis
 from tests.servers.spark_cluster import HOSTS
 from tests.waiting import until
@@ -77,6 +79,26 @@ def executors_killed(stage: Stage) -> None:
         stage.kill(pid)
     stage.scene.wait_for_batches(10)
     stage.finish(driver)
+
+
+def poisonous(stage: Stage) -> None:
+    """One subject that the handler never takes, while executors are killed: it is a dead letter,
+    and the others of its packs are sent by themselves."""
+    stage.setting.poison, stage.setting.dead = "p7", str(stage.folder / "dead")
+    executors_killed(stage)
+    dead = {json.loads(line)[0] for line in lines(stage.setting.dead)}
+    if dead != {"p7"}:
+        raise AssertionError(f"dead letters are of {sorted(dead)}")
+
+
+def other_parts(stage: Stage) -> None:
+    """The driver dies, and the next one would divide the rows among more tasks."""
+    stage.run(files=4).kill_driver_alone()
+    stage.killed += 2
+    stage.setting.partitions += 1
+    successor = stage.driver()
+    successor.do("start")
+    stage.finish(successor)
 
 
 def worker_killed(stage: Stage) -> None:
@@ -157,7 +179,9 @@ def second_run_beside_stopped_workers(stage: Stage) -> None:
 
 
 def successor_with_other_parts(stage: Stage) -> Driver:
-    """A second driver, ready before the first one is: it takes over in the middle."""
+    """A second driver, ready before the first one is: it takes over in the middle. With packs it
+    would have the parts of the first one."""
+    stage.setting.pack = False
     stage.setting.partitions += 1
     successor = stage.driver()
     stage.setting.partitions -= 1
@@ -212,6 +236,9 @@ FAULTS = (
     ),
     Fault("Python workers killed", python_workers_killed),
     Fault("executors killed", executors_killed),
+    Fault("executors killed, packed", executors_killed, sizes=MANY),
+    Fault("executors killed beside a poisonous subject", poisonous, sizes=MANY),
+    Fault("the driver killed, and other parts", other_parts, sizes=MANY),
     Fault("a worker killed", worker_killed),
     Fault("the driver killed", driver_killed),
     Fault("an executor stopped and continued", executor_stopped),
@@ -228,6 +255,12 @@ FAULTS = (
         "record batches of ten rows",
         plainly,
         {"spark.sql.execution.arrow.maxRecordsPerBatch": "10"},
+    ),
+    Fault(
+        "executors killed, record batches of one row",
+        executors_killed,
+        {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"},
+        MANY,
     ),
     Fault("one subject with nine tenths of the rows", plainly, sizes=LOPSIDED),
     Fault("Redis fails over", redis_fails_over),

@@ -20,5 +20,6 @@ def play(fault: Fault, cluster: SparkCluster, folder: Path) -> Played:
             failed = (f"{type(error).__name__}: {error}",)
         # A kill between a handler's return and the note of it: what was in flight then.
         again = stage.killed * stage.setting.concurrency
-        expected = stage.scene.expected
+        expected = dict(stage.scene.expected)
+        expected.pop(stage.setting.poison, None)
         return judged(fault.name, stage.notes, expected, again=again, failed=failed)

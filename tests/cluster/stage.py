@@ -22,6 +22,8 @@ LONGER = dict.fromkeys(PLAIN, 60)
 """Enough for a second run to begin in the middle."""
 LOPSIDED = {**dict.fromkeys(PLAIN, 10), "s0": 1_710}
 """One subject has nine tenths of the rows."""
+MANY = {f"p{subject}": 2 for subject in range(300)} | {"s0": 25}
+"""Many share a batch; one is larger than a batch."""
 LEASE = 2.0
 """The sink's `lease_time` in the driver's program, in seconds."""
 

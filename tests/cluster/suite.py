@@ -12,4 +12,4 @@ CONNECT = not pyspark.__version__.startswith("3.")
 """Whether pyspark brings a server for Spark Connect: that for Spark 3.5 is not at PyPI."""
 
 ALL = (*FAULTS, *SHIPPED, *(CONNECTED if CONNECT else ()))
-PART = [one for one in ALL if one.name == "executors killed"]
+PART = [one for one in ALL if one.name in ("executors killed", "executors killed, packed")]

@@ -46,6 +46,7 @@ def judged(
         "batches began out of order": out_of_order,
         "batches were in flight beside another one of their subject": len(notes.at_once()),
         f"batches were sent again, of which {again} may be": max(0, sent_again - again),
+        "subjects were packed in another way in a replay": len(notes.packed_otherwise()),
         "batches were called late": sum(one.late for one in notes.all),
         "seconds were over the limit": notes.verdict(CAPACITY).over,
     }

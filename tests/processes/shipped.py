@@ -20,17 +20,21 @@ from dispatcher.spark import Context, LimiterConfig, SubjectSink
 
 def send(rows: list, context: Context, *, told: dict) -> None:  # type: ignore[type-arg]
     """Stands for a call of an API."""
-    noted = {
-        "pid": os.getpid(),
-        "subject": context.subject,
-        "batch": context.batch_id,
-        "key": context.key,
-        "late": context.late,
-        "seqs": [rows[0]["seq"], rows[-1]["seq"], len(rows)],
-    }
     append(told["modules"], dispatcher.__file__)
-    append(told["log"], json.dumps({"what": "began", "when": time.monotonic(), **noted}))
-    append(told["log"], json.dumps({"what": "ended", "when": time.monotonic(), **noted}))
+    for what in ("began", "ended"):
+        for one in context.subjects:
+            noted = {
+                "what": what,
+                "when": time.monotonic(),
+                "pid": os.getpid(),
+                "subject": one.subject,
+                "batch": context.batch_id,
+                "key": one.key,
+                "call": context.key,
+                "late": one.late,
+                "seqs": [rows[one.start]["seq"], rows[one.end - 1]["seq"], one.end - one.start],
+            }
+            append(told["log"], json.dumps(noted))
 
 
 def append(path: str, line: str) -> None:

@@ -56,8 +56,13 @@ class Setting:
     slower: float = 1.0
     """How much longer the handler takes for the slow subject."""
     partitions: int = 2
+    """0: as many as Spark has cores."""
     limited: bool = True
     """If there is no limit, only the ledger keeps a task from sending."""
+    pack: bool = True
+    poison: str = ""
+    """A subject that the store never takes: it goes to the file `dead`."""
+    dead: str = ""
 
     def as_argument(self) -> str:
         """The form in which it is handed to a process."""
@@ -69,19 +74,27 @@ _now = MonotonicClock.now  # the clock of `began`, which goes on while the machi
 
 
 def send(rows: list[Any], context: Any, *, setting: dict[str, Any]) -> None:
-    """Writes down when it began, and, when the store has it, when it ended."""
-    told = {
-        "pid": os.getpid(),
-        "subject": context.subject,
-        "batch": context.batch_id,
-        "key": context.key,
-        "late": context.late,
-        "seqs": [rows[0]["seq"], rows[-1]["seq"], len(rows)],
-    }
+    """Writes down when it began, and, when the store has it, when it ended: a line for each
+    subject."""
+    call = {"pid": os.getpid(), "batch": context.batch_id, "call": context.key}
+    told = [
+        {
+            **call,
+            "subject": one.subject,
+            "key": one.key,
+            "late": one.late,
+            "seqs": [rows[one.start]["seq"], rows[one.end - 1]["seq"], one.end - one.start],
+        }
+        for one in context.subjects
+    ]
+    subjects = {one.subject for one in context.subjects}
     _note(setting["log"], told, "began", began() if setting["limited"] else _now())
     if setting["fail_once"] and _unlinked(setting["fail_once"]):
         raise RuntimeError("failed on purpose")
-    time.sleep(setting["slow"] + setting["slower"] * (context.subject == setting["slow_subject"]))
+    time.sleep(setting["slow"] + setting["slower"] * (setting["slow_subject"] in subjects))
+    if setting["poison"] in subjects:
+        _note(setting["log"], told, "failed", _now())
+        raise RuntimeError("not liked")
     if setting["store_port"]:
         client = _clients.setdefault(os.getpid(), DatastoreClient(setting["store_port"]))
         try:
@@ -92,8 +105,13 @@ def send(rows: list[Any], context: Any, *, setting: dict[str, Any]) -> None:
     _note(setting["log"], told, "ended", _now())
 
 
-def _note(log: str, told: dict[str, Any], what: str, when: float) -> None:
-    append(log, json.dumps({"what": what, "when": when, **told}))
+def take_dead(rows: list[Any], context: Any, *, path: str) -> None:
+    """Writes down whose rows are dead."""
+    append(path, json.dumps([context.subject, context.key, [row["seq"] for row in rows]]))
+
+
+def _note(log: str, told: list[dict[str, Any]], what: str, when: float) -> None:
+    append(log, "\n".join(json.dumps({"what": what, "when": when, **one}) for one in told))
 
 
 def _unlinked(path: str) -> bool:
@@ -150,7 +168,9 @@ def query(spark: Any, setting: Setting) -> Any:
         rows="dict",
         max_batch_size=setting.max_batch_size,
         concurrency=setting.concurrency,
-        partitions=setting.partitions,
+        partitions=setting.partitions or None,
+        pack=setting.pack,
+        dead_letters=functools.partial(take_dead, path=setting.dead) if setting.dead else None,
         query=setting.query,
         checkpoint=setting.checkpoint if setting.remote else None,
         lease_time=2.0,

@@ -30,7 +30,7 @@ def gate() -> RegistrationGate:
 
 
 def in_order(rows: list[dict[str, Any]], context: Any) -> None:
-    """Of one device, in order."""
+    """Of some devices, those of each in order."""
     _send(IN_ORDER, [(row["device"], row["seq"]) for row in rows], context.late)
 
 

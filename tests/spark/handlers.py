@@ -23,24 +23,31 @@ def notes(path: Path) -> list[dict[str, Any]]:
 
 
 def take(rows: Any, context: Any, *, path: str) -> None:
-    """Notes the numbers of its rows."""
+    """Notes the numbers of its rows: a line for each subject, and one where they do not lie
+    together."""
     numbers = rows.column("n").to_pylist() if hasattr(rows, "column") else [_n(row) for row in rows]
-    note(
-        path,
-        {
-            "type": type(rows[0]).__name__ if isinstance(rows, list) else type(rows).__name__,
-            "subject": context.subject,
-            "numbers": numbers,
-            "first": context.first,
-            "last": context.last,
-            "late": context.late,
-            "key": context.key,
-            "attempt": context.attempt,
-            "reason": context.reason,
-            "batch": context.batch_id,
-            "query": context.query,
-        },
-    )
+    whole = (context.subject, 0, len(numbers), context.first, context.last, context.key)
+    parts = [
+        (one.subject, one.start, one.end, one.first, one.last, one.key) for one in context.subjects
+    ]
+    for subject, start, end, first, last, key in parts or [whole]:
+        note(
+            path,
+            {
+                "type": type(rows[0]).__name__ if isinstance(rows, list) else type(rows).__name__,
+                "subject": subject,
+                "numbers": numbers[start:end],
+                "first": first,
+                "last": last,
+                "late": context.late,
+                "key": key,
+                "pack": context.key,
+                "attempt": context.attempt,
+                "reason": context.reason,
+                "batch": context.batch_id,
+                "query": context.query,
+            },
+        )
 
 
 async def take_async(rows: Any, context: Any, *, path: str) -> None:

@@ -153,6 +153,37 @@ def test_the_format_sends_a_dataframe_and_a_stream(
 
 
 @pytest.mark.spark4
+def test_k8_the_format_sends_each_subject_in_order_in_batches_of_many(
+    spark: SparkSession, log: Path
+) -> None:
+    register(spark)
+    rows = spark.range(600).selectExpr(
+        "concat('s', id % 100) as subject", "600 - id as at", "id as n", f"'{log}' as path"
+    )
+    options = {
+        "handler": "tests.spark.test_dispatch:take_in_order",
+        "rows": "dict",
+        "subject": "subject",
+        "time": "at",
+        "maxBatchSize": "120",
+        "concurrency": "1",
+    }
+    parts = rows.repartition(2, "subject")
+    parts.write.format("dispatcher").options(**options).mode("append").save()
+
+    assert sent(log) == list(range(600))
+    assert len({one["pack"] for one in notes(log)}) <= 600 / 120 + 2
+    for one in notes(log):
+        assert one["numbers"] == sorted(one["numbers"], reverse=True)
+        assert len(one["numbers"]) == 6
+
+
+def take_in_order(rows: list[dict[str, Any]], context: Any) -> None:
+    """Notes its rows where they say."""
+    take(rows, context, path=rows[0]["path"])
+
+
+@pytest.mark.spark4
 def test_the_options_that_the_docs_give_the_format_make_a_job(spark: SparkSession) -> None:
     from dispatcher.spark.sinks.data_source import job_of
 

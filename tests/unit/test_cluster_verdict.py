@@ -12,11 +12,11 @@ from tests.cluster.verdict import CAPACITY, Played, judged
 
 
 def call(
-    subject: str, first: int, last: int, when: float, *, ends: float | None = None
+    subject: str, first: int, last: int, when: float, *, ends: float | None = None, key: str = ""
 ) -> list[Note]:
     """The two notes of a handler that is given these rows."""
-    seqs = (first, last, last - first + 1)
-    began = Note("began", when, 1, subject, 0, f"{subject}-{first}-{last}", False, seqs)
+    seqs, key = (first, last, last - first + 1), key or f"{subject}-{first}-{last}"
+    began = Note("began", when, 1, subject, 0, key, False, seqs, key)
     return [began, replace(began, what="ended", when=when + 0.5 if ends is None else ends)]
 
 
@@ -38,7 +38,16 @@ def test_what_is_right_holds() -> None:
         (GOOD[:4], (10, 0, 0), "10 rows are lost"),
         ([*GOOD[:3], *GOOD[4:]], (10, 0, 0), "10 rows are lost"),  # its handler never ended
         ([*GOOD, *call("b", 0, 9, 3.0)], (0, 10, 0), "1 batches were sent again"),
-        ([*GOOD, *call("a", 15, 19, 3.0)], (0, 5, 0), "1 batches were sent again"),  # another cut
+        (
+            [*GOOD, *call("a", 15, 19, 3.0, key="a-10-19")],
+            (0, 5, 0),
+            "1 batches were sent again",
+        ),
+        (
+            [call("b", 0, 9, 0.5, key="a pack")[0], *GOOD],
+            (0, 0, 0),
+            "1 subjects were packed in another way in a replay",
+        ),
         (
             [*call("a", 10, 19, 1.0), *call("a", 0, 9, 2.0), *call("b", 0, 9, 1.0)],
             (0, 0, 1),

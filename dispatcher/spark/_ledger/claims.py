@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from dispatcher.spark._ledger.division import PLAIN, Division
 from dispatcher.spark.errors import (
     ChangedSinkError,
     LedgerError,
@@ -96,6 +97,8 @@ class SendClaim:
     remember: float
     acknowledged: int = 0
     """Of how many sequences rows of this micro-batch were acknowledged before it was claimed."""
+    division: Division | None = None
+    """How the micro-batch is divided into batches of several subjects; None: by subjects."""
 
     def sequences(self, turns_ago: int = 0) -> str:
         """The key of what is remembered of the sequences."""
@@ -176,8 +179,10 @@ class QueryRun:
         time_kind: str,
         lease: float,
         remember: float,
+        division: Division | None = None,
     ) -> SendClaim:
-        """Claims `batch`, and waits until nobody else may send for the query.
+        """Claims `batch`, and waits until nobody else may send for the query. It is divided by
+        `division`, or, if it was begun before, as it was then; with None by subjects in any case.
         MovedCheckpointError if its checkpoint belongs to another one."""
         if time.monotonic() - self._introduced >= INTRODUCE_AGAIN:
             redis.introduce(place)
@@ -196,10 +201,11 @@ class QueryRun:
             f"{socket.gethostname()}:{os.getpid()}",
             round(remember * 1000),
             kept_ms(remember),
+            PLAIN if division is None else division.written(),
         )
         if status != "ok":
             raise _refused(status, said, place, batch, signature, time_kind)
-        epoch, generation, turn, wait_ms, acknowledged = said
+        epoch, generation, turn, wait_ms, acknowledged, divided = said
         self.epoch = epoch
         while int(wait_ms) > 0:
             # Most of them say soon that they have ended.
@@ -210,12 +216,16 @@ class QueryRun:
             wait_ms, acknowledged = said
         try:
             numbers = int(turn), int(acknowledged)
+            if division is not None:
+                division = Division.read(divided)
         except ValueError:
             raise LedgerError(
                 f"what query {place.query!r} has sent is damaged in Redis at {place.where}: "
                 f"restore {keys[2]}, or delete it and start with a new checkpoint"
             ) from None
-        return SendClaim(place, batch, epoch, generation, numbers[0], lease, remember, numbers[1])
+        return SendClaim(
+            place, batch, epoch, generation, numbers[0], lease, remember, numbers[1], division
+        )
 
 
 def finish(redis: Redis, claim: SendClaim, sums: dict[str, float]) -> None:

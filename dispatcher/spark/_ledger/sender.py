@@ -7,8 +7,9 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from types import TracebackType
 
 from dispatcher.spark._ledger.claims import (
@@ -28,9 +29,16 @@ MARGIN = 0.9
 RENEWALS = 4
 """How often in a lease it is prolonged."""
 MOST_TOGETHER = 500
-"""How many sequences are written down, or looked up, with one call."""
+"""How many sequences are written down, or looked up, with one call. What belongs together is
+written with one call however much it is."""
 
-Acknowledgement = tuple[bytes, LedgerEntry, "Future[None]"]
+
+@dataclass(frozen=True, slots=True)
+class _Post:
+    """What is to be written: all of it or nothing."""
+
+    fields: Mapping[bytes, bytes]
+    written: Future[None] = field(default_factory=Future)
 
 
 class Sender:
@@ -52,7 +60,7 @@ class Sender:
         self._until = 0.0
         self._lingers = False
         self._problem: SparkSinkError | None = None
-        self._posts: queue.SimpleQueue[Acknowledgement | None] = queue.SimpleQueue()
+        self._posts: queue.SimpleQueue[_Post | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="dispatcher-ledger", daemon=True)
 
     def __enter__(self) -> Sender:
@@ -92,15 +100,31 @@ class Sender:
             raise self._problem.again()
         return time.monotonic() < self._until
 
-    def acknowledge(self, sequence: bytes, entry: LedgerEntry) -> Future[None]:
-        """Has `entry` written down; done when it is, or cannot be."""
-        written: Future[None] = Future()
-        # Whoever waits for it may be cancelled: it is written all the same.
-        written.set_running_or_notify_cancel()
-        self._posts.put((sequence, entry, written))
-        return written
+    def acknowledge(self, entries: Mapping[bytes, LedgerEntry]) -> Future[None]:
+        """Has the entries of a batch written down, all of them or none; done when they are, or
+        cannot be."""
+        return self._post({sequence: entry.written() for sequence, entry in entries.items()})
+
+    def divide(self, pack: bytes) -> Future[None]:
+        """Has it written down that the subjects of `pack` are sent one by one from now on."""
+        return self._post({_division_of(pack): self._divided})
+
+    def is_divided(self, pack: bytes) -> bool:
+        """Whether that was written down in this micro-batch."""
+        return self._redis.look_up(self._claim.sequences(), [_division_of(pack)]) == [self._divided]
 
     # Inside.
+
+    @property
+    def _divided(self) -> bytes:
+        return b"!%d" % self._claim.batch  # begins unlike an entry, so that none is counted
+
+    def _post(self, fields: Mapping[bytes, bytes]) -> Future[None]:
+        post = _Post(fields)
+        # A caller that waits for it may be cancelled: it is written all the same.
+        post.written.set_running_or_notify_cancel()
+        self._posts.put(post)
+        return post.written
 
     def _join(self) -> float:
         """Asks for leave, or prolongs it; for how many seconds somebody else has it."""
@@ -142,7 +166,7 @@ class Sender:
                 posts = [self._posts.get(timeout=self._claim.lease / RENEWALS)]
             except queue.Empty:
                 posts = []
-            while len(posts) < MOST_TOGETHER:
+            while sum(len(post.fields) for post in posts if post is not None) < MOST_TOGETHER:
                 try:
                     posts.append(self._posts.get_nowait())
                 except queue.Empty:
@@ -150,7 +174,7 @@ class Sender:
             going = None not in posts
             self._carry_out([post for post in posts if post is not None])
 
-    def _carry_out(self, posts: list[Acknowledgement]) -> None:
+    def _carry_out(self, posts: list[_Post]) -> None:
         try:
             if posts:
                 self._write(posts)
@@ -164,8 +188,8 @@ class Sender:
         else:
             _settle(posts, None)
 
-    def _write(self, posts: list[Acknowledgement]) -> None:
-        words = [word for sequence, entry, _ in posts for word in (sequence, entry.written())]
+    def _write(self, posts: list[_Post]) -> None:
+        words = [word for post in posts for field in post.fields.items() for word in field]
         keys = [*self._keys, self._claim.sequences(), self._claim.sequences(turns_ago=1)]
         keys.append(self._claim.stream)
         kept = (self._kept_ms, self._two_turns_ms)
@@ -213,9 +237,14 @@ def _entry(text: bytes | None, claim: SendClaim, key: str, sequence: bytes) -> L
         ) from error
 
 
-def _settle(posts: Iterable[Acknowledgement], error: SparkSinkError | None) -> None:
-    for _, _, written in posts:
+def _division_of(pack: bytes) -> bytes:
+    """The field that says it of `pack`: no name of a sequence begins like it."""
+    return b"!" + pack
+
+
+def _settle(posts: Iterable[_Post], error: SparkSinkError | None) -> None:
+    for post in posts:
         if error is None:
-            written.set_result(None)
+            post.written.set_result(None)
         else:
-            written.set_exception(error.again())
+            post.written.set_exception(error.again())

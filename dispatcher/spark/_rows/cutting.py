@@ -1,13 +1,13 @@
-"""From the rows of a sequence to the batches that are sent. Pure.
+"""From the rows of a sequence to the units that are sent: alone, or in a pack with others. Pure.
 
 All rows are cut, also those that were acknowledged before a replay, so that a replay has the
-same batches; then what was acknowledged is left out.
+same units; those that were acknowledged are marked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.builders import SubjectBuilder
@@ -30,7 +30,7 @@ Costs = Callable[[RowGroup, Rows], "float | np.ndarray[Any, Any]"]
 
 @dataclass(slots=True, kw_only=True)
 class Unit:
-    """One batch to be sent, and what is to be remembered once it was."""
+    """Rows of one sequence that are sent together, and what is to be remembered once they were."""
 
     sequence: bytes
     subject: Any
@@ -47,15 +47,18 @@ class Unit:
     start: int
     """How many rows of the sequence come before it."""
     entry: LedgerEntry
-    sent: bool = False
-    """Whether the handler has taken it: only the acknowledgement is missing."""
+    of_subjects: dict[bytes, LedgerEntry] = field(default_factory=dict)
+    """In a lane where rows are late by subject: what is to be remembered of its subjects."""
     acknowledged: bool = False
+    in_dead_letters: bool = False
+    """Whether it was refused, and dead letters have taken it."""
     records: Sequence[int] | None = None
     """Which of its records are left to be sent, after others were taken; None: all."""
-    previous: Unit | None = None
-    """The one of its sequence that must be acknowledged before."""
-    waiting_since: float = 0.0
-    begun_at: float = 0.0
+
+    @property
+    def is_left(self) -> bool:
+        """Whether a handler is still to take something of it."""
+        return not self.refused and (self.records is None or len(self.records) > 0)
 
     def leave_last(self, count: int, rows: Format) -> None:
         """Only its last `count` rows are left to be sent."""
@@ -70,7 +73,8 @@ class Cut:
 
     With `each`, every row is a batch of its own. `same_subject`: a sequence is a subject, and
     rows without one cannot be sent; else it is a lane. `in_order`: rows have a time; else they
-    go as they come, and a batch waits for no other.
+    go as they come, and a batch waits for no other. `late_by_subject`: rows of a lane are late
+    that are older than what was sent of their subject, not of the lane.
     """
 
     most_rows: int
@@ -80,6 +84,12 @@ class Cut:
     in_order: bool = True
     each: bool = False
     refuse_late: bool = False
+    late_by_subject: bool = False
+
+
+Entries = Mapping[Any, LedgerEntry]
+"""What is remembered of the subjects of a lane."""
+_NO_ENTRIES: Entries = {}
 
 
 def name_of(sequence: Any) -> bytes:
@@ -93,10 +103,26 @@ def name_of(sequence: Any) -> bytes:
     return b"=" + (sequence if isinstance(sequence, bytes) else str(sequence).encode())
 
 
+def name_in_lane(lane: Any, subject: Any) -> bytes:
+    """What a subject is called in Redis as one of a lane. No sequence has such a name.
+
+    >>> name_in_lane("pumps", "a")
+    b'@=pumps =a'
+    """
+    return b"@%s %s" % (name_of(lane), name_of(subject))
+
+
 def units_of(
-    group: RowGroup, cut: Cut, entry: LedgerEntry, batch: int, costs: Costs, rows: Format
+    group: RowGroup,
+    cut: Cut,
+    entry: LedgerEntry,
+    batch: int,
+    costs: Costs,
+    rows: Format,
+    entries: Entries = _NO_ENTRIES,
 ) -> Iterator[Unit]:
-    """What is to be sent of `group` in micro-batch `batch`, `entry` being what is remembered.
+    """The units of `group` in micro-batch `batch`, `entry` being what is remembered, and `entries`
+    what is of the subjects of a lane. Those that were acknowledged have no rows.
 
     OtherRowsError if what is remembered of this micro-batch was acknowledged of other rows.
     """
@@ -104,6 +130,9 @@ def units_of(
     before, acknowledged = entry.sent_before(batch), entry.acknowledged(batch)
     until, start, name = before, 0, name_of(group.sequence)
     pieces = _Pieces(group, cut, before, costs(group, together))
+    reach = None
+    if cut.late_by_subject:
+        reach = pieces.by_subject = _Reach(group, batch, entries)
     proof = Proof(_joined(group.hashes))
     for piece in pieces.all():
         end = start + len(piece.places)
@@ -117,21 +146,23 @@ def units_of(
         proof.add(piece.places)
         if end == acknowledged:
             _check(proof, entry)
-        if end > acknowledged:
-            yield Unit(
-                sequence=name,
-                subject=group.sequence,
-                rows=_chosen(rows, together, piece.places, cut),
-                source=Source(group.sources, piece.places),
-                size=end - start,
-                first=piece.first,
-                last=piece.last,
-                cost=piece.cost,
-                late=piece.late,
-                refused=piece.refused,
-                start=start,
-                entry=LedgerEntry(batch, end, before, until, proof.digest()),
-            )
+        left = end > acknowledged
+        yield Unit(
+            sequence=name,
+            subject=group.sequence,
+            rows=_chosen(rows, together, piece.places, cut) if left else None,
+            source=Source(group.sources, piece.places),
+            size=end - start,
+            first=piece.first,
+            last=piece.last,
+            cost=piece.cost,
+            late=piece.late,
+            refused=piece.refused,
+            start=start,
+            entry=LedgerEntry(batch, end, before, until, proof.digest()) if left else entry,
+            of_subjects={} if reach is None or piece.refused else reach.with_rows(piece.places),
+            acknowledged=not left,
+        )
         start = end
     if start < acknowledged:
         raise OtherRowsError
@@ -150,6 +181,37 @@ def _chosen(rows: Format, together: Rows, places: Sequence[int], cut: Cut) -> Ro
     if isinstance(places, range) and not cut.each:
         return rows.part(together, places.start, places.stop)
     return rows.chosen(together, places)
+
+
+class _Reach:
+    """Up to which time each subject of a lane was sent, before and with each unit."""
+
+    def __init__(self, group: RowGroup, batch: int, entries: Entries) -> None:
+        times = _joined(group.times)
+        assert times is not None
+        self._group = group
+        self._batch = batch
+        self._times: list[Time] = times.tolist()
+        self._before = {one: entry.sent_before(batch) for one, entry in entries.items()}
+        self._until = dict(self._before)
+
+    def is_late(self, place: int) -> bool:
+        before = self._before.get(self._group.subjects[place])
+        return before is not None and self._times[place] < before
+
+    def with_rows(self, places: Sequence[int]) -> dict[bytes, LedgerEntry]:
+        """What is to be remembered of their subjects once these rows were sent."""
+        subjects, batch, until = self._group.subjects, self._batch, self._until
+        for place in places:
+            known = until.get(subjects[place])
+            if known is None or known < self._times[place]:
+                until[subjects[place]] = self._times[place]
+        return {
+            name_in_lane(self._group.sequence, subject): LedgerEntry(
+                batch, 0, self._before.get(subject), until[subject]
+            )
+            for subject in {subjects[place] for place in places}
+        }
 
 
 @dataclass(slots=True)
@@ -180,6 +242,8 @@ class _Pieces:
         self._costs = costs
         self._times = _joined(group.times)
         self._ends = _joined(group.ends)
+        self.by_subject: _Reach | None = None
+        """Decides what is late, in place of the time up to which the sequence was sent."""
 
     def all(self) -> Iterator[_Piece]:
         """All of it, in the order in which it is to be sent."""
@@ -191,23 +255,34 @@ class _Pieces:
         begin, end = group.without_time, group.size
         if times is not None and times.dtype.kind == "f":
             end -= int((times[begin:] != times[begin:]).sum())
-        in_time = begin
-        if self._before is not None and times is not None and end > begin:
-            in_time += int(times[begin:end].searchsorted(self._before))
+        late, in_time = self._by_lateness(begin, end)
         yield from self._refused(0, begin, NO_TIME)
         for place, reason in sorted(group.unreadable.items()):
             if begin <= place < end:
                 yield _Piece([place], refused=reason)
-        for piece in self._parts(self._readable(begin, in_time)):
+        for piece in self._parts(self._readable(late)):
             piece.late = True
             if cut.refuse_late:
                 piece.refused, piece.cost = LATE, 0.0
             yield piece
-        yield from self._parts(self._readable(in_time, end))
+        yield from self._parts(self._readable(in_time))
         yield from self._refused(end, group.size, NO_TIME)
 
-    def _readable(self, start: int, end: int) -> Sequence[int]:
-        places = range(start, end)
+    def _by_lateness(self, begin: int, end: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Which rows are late, and which are not."""
+        if self.by_subject is not None:
+            late = [place for place in range(begin, end) if self.by_subject.is_late(place)]
+            known = set(late)
+            in_time: Sequence[int] = range(begin, end)
+            if known:
+                in_time = [place for place in in_time if place not in known]
+            return late, in_time
+        until = begin
+        if self._before is not None and self._times is not None and end > begin:
+            until += int(self._times[begin:end].searchsorted(self._before))
+        return range(begin, until), range(until, end)
+
+    def _readable(self, places: Sequence[int]) -> Sequence[int]:
         unreadable = self._group.unreadable
         return [one for one in places if one not in unreadable] if unreadable else places
 
@@ -240,8 +315,10 @@ class _Pieces:
 
     def _piece(self, places: Sequence[int]) -> _Piece:
         first = last = None
-        if self._times is not None:
-            chosen = self._at(self._times, places)
+        if self._times is not None and isinstance(places, range):  # they are sorted by time
+            first, last = self._times[places[0]].item(), self._times[places[-1]].item()
+        elif self._times is not None:
+            chosen = self._times[places]
             first, last = chosen.min().item(), chosen.max().item()
         if self._ends is not None:
             last = self._at(self._ends, places).max().item()

@@ -1,29 +1,37 @@
-"""How one batch is delivered: to the handler or to dead letters, and then acknowledged."""
+"""How one batch is delivered: to the handler or to dead letters, and then acknowledged.
+
+A batch of several subjects that has failed for good as a whole is divided: whichever of them it was
+that the handler could not take, the others are sent. The task does that, since a callback must not
+wait for room in its own Batcher.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import queue
 import time
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Awaitable
 from concurrent.futures import Future
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from dispatcher._failure_rule import FailureRule
 from dispatcher._handler import load
 from dispatcher._not_started import NotStarted
 from dispatcher._retry import RetryPolicy
+from dispatcher.errors import TooExpensiveError
 from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure
-from dispatcher.spark._ledger.entry import Time
 from dispatcher.spark._ledger.sender import Sender
 from dispatcher.spark._options import DeliveryOptions
 from dispatcher.spark._rows.cutting import Unit
 from dispatcher.spark._rows.formats import Format, Rows
+from dispatcher.spark._rows.packs import Pack
 from dispatcher.spark._task.measured_handler import MeasuredHandler
+from dispatcher.spark._task.micro_batch_id import MicroBatchId, context_of
 from dispatcher.spark._task.sums import Sums
-from dispatcher.spark.context import Context, key_of
+from dispatcher.spark.context import Context
 from dispatcher.spark.dead_letters import dead_letters_of
 from dispatcher.spark.errors import BatchFailedError, RowsFailedError, SparkSinkError
 from dispatcher.watcher import Watcher
@@ -37,37 +45,27 @@ _FAILURES = (Exception, SystemExit, asyncio.CancelledError)
 cancelled, ends a batch and nothing else."""
 
 
-@dataclass(frozen=True)
-class MicroBatchId:
-    """Which micro-batch it is."""
-
-    query: str
-    batch: int
-    checkpoint: str
-    time_kind: str
-    """Of the time column: timestamp, timestamp_ntz, date or number."""
-    run: str = ""
-    """What is in every key besides, if a replay does not have the same batches."""
-
-
 class Delivery:
-    """The callbacks of a task's Batcher. Each operation is one Unit.
+    """The callbacks of a task's Batcher. Each operation is one Pack.
 
     Of a sequence, none begins unless the one before it was acknowledged: what is remembered is
     how many of a sequence's rows were, so that none may be left out in between.
     """
 
     def __init__(
-        self, sending: DeliveryOptions, of: MicroBatchId, rows: Format, sums: Sums
+        self, sending: DeliveryOptions, micro_batch: MicroBatchId, rows: Format, sums: Sums
     ) -> None:
-        # Before anything is sent, and without any row.
-        self._handler = MeasuredHandler(load(sending.handler), sums)
+        handler = load(sending.handler)  # before anything is sent, and without any row
+        self._handler = MeasuredHandler(handler, sums)
+        self._takes_context = handler.takes_context
         self.dead_letters = dead_letters_of(sending.dead_letters)
         self._policy = RetryPolicy.of(sending.retry, sending.max_attempts)
-        self._of = of
+        self.micro_batch = micro_batch
         self._format = rows
         self._sums = sums
         self.sender: Sender | None = None
+        self.divided: queue.SimpleQueue[Pack] = queue.SimpleQueue()
+        """Packs whose subjects are to be sent one by one."""
         self.failed: SparkSinkError | None = None
         """Why the task fails."""
         self.begun_at = time.monotonic()
@@ -95,57 +93,78 @@ class Delivery:
     def put_aside(self, unit: Unit) -> None:
         """It waits in a gate, and counts as sent: whoever replays it must not have it wait twice,
         whatever fails after this."""
-        if (written := self._acknowledged(unit)) is not None:
+        if (written := self._written([unit])) is not None:
             written.result()
         unit.acknowledged = True
         self._sums.add(held_rows=unit.size, late_rows=unit.size * unit.late)
 
+    def divide(self, pack: Pack) -> None:
+        """From now on the subjects of `pack` are sent one by one, in each replay as well."""
+        pack.is_divided = True
+        self.divided.put(pack)
+
     def _send(self, operations: list[Operation]) -> None:
         (operation,) = operations
-        unit: Unit = operation.payload
-        if not unit.sent:
-            self._check_turn(unit)
-            self._begins(unit, operation)
-            if not unit.refused:
-                rows = self._rows(unit)
+        pack: Pack = operation.payload
+        if not pack.sent:
+            self._check_turn(pack)
+            self._begins(pack, operation)
+            self._send_dead_letters_now(pack)
+            if pack.left:
+                rows = self._rows(pack)
                 handed = _listed(rows)
                 try:
-                    self._handler.bound(self._context(unit, operation.attempt))(rows)
+                    self._handler.bound(self._context(pack, operation))(rows)
                 except _FAILURES as error:
-                    self._judge(unit, handed, operation.attempt, error)
-            if unit.refused and (waiting := self._bury(unit)) is not None:
-                asyncio.run(_awaited(waiting))
-            unit.sent = True
-        if (written := self._acknowledged(unit)) is not None:
+                    self._judge(pack, handed, operation.attempt, error)
+                if pack.is_divided:
+                    return
+                self._send_dead_letters_now(pack)
+            pack.sent = True
+        if (written := self._written(pack.units)) is not None:
             written.result()
-        self._ended(unit)
+        self._ended(pack)
 
     async def _send_async(self, operations: list[Operation]) -> None:
         (operation,) = operations
-        unit: Unit = operation.payload
-        if not unit.sent:
-            self._check_turn(unit)
-            self._begins(unit, operation)
-            if not unit.refused:
-                rows = self._rows(unit)
+        pack: Pack = operation.payload
+        if not pack.sent:
+            self._check_turn(pack)
+            self._begins(pack, operation)
+            await self._send_dead_letters(pack)
+            if pack.left:
+                rows = self._rows(pack)
                 handed = _listed(rows)
                 try:
-                    await self._handler.bound(self._context(unit, operation.attempt))(rows)
+                    await self._handler.bound(self._context(pack, operation))(rows)
                 except _FAILURES as error:
                     if _is_cancelled():
                         raise
-                    self._judge(unit, handed, operation.attempt, error)
-            if unit.refused and (waiting := await asyncio.to_thread(self._bury, unit)) is not None:
-                await waiting
-            unit.sent = True
-        if (written := self._acknowledged(unit)) is not None:
+                    self._judge(pack, handed, operation.attempt, error)
+                if pack.is_divided:
+                    return
+                await self._send_dead_letters(pack)
+            pack.sent = True
+        if (written := self._written(pack.units)) is not None:
             await asyncio.wrap_future(written)
-        self._ended(unit)
+        self._ended(pack)
 
-    def _rows(self, unit: Unit) -> Rows:
+    def _rows(self, pack: Pack) -> Rows:
         """What is handed to the handler: at each attempt the rows as they came."""
-        rows, unit.rows = unit.rows, None
-        return self._format.of_records(self._records(unit)) if rows is None else rows
+        units = pack.left
+        if all(unit.rows is not None for unit in units):
+            parts = [unit.rows for unit in units]
+            for unit in units:
+                unit.rows = None
+            pack.lengths = [_length(part) for part in parts]
+            return parts[0] if len(parts) == 1 else self._format.together(parts)
+        records = [self._records(unit) for unit in units]
+        if len(records) == 1:
+            rows = self._format.of_records(records[0])
+            pack.lengths = [_length(rows)]
+            return rows
+        pack.lengths = [one.num_rows for one in records]
+        return self._format.of_records(_together(records))
 
     def _records(self, unit: Unit) -> pa.RecordBatch:
         """What is left to be sent of `unit`."""
@@ -154,83 +173,132 @@ class Delivery:
         records = self._format.records(unit.source.batch())
         return records if unit.records is None else records.take(pa.array(unit.records, pa.int64()))
 
-    def _check_turn(self, unit: Unit) -> None:
+    def _context(self, pack: Pack, operation: Operation) -> Context | None:
+        if not self._takes_context:
+            return None
+        return context_of(self.micro_batch, pack.left, pack.lengths, operation.attempt)
+
+    def _check_turn(self, pack: Pack) -> None:
         if not self.may_begin():
             # While Redis is away. The Batcher takes it back, and charges it anew: what was charged
             # by then is not sent beside what is charged when Redis is there again.
             raise NotStarted
-        if unit.previous is not None:
-            if not unit.previous.acknowledged:
-                raise BatchFailedError(f"{self.told(unit)} waits for one that has failed")
-            unit.previous = None
+        if pack.previous is not None:
+            if not pack.previous.acknowledged:
+                raise BatchFailedError(
+                    f"{self.micro_batch.named(pack)} waits for one that has failed"
+                )
+            pack.previous = None
 
-    def _begins(self, unit: Unit, operation: Operation) -> None:
+    def _begins(self, pack: Pack, operation: Operation) -> None:
         now = self.begun_at = time.monotonic()
         if operation.attempt > 1:
             self._sums.add(retries=1, cost=operation.cost)
             return
-        unit.begun_at = now
-        waited = now - unit.waiting_since
+        pack.begun_at = now
+        waited = now - pack.waiting_since
         self._sums.add(waited=waited, longest_wait=waited, cost=operation.cost)
 
-    def _judge(self, unit: Unit, handed: list[Any], attempt: int, error: BaseException) -> None:
+    def _judge(self, pack: Pack, handed: list[Any], attempt: int, error: BaseException) -> None:
         """Raises `error`, for the Batcher to try again or to give up; but what is given up and
-        has a target for dead letters goes there now, before anything later of its sequence."""
+        has a target for dead letters goes there now, before anything later of its sequence. Of
+        several subjects only those go there whose rows the handler has named; if it has named
+        none, each is tried by itself."""
+        named = False
         if isinstance(error, PartialFailure):
             if not error.failed:
                 return
-            error = self._narrow(unit, handed, error)
+            named, error = self._narrow(pack, handed, error)
         rule = FailureRule(error, self._policy)
         if rule.throttled:
             self._sums.add(throttled=1)
-        if rule.delay(attempt, time.monotonic() - unit.begun_at) is not None:
+        if rule.delay(attempt, time.monotonic() - pack.begun_at) is not None:
             raise error
         if self.dead_letters is None:
             # Noted here, before the Batcher raises what comes after it.
-            self._fail(unit, attempt, error)
+            self._fail(pack, attempt, error)
             raise error
-        unit.refused = f"{type(error).__name__}: {error}"
+        left = pack.left
+        if not named and len(left) > 1:
+            self.divide(pack)
+            return
+        for unit in left:
+            unit.refused = f"{type(error).__name__}: {error}"
 
-    def _narrow(self, unit: Unit, handed: list[Any], error: PartialFailure) -> BaseException:
-        """Leaves of `unit` only what has failed; why that is, or what is wrong with `error`."""
+    def _narrow(
+        self, pack: Pack, handed: list[Any], error: PartialFailure
+    ) -> tuple[bool, BaseException]:
+        """Leaves of `pack` only what has failed, if `error` names rows of it; whether it does, and
+        why they failed or what is wrong with `error`."""
         places = {_identity(one): place for place, one in enumerate(handed)}
         try:
             failed = sorted({places[_identity(one)] for one in error.failed})
         except KeyError:
-            return RowsFailedError(
+            return False, RowsFailedError(
                 "PartialFailure must name rows of this batch, the very objects that the handler "
                 'was given, or their numbers with rows="arrow"; the whole batch counts as failed'
             )
-        left = unit.records or range(len(handed))
-        unit.records = [left[place] for place in failed]
-        return error.cause or RowsFailedError(f"{len(failed)} of {len(handed)} rows failed")
+        end = 0
+        for unit, length in zip(pack.left, pack.lengths, strict=True):
+            begin, end = end, end + length
+            before = unit.records or range(length)
+            mine = failed[bisect_left(failed, begin) : bisect_left(failed, end)]
+            unit.records = [before[place - begin] for place in mine]
+        cause = error.cause or RowsFailedError(f"{len(failed)} of {len(handed)} rows failed")
+        return True, cause
 
-    def _acknowledged(self, unit: Unit) -> Future[None] | None:
+    def _written(self, units: list[Unit]) -> Future[None] | None:
         if self.sender is None:
             return None
-        return self.sender.acknowledge(unit.sequence, unit.entry)
+        # Of several units of one sequence the last one says what was acknowledged.
+        entries = {unit.sequence: unit.entry for unit in units}
+        for unit in units:
+            entries |= unit.of_subjects
+        return self.sender.acknowledge(entries)
 
-    def _ended(self, unit: Unit) -> None:
-        unit.acknowledged = True
-        sent = 0 if unit.refused else unit.size
-        if unit.refused and unit.records is not None:
-            sent = max(0, unit.size - len(unit.records))
-        self._sums.add(
-            batches=sent > 0,
-            sent_rows=sent,
-            rejected_rows=unit.size - sent,
-            late_rows=unit.size * unit.late,
-        )
+    def _ended(self, pack: Pack) -> None:
+        numbers: Counter[str] = Counter()
+        for unit in pack.units:
+            unit.acknowledged = True
+            sent = 0 if unit.refused else unit.size
+            if unit.refused and unit.records is not None:
+                sent = max(0, unit.size - len(unit.records))
+            numbers["sent_rows"] += sent
+            numbers["rejected_rows"] += unit.size - sent
+            numbers["late_rows"] += unit.size * unit.late
+        self._sums.add(batches=numbers["sent_rows"] > 0, **numbers)
 
-    def _bury(self, unit: Unit) -> Awaitable[object] | None:
+    def _send_dead_letters_now(self, pack: Pack) -> None:
+        for unit in self._dead(pack):
+            if (waiting := self._take(unit)) is not None:
+                asyncio.run(_awaited(waiting))
+            unit.in_dead_letters = True
+
+    async def _send_dead_letters(self, pack: Pack) -> None:
+        for unit in self._dead(pack):
+            if (waiting := await asyncio.to_thread(self._take, unit)) is not None:
+                await waiting
+            unit.in_dead_letters = True
+
+    @staticmethod
+    def _dead(pack: Pack) -> list[Unit]:
+        return [unit for unit in pack.units if unit.refused and not unit.in_dead_letters]
+
+    def _take(self, unit: Unit) -> Awaitable[object] | None:
+        """Gives `unit` to dead letters."""
         assert self.dead_letters is not None
-        context = self._context(unit, 0, unit.refused)
-        return self.dead_letters.take(self._records(unit), context)
+        records = self._records(unit)
+        context = context_of(self.micro_batch, [unit], [records.num_rows], 0, unit.refused)
+        return self.dead_letters.take(records, context)
 
     def _give_up(self, operations: list[Operation], error: BaseException) -> None:
         """What failed for good, and has nowhere to go: the task fails."""
         (operation,) = operations
-        self._fail(operation.payload, operation.attempt, error)
+        pack: Pack = operation.payload
+        if isinstance(error, TooExpensiveError) and len(pack.left) > 1:
+            self.divide(pack)  # the limit was lowered while it waited
+            return
+        self._fail(pack, operation.attempt, error)
 
     def abandoned(self, error: object) -> None:
         """A handler does not return: nobody knows what becomes of its batch."""
@@ -238,45 +306,32 @@ class Delivery:
             self.sender.linger()
         if self.failed is None:
             self.failed = BatchFailedError(
-                f"a handler has not returned in micro-batch {self._of.batch} of query "
-                f"{self._of.query!r}: {error}. Its batch is sent again with the micro-batch; let "
-                "the handler give up sooner, or give the sink a longer max_operation_time"
+                f"a handler has not returned in {self.micro_batch}: {error}. Its batch is sent "
+                "again with the micro-batch; let the handler give up sooner, or give the sink a "
+                "longer max_operation_time"
             )
 
-    def _fail(self, unit: Unit, attempts: int, error: BaseException) -> None:
+    def _fail(self, pack: Pack, attempts: int, error: BaseException) -> None:
         if self.failed is not None:
             return
         if isinstance(error, SparkSinkError):
             self.failed = error
             return
         self.failed = BatchFailedError(
-            f"{self.told(unit)} failed for good after {attempts} attempts: {error!r}"
+            f"{self.micro_batch.named(pack)} failed for good after {attempts} attempts: {error!r}"
         )
         self.failed.__cause__ = error
 
-    def _context(self, unit: Unit, attempt: int, reason: str = "") -> Context:
-        of = self._of
-        facts: tuple[object, ...] = (of.run, unit.sequence, unit.first, unit.last)
-        facts += (unit.start, unit.size)
-        if unit.records is not None:  # the others were taken under the key of all
-            facts += (tuple(unit.records),)
-        return Context(
-            query=of.query,
-            batch_id=of.batch,
-            subject=unit.subject,
-            first=_instant(unit.first, of.time_kind),
-            last=_instant(unit.last, of.time_kind),
-            key=key_of(of.query, of.checkpoint, of.batch, *facts),
-            attempt=attempt,
-            late=unit.late,
-            reason=reason,
-        )
 
-    def told(self, unit: Unit) -> str:
-        return (
-            f"a batch of {unit.size} rows of subject {unit.subject!r} in micro-batch "
-            f"{self._of.batch} of query {self._of.query!r}"
-        )
+def _length(rows: Rows) -> int:
+    return len(rows) if isinstance(rows, list) else int(rows.num_rows)
+
+
+def _together(records: list[pa.RecordBatch]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    (batch,) = pa.Table.from_batches(records).combine_chunks().to_batches()
+    return batch
 
 
 def _listed(rows: Rows) -> list[Any]:
@@ -297,13 +352,3 @@ def _is_cancelled() -> bool:
 
 async def _awaited(waiting: Awaitable[object]) -> None:
     await waiting
-
-
-def _instant(time: Time | None, kind: str) -> Any:
-    """A time as users know it."""
-    if time is None or kind == "number":
-        return time
-    if kind == "date":
-        return date(1970, 1, 1) + timedelta(days=time)
-    zone = UTC if kind == "timestamp" else None
-    return datetime(1970, 1, 1, tzinfo=zone) + timedelta(microseconds=time)

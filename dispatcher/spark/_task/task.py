@@ -15,35 +15,42 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.batcher import Batcher
-from dispatcher.errors import BatchAbandonedError, BufferFullError, TooExpensiveError
+from dispatcher.errors import BatchAbandonedError
 from dispatcher.events import BATCH_ABANDONED
-from dispatcher.operation import Operation
 from dispatcher.spark._ledger.claims import SendClaim
+from dispatcher.spark._ledger.division import Division
 from dispatcher.spark._ledger.entry import LedgerEntry
 from dispatcher.spark._ledger.sender import Sender
 from dispatcher.spark._options import DeliveryOptions, cost_of_row
-from dispatcher.spark._rows.cutting import Cut, OtherRowsError, Unit, name_of, units_of
+from dispatcher.spark._rows.cutting import (
+    Cut,
+    OtherRowsError,
+    Unit,
+    name_in_lane,
+    name_of,
+    units_of,
+)
 from dispatcher.spark._rows.formats import FORMATS, Format, OfMessages, Rows
 from dispatcher.spark._rows.groups import Columns, RowGroup, groups_of
-from dispatcher.spark._task.delivery import Delivery, MicroBatchId
+from dispatcher.spark._rows.packs import Packer
+from dispatcher.spark._task.delivery import Delivery
 from dispatcher.spark._task.gating import GateSource, Gating
 from dispatcher.spark._task.limit import TaskLimit
+from dispatcher.spark._task.micro_batch_id import MicroBatchId
+from dispatcher.spark._task.outbox import LOOK, Outbox
 from dispatcher.spark._task.progress import Counter, Telling
 from dispatcher.spark._task.sums import Sums
-from dispatcher.spark.errors import BatchFailedError, ChangedSinkError, UnusableRowsError
+from dispatcher.spark.errors import ChangedSinkError, UnusableRowsError
 from dispatcher.state import State
-from dispatcher.watcher import Watcher
 from limiters._support.validation import in_seconds
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-WAITING = 16
+WAITING, PACKS_WAITING = 16, 4
 """How many batches wait for each that may be in flight: a limiter grants what it is asked for,
-and it is asked for what waits."""
-LOOK = 0.1
-"""How often whoever waits looks whether a batch has failed, in seconds."""
+and it is asked for what waits. Packs are larger, and their rows are in memory."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,10 @@ class TaskJob:
     counter: Counter | None = None
     """Where it is told how far it is, if somebody wants to know."""
     gate: GateSource | None = None
+    division: Division | None = None
+    """How subjects share batches; None: each has its own."""
+    repeatable: bool = True
+    """Whether a replay has the same rows, and is known as one: then batches have the same keys."""
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Sends a task's rows; gives one row, with the sums."""
@@ -76,11 +87,6 @@ class TaskJob:
         yield pa.RecordBatch.from_pydict(numbers)
 
 
-def _again(first: Any, others: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from others
-
-
 class Task:
     """One part of a micro-batch."""
 
@@ -92,11 +98,7 @@ class Task:
             self._format = OfMessages(job.columns.messages, self._format)
         self._gating = None if job.gate is None else Gating(job.gate, self._format)
         self.sums = Sums()
-        checkpoint = job.claim.place.checkpoint if job.claim is not None else ""
-        # Rows in no order are not the same ones in a replay: no key may be either.
-        run = "" if job.cut.in_order else uuid.uuid4().hex
-        of = MicroBatchId(job.query, job.batch, checkpoint, job.time_kind, run)
-        self._delivery = Delivery(sending, of, self._format, self.sums)
+        self._delivery = Delivery(sending, _micro_batch_of(job), self._format, self.sums)
         self._limit: TaskLimit | None = None
         self._price = cost_of_row(sending)
 
@@ -114,17 +116,18 @@ class Task:
                 self._delivery.sender = stack.enter_context(sender)
             if sending.limiter is not None:
                 self._limit = TaskLimit(sending.limiter, patience)
+            waiting = WAITING if job.division is None else PACKS_WAITING
             batcher = Batcher(
                 rate_limiter=self._limit.limiter if self._limit is not None else None,
-                max_buffer_size=WAITING * sending.concurrency,
+                max_buffer_size=waiting * sending.concurrency,
                 max_concurrent_batches=sending.concurrency,
                 max_operation_time=sending.max_operation_time,
             )
-            watcher = self._delivery.watcher(sending)
             abandoned = self._delivery.abandoned
             batcher.add_listener(lambda event: abandoned(event.metadata), BATCH_ABANDONED)
+            outbox = Outbox(sending, batcher, self._delivery, self._check_waiting)
             try:
-                self._send_all(batches, batcher, watcher)
+                self._send_all(batches, outbox)
             finally:
                 if batcher.state is not State.NEW:
                     # What is in flight ends, and is acknowledged; what is not has not begun.
@@ -132,25 +135,19 @@ class Task:
 
     # What is to be sent.
 
-    def _send_all(
-        self, batches: Iterable[pa.RecordBatch], batcher: Batcher, watcher: Watcher
-    ) -> None:
+    def _send_all(self, batches: Iterable[pa.RecordBatch], outbox: Outbox) -> None:
         job, sending = self._job, self._job.sending
-        enqueued = 0
+        packer = Packer(job.division, in_order=job.cut.in_order)
         for groups in groups_of(batches, job.columns, self._format, in_order=job.cut.in_order):
             entries = self._entries(groups)
             for group in groups:
-                for unit in self._units(group, entries):
-                    if self._waits_in_gate(unit, batcher):
-                        continue
-                    self._enqueue(unit, batcher, watcher)
-                    enqueued += 1
-                    # It asks for capacity as soon as it starts: for as much as it can use.
-                    if enqueued == sending.concurrency:
-                        _started(batcher)
-        _started(batcher)
-        while not watcher.wait(LOOK):
-            self._check_waiting()
+                units = self._units(group, entries)
+                self._hold(units, outbox)
+                for pack in packer.add(units):
+                    outbox.send(pack)
+        for pack in packer.rest():
+            outbox.send(pack)
+        outbox.finish()
         self._delivery.check()
         if self.sums.done < self.sums.numbers["rows"]:
             # An event comes a little later than what it tells of.
@@ -169,20 +166,23 @@ class Task:
             return {}
         return sender.look_up([name_of(group.sequence) for group in groups])
 
-    def _units(self, group: RowGroup, entries: dict[bytes, LedgerEntry]) -> Iterator[Unit]:
+    def _units(self, group: RowGroup, entries: dict[bytes, LedgerEntry]) -> list[Unit]:
         job = self._job
         entry = entries.get(name_of(group.sequence)) or LedgerEntry()
         before = 0 if job.cut.in_order else int(self.sums.numbers["rows"])
         self.sums.add(rows=group.size)
-        size = 0
-        previous: Unit | None = None
         try:
-            for unit in units_of(group, job.cut, entry, job.batch, self._costs, self._format):
-                size += unit.size
-                unit.start += before
-                if job.cut.in_order:
-                    unit.previous, previous = previous, unit
-                yield unit
+            units = list(
+                units_of(
+                    group,
+                    job.cut,
+                    entry,
+                    job.batch,
+                    self._costs,
+                    self._format,
+                    self._of_subjects(group),
+                )
+            )
         except OtherRowsError:
             raise ChangedSinkError(
                 f"of subject {group.sequence!r}, {entry.rows} rows of micro-batch {job.batch} of "
@@ -192,7 +192,21 @@ class Task:
                 "If a column differs each time that Spark runs, such as uuid(), name the columns "
                 "that do not: identity=[...]"
             ) from None
-        self.sums.add(replayed_rows=group.size - size)
+        for unit in units:
+            unit.start += before
+        self.sums.add(
+            replayed_rows=group.size - sum(unit.size for unit in units if not unit.acknowledged)
+        )
+        return units
+
+    def _of_subjects(self, group: RowGroup) -> dict[Any, LedgerEntry]:
+        """What is remembered of the subjects of a lane, if lateness is judged by them."""
+        sender = self._delivery.sender
+        if sender is None or not self._job.cut.late_by_subject:
+            return {}
+        names = {one: name_in_lane(group.sequence, one) for one in dict.fromkeys(group.subjects)}
+        found = sender.look_up(list(names.values()))
+        return {subject: found[name] for subject, name in names.items()}
 
     def _costs(self, group: RowGroup, rows: Rows) -> float | np.ndarray[Any, Any]:
         import numpy as np
@@ -217,57 +231,42 @@ class Task:
                 ) from error
         if not (np.isfinite(costs) & (costs >= 0)).all():
             raise UnusableRowsError(
-                f"the cost of a row of subject {group.sequence!r} in {self._where()} is null, "
-                "negative or not finite: let cost give a number of zero or more for each row"
+                f"the cost of a row of subject {group.sequence!r} in {self._delivery.micro_batch} "
+                "is null, negative or not finite: let cost give a number of zero or more for each "
+                "row"
             )
         return costs
 
-    def _where(self) -> str:
-        """Which micro-batch it is, for people."""
-        return f"micro-batch {self._job.batch} of query {self._job.query!r}"
-
-    def _waits_in_gate(self, unit: Unit, batcher: Batcher) -> bool:
-        """Whether it does from now on; that is written down then, before anything else is done."""
-        if self._gating is None or unit.refused:
-            return False
-        while not self._delivery.may_begin():
-            time.sleep(LOOK)
-        if not self._gating.holds(unit):
-            return False
-        while unit.previous is not None and not unit.previous.acknowledged:
-            _started(batcher)
-            self._delivery.check()
-            time.sleep(LOOK)
-        self._delivery.put_aside(unit)
-        return True
-
-    def _enqueue(self, unit: Unit, batcher: Batcher, watcher: Watcher) -> None:
-        if unit.refused and self._delivery.dead_letters is None:
-            raise UnusableRowsError(
-                f"a row of subject {unit.subject!r} in {self._where()} cannot be sent: "
-                f"{unit.refused}. Filter such rows out, or give the sink dead_letters"
-            )
-        unit.waiting_since = time.monotonic()
-        while True:
-            self._delivery.check()
-            cost = 0.0 if unit.refused else unit.cost
-            key = unit.sequence if self._job.cut.in_order else None
-            try:
-                return batcher.enqueue(Operation(watcher, cost, unit, key=key), LOOK)
-            except BufferFullError:
-                self._check_waiting()
-            except TooExpensiveError as error:
-                # It is given up in its turn, like every batch.
-                unit.refused = f"{error}; max_batch_cost keeps batches below it"
-                if self._delivery.dead_letters is None:
-                    raise BatchFailedError(
-                        f"{self._delivery.told(unit)}: {unit.refused}"
-                    ) from error
+    def _hold(self, units: list[Unit], outbox: Outbox) -> None:
+        """Leaves in the gate what it holds back. Each such unit is acknowledged at once, after the
+        units before it: a replay must not leave it there twice. Packs do not depend on that, since
+        they are made of all units."""
+        if self._gating is None:
+            return
+        for place, unit in enumerate(units):
+            if unit.refused or unit.acknowledged:
+                continue
+            while not self._delivery.may_begin():
+                time.sleep(LOOK)
+            if self._gating.holds(unit):
+                outbox.send_and_wait(units[:place])
+                self._delivery.put_aside(unit)
 
 
-def _started(batcher: Batcher) -> None:
-    if batcher.state is State.NEW:
-        batcher.start()
+def _micro_batch_of(job: TaskJob) -> MicroBatchId:
+    return MicroBatchId(
+        job.query,
+        job.batch,
+        checkpoint=job.claim.place.checkpoint if job.claim is not None else "",
+        time_kind=job.time_kind,
+        run="" if job.repeatable and job.cut.in_order else uuid.uuid4().hex,
+        by_subject=job.cut.same_subject,
+    )
+
+
+def _again(first: Any, others: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from others
 
 
 def _partition() -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.spark._ledger.claims import Place, QueryRun, Redis, SendClaim, finish
+from dispatcher.spark._ledger.division import Division
 from dispatcher.spark._options import DeliveryOptions, for_tasks
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
@@ -39,6 +40,8 @@ class Prepared:
     cut: Cut
     time_kind: str
     gate: GateSource | None = None
+    packs: Division | None = None
+    """How subjects share batches; None: each has its own."""
 
 
 @dataclass
@@ -103,9 +106,14 @@ class Sink(StreamOptions, DeliveryOptions):
         began = time.monotonic()
         stream = self._stream_of(df)
         query = self._query_name(stream)
-        prepared = self._prepare(df)
-        kind = prepared.time_kind
-        claim = self._claim(query, stream, batch_id, kind) if self.ledger else None
+        division = self._division(df)
+        prepared = self._prepare(df, division)
+        kind, claim = prepared.time_kind, None
+        if self.ledger:
+            claim = self._claim(query, stream, batch_id, kind, division)
+            if claim.division != division:  # it was begun so
+                division = claim.division
+                prepared = self._prepare(df, division)
         if claim is not None:
             check_sequences(
                 prepared.frame, prepared.columns.sequence, claim, in_seconds(self.patience)
@@ -121,6 +129,7 @@ class Sink(StreamOptions, DeliveryOptions):
             claim=claim,
             counter=counter,
             gate=prepared.gate,
+            division=prepared.packs,
         )
         with described(df, description(type(self).__name__, query, batch_id, self.last)):
             parts = prepared.frame.mapInArrow(job.run, SCHEMA).collect()
@@ -141,7 +150,11 @@ class Sink(StreamOptions, DeliveryOptions):
             self._running.in_checkpoint = Stream.in_checkpoint(df, self.checkpoint)
         return self._running.in_checkpoint
 
-    def _prepare(self, df: DataFrame) -> Prepared:
+    def _division(self, df: DataFrame) -> Division | None:
+        """How `df` is divided, unless it is replayed; None: as older versions did."""
+        return None
+
+    def _prepare(self, df: DataFrame, division: Division | None) -> Prepared:
         """`df` in the order in which it is sent. ValueError if it lacks something."""
         raise NotImplementedError
 
@@ -171,7 +184,9 @@ class Sink(StreamOptions, DeliveryOptions):
             )
         return stream.name or stream.query_id
 
-    def _claim(self, query: str, stream: Stream, batch_id: int, time_kind: str) -> SendClaim:
+    def _claim(
+        self, query: str, stream: Stream, batch_id: int, time_kind: str, division: Division | None
+    ) -> SendClaim:
         assert self._url is not None
         place = Place(self._url, self.prefix, query, stream.query_id)
         if self._running.redis is None:
@@ -186,6 +201,7 @@ class Sink(StreamOptions, DeliveryOptions):
             time_kind=time_kind,
             lease=in_seconds(self.lease_time),
             remember=in_seconds(self.remember),
+            division=division,
         )
 
     def _summary(

@@ -53,7 +53,12 @@ def identifying(df: DataFrame, given: Sequence[str] | None, *always: str) -> lis
 
 def time_kind(df: DataFrame, name: str) -> str:
     """What kind of time the column `name` is. ArgumentError if it is none."""
-    field = usable("time", name, df.schema, TIMES_TO_SEND)
+    return kind_of_time(df.schema, name)
+
+
+def kind_of_time(schema: types.StructType, name: str) -> str:
+    """The same, of a column of this schema."""
+    field = usable("time", name, schema, TIMES_TO_SEND)
     return _KINDS_OF_TIME.get(type(field.dataType), "number")
 
 

@@ -1,4 +1,8 @@
-"""`df.writeStream.format("dispatcher")`: rows that need no order, in batches, through a limit."""
+"""`df.writeStream.format("dispatcher")`: rows in batches, through a limit, and nothing remembered.
+
+Without an order rows go as they come. With one, a task sorts its rows itself: a format has no say
+in which task Spark gives them to.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +21,16 @@ except ImportError:
 from tenacity import wait_fixed
 
 from dispatcher._handler import check
-from dispatcher.spark._options import DeliveryOptions, SizeOptions, for_tasks
+from dispatcher.spark._ledger.division import Division
+from dispatcher.spark._options import DeliveryOptions, SizeOptions, for_tasks, most_granted
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
+from dispatcher.spark._rows.sorting import sorted_batches
 from dispatcher.spark._task.sums import NAMES
 from dispatcher.spark._task.task import TaskJob
-from dispatcher.spark._usable_columns import check_values
+from dispatcher.spark._usable_columns import NAMES_TO_SEND, TIMES_TO_SEND, check_values, usable
+from dispatcher.spark.sinks._frames import kind_of_time
+from dispatcher.spark.sinks.subject import OrderOptions
 from limiters import LimiterConfig
 from limiters._support.options import DeclaredOption, append, line, options_of
 from limiters._support.validation import UNSHOWN, ArgumentError, named, seconds
@@ -55,6 +63,8 @@ def _in_camel_case(name: str) -> str:
 
 LIMIT = _named(LimiterConfig, url="redis", name="limit")
 SENDING = _named(FormatOptions)
+IN_ORDER = ("subject", "time", "order", "pack")
+ORDER = {name: option for name, option in _named(OrderOptions).items() if name in IN_ORDER}
 OWN = {
     "cost": "of a row: a number",
     "costColumn": "the name of the column that says what a row costs, which the handler is given "
@@ -65,15 +75,17 @@ OF_SPARK = ("path", "checkpointLocation", "queryName")
 """Those that Spark hands through."""
 _TRUTH = {"true": True, "false": False}
 _CALLED = {int: "a whole number", float: "a number", bool: "true or false"}
-OPTION_OF = {option.name: name for name, option in (LIMIT | SENDING).items()}
+OPTION_OF = {option.name: name for name, option in (LIMIT | SENDING | ORDER).items()}
 
 
 def _listed() -> list[str]:
     """What the docstring says of each option."""
-    sending = [line(name, one.help, one.unit) for name, one in SENDING.items()]
     own = [line(name, text) for name, text in OWN.items()]
-    limit = [line(name, one.help, one.unit) for name, one in LIMIT.items()]
-    return sending + own + limit
+    sending, order, limit = (
+        [line(name, one.help, one.unit) for name, one in family.items()]
+        for family in (SENDING, ORDER, LIMIT)
+    )
+    return sending + own + order + limit
 
 
 @dataclass
@@ -91,6 +103,9 @@ class _Writer:
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
         """Sends all of it, and says so when all is acknowledged."""
+        time = self._job.columns.time
+        if time is not None:
+            iterator = sorted_batches(iterator, self._job.columns.sequence, time)
         (sums,) = self._job.run(iterator)
         return Sent({name: sums.column(name)[0].as_py() for name in NAMES})
 
@@ -104,13 +119,17 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 
 class DispatcherDataSource(datasource.DataSource):
-    """Batches of rows in no order, as a format of Spark 4.1 and newer::
+    """Batches of rows, as a format of Spark 4.1 and newer::
 
         spark.dataSource.register(DispatcherDataSource)
         df.writeStream.format("dispatcher").option("handler", "shop.handlers:send")...
 
-    A replayed micro-batch sends all its rows again. For order, and for replays that do not,
-    there is the SubjectSink.
+    With `subject` and `time` the rows of a subject are sent in order of time, if Spark gives all of
+    them to one task: `df.repartition("device").writeStream...`. Each task holds its rows in memory
+    then. Without them rows go as they come.
+
+    A replayed micro-batch sends all its rows again, in other batches. For replays that do not, and
+    for an order over micro-batches, there is the SubjectSink.
 
     Its options, of which functions are named as "module:function":
     """
@@ -139,7 +158,7 @@ append(DispatcherDataSource, _listed())
 def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
     """What tasks do, by `options`. ArgumentError if they are wrong."""
     given = {name.lower(): value for name, value in options.items()}
-    known = {name.lower(): name for name in (*LIMIT, *SENDING, *OWN, *OF_SPARK)}
+    known = {name.lower(): name for name in (*LIMIT, *SENDING, *OWN, *ORDER, *OF_SPARK)}
     unknown = sorted(set(given) - set(known))
     if unknown:
         known_ones = ", ".join(known.values())
@@ -170,15 +189,47 @@ def job_of(options: Mapping[str, str], schema: StructType) -> TaskJob:
             retry=_retry(given),
             **_chosen(given, SENDING),
         )
+        order = _ordered(given, schema)
+    most_rows, most_cost, subject = told.max_batch_size, told.max_batch_cost, None
+    columns, division, kind = Columns(None, None, cost=column), None, "number"
+    cut = Cut(most_rows, most_cost, same_subject=False, in_order=False)
+    if order is not None:
+        subject, kind = order.subject, kind_of_time(schema, order.time)
+        by_subject = order.order == "subject"
+        if by_subject:
+            columns = Columns(subject, order.time, cost=column)
+        else:
+            columns = Columns(None, order.time, subject=subject, cost=column)
+        if by_subject and order.pack:
+            division = Division.within(1, most_rows, most_cost, most_granted(told.limiter))
+            most_cost = division.most_cost
+        cut = Cut(most_rows, most_cost, same_subject=by_subject)
     return TaskJob(
         sending=for_tasks(told),
-        columns=Columns(None, None, cost=column),
-        cut=Cut(told.max_batch_size, told.max_batch_cost, same_subject=False, in_order=False),
-        time_kind="number",
+        columns=columns,
+        cut=cut,
+        time_kind=kind,
         query="",
         batch=0,
         claim=None,
+        division=division,
+        repeatable=False,
     )
+
+
+def _ordered(given: Mapping[str, str], schema: StructType) -> OrderOptions | None:
+    """In which order rows are sent, if in any."""
+    chosen = _chosen(given, ORDER)
+    if not chosen:
+        return None
+    for needed, use in (("subject", NAMES_TO_SEND), ("time", TIMES_TO_SEND)):
+        if needed not in chosen:
+            said = next(option for option in ORDER if option.lower() in given)
+            raise ArgumentError(
+                needed, UNSHOWN, f"go with {said!r}", "an order is one of subjects, by time"
+            )
+        usable(needed, chosen[needed], schema, use)
+    return OrderOptions(**chosen)
 
 
 def _chosen(given: Mapping[str, str], known: Mapping[str, DeclaredOption]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dispatcher.spark._ledger.division import Division
 from dispatcher.spark._options import cost_of_row
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
@@ -50,7 +51,7 @@ class EventTimeSink(Sink):
     def _signature(self) -> str:
         return "event-time batches"
 
-    def _prepare(self, df: DataFrame) -> Prepared:
+    def _prepare(self, df: DataFrame, division: Division | None) -> Prepared:
         missing = {SUBJECT, START, END, MESSAGES} - set(df.columns)
         if missing:
             raise ArgumentError(

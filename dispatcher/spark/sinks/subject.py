@@ -8,7 +8,8 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dispatcher.spark._options import SizeOptions, cost_of_row, travels
+from dispatcher.spark._ledger.division import Division
+from dispatcher.spark._options import SizeOptions, cost_of_row, most_granted, travels
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
 from dispatcher.spark._task.gating import GateSource, check_rows, check_source
@@ -32,7 +33,7 @@ from dispatcher.spark.sinks._frames import (
 from dispatcher.spark.stateful._holding import LATE_COLUMN
 from limiters._plain_numbers import plain
 from limiters._support.options import CheckedOptions, about, documented
-from limiters._support.validation import UNSHOWN, ArgumentError, one_of, seconds
+from limiters._support.validation import UNSHOWN, ArgumentError, flag, one_of, seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -66,6 +67,14 @@ class OrderOptions(CheckedOptions):
             '"subject" keeps the rows of a subject in order. "global" makes one sequence for each '
             "value of the column `lane`, or one for all; its batches hold rows of many subjects",
             one_of("subject", "global"),
+        ),
+    )
+    pack: bool = field(
+        default=True,
+        metadata=about(
+            "whether a batch holds rows of several subjects, each subject's together, until it is "
+            'full. False: of one. With order="subject"',
+            flag,
         ),
     )
     lane: str | None = field(
@@ -109,6 +118,13 @@ class OrderOptions(CheckedOptions):
                 "go with order='global'",
                 "with 'subject' each has its own order",
             )
+        if not self.pack and self.order != "subject":
+            raise ArgumentError(
+                "pack",
+                self.pack,
+                "go with order='subject'",
+                "with 'global' a batch holds what comes next, whose it may be",
+            )
         if self.gate is not None and self.order != "subject":
             raise ArgumentError(
                 "gate",
@@ -121,8 +137,8 @@ class OrderOptions(CheckedOptions):
 @documented
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SubjectSink(Sink, SizeOptions, OrderOptions):
-    """Sends each subject's rows in order of time, in batches, at the pace of a limit that all
-    executors share. It is what foreachBatch takes::
+    """Sends each subject's rows in order of time, in batches of many subjects, at the pace of a
+    limit that all executors share. It is what foreachBatch takes::
 
         df.writeStream.foreachBatch(SubjectSink("shop.handlers:send", ...)).start()
 
@@ -155,14 +171,25 @@ class SubjectSink(Sink, SizeOptions, OrderOptions):
                     facts += [f"cost={self.cost}"]
         return ", ".join(facts)
 
-    def _prepare(self, df: DataFrame) -> Prepared:
+    def _division(self, df: DataFrame) -> Division | None:
+        if not self.pack or (self.order == "global" and self.lane is None):
+            return None
+        # A batch that costs more than the limit could never be sent, though each subject could.
+        costs = self.max_batch_cost, most_granted(self.limiter)
+        return Division.within(self.partitions or parallelism(df), self.max_batch_size, *costs)
+
+    def _prepare(self, df: DataFrame, division: Division | None) -> Prepared:
         check_names(df, "subject", self.subject)
         kind = time_kind(df, self.time)
         check_values(df.schema)
         if self.gate is not None:
             check_rows(df)
         self._check_held_back(df)
-        parts = self.partitions or parallelism(df)
+        if division is None or self.order == "global":
+            parts = self.partitions or parallelism(df)
+            most_rows, most_cost = self.max_batch_size, self.max_batch_cost
+        else:
+            parts, most_rows, most_cost = division.parts, division.most_rows, division.most_cost
         subject, added = column(self.subject), list[str]()
         identity = identifying(df, self.identity, self.subject, self.time)
         if self.ledger:
@@ -193,14 +220,16 @@ class SubjectSink(Sink, SizeOptions, OrderOptions):
                 added=tuple(added),
             ),
             Cut(
-                self.max_batch_size,
-                self.max_batch_cost,
+                most_rows,
+                most_cost,
                 _in_units(self.together_within, kind),
                 same_subject=self.order == "subject",
                 refuse_late=self.late == "reject",
+                late_by_subject=self.lane is not None and division is not None,
             ),
             kind,
             self.gate,
+            division if self.order == "subject" else None,
         )
 
     def _check_held_back(self, df: DataFrame) -> None:

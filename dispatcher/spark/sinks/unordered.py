@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dispatcher.spark._ledger.division import Division
 from dispatcher.spark._options import DeliveryOptions, SizeOptions, cost_of_row
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.groups import Columns
@@ -32,7 +33,7 @@ class UnorderedSink(Sink, SizeOptions):
     def _signature(self) -> str:
         return "rows in no order"
 
-    def _prepare(self, df: DataFrame) -> Prepared:
+    def _prepare(self, df: DataFrame, division: Division | None) -> Prepared:
         check_values(df.schema)
         priced = cost_of_row(self) is None
         if priced:
@@ -67,6 +68,13 @@ class JobOptions(CheckedOptions):
     )
     identity: Sequence[str] | None = field(
         default=None, metadata=about("as with SubjectSink; with `subject`", column_names)
+    )
+    pack: bool = field(
+        default=True,
+        metadata=about(
+            "whether a batch holds rows of several subjects, as with SubjectSink; with `subject`",
+            flag,
+        ),
     )
     job: str | None = field(
         default=None,

@@ -81,8 +81,8 @@ def _until_it_hears(old: Sender) -> None:
 
 def test_k3_what_was_acknowledged_is_found_by_a_replay(place: Place) -> None:
     with sender(claimed(place, 7)) as first:
-        first.acknowledge(b"=a", LedgerEntry(7, 3, None, 30)).result()
-        first.acknowledge(b"=b", LedgerEntry(7, 1, 5, 10)).result()
+        first.acknowledge({b"=a": LedgerEntry(7, 3, None, 30)}).result()
+        first.acknowledge({b"=b": LedgerEntry(7, 1, 5, 10)}).result()
 
     with sender(claimed(place, 7)) as second:
         found = second.look_up([b"=a", b"=b", b"=c"])
@@ -98,16 +98,16 @@ def test_k3_a_claim_says_of_how_many_sequences_rows_were_acknowledged(place: Pla
     first = claimed(place, 7)
     with sender(first) as sending:
         for rows in (1, 2):
-            sending.acknowledge(b"=a", LedgerEntry(7, rows, None, 30)).result()
-        both = [sending.acknowledge(name, LedgerEntry(7, 1, None, 30)) for name in (b"=b", b"=c")]
+            sending.acknowledge({b"=a": LedgerEntry(7, rows, None, 30)}).result()
+        both = [sending.acknowledge({name: LedgerEntry(7, 1, None, 30)}) for name in (b"=b", b"=c")]
         for written in both:
             written.result()
 
     again = claimed(place, 7)
     with sender(again) as sending:
-        sending.acknowledge(b"=a", LedgerEntry(7, 3, None, 30)).result()
+        sending.acknowledge({b"=a": LedgerEntry(7, 3, None, 30)}).result()
         # What a task of an earlier micro-batch has still to say does not count for this one.
-        sending.acknowledge(b"=old", LedgerEntry(6, 3, None, 30)).result()
+        sending.acknowledge({b"=old": LedgerEntry(6, 3, None, 30)}).result()
 
     numbers = [claimed(place, batch).acknowledged for batch in (7, 8)]
     assert [first.acknowledged, again.acknowledged, *numbers] == [0, 3, 3, 0]
@@ -142,7 +142,7 @@ def test_k7_a_task_of_an_older_claim_begins_nothing_once_a_newer_one_may(
         with pytest.raises(SupersededError, match="another run of query"):
             _until_it_hears(old)
         # What it has begun goes on, and is written down; and until it leaves, nobody else begins.
-        old.acknowledge(b"=a", LedgerEntry(7, 1, None, 1)).result()
+        old.acknowledge({b"=a": LedgerEntry(7, 1, None, 1)}).result()
         ends: set[float] = set()
 
         def is_prolonged_twice() -> bool:
@@ -183,7 +183,7 @@ def test_k7_a_second_attempt_at_the_same_part_waits_for_the_first(place: Place) 
         thread = threading.Thread(target=speculate)
         thread.start()
         thread.join(0.2)
-        first.acknowledge(b"=a", LedgerEntry(7, 5, None, 1)).result()
+        first.acknowledge({b"=a": LedgerEntry(7, 5, None, 1)}).result()
         assert not found
     thread.join()
 
@@ -196,7 +196,7 @@ def test_k7_an_attempt_that_was_replaced_while_it_hung_does_not_come_back(place:
     assert hung._join() == 0  # and does not prolong it
 
     with sender(claim, "3") as second:  # waits until the other's leave has run out
-        second.acknowledge(b"=a", LedgerEntry(7, 5, None, 1)).result()
+        second.acknowledge({b"=a": LedgerEntry(7, 5, None, 1)}).result()
     hung._join()
 
     with pytest.raises(SupersededError, match="another attempt"):
@@ -305,7 +305,7 @@ def test_a_batch_that_is_long_over_is_refused(place: Place) -> None:
 
 def test_another_checkpoint_has_a_ledger_of_its_own(place: Place) -> None:
     with sender(claimed(place, 7)) as first:
-        first.acknowledge(b"=a", LedgerEntry(7, 3, None, 30)).result()
+        first.acknowledge({b"=a": LedgerEntry(7, 3, None, 30)}).result()
     elsewhere = Place(place.url, place.prefix, place.query, "checkpoint-2")
 
     with sender(claimed(elsewhere, 7)) as second:
@@ -319,7 +319,7 @@ def test_where_spark_tells_no_checkpoint_a_batch_that_goes_back_begins_anew(
 ) -> None:
     place = Place(shared_redis.url, "test", "orders")
     with sender(claimed(place, 7)) as first:
-        first.acknowledge(b"=a", LedgerEntry(7, 3, None, 30)).result()
+        first.acknowledge({b"=a": LedgerEntry(7, 3, None, 30)}).result()
 
     with sender(claimed(place, 0)) as second:
         assert second.look_up([b"=a"]) == {b"=a": LedgerEntry()}
@@ -342,14 +342,14 @@ def test_what_is_silent_is_forgotten_and_what_is_not_is_kept(
     client = connect(place.url)
     claim = claimed(place, 1, run, remember=turn)
     with sender(claim) as first:
-        first.acknowledge(b"=silent", LedgerEntry(1, 1, None, 10)).result()
-        first.acknowledge(b"=busy", LedgerEntry(1, 1, None, 10)).result()
+        first.acknowledge({b"=silent": LedgerEntry(1, 1, None, 10)}).result()
+        first.acknowledge({b"=busy": LedgerEntry(1, 1, None, 10)}).result()
     finished(claim)
     age(client, claim, turn)
     claim = claimed(place, 2, run, remember=turn)
     with sender(claim) as second:
         assert second.look_up([b"=silent"])[b"=silent"].sent_before(2) == 10
-        second.acknowledge(b"=busy", LedgerEntry(2, 1, 10, 20)).result()
+        second.acknowledge({b"=busy": LedgerEntry(2, 1, 10, 20)}).result()
     assert client.pttl(claim.sequences(turns_ago=1)) <= 2_000 * turn
     finished(claim)
     age(client, claim, turn)
@@ -361,7 +361,7 @@ def test_what_is_silent_is_forgotten_and_what_is_not_is_kept(
 
 def test_k3_what_a_batch_has_sent_is_known_however_late_it_is_sent_again(place: Place) -> None:
     with sender(claimed(place, 1, remember=0.1)) as first:
-        first.acknowledge(b"=a", LedgerEntry(1, 1, None, 10)).result()
+        first.acknowledge({b"=a": LedgerEntry(1, 1, None, 10)}).result()
     for _ in range(2):
         time.sleep(0.3)  # longer than two turns
         claim = claimed(place, 1, remember=0.1)
@@ -391,7 +391,7 @@ def test_nothing_of_a_query_is_left_behind_for_ever(
 ) -> None:
     claim = claimed(place, 7)
     with sender(claim) as mine:
-        mine.acknowledge(b"=a", LedgerEntry(7, 1, None, 1)).result()
+        mine.acknowledge({b"=a": LedgerEntry(7, 1, None, 1)}).result()
     finished(claim, rows=5)
 
     client = connect(place.url)
@@ -433,7 +433,7 @@ def test_a_user_who_may_do_just_what_is_listed(
     url = own_redis.url.replace("://", "://sink:secret@")
     claim = claimed(Place(url, "dispatcher", "orders", "checkpoint-1"), 7)
     with sender(claim) as mine:
-        mine.acknowledge(b"=a", LedgerEntry(7, 1, None, 1)).result()
+        mine.acknowledge({b"=a": LedgerEntry(7, 1, None, 1)}).result()
         assert mine.look_up([b"=a"]) == {b"=a": LedgerEntry(7, 1, None, 1)}
     finished(claim, rows=5)
 
@@ -448,7 +448,7 @@ def test_whatever_goes_wrong_with_the_writing_is_told_to_all_who_wait_for_it(
         monkeypatch.setattr(mine, "_write", broken)
         for _ in range(2):
             with pytest.raises(LedgerError, match="a defect"):
-                mine.acknowledge(b"=a", LedgerEntry(7, 1, None, 1)).result(20)
+                mine.acknowledge({b"=a": LedgerEntry(7, 1, None, 1)}).result(20)
         with pytest.raises(LedgerError, match="a defect"):
             mine.may_begin()
 
@@ -457,7 +457,7 @@ def test_while_redis_is_away_nothing_begins_and_then_it_goes_on(proxy: Proxy) ->
     place = Place(proxy.url, "test", "orders", "checkpoint-1")
     with sender(claimed(place, 7, lease=LEASE)) as mine:
         proxy.refuse()
-        written = mine.acknowledge(b"=a", LedgerEntry(7, 1, None, 1))
+        written = mine.acknowledge({b"=a": LedgerEntry(7, 1, None, 1)})
         until(lambda: not mine.may_begin())
         assert not written.done()
         proxy.accept()
@@ -472,7 +472,7 @@ def test_when_redis_has_lost_everything_it_is_said_and_nothing_is_sent(
     with sender(claimed(place, 7)) as mine:
         connect(place.url).flushall()
         with pytest.raises(LedgerError, match="appendonly yes"):
-            mine.acknowledge(b"=a", LedgerEntry(7, 1, None, 1)).result()
+            mine.acknowledge({b"=a": LedgerEntry(7, 1, None, 1)}).result()
         with pytest.raises(SparkSinkError):
             mine.may_begin()
 

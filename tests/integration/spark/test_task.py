@@ -23,7 +23,8 @@ from dispatcher.spark._options import DeliveryOptions
 from dispatcher.spark._rows.cutting import Cut
 from dispatcher.spark._rows.formats import AsDict
 from dispatcher.spark._rows.groups import Columns
-from dispatcher.spark._task.delivery import Delivery, MicroBatchId
+from dispatcher.spark._task.delivery import Delivery
+from dispatcher.spark._task.micro_batch_id import MicroBatchId
 from dispatcher.spark._task.sums import NAMES, Sums
 from dispatcher.spark._task.task import TaskJob
 from dispatcher.spark.context import Context

@@ -60,12 +60,25 @@ def test_what_costs_more_than_there_ever_is_fails_with_a_hint(
 ) -> None:
     limiter = LimiterConfig(url=shared_redis.url, name="small", shared_capacity=2, factor=1)
 
+    told: dict[str, Any] = {"limiter": limiter, "pack": False}
     with pytest.raises(PySparkException, match="max_batch_cost"):
-        sink(limiter=limiter)(frame(spark, ROWS), 0)
+        sink(**told)(frame(spark, ROWS), 0)
 
     dead = noting(take, tmp_path / "dead")
-    sink(limiter=limiter, dead_letters=dead, query="others")(frame(spark, ROWS), 0)
+    sink(**told, dead_letters=dead, query="others")(frame(spark, ROWS), 0)
     assert len(notes(tmp_path / "dead")) == 3
+
+
+def test_k8_no_pack_costs_more_than_the_limit_can_grant(
+    spark: SparkSession, sink: Made, log: Path, shared_redis: EmbeddedRedis
+) -> None:
+    limiter = LimiterConfig(url=shared_redis.url, name="small", shared_capacity=4, factor=1)
+
+    made = sink(limiter=limiter, partitions=1)
+    made(frame(spark, ROWS), 0)
+
+    assert made.last is not None
+    assert (made.last.sent_rows, made.last.batches) == (9, 3)
 
 
 def test_k4_an_empty_micro_batch_asks_nobody_for_capacity(

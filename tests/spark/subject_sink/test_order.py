@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession, functions
+from pyspark.sql import DataFrame, SparkSession, functions
+from redis import Redis
 
+from limiters.embedded import EmbeddedRedis
 from tests.spark.handlers import note, notes, noting, take, take_async
-from tests.spark.subject_sink.orders import LATER, ROWS, Made, at, frame, taken
+from tests.spark.subject_sink.orders import LATER, ROWS, Made, Row, at, frame, taken
 
 
 def test_k1_each_subject_is_sent_in_order_of_time_in_batches_of_its_own(
@@ -131,6 +134,45 @@ def test_k6_one_sequence_for_each_lane(spark: SparkSession, sink: Made, log: Pat
     assert [sorted(one) for one in taken(log, "y")] == [[11, 12], [21, 22], [31, 32]] or [
         sorted(one) for one in taken(log, "y")
     ] == [[11, 12, 21], [22, 31, 32]]
+
+
+def test_k1_in_a_lane_lateness_is_judged_by_subject_also_in_a_replay(
+    spark: SparkSession, sink: Made, log: Path
+) -> None:
+    def lanes(rows: list[Row]) -> DataFrame:
+        return frame(spark, rows).withColumn("kind", functions.lit("x"))
+
+    made = sink(order="global", lane="kind")
+    made(lanes([("a", at(5), 1), ("b", at(9), 2)]), 0)
+    later = lanes([("a", at(7), 3), ("b", at(3), 4), ("c", at(1), 5), ("a", at(4), 6)])
+    for _ in range(2):
+        made(later, 1)
+
+    told = [(one["numbers"], one["late"]) for one in notes(log) if one["batch"] == 1]
+    assert told == [([4, 6], True), ([5, 3], False)]
+    assert made.last is not None
+    assert made.last.replayed_rows == 4
+
+
+def test_k1_a_lane_that_an_older_version_has_begun_is_finished_by_its_own_lateness(
+    spark: SparkSession,
+    sink: Made,
+    log: Path,
+    shared_redis: EmbeddedRedis,
+    connect: Callable[[str], Redis],
+) -> None:
+    def lanes(rows: list[Row]) -> DataFrame:
+        return frame(spark, rows).withColumn("kind", functions.lit("x"))
+
+    made = sink(order="global", lane="kind", max_batch_size=1)
+    made(lanes([("a", at(5), 1), ("b", at(9), 2)]), 0)
+    made(lanes([("a", at(7), 3)]), 1)
+    (stream,) = connect(shared_redis.url).keys("dispatcher:spark:v1:{orders}:stream:*")
+    connect(shared_redis.url).hdel(stream, "division")  # an older version knew no such field
+    made(lanes([("a", at(7), 3), ("c", at(8), 4)]), 1)
+
+    told = [(one["numbers"], one["late"]) for one in notes(log) if one["batch"] == 1]
+    assert told == [([3], False), ([4], True)]
 
 
 def test_k6_one_sequence_for_all(spark: SparkSession, sink: Made, log: Path) -> None:

@@ -28,7 +28,7 @@ def test_the_driver_is_told_of_each_micro_batch_and_a_query_of_all(
     connect: Callable[[str], Redis],
 ) -> None:
     told: list[MicroBatch] = []
-    made = sink(on_micro_batch=told.append)
+    made = sink(on_micro_batch=told.append, pack=False)
     made(frame(spark, ROWS), 0)
     made(frame(spark, LATER), 1)
 

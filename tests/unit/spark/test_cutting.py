@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from dispatcher.builders import SubjectBuilder
 from dispatcher.spark._ledger.entry import LedgerEntry
 from dispatcher.spark._rows import formats as row_formats
-from dispatcher.spark._rows.cutting import LATE, NO_SUBJECT, NO_TIME, Cut, Unit, name_of, units_of
+from dispatcher.spark._rows.cutting import (
+    LATE,
+    NO_SUBJECT,
+    NO_TIME,
+    Cut,
+    Unit,
+    name_in_lane,
+    name_of,
+    units_of,
+)
 from dispatcher.spark._rows.formats import FORMATS, AsArrow, AsTuple, Format, OfMessages
 from dispatcher.spark._rows.groups import Columns, RowGroup, Source, groups_of
 
@@ -53,6 +62,18 @@ def price(group: RowGroup, rows: object) -> float:
 
 
 def units(
+    rows: list[Row],
+    sizes: list[int],
+    cut: Cut,
+    entries: dict[bytes, LedgerEntry] | None = None,
+    batch: int = 0,
+) -> list[Unit]:
+    """Those that are to be sent."""
+    all_of_them = all_units(rows, sizes, cut, entries, batch)
+    return [unit for unit in all_of_them if not unit.acknowledged]
+
+
+def all_units(
     rows: list[Row],
     sizes: list[int],
     cut: Cut,
@@ -248,6 +269,54 @@ def test_a_lane_is_cut_as_the_subject_builder_cuts_it() -> None:
     cut = units_of(group, Cut(4, same_subject=False), LedgerEntry(), 0, price, AsTuple())
 
     assert [unit.rows for unit in cut] == [one.measurements for one in builder.build()]
+
+
+def lane_units(
+    rows: list[Row], remembered: dict[bytes, LedgerEntry], batch: int, **told: Any
+) -> list[Unit]:
+    """What is to be sent of one lane, in which lateness is judged by subject."""
+    ordered = sorted(rows, key=lambda row: (row[1], row[0], row[2]))
+    table = pa.Table.from_pylist([dict(zip(("s", "t", "n"), row, strict=True)) for row in ordered])
+    columns = Columns(None, "t", subject="s")
+    (group,) = list(groups_of(table.to_batches(5), columns, AsTuple(), in_order=True))[-1]
+    cut = Cut(4, same_subject=False, late_by_subject=True, **told)
+    entry = remembered.get(b"-", LedgerEntry())
+    of_subjects = {
+        one: remembered.get(name_in_lane(None, one), LedgerEntry()) for one in set(group.subjects)
+    }
+    units = units_of(group, cut, entry, batch, price, AsTuple(), of_subjects)
+    return [unit for unit in units if not unit.acknowledged]
+
+
+def written_down(units: list[Unit], remembered: dict[bytes, LedgerEntry]) -> None:
+    for unit in units:
+        remembered |= {unit.sequence: unit.entry} | unit.of_subjects
+
+
+@given(some_rows, some_rows, st.booleans(), st.data())
+def test_k8_in_a_lane_a_row_is_late_if_it_is_older_than_what_was_sent_of_its_subject(
+    earlier: list[Row], rows: list[Row], refuse: bool, data: st.DataObject
+) -> None:
+    remembered: dict[bytes, LedgerEntry] = {}
+    written_down(lane_units(earlier, remembered, 1), remembered)
+    until = {row[0]: max(r[1] for r in earlier if r[0] == row[0]) for row in earlier}
+
+    units = lane_units(rows, remembered, 2, refuse_late=refuse)
+    for unit in units:
+        assert all(unit.late == (time < until.get(one, -1)) for one, time, _ in unit.rows)
+    assert sorted(row for unit in units for row in unit.rows) == sorted(rows)
+    sent = data.draw(st.integers(0, len(units)))
+    written_down(units[:sent], remembered)
+
+    again = lane_units(rows, remembered, 2, refuse_late=refuse)
+    assert [(one.rows, one.late, one.start, one.entry, one.of_subjects) for one in again] == [
+        (one.rows, one.late, one.start, one.entry, one.of_subjects) for one in units[sent:]
+    ]
+    written_down(again, remembered)
+    for subject, time, _ in () if refuse else rows:
+        reached = remembered[name_in_lane(None, subject)].until
+        assert reached is not None
+        assert reached >= max(time, until.get(subject, 0))
 
 
 def test_in_no_order_each_record_batch_is_cut_as_it_comes() -> None:

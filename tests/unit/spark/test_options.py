@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pyspark.sql.types import DoubleType, StructField, StructType
+from pyspark.sql.types import DoubleType, StringType, StructField, StructType
 
 from dispatcher.spark import (
     EventTimeSink,
@@ -20,6 +20,7 @@ from dispatcher.spark import (
     event_time_batches,
     hold_back,
 )
+from dispatcher.spark._ledger.division import Division
 from dispatcher.spark._options import DeliveryOptions, SizeOptions, cost_of_row
 from dispatcher.spark.sinks.unordered import BackFillOptions, UnorderedSink, sink_of
 from dispatcher.spark.stateful._options import EventTimeOptions, HoldBackOptions
@@ -86,7 +87,7 @@ def test_a_sink_travels_with_its_options_and_shows_no_secrets() -> None:
 
 @pytest.mark.spark4
 def test_what_can_be_written_as_a_text_is_an_option_of_the_format() -> None:
-    from dispatcher.spark.sinks.data_source import LIMIT, SENDING, DispatcherDataSource
+    from dispatcher.spark.sinks.data_source import LIMIT, ORDER, SENDING, DispatcherDataSource
 
     assert {"handler", "maxBatchSize", "deadLetters", "patience"} <= set(SENDING)
     assert {"redis", "limit", "sharedCapacity", "leaseTime"} <= set(LIMIT)
@@ -97,8 +98,49 @@ def test_what_can_be_written_as_a_text_is_an_option_of_the_format() -> None:
         if one.kind is not None
     }
     assert {option.name for option in SENDING.values()} == written
-    for name in SENDING | LIMIT:
+    for name in SENDING | LIMIT | ORDER:
         assert f"\n* `{name}`" in (DispatcherDataSource.__doc__ or "")
+
+
+READINGS = StructType([StructField("device", StringType()), StructField("at", DoubleType())])
+IN_ORDER = {"handler": HANDLER, "subject": "device", "time": "at"}
+
+
+@pytest.mark.spark4
+def test_k8_the_format_packs_subjects_unless_told_otherwise() -> None:
+    from dispatcher.spark.sinks.data_source import job_of
+
+    packed = job_of({**IN_ORDER, "maxBatchSize": "30", "maxBatchCost": "7"}, READINGS)
+    assert packed.division == Division(1, 30, 7)
+    assert (packed.columns.sequence, packed.columns.time) == ("device", "at")
+    alone = job_of({**IN_ORDER, "pack": "false"}, READINGS)
+    assert (alone.division, alone.cut.same_subject) == (None, True)
+    global_ = job_of({**IN_ORDER, "order": "global"}, READINGS)
+    assert (global_.columns.sequence, global_.columns.subject) == (None, "device")
+    plain = job_of({"handler": HANDLER}, READINGS)
+    assert (plain.division, plain.cut.in_order) == (None, False)
+    assert not any(job.repeatable for job in (packed, alone, global_, plain))
+
+
+@pytest.mark.spark4
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"subject": "device"}, "time must go with 'subject'"),
+        ({"pack": "false"}, "subject must go with 'pack'"),
+        ({"subject": "devices", "time": "at"}, "subject must .*'devices'"),
+        ({"subject": "device", "time": "device"}, "time must .*'device'"),
+        ({"subject": "device", "time": "at", "order": "some"}, "order must be 'subject' or"),
+        ({"subject": "device", "time": "at", "pack": "no"}, "pack must be true or false"),
+    ],
+)
+def test_an_order_that_the_format_cannot_keep_is_refused(
+    options: dict[str, str], said: str
+) -> None:
+    from dispatcher.spark.sinks.data_source import job_of
+
+    with pytest.raises(ArgumentError, match=said):
+        job_of({"handler": HANDLER, **options}, READINGS)
 
 
 @pytest.mark.spark4

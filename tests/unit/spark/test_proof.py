@@ -40,7 +40,8 @@ def cut(rows: list[Row], most: int, entry: LedgerEntry, size: int = 5) -> list[U
         for some in groups_of(table.to_batches(size), COLUMNS, AsTuple(), in_order=True)
         for group in some
     ]
-    return list(units_of(group, Cut(most), entry, 7, price, AsTuple()))
+    units = units_of(group, Cut(most), entry, 7, price, AsTuple())
+    return [unit for unit in units if not unit.acknowledged]
 
 
 some_rows = st.lists(st.tuples(st.integers(0, 3), st.integers(-(2**63), 2**63 - 1)), max_size=12)

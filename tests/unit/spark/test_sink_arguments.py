@@ -34,6 +34,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"time": 5}, "time must be the name of a column"),
     ({"order": "some"}, "order must be 'subject' or 'global'"),
     ({"lane": "x"}, "lane must go with order='global'"),
+    ({"pack": 1}, "pack must be True or False"),
+    ({"pack": False, "order": "global"}, "pack must go with order='subject', not False"),
     ({"gate": 5}, "gate must be a RedisEntityStore"),
     (
         {"gate": RedisEntityStore("redis://x", name="x"), "order": "global"},

@@ -6,6 +6,8 @@
 --        sequence, what is to be remembered of it, ...
 -- Reply  "ok"; "superseded": it was written, and nothing more is to be sent; "lost": it was not
 
+local WORDS = 1000 -- of one call: Lua has a stack of a few thousand
+
 local fence, senders, sequences = KEYS[1], KEYS[2], KEYS[3]
 local epoch = ARGV[1]
 local member = epoch .. '|' .. ARGV[2] .. '|' .. ARGV[3]
@@ -17,21 +19,26 @@ redis.call('ZADD', senders, now + ARGV[4], member)
 -- How many sequences have their first rows of this batch acknowledged: not counted twice when the
 -- request is sent again.
 local batch = redis.call('HGET', KEYS[5], 'batch')
-local names, first = {}, 0
-for i = 7, #ARGV, 2 do
-  names[#names + 1] = ARGV[i]
-end
-for i, was in ipairs(redis.call('HMGET', sequences, unpack(names))) do
-  local written = string.match(ARGV[2 * i + 6], '^%S+')
-  if written == batch and not (was and string.match(was, '^%S+') == batch) then
-    first = first + 1
+local first = 0
+-- All of it or nothing, also where it is more than one call takes.
+for from = 7, #ARGV, WORDS do
+  local to = math.min(from + WORDS - 1, #ARGV)
+  local names = {}
+  for i = from, to, 2 do
+    names[#names + 1] = ARGV[i]
   end
+  for i, was in ipairs(redis.call('HMGET', sequences, unpack(names))) do
+    local written = string.match(ARGV[from + 2 * i - 1], '^%S+')
+    if string.sub(names[i], 1, 1) ~= '@' and written == batch and not (was and string.match(was, '^%S+') == batch) then
+      first = first + 1
+    end
+  end
+  redis.call('HSET', sequences, unpack(ARGV, from, to))
 end
 if first > 0 then
   local counted = redis.call('HGET', KEYS[5], 'acknowledged') or 0
   redis.call('HSET', KEYS[5], 'acknowledged', counted + first)
 end
-redis.call('HSET', sequences, unpack(ARGV, 7))
 -- A replay may come late: as long as there is a query, there is what it has sent.
 redis.call('PEXPIRE', sequences, ARGV[5])
 redis.call('PEXPIRE', KEYS[4], ARGV[6])

@@ -2,9 +2,11 @@
 --
 -- KEYS   fence, senders, stream
 -- ARGV   claim, token, epoch (the one this run claimed last, or 0), checkpoint, batch, signature,
---        time_kind, label, remember_ms, kept_ms (how long a query is remembered)
+--        time_kind, label, remember_ms, kept_ms (how long a query is remembered), division (how the
+--        batch is divided, if it is new: see division.py)
 -- Reply  "ok", epoch, generation, turn, wait_ms (how long others may still send), acknowledged (of how
---        many sequences rows of this batch were acknowledged before)
+--        many sequences rows of this batch were acknowledged before), division (in a replay that with
+--        which the batch was begun; empty if it was begun by a version that knew none)
 --        "superseded", label, checkpoint, ago_ms: another run has claimed since
 --        "sent": the run itself has ended this batch, and Spark sends none again in one run
 --        "behind", batch: the stream is further than that already
@@ -16,6 +18,12 @@ local fence, senders, stream = KEYS[1], KEYS[2], KEYS[3]
 local claim, token, known, checkpoint = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local batch, signature, time_kind = tonumber(ARGV[5]), ARGV[6], ARGV[7]
 
+-- What is stored names its batch: a version that knew no divisions left that of an older batch.
+local function division_of(stored)
+  local of, division = string.match(stored or '', '^(%d+) (.*)$')
+  return of == ARGV[5] and division or ''
+end
+
 local function others_left(epoch)
   return longest(senders, function(of) return of ~= epoch end)
 end
@@ -23,9 +31,9 @@ end
 local stored = redis.call('HMGET', fence, 'epoch', 'claim', 'label', 'checkpoint', 'seen_ms',
   'token')
 local at = redis.call('HMGET', stream, 'batch', 'finished', 'signature', 'generation', 'turn',
-  'turned_ms', 'time_kind', 'acknowledged')
+  'turned_ms', 'time_kind', 'acknowledged', 'division')
 if stored[2] == claim then
-  return { 'ok', stored[1], at[4], at[5], others_left(stored[1]), at[8] or '0' }
+  return { 'ok', stored[1], at[4], at[5], others_left(stored[1]), at[8] or '0', division_of(at[9]) }
 end
 if known ~= '0' and stored[1] ~= known then
   if not stored[1] then
@@ -58,15 +66,19 @@ if now - turned >= tonumber(ARGV[9]) and at[2] == at[1] and batch ~= tonumber(at
   turn, turned = turn + 1, now
 end
 
-local acknowledged = at[1] and batch == tonumber(at[1]) and at[8] or '0'
+local acknowledged, division = '0', ARGV[11]
+if at[1] and batch == tonumber(at[1]) then
+  acknowledged, division = at[8] or '0', division_of(at[9])
+end
 
 -- The time, so that none comes again, not even when what was known of the last ones is lost.
 local epoch = string.format('%.0f', math.max(now, tonumber(stored[1] or 0) + 1))
 redis.call('HSET', fence, 'epoch', epoch, 'claim', claim, 'token', token, 'label', ARGV[8], 'checkpoint',
   checkpoint, 'seen_ms', now)
 redis.call('HSET', stream, 'batch', batch, 'signature', signature, 'generation', generation,
-  'turn', turn, 'turned_ms', turned, 'time_kind', time_kind, 'acknowledged', acknowledged)
+  'turn', turn, 'turned_ms', turned, 'time_kind', time_kind, 'acknowledged', acknowledged,
+  'division', ARGV[5] .. ' ' .. division)
 redis.call('PEXPIRE', stream, ARGV[10])
 redis.call('PEXPIRE', fence, ARGV[10])
 redis.call('ZREMRANGEBYSCORE', senders, '-inf', now)
-return { 'ok', epoch, generation, tostring(turn), others_left(epoch), acknowledged }
+return { 'ok', epoch, generation, tostring(turn), others_left(epoch), acknowledged, division }

@@ -1,0 +1,134 @@
+"""From the units of each subject to packs: what is sent with one call. Pure.
+
+Packs are made of all units, also of those that were acknowledged before a replay, so that a replay
+has the same packs; then what was acknowledged is left out.
+
+Late rows are never in one batch with others: of subjects that have some, they and what comes before
+them make a batch of its own, which is sent before the batch with the rest of these subjects.
+A subject that is larger than a batch is sent alone, unit after unit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from dispatcher.spark._ledger.division import Division
+from dispatcher.spark._rows.cutting import Unit
+from dispatcher.spark._rows.packing import Packing, Size
+
+
+@dataclass(slots=True, eq=False)
+class Pack:
+    """Units that are sent with one call and acknowledged together."""
+
+    units: list[Unit]
+    key: bytes | None = None
+    """The sequence among whose packs the Batcher keeps the order; None: there is no other one."""
+    previous: Pack | None = None
+    """The one before it of that sequence, which must have been acknowledged."""
+    waits_for: Pack | None = None
+    """One that must have been acknowledged before this one may wait for its turn."""
+    name: bytes = b""
+    """The same in each replay."""
+    is_rest: bool = False
+    """Whether some of its units were acknowledged before."""
+    sent: bool = False
+    """Whether the handler has taken it: only the acknowledgement is missing."""
+    is_divided: bool = False
+    """Whether its units are sent one by one, since it failed for good as a whole."""
+    lengths: list[int] = field(default_factory=list)
+    """How many rows of each unit the handler was given last."""
+    waiting_since: float = 0.0
+    begun_at: float = 0.0
+
+    @property
+    def left(self) -> list[Unit]:
+        """The units of which a handler is still to take something."""
+        return [unit for unit in self.units if unit.is_left]
+
+    @property
+    def cost(self) -> float:
+        """Of what is left."""
+        return sum(unit.cost for unit in self.left)
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether all of its units are, also if they were sent one by one."""
+        return all(unit.acknowledged for unit in self.units)
+
+
+def singly(units: Sequence[Unit], *, in_order: bool = True) -> Iterator[Pack]:
+    """Each unit of a sequence by itself, those left out that were acknowledged."""
+    previous: Pack | None = None
+    for unit in units:
+        if unit.acknowledged:
+            continue
+        pack = Pack([unit])
+        if in_order:
+            pack.key, pack.previous, previous = unit.sequence, previous, pack
+        yield pack
+
+
+class Packer:
+    """Packs the units of a task's subjects, by a `division` or each by itself."""
+
+    def __init__(self, division: Division | None, *, in_order: bool) -> None:
+        self._in_order = in_order
+        self._packing: Packing[tuple[Sequence[Unit], int]] | None = None
+        if division is not None:
+            cost = math.inf if division.most_cost is None else division.most_cost
+            most = (division.most_rows, cost)
+            self._packing = Packing((*most, *most))
+
+    def add(self, units: Sequence[Unit]) -> Iterator[Pack]:
+        """Takes all units of the next subject; the packs that are closed by that."""
+        packing = self._packing
+        if packing is not None:
+            early = _early(units)
+            parts = units[:early], units[early:]
+            size = (*_size(parts[0]), *_size(parts[1]))
+            if packing.fits(size) and all(map(_is_one_batch, parts)):
+                for subjects in packing.add((units, early), size):
+                    yield from _packs_of(subjects)
+                return
+        yield from singly(units, in_order=self._in_order)
+
+    def rest(self) -> Iterator[Pack]:
+        """The packs that are still open."""
+        if self._packing is not None:
+            for subjects in self._packing.rest():
+                yield from _packs_of(subjects)
+
+
+def _early(units: Sequence[Unit]) -> int:
+    """How many of a subject's units come up to its last late one."""
+    late = [place for place, unit in enumerate(units) if unit.late and not unit.refused]
+    return late[-1] + 1 if late else 0
+
+
+def _size(units: Sequence[Unit]) -> Size:
+    return sum(unit.size for unit in units), sum(unit.cost for unit in units)
+
+
+def _is_one_batch(units: Sequence[Unit]) -> bool:
+    return sum(not unit.refused for unit in units) <= 1
+
+
+def _packs_of(subjects: list[tuple[Sequence[Unit], int]]) -> Iterator[Pack]:
+    first = _pack_of([unit for units, early in subjects for unit in units[:early]])
+    if first is not None:
+        yield first
+    rest = _pack_of([unit for units, early in subjects for unit in units[early:]])
+    if rest is not None:
+        rest.waits_for = first
+        yield rest
+
+
+def _pack_of(units: list[Unit]) -> Pack | None:
+    left = [unit for unit in units if not unit.acknowledged]
+    if not left:
+        return None
+    name = b"%d %s" % (units[0].start, units[0].sequence)
+    return Pack(left, name=name, is_rest=len(left) < len(units))

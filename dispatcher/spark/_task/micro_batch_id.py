@@ -1,0 +1,91 @@
+"""What a handler and people are told of a batch. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from dispatcher.spark._ledger.entry import Time
+from dispatcher.spark._rows.cutting import Unit
+from dispatcher.spark._rows.packs import Pack
+from dispatcher.spark.context import Context, SubjectRows, key_of
+
+
+@dataclass(frozen=True)
+class MicroBatchId:
+    """Which micro-batch it is."""
+
+    query: str
+    batch: int
+    checkpoint: str
+    time_kind: str
+    """Of the time column: timestamp, timestamp_ntz, date or number."""
+    run: str = ""
+    """What is in every key besides, if a replay does not have the same batches."""
+    by_subject: bool = True
+    """Whether rows of a subject lie together in a batch."""
+
+    def __str__(self) -> str:
+        return f"micro-batch {self.batch} of query {self.query!r}"
+
+    def named(self, pack: Pack) -> str:
+        """Which batch it is, for people."""
+        first, *others = {unit.sequence: unit for unit in pack.units}.values()
+        whose = f"subject {first.subject!r}"
+        if others:
+            whose = f"{len(others) + 1} subjects, {first.subject!r} to {others[-1].subject!r},"
+        return f"a batch of {sum(unit.size for unit in pack.units)} rows of {whose} in {self}"
+
+    def key(self, unit: Unit) -> str:
+        """The same each time `unit` is sent."""
+        facts: tuple[object, ...] = (self.run, unit.sequence, unit.first, unit.last)
+        facts += (unit.start, unit.size)
+        if unit.records is not None:  # the others were taken under the key of all
+            facts += (tuple(unit.records),)
+        return key_of(self.query, self.checkpoint, self.batch, *facts)
+
+
+def context_of(
+    of: MicroBatchId, units: list[Unit], lengths: list[int], attempt: int, reason: str = ""
+) -> Context:
+    """What is told of a batch of `units`, of each of which it holds so many rows."""
+    end, parts = 0, []
+    for unit, length in zip(units, lengths, strict=True):
+        begin, end = end, end + length
+        parts.append(
+            SubjectRows(
+                subject=unit.subject,
+                start=begin,
+                end=end,
+                first=_instant(unit.first, of.time_kind),
+                last=_instant(unit.last, of.time_kind),
+                key=of.key(unit),
+                late=unit.late,
+            )
+        )
+    alone = parts[0] if len(parts) == 1 else None
+    firsts = (unit.first for unit in units if unit.first is not None)
+    lasts = (unit.last for unit in units if unit.last is not None)
+    return Context(
+        query=of.query,
+        batch_id=of.batch,
+        subject=None if alone is None else alone.subject,
+        first=_instant(min(firsts, default=None), of.time_kind),
+        last=_instant(max(lasts, default=None), of.time_kind),
+        key=key_of(*(part.key for part in parts)) if alone is None else alone.key,
+        attempt=attempt,
+        late=any(part.late for part in parts),
+        reason=reason,
+        subjects=tuple(parts) if of.by_subject else (),
+    )
+
+
+def _instant(time: Time | None, kind: str) -> Any:
+    """A time as users know it."""
+    if time is None or kind == "number":
+        return time
+    if kind == "date":
+        return date(1970, 1, 1) + timedelta(days=time)
+    zone = UTC if kind == "timestamp" else None
+    return datetime(1970, 1, 1, tzinfo=zone) + timedelta(microseconds=time)

@@ -1,0 +1,124 @@
+"""Law K8: a micro-batch is divided in each of its runs as in its first one. A real Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from redis import Redis
+
+from dispatcher.spark import ChangedSinkError, LedgerError
+from dispatcher.spark._ledger import claims
+from dispatcher.spark._ledger.claims import Place, QueryRun, SendClaim
+from dispatcher.spark._ledger.division import Division
+from dispatcher.spark._ledger.entry import LedgerEntry
+from dispatcher.spark._ledger.sender import Sender
+from limiters.embedded import EmbeddedRedis
+from tests.waiting import LONG
+
+FIRST = Division(4, 500, 20_000.0)
+OTHER = Division(2, 100, None)
+
+
+@pytest.fixture
+def place(shared_redis: EmbeddedRedis) -> Place:
+    return Place(shared_redis.url, "test", "orders {eu}", "checkpoint-1")
+
+
+def claimed(place: Place, batch: int, division: Division | None) -> SendClaim:
+    redis = claims.Redis(place, patience=LONG)
+    told = {"signature": "s", "time_kind": "number"}
+    try:
+        return QueryRun().claim(
+            redis, place, batch, lease=30.0, remember=1_000, division=division, **told
+        )
+    finally:
+        redis.close()
+
+
+@pytest.mark.parametrize("division", [FIRST, OTHER, Division(1, 1, 5)])
+def test_k8_a_division_is_read_as_it_was_written(division: Division) -> None:
+    assert Division.read(division.written()) == division
+    assert Division.read("") is None
+
+
+def test_k8_a_replay_is_given_the_division_with_which_the_micro_batch_was_begun(
+    place: Place,
+) -> None:
+    assert claimed(place, 7, FIRST).division == FIRST
+    assert claimed(place, 7, OTHER).division == FIRST
+    assert claimed(place, 8, OTHER).division == OTHER
+
+
+def test_k8_who_packs_nothing_does_so_in_a_replay_as_well(place: Place) -> None:
+    claimed(place, 7, FIRST)
+
+    assert claimed(place, 7, None).division is None
+    assert claimed(place, 7, OTHER).division == FIRST
+    assert claimed(place, 8, None).division is None
+    assert claimed(place, 8, FIRST).division is None, "it was begun without"
+
+
+def test_k8_what_an_older_version_has_begun_goes_on_by_subjects(
+    place: Place, connect: Callable[[str], Redis]
+) -> None:
+    client = connect(place.url)
+    claimed(place, 7, None)
+    client.hdel(place.key("stream", place.checkpoint), "division")  # it knew no such field
+
+    assert claimed(place, 7, FIRST).division is None
+    assert claimed(place, 7, FIRST).division is None
+    assert claimed(place, 8, FIRST).division == FIRST
+
+
+def test_k8_the_division_of_an_earlier_micro_batch_is_not_taken_for_that_of_a_later_one(
+    place: Place, connect: Callable[[str], Redis]
+) -> None:
+    claimed(place, 7, FIRST)
+    # An older version goes on, which leaves the field as it was.
+    connect(place.url).hset(place.key("stream", place.checkpoint), "batch", "8")
+
+    assert claimed(place, 8, FIRST).division is None
+
+
+def test_k8_packs_of_rules_that_are_not_known_here_are_refused(
+    place: Place, connect: Callable[[str], Redis]
+) -> None:
+    claimed(place, 7, FIRST)
+    client, stream = connect(place.url), place.key("stream", place.checkpoint)
+
+    client.hset(stream, "division", "7 99 what it may be")
+    with pytest.raises(ChangedSinkError, match="packs by rules 99, and this one knows rules 1"):
+        claimed(place, 7, FIRST)
+    assert claimed(place, 7, None).division is None
+    client.hset(stream, "division", "7 1 0 500 -")
+    with pytest.raises(LedgerError, match="damaged"):
+        claimed(place, 7, FIRST)
+
+
+@pytest.mark.parametrize("subjects", [3, 700, 6_000])
+def test_k8_the_subjects_of_a_batch_are_acknowledged_together_however_many(
+    place: Place, subjects: int
+) -> None:
+    entries = {b"=%d" % number: LedgerEntry(7, 1, None, 10) for number in range(subjects)}
+    with Sender(claimed(place, 7, FIRST), "0", patience=LONG) as sending:
+        sending.acknowledge(entries).result()
+        assert sending.look_up(list(entries)) == entries
+
+    assert claimed(place, 7, FIRST).acknowledged == subjects
+
+
+def test_k8_a_pack_that_is_sent_by_subjects_is_known_as_such_in_its_micro_batch_alone(
+    place: Place,
+) -> None:
+    with Sender(claimed(place, 7, FIRST), "0", patience=LONG) as sending:
+        assert not sending.is_divided(b"=a 0")
+        sending.divide(b"=a 0").result()
+
+    again = claimed(place, 7, FIRST)
+    assert again.acknowledged == 0
+    with Sender(again, "0", patience=LONG) as sending:
+        assert sending.is_divided(b"=a 0")
+        assert not sending.is_divided(b"=b 0")
+    with Sender(claimed(place, 8, FIRST), "0", patience=LONG) as sending:
+        assert not sending.is_divided(b"=a 0")
