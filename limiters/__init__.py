@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from limiters.leases import LeaseManager, MemoryLeaseManager
     from limiters.leases.redis import RedisLeaseManager
     from limiters.limiter import Grant, RateLimiter
+    from limiters.limits import InFlight, Limits, Rate, seconds
     from limiters.provisioned import ProvisionedResource
     from limiters.shared import SharedResource
 
@@ -34,18 +35,22 @@ __all__ = [
     "ExceedsCapacityError",
     "Grant",
     "ImproperOrderError",
+    "InFlight",
     "LeaseManager",
     "LeaseManagerError",
     "LimiterConfig",
     "LimiterError",
     "LimiterStoppedError",
+    "Limits",
     "Listener",
     "MemoryLeaseManager",
     "ProvisionedResource",
+    "Rate",
     "RateLimiter",
     "RedisLeaseManager",
     "SharedCapacityNotProvisionedError",
     "SharedResource",
+    "seconds",
 ]
 
 __getattr__, __dir__ = lazily(
@@ -66,6 +71,7 @@ __getattr__, __dir__ = lazily(
         "limiters.events": ["Event", "Listener"],
         "limiters.leases": ["LeaseManager", "MemoryLeaseManager"],
         "limiters.limiter": ["Grant", "RateLimiter"],
+        "limiters.limits": ["InFlight", "Limits", "Rate", "seconds"],
         "limiters.provisioned": ["ProvisionedResource"],
         "limiters.shared": ["SharedResource"],
         "limiters.leases.redis": ["RedisLeaseManager"],

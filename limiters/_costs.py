@@ -1,0 +1,121 @@
+"""Costs in several dimensions: what an operation takes of a limit that has more than one.
+
+A cost is a number, or `Costs`. Both can be added and subtracted, and stand in `sum()`, so code that
+only adds costs up does not need to know which of the two it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from limiters._plain_numbers import plain
+from limiters._support.float_error import covers
+from limiters._support.validation import ArgumentError, amount
+
+
+class Costs(Mapping[str, float]):
+    """An amount for each of several dimensions. Immutable; a dimension of no cost is not in it.
+
+    >>> cost = Costs({"requests": 1, "tokens": 812})
+    >>> cost + {"tokens": 188}
+    Costs(requests=1, tokens=1000)
+    >>> sum([cost, cost]), bool(cost - cost)
+    (Costs(requests=2, tokens=1624), False)
+    >>> cost.amount("calls")
+    0
+    """
+
+    __slots__ = ("_amounts",)
+
+    def __init__(self, amounts: Mapping[str, float] | None = None) -> None:
+        self._amounts = {name: one for name, one in (amounts or {}).items() if one}
+
+    def amount(self, dimension: str) -> float:
+        """What it has of one dimension; 0 if nothing."""
+        return self._amounts.get(dimension, 0)
+
+    def __getitem__(self, dimension: str) -> float:
+        return self._amounts[dimension]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._amounts)
+
+    def __len__(self) -> int:
+        return len(self._amounts)
+
+    def __add__(self, other: AnyCost | Mapping[str, float]) -> Costs:
+        amounts = dict(self._amounts)
+        for name, one in _named(other):
+            amounts[name] = amounts.get(name, 0) + one
+        return Costs(amounts)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: AnyCost | Mapping[str, float]) -> Costs:
+        amounts = dict(self._amounts)
+        for name, one in _named(other):
+            amounts[name] = amounts.get(name, 0) - one
+        return Costs(amounts)
+
+    def __mul__(self, factor: float) -> Costs:
+        return Costs({name: one * factor for name, one in self._amounts.items()})
+
+    __rmul__ = __mul__
+
+    def combined(self, other: Costs, choose: Callable[[float, float], float]) -> Costs:
+        """`choose(own, other's)` for each dimension that is in one of them.
+
+        >>> Costs({"a": 2, "b": 1}).combined(Costs({"a": 1}), min)
+        Costs(a=1)
+        """
+        names = dict.fromkeys((*self._amounts, *other._amounts))
+        return Costs({name: choose(self.amount(name), other.amount(name)) for name in names})
+
+    def cover(self, cost: Mapping[str, float]) -> bool:
+        """Whether there is enough for `cost` in each dimension."""
+        return all(covers(self.amount(name), one) for name, one in cost.items())
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, (int, float)):
+            return not (self._amounts or other)
+        return dict.__eq__(self._amounts, dict(other)) if isinstance(other, Mapping) else False
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._amounts.items()))
+
+    def __repr__(self) -> str:
+        return f"Costs({', '.join(f'{name}={plain(one)}' for name, one in self.items())})"
+
+
+AnyCost = float | Costs
+"""A number for a limit of one dimension, Costs for one of several."""
+
+
+def _named(cost: AnyCost | Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    if isinstance(cost, Mapping):
+        yield from cost.items()
+    elif cost:
+        raise TypeError(f"{plain(cost)} does not say of which dimension it is")
+
+
+def checked_cost(name: str, value: object) -> AnyCost:
+    """`value` as a cost: a number, or a mapping of dimensions to numbers; zero or more."""
+    if not isinstance(value, Mapping):
+        return amount(name, value, zero=True)
+    amounts = {}
+    for dimension, one in value.items():
+        if not isinstance(dimension, str) or not dimension:
+            raise ArgumentError(name, value, "have texts that are not empty as dimensions")
+        amounts[dimension] = amount(f"{name}[{dimension!r}]", one, zero=True)
+    return Costs(amounts)
+
+
+def is_covered(there: AnyCost, cost: AnyCost) -> bool:
+    """Whether there is enough for `cost`, whichever of the two kinds both are.
+
+    >>> is_covered(5, 4), is_covered(Costs({"tokens": 5}), Costs({"tokens": 6}))
+    (True, False)
+    """
+    if isinstance(there, Costs):
+        return there.cover(cost if isinstance(cost, Costs) else Costs())
+    return covers(there, cost)  # type: ignore[arg-type]  # of one limit, both are of one kind
