@@ -14,10 +14,10 @@ _SMOOTHING = 0.01
 """How much one message counts in the mean."""
 
 
-class Costs:
+class MessageCosts:
     """Reads costs, and remembers what they are on average. Not thread-safe.
 
-    >>> Costs(2.5).mean
+    >>> MessageCosts(2.5).mean
     2.5
     """
 

@@ -10,7 +10,7 @@ from dispatcher.operation import Operation
 from dispatcher.outcomes import Reject
 from dispatcher.timeline import Timeline
 from dispatcher.watcher import Watcher
-from dispatcher.worker._costs import Costs
+from dispatcher.worker._costs import MessageCosts
 from dispatcher.worker._messages import Held
 from limiters.limiter import RateLimiter
 
@@ -23,7 +23,7 @@ class Intake:
     def __init__(
         self,
         timeline: Timeline,
-        costs: Costs,
+        costs: MessageCosts,
         limiter: RateLimiter | None,
         watcher: Watcher,
         policy: RetryPolicy,

@@ -10,7 +10,7 @@ from dispatcher._handler import Target
 from dispatcher._retry import RetryPolicy, Stop, Wait
 from dispatcher.timeline import Timeline
 from dispatcher.timeline._encoding.times import milliseconds
-from dispatcher.worker._costs import Cost, Costs
+from dispatcher.worker._costs import Cost, MessageCosts
 from limiters._support.options import ConvertedOptions, about, documented
 from limiters._support.validation import ArgumentError, Seconds, count, seconds
 from limiters.limiter import RateLimiter
@@ -35,7 +35,7 @@ def _patience(name: str, value: object) -> float:
 
 
 def _cost(name: str, value: Cost) -> Cost:
-    Costs(value)
+    MessageCosts(value)
     return value
 
 

@@ -16,7 +16,7 @@ from dispatcher._retry import RetryPolicy
 from dispatcher.batcher import Batcher
 from dispatcher.errors import ImproperOrderError
 from dispatcher.timeline import ReleaseLease
-from dispatcher.worker._costs import Costs
+from dispatcher.worker._costs import MessageCosts
 from dispatcher.worker._environment import WorkerEnvironment
 from dispatcher.worker._handler_calls import Calls
 from dispatcher.worker._intake import Intake
@@ -115,7 +115,7 @@ class Worker:
         self._keeper = Keeper(environment, overran=self._overran)
         self._settler = Settler(environment)
         self._calls = Calls(environment, self.handler, self._settler, policy)
-        costs, watcher = Costs(options.cost), self._calls.watcher()
+        costs, watcher = MessageCosts(options.cost), self._calls.watcher()
         self._intake = Intake(timeline, costs, options.rate_limiter, watcher, policy)
         self._leasing = Leasing(
             environment,

@@ -77,7 +77,7 @@ class ByCount:
 class ByCost:
     """At most so many, and at most so much together."""
 
-    def __init__(self, limits: costs.Limits, each: Sequence[float]) -> None:
+    def __init__(self, limits: costs.BatchLimits, each: Sequence[float]) -> None:
         self._limits = limits
         self._costs = each
         self._state = costs.PackingState(0, 0, 0)

@@ -1,4 +1,4 @@
-"""Limits of several dimensions, and costs in them: what is accepted, what it means, what is refused."""
+"""Limits of several dimensions, and costs in them: what is accepted, and what is refused."""
 
 from __future__ import annotations
 

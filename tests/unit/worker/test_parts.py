@@ -1,4 +1,4 @@
-"""Costs, word to a supervisor, restarts, and pages: each on its own."""
+"""MessageCosts, word to a supervisor, restarts, and pages: each on its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from dispatcher.timeline import Delete, Ending, Lease, LeaseLost, Timeline
 from dispatcher.timeline.outcomes import MessageOutcome
-from dispatcher.worker._costs import Costs
+from dispatcher.worker._costs import MessageCosts
 from dispatcher.worker._environment import WorkerEnvironment
 from dispatcher.worker._messages import Holds
 from dispatcher.worker._process.children import LONGEST, SILENCE, STEADY, Child, RestartVerdict
@@ -36,13 +36,13 @@ from tests.worker_leases import lease, leases
 
 def test_a_cost_is_a_number_a_field_or_a_function() -> None:
     message = lease(body={"units": 7})
-    assert Costs(2).of(message) == 2
-    assert Costs("units").of(message) == 7
-    assert Costs(lambda it: it.body["units"] * 2).of(message) == 14
+    assert MessageCosts(2).of(message) == 2
+    assert MessageCosts("units").of(message) == 7
+    assert MessageCosts(lambda it: it.body["units"] * 2).of(message) == 14
 
 
 def test_the_mean_follows_what_was_read() -> None:
-    costs = Costs("units")
+    costs = MessageCosts("units")
     costs.of(lease(body={"units": 10}))
     assert costs.mean == 10
     for _ in range(1_000):
@@ -53,13 +53,13 @@ def test_the_mean_follows_what_was_read() -> None:
 @pytest.mark.parametrize("body", [None, "text", {}, {"units": "7"}, {"units": True}, {"units": -1}])
 def test_what_is_no_cost_is_refused(body: Any) -> None:
     with pytest.raises(ValueError, match="'m'"):
-        Costs("units").of(lease(body=body))
+        MessageCosts("units").of(lease(body=body))
 
 
 @pytest.mark.parametrize("rule", ["", -1, float("inf"), True])
 def test_a_bad_rule_is_refused_by_name(rule: Any) -> None:
     with pytest.raises(ValueError, match="cost"):
-        Costs(rule)
+        MessageCosts(rule)
 
 
 def test_the_supervisor_is_told_in_datagrams(tmp_path: Path) -> None:
