@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.builders._packing import costs, packing
-from dispatcher.builders._packing.costs import CostGroup, Limits, PackingState
+from dispatcher.builders._packing.costs import BatchLimits, CostGroup, PackingState
 from dispatcher.builders._packing.packing import best_order, largest_first, walk
 
 few = st.lists(st.integers(1, 12), min_size=1, max_size=6)
@@ -123,7 +123,7 @@ def groups_of(timestamp: list[list[int]]) -> list[CostGroup]:
 
 
 def led(
-    limits: Limits, state: PackingState, groups: list[CostGroup], order: Sequence[int]
+    limits: BatchLimits, state: PackingState, groups: list[CostGroup], order: Sequence[int]
 ) -> PackingState:
     for index in order:
         state = limits.step(state, groups[index])
