@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from dispatcher import events
 from dispatcher._core.admission import Admission
@@ -90,6 +90,7 @@ class Batcher:
         self._admission = Admission(
             self._buffer,
             self._engine_thread,
+            self._engine.costs,
             error_on_full_buffer=options.error_on_full_buffer,
         )
 
@@ -120,8 +121,7 @@ class Batcher:
         except AttributeError:
             raise self._admission.explain(operation) from None
         if oversized or not known:
-            self._admission.prepare(operation)
-            self.enqueue(operation, timeout)
+            self._admission.enqueue(operation, timeout)
             return
         # Nothing is called from the last test above to the append, so for CPython they are one
         # step: of two threads that enqueue one operation at the same time, one is refused, and a
@@ -283,8 +283,9 @@ class Batcher:
         return self._engine.open_work.read()[2]
 
     @property
-    def needs_capacity(self) -> float:
-        """The target: the cost of all operations accepted and not ended."""
+    def needs_capacity(self) -> Any:  # as Operation.cost
+        """The target: the cost of all operations accepted and not ended, without what batches cost
+        besides. Costs by dimension, if the limiter has several."""
         return self._engine.open_work.read()[0]
 
     @property

@@ -6,7 +6,7 @@ only adds costs up does not need to know which of the two it has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterator, Mapping
 
 from limiters._plain_numbers import plain
 from limiters._support.float_error import covers
@@ -40,6 +40,10 @@ class Costs(Mapping[str, float]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._amounts)
 
+    def items(self) -> ItemsView[str, float]:
+        """Dimensions and amounts."""
+        return self._amounts.items()  # that of Mapping looks each of them up
+
     def __len__(self) -> int:
         return len(self._amounts)
 
@@ -57,6 +61,9 @@ class Costs(Mapping[str, float]):
             amounts[name] = amounts.get(name, 0) - one
         return Costs(amounts)
 
+    def __rsub__(self, other: AnyCost | Mapping[str, float]) -> Costs:
+        return Costs(dict(_named(other))) - self
+
     def __mul__(self, factor: float) -> Costs:
         return Costs({name: one * factor for name, one in self._amounts.items()})
 
@@ -70,6 +77,15 @@ class Costs(Mapping[str, float]):
         """
         names = dict.fromkeys((*self._amounts, *other._amounts))
         return Costs({name: choose(self.amount(name), other.amount(name)) for name in names})
+
+    def __gt__(self, other: AnyCost) -> bool:
+        """Whether it is more than `other` in any dimension; a number is of none of them.
+
+        >>> Costs({"tokens": 5}) > Costs({"tokens": 5}), Costs({"tokens": 5}) > 100
+        (False, True)
+        """
+        there = other if isinstance(other, Costs) else Costs()
+        return any(one > there.amount(name) for name, one in self.items())
 
     def cover(self, cost: Mapping[str, float]) -> bool:
         """Whether there is enough for `cost` in each dimension."""
@@ -119,3 +135,53 @@ def is_covered(there: AnyCost, cost: AnyCost) -> bool:
     if isinstance(there, Costs):
         return there.cover(cost if isinstance(cost, Costs) else Costs())
     return covers(there, cost)  # type: ignore[arg-type]  # of one limit, both are of one kind
+
+
+def larger(one: AnyCost, other: AnyCost) -> AnyCost:
+    """The larger of the two, of one limit; by dimension, if it has several.
+
+    >>> larger(3, 2), larger(Costs({"a": 1, "b": 3}), Costs({"a": 2}))
+    (3, Costs(a=2, b=3))
+    """
+    if isinstance(one, Costs) or isinstance(other, Costs):
+        return _by_dimension(one).combined(_by_dimension(other), max)
+    return max(one, other)
+
+
+def smaller(one: AnyCost, other: AnyCost) -> AnyCost:
+    """The smaller of the two, of one limit; by dimension, if it has several.
+
+    >>> smaller(3, 2), smaller(Costs({"a": 1, "b": 3}), Costs({"a": 2}))
+    (2, Costs(a=1))
+    """
+    if isinstance(one, Costs) or isinstance(other, Costs):
+        return _by_dimension(one).combined(_by_dimension(other), min)
+    return min(one, other)
+
+
+def _by_dimension(cost: AnyCost) -> Costs:
+    return cost if isinstance(cost, Costs) else Costs(dict(_named(cost)))
+
+
+def plain_cost(cost: AnyCost) -> str:
+    """`cost` in a message.
+
+    >>> plain_cost(20_000.0), plain_cost(Costs({"requests": 1, "tokens": 812})), plain_cost(Costs())
+    ('20000', 'requests 1, tokens 812', '0')
+    """
+    if isinstance(cost, Costs):
+        return ", ".join(f"{name} {plain(one)}" for name, one in cost.items()) or "0"
+    return plain(cost)
+
+
+def exceeded(there: AnyCost, cost: AnyCost) -> str | None:
+    """The first dimension in which `there` is not enough for `cost`; "" if there is one dimension,
+    None if it is enough.
+
+    >>> exceeded(Costs({"requests": 5, "tokens": 5}), Costs({"tokens": 6}))
+    'tokens'
+    """
+    if isinstance(there, Costs) and isinstance(cost, Costs):
+        short = (name for name, one in cost.items() if not covers(there.amount(name), one))
+        return next(short, None)
+    return None if is_covered(there, cost) else ""

@@ -32,7 +32,7 @@ class RaisedBatch:
         return [operation.payload for operation in self.operations]
 
     @property
-    def cost(self) -> float:
+    def cost(self) -> Any:
         """What its operations cost together."""
         return sum(operation.cost for operation in self.operations)
 
