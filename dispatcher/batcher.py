@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from dispatcher import events
 from dispatcher._core.admission import Admission
@@ -27,6 +27,7 @@ from dispatcher.events import Event, Listener
 from dispatcher.operation import Operation
 from dispatcher.state import State
 from dispatcher.watcher import Watcher
+from limiters._costs import AnyCost
 from limiters._support.clock import clock_of
 from limiters._support.signatures import lists, takes
 from limiters._support.validation import Seconds, flag, optional_seconds, seconds
@@ -283,7 +284,7 @@ class Batcher:
         return self._engine.open_work.read()[2]
 
     @property
-    def needs_capacity(self) -> Any:  # as Operation.cost
+    def needs_capacity(self) -> AnyCost:
         """The target: the cost of all operations accepted and not ended, without what batches cost
         besides. Costs by dimension, if the limiter has several."""
         return self._engine.open_work.read()[0]

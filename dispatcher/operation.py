@@ -52,8 +52,8 @@ class Operation:
 
     * `watcher`: who is told. It and `batchable` may be set until the operation is enqueued, and
       again once it has ended.
-    * `cost`: what it takes of the limiter's capacity; zero needs none. A number, or for a limiter of
-      several dimensions a mapping such as `{"tokens": 812}`.
+    * `cost`: what it takes of the limiter's capacity; zero needs none. A number, or a mapping such
+      as `{"tokens": 812}` for a limiter of several dimensions.
     * `payload`: yours; never looked at.
     * `batchable`: whether it may share a batch with others.
     * `key`: operations of one watcher and one key are raised in the order enqueued, one
@@ -134,9 +134,9 @@ class Operation:
         self._batchable = batchable
 
     @property
-    def cost(self) -> Any:  # not a union, so that sums of numbers stay numbers to type checkers
-        """What it takes of the capacity, once it is enqueued in the form of its limiter: a number if
-        that has one dimension, Costs if it has several."""
+    def cost(self) -> AnyCost:
+        """What it takes of the capacity. Once it was enqueued, a number if its limiter has one
+        dimension, Costs if it has several."""
         return self._cost
 
     @property

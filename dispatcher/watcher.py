@@ -79,7 +79,7 @@ class Watcher:
       again by itself. Without it the batch has failed at once.
     * `on_failure`: `on_failure(operations, error)` is handed what is given up.
     * `batch_cost`: what a batch costs besides its operations, however many it holds: a number, or
-      for a limiter of several dimensions a mapping such as `{"requests": 1}`. Each attempt pays it.
+      a mapping such as `{"requests": 1}`. Each attempt pays it.
     * `retry_abandoned`: whether abandoned batches are retried like failed ones, and so also
       handed to `on_failure` once they are given up.
 

@@ -7,6 +7,7 @@ only adds costs up does not need to know which of the two it has.
 from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, Mapping
+from typing import Any
 
 from limiters._plain_numbers import plain
 from limiters._support.float_error import covers
@@ -103,8 +104,9 @@ class Costs(Mapping[str, float]):
         return f"Costs({', '.join(f'{name}={plain(one)}' for name, one in self.items())})"
 
 
-AnyCost = float | Costs
-"""A number for a limit of one dimension, Costs for one of several."""
+AnyCost = float | Any
+"""A number for a limit of one dimension, Costs for one of several. Which of the two depends on the
+limit: a type checker cannot know it, and so takes programs for one dimension as they are."""
 
 
 def _named(cost: AnyCost | Mapping[str, float]) -> Iterator[tuple[str, float]]:
@@ -126,6 +128,29 @@ def checked_cost(name: str, value: object) -> AnyCost:
     return Costs(amounts)
 
 
+def lesser(one: AnyCost, other: AnyCost) -> AnyCost:
+    """The smaller amount of two, in each dimension, whichever of the two kinds both are.
+
+    >>> lesser(5, 4), lesser(Costs({"tokens": 5, "calls": 1}), Costs({"tokens": 6}))
+    (4, Costs(tokens=5))
+    """
+    if isinstance(one, Costs):
+        return one.combined(other, min) if isinstance(other, Costs) else Costs()
+    return min(one, other)
+
+
+def greater(one: AnyCost, other: AnyCost) -> AnyCost:
+    """The larger amount of two, in each dimension, whichever of the two kinds both are.
+
+    >>> greater(5, 4), greater(Costs({"tokens": 5, "calls": 1}), Costs({"tokens": 6}))
+    (5, Costs(tokens=6, calls=1))
+    """
+    if isinstance(one, Costs) or isinstance(other, Costs):
+        there = other if isinstance(other, Costs) else Costs()
+        return one.combined(there, max) if isinstance(one, Costs) else there
+    return max(one, other)
+
+
 def is_covered(there: AnyCost, cost: AnyCost) -> bool:
     """Whether there is enough for `cost`, whichever of the two kinds both are.
 
@@ -134,33 +159,7 @@ def is_covered(there: AnyCost, cost: AnyCost) -> bool:
     """
     if isinstance(there, Costs):
         return there.cover(cost if isinstance(cost, Costs) else Costs())
-    return covers(there, cost)  # type: ignore[arg-type]  # of one limit, both are of one kind
-
-
-def larger(one: AnyCost, other: AnyCost) -> AnyCost:
-    """The larger of the two, of one limit; by dimension, if it has several.
-
-    >>> larger(3, 2), larger(Costs({"a": 1, "b": 3}), Costs({"a": 2}))
-    (3, Costs(a=2, b=3))
-    """
-    if isinstance(one, Costs) or isinstance(other, Costs):
-        return _by_dimension(one).combined(_by_dimension(other), max)
-    return max(one, other)
-
-
-def smaller(one: AnyCost, other: AnyCost) -> AnyCost:
-    """The smaller of the two, of one limit; by dimension, if it has several.
-
-    >>> smaller(3, 2), smaller(Costs({"a": 1, "b": 3}), Costs({"a": 2}))
-    (2, Costs(a=1))
-    """
-    if isinstance(one, Costs) or isinstance(other, Costs):
-        return _by_dimension(one).combined(_by_dimension(other), min)
-    return min(one, other)
-
-
-def _by_dimension(cost: AnyCost) -> Costs:
-    return cost if isinstance(cost, Costs) else Costs(dict(_named(cost)))
+    return covers(there, cost)
 
 
 def plain_cost(cost: AnyCost) -> str:
@@ -172,16 +171,3 @@ def plain_cost(cost: AnyCost) -> str:
     if isinstance(cost, Costs):
         return ", ".join(f"{name} {plain(one)}" for name, one in cost.items()) or "0"
     return plain(cost)
-
-
-def exceeded(there: AnyCost, cost: AnyCost) -> str | None:
-    """The first dimension in which `there` is not enough for `cost`; "" if there is one dimension,
-    None if it is enough.
-
-    >>> exceeded(Costs({"requests": 5, "tokens": 5}), Costs({"tokens": 6}))
-    'tokens'
-    """
-    if isinstance(there, Costs) and isinstance(cost, Costs):
-        short = (name for name, one in cost.items() if not covers(there.amount(name), one))
-        return next(short, None)
-    return None if is_covered(there, cost) else ""

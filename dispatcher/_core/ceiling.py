@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dispatcher._core.batches.end import BatchEnd
 from dispatcher._core.cost_terms import CostTerms
-from dispatcher._core.queues.buffer import NEVER, Buffer
+from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.lane import Lane
 from dispatcher._core.queues.lanes import Lanes
+from dispatcher.errors import TooExpensiveError
 from dispatcher.operation import Operation
-from limiters._costs import AnyCost, is_covered
+from limiters._costs import AnyCost, Costs, is_covered
 from limiters.limiter import RateLimiter
 
 
@@ -55,9 +56,12 @@ class CostCeiling:
         refusals = (self._costs.refusal(one._cost, lane.batch_cost) for one in oversized)
         errors = [one for one in refusals if one is not None]
         if errors:
-            largest = max(errors, key=lambda error: error.cost)
-            self._batch_end.fail(now, lane, oversized, largest)
+            self._batch_end.fail(now, lane, oversized, max(errors, key=_excess))
 
     def _admit(self) -> None:
-        most = self._costs.most
-        self._buffer.admit_up_to(most if isinstance(most, (int, float)) else NEVER)
+        self._buffer.admit_up_to(self._costs.quick_up_to)
+
+
+def _excess(error: TooExpensiveError) -> float:
+    cost = error.cost
+    return cost.amount(error.dimension) if isinstance(cost, Costs) else cost

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from dispatcher._core.queues.buffer import NEVER
 from dispatcher.errors import TooExpensiveError
 from dispatcher.watcher import WatcherTerms
-from limiters._costs import AnyCost, Costs, exceeded
+from limiters._costs import AnyCost, Costs, is_covered
 from limiters._support.validation import ArgumentError
 from limiters.limiter import RateLimiter
 from limiters.limits import BoundKind
@@ -28,6 +29,12 @@ class CostTerms:
         self.in_flight = frozenset(slots)
         """The dimensions that count calls in flight."""
 
+    @property
+    def quick_up_to(self) -> float:
+        """An operation that costs no more, of a watcher without a batch cost, can be granted, and
+        its cost is in the form of the limiter."""
+        return NEVER if self.in_flight or isinstance(self.most, Costs) else self.most
+
     def normal(self, name: str, cost: AnyCost) -> AnyCost:
         """`cost` in the form that can be added to the others. ArgumentError of the argument `name`
         if it is of other dimensions, or does not say of which."""
@@ -44,16 +51,6 @@ class CostTerms:
 
     def refusal(self, cost: AnyCost, batch_cost: AnyCost) -> TooExpensiveError | None:
         """Why an operation of `cost` could never go out; None if it can."""
-        dimension = exceeded(self.most, batch_cost + cost)
-        if dimension is None:
+        if is_covered(self.most, batch_cost + cost):
             return None
-        return TooExpensiveError(
-            _amount(cost, dimension),
-            _amount(self.most, dimension),
-            dimension=dimension,
-            batch_cost=_amount(batch_cost, dimension),
-        )
-
-
-def _amount(cost: AnyCost, dimension: str) -> float:
-    return cost.amount(dimension) if isinstance(cost, Costs) else cost
+        return TooExpensiveError(cost, self.most, batch_cost)

@@ -9,7 +9,7 @@ from dispatcher._core.cost_terms import CostTerms
 from dispatcher._core.environment import Environment
 from dispatcher._core.open_work import OpenWork
 from dispatcher._core.queues.lanes import Lanes
-from limiters._costs import AnyCost, Costs, larger, smaller
+from limiters._costs import AnyCost, Costs, greater, lesser
 from limiters._support.validation import in_seconds
 from limiters.limiter import RateLimiter
 
@@ -68,7 +68,7 @@ class Demand:
         if isinstance(usable, Costs) and self._costs.in_flight:
             at_once = self._cost_of_batches(free)
             assert isinstance(at_once, Costs)
-            slots = {name: at_once.amount(name) for name in self._costs.in_flight}
+            slots = {name: math.ceil(at_once.amount(name)) for name in self._costs.in_flight}
             return Costs({**usable, **slots})
         return usable
 
@@ -79,10 +79,10 @@ class Demand:
         lanes, waiting = self._lanes, self._open_work.waiting
         ready = lanes.ready_cost
         stuck = sum(lane.stuck_cost() for lane in lanes)
-        usable = larger(self._costs.nothing, ready - stuck)
+        usable = greater(self._costs.nothing, ready - stuck)
         if math.isfinite(batches) and usable:
             largest = max((lane.full for lane in lanes if len(lane)), default=1)
-            usable = smaller(usable, ready * (batches * largest / waiting))
+            usable = lesser(usable, ready * (batches * largest / waiting))
         return usable + lanes.batch_costs(batches)
 
     def _ask_for(self, cost: AnyCost) -> None:
@@ -90,5 +90,9 @@ class Demand:
             return
         self._asked = cost
         self._limiter.give_me(cost, self)
-        if self._emit is not None:
+        if self._emit is None:
+            return
+        if isinstance(cost, Costs):
+            self._emit(events.REQUEST, 0, "", cost)
+        else:
             self._emit(events.REQUEST, cost)

@@ -17,7 +17,7 @@ from dispatcher._core.queues.budget_by_dimension import AllowanceByDimension
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.lanes import LaneQueue, Lanes
 from dispatcher._core.queues.planner import Plan, Slots, plan
-from limiters._costs import AnyCost, larger
+from limiters._costs import AnyCost, greater
 from limiters._support.validation import in_seconds
 from limiters.limiter import RateLimiter
 
@@ -115,7 +115,7 @@ class Flusher:
         self, limiter: RateLimiter, queue: LaneQueue, slots: Slots, gathering: AnyCost, now: float
     ) -> Plan:
         # What it waited for is asked for in full: the sum of all costs may be off by a little.
-        ready = larger(self._lanes.ready_cost + self._lanes.batch_costs(), gathering)
+        ready = greater(self._lanes.ready_cost + self._lanes.batch_costs(), gathering)
         grant = limiter.grant(ready, gathering, self._demand)
         try:
             planned = plan(queue, self._allowance_of(grant, limiter, ready), slots, self._due)

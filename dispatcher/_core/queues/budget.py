@@ -96,7 +96,7 @@ class Allowance:
 
     def take(self, operation: Operation) -> bool:
         """Spends its cost if it is left, but for what sums of fractions are off by."""
-        cost: float = operation._cost  # type: ignore[assignment]  # numbers, where this is used
+        cost: float = operation._cost
         if self.left < cost * ALL_BUT_ERROR:  # as `float_error.covers`, a call less
             return False
         self.left -= cost
@@ -104,7 +104,7 @@ class Allowance:
 
     def take_single(self, lane: Lane, operation: Operation) -> bool:
         """Spends its cost, and that of its batch, if it is left."""
-        cost: float = lane.batch_cost + operation._cost  # type: ignore[assignment]
+        cost: float = lane.batch_cost + operation._cost
         if self.left < cost * ALL_BUT_ERROR:
             return False
         self.left -= cost
@@ -119,8 +119,8 @@ class Allowance:
 
     def opening(self, lane: Lane, head: Operation) -> tuple[float, AnyCost | None]:
         """One that is full may be a little smaller, so that all of a period is used."""
-        own: float = lane.batch_cost  # type: ignore[assignment]
-        first: float = head._cost  # type: ignore[assignment]
+        own: float = lane.batch_cost
+        first: float = head._cost
         enough = self._worth_waiting_for(own) if own else self.burst
         gathered, whole = _gathered(lane, first, enough)
         full = lane.full
@@ -146,7 +146,7 @@ def _gathered(lane: Lane, first: float, enough: float) -> tuple[float, bool]:
     that is all of it: only whole ones of at most `enough` count, but for the `first`."""
     gathered = 0.0
     cost: float
-    for cost in lane.next_costs():  # type: ignore[assignment]
+    for cost in lane.next_costs():
         if gathered + cost > enough:
             return max(first, gathered), False
         gathered += cost

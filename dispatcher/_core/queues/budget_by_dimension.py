@@ -1,7 +1,8 @@
-"""What one plan may spend of a limit with several dimensions: the rules of `Allowance`, for each."""
+"""What one plan may spend of a limit with several dimensions: as in `budget`, for each of them."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
 
@@ -10,7 +11,7 @@ from dispatcher._core.queues.budget import BATCH_COST_PART
 from dispatcher._core.queues.even_batches import even
 from dispatcher._core.queues.lane import Lane
 from dispatcher.operation import Operation, cost_of
-from limiters._costs import AnyCost, Costs, larger
+from limiters._costs import AnyCost, Costs, greater
 from limiters._support.float_error import ALL_BUT_ERROR
 from limiters.limiter import Grant, RateLimiter
 from limiters.limits import BoundKind, Limits
@@ -75,7 +76,7 @@ class AllowanceByDimension:
         full = lane.full
         if self.waits and whole and lane.missing <= 0:
             full = self._even(full, gathered, own)
-            gathered = _costs(larger(head._cost, gathered * (full / lane.full)))
+            gathered = _costs(greater(head._cost, self._part(gathered, full / lane.full)))
         cost = own + gathered
         if not self._covers(cost):
             return full, cost
@@ -108,10 +109,10 @@ class AllowanceByDimension:
         for cost in lane.next_costs():
             after = {name: total.get(name, 0.0) + one for name, one in _costs(cost).items()}
             if any(one > enough.get(name, 0.0) for name, one in after.items()):
-                return _costs(larger(head._cost, Costs(total))), False
+                return _costs(greater(head._cost, Costs(total))), False
             total.update(after)
         whole = all(one < enough.get(name, 0.0) for name, one in total.items())
-        return _costs(larger(head._cost, Costs(total))), whole
+        return _costs(greater(head._cost, Costs(total))), whole
 
     def _worth_waiting_for(self, batch_cost: Costs) -> dict[str, float]:
         """What operations of a batch cost for which it waits, by dimension: a burst, or more if the
@@ -132,6 +133,13 @@ class AllowanceByDimension:
         if not gathered.amount(name) or name not in self.speeds:
             return full  # smaller batches take no less of it
         return even(full, gathered[name], self.capacity.amount(name), own.amount(name))
+
+    def _part(self, cost: Costs, part: float) -> Costs:
+        """So much of it; calls in flight are whole."""
+        parts = {name: one * part for name, one in cost.items()}
+        return Costs(
+            {name: one if name in self.speeds else math.ceil(one) for name, one in parts.items()}
+        )
 
     def _seconds(self, name: str, amount: float) -> float:
         """How long that amount of a dimension takes to come in."""

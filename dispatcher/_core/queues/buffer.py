@@ -394,8 +394,8 @@ class Buffer(Claim):
                 waiting.wake()
 
     def admit_up_to(self, cost: float) -> None:
-        """Lets in without a closer look what costs no more, but for what sums of fractions are off
-        by."""
+        """Lets in what costs no more, but for what sums of fractions are off by, without a closer
+        look."""
         if not self.closed:
             self.ceiling = cost / ALL_BUT_ERROR
 
