@@ -29,7 +29,7 @@ class Receipt:
             self.spend.cancel()
 
 
-class Waiting(Protocol):
+class WaitingLine(Protocol):
     """How a reservation waits: those who acquire wait in the same line."""
 
     def take(self, cost: AnyCost, timeout: float | None, receipt: Receipt) -> bool:
@@ -48,7 +48,7 @@ class Reservation:
     __slots__ = ("_clock", "_receipt", "_timeout", "_used", "_waiting", "cost")
 
     def __init__(
-        self, cost: AnyCost, timeout: float | None, waiting: Waiting, clock: Clock
+        self, cost: AnyCost, timeout: float | None, waiting: WaitingLine, clock: Clock
     ) -> None:
         self.cost = cost
         """What it takes."""
