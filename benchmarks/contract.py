@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from limiters.embedded import EmbeddedRedis
 from tests.processes import Processes
 from tests.processes.calls import LimitsByDimension, Prompt, drawn, in_turns
 from tests.processes.plan import CallerPlan
-from tests.servers.counted import Allowed, Judgement, used
+from tests.servers.counted import Allowed, Call, Judgement, used
 from tests.servers.counting_api import CountingApi, now
 
 ROWS = os.environ.get("ROWS", "")
@@ -103,7 +103,10 @@ def _measured(title: str, mix: Mix, count: int) -> Iterator[Figure]:
         use / queue[binding],
         "of one queue",
         at_least=0.97,
-        note=f"{use:.3f} of the limit, the queue {queue[binding]:.3f}",
+        note=(
+            f"{use:.3f} of the limit, the queue {queue[binding]:.3f}; with the calls in the order "
+            f"in which they began {_of_replay(calls, api.allowed, begin, end):.3f}"
+        ),
     )
     served = sum(begin <= one.began < end for one in calls)
     beside = asked - SYNCS * count * (end - begin)
@@ -148,6 +151,21 @@ def _use_of_one_queue(
         dimension: one / mix.limits[dimension]["rate"] * PERIOD / SPAN
         for dimension, one in spent.items()
     }
+
+
+def _of_replay(calls: Sequence[Call], allowed: Allowed, begin: float, end: float) -> float:
+    """How long one queue takes for those that began here in [begin, end), and for as many before
+    them as there were, against the time that they took."""
+    served = sorted((one for one in calls if not one.refused), key=lambda one: one.began)
+    times = starts(
+        served,
+        allowed,
+        cost=lambda one, dimension: one.costs.get(dimension, 0),
+        seconds=lambda one: min(one.ended, end) - one.arrived,
+    )
+    measured = [(at, one.began) for at, one in times if begin <= one.began < end]
+    (first, first_began), (last, last_began) = measured[0], measured[-1]
+    return (last - first) / (last_began - first_began)
 
 
 def _cost(prompt: Prompt, dimension: str) -> float:

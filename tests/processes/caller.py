@@ -13,7 +13,7 @@ from itertools import islice
 
 from dispatcher import Batcher, BatcherStoppedError, Operation, Throttled, Watcher
 from limiters import RedisLeaseManager, SharedResource
-from tests.processes.calls import as_limits, drawn
+from tests.processes.calls import Prompt, as_limits, drawn
 from tests.processes.instance import run
 from tests.processes.plan import CallerPlan
 from tests.servers.counting_api import HOST, PATIENCE
@@ -67,12 +67,13 @@ class Caller:
         prompts = drawn(self.name, plan.tokens, plan.shortest, plan.longest)
         try:
             while True:
-                some = islice(prompts, SOME)
-                self.batcher.enqueue_many(
-                    [Operation(self.watcher, {"tokens": one.tokens}, one) for one in some]
-                )
+                self.batcher.enqueue_many([self.operation(one) for one in islice(prompts, SOME)])
         except BatcherStoppedError:
             return
+
+    def operation(self, prompt: Prompt) -> Operation:
+        cost = {"tokens": prompt.tokens} if "tokens" in self.plan.limits else 0
+        return Operation(self.watcher, cost, prompt)
 
     def start(self) -> None:
         self.batcher.start()

@@ -1,4 +1,4 @@
-"""The queue that benchmarks compare with: it keeps to what is allowed, and no exact one is faster."""
+"""The queue that benchmarks compare with keeps to what is allowed, and none that does is faster."""
 
 from __future__ import annotations
 
