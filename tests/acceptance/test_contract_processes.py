@@ -1,8 +1,9 @@
 """Real processes keep all limits of an API at once while bad things happen to them.
 
-The API is a process of its own, which counts the calls that it sees: each window of each dimension,
-and the calls in flight. It judges by when the calls began, as the instances' ledgers say: a call may
-arrive late on a busy machine. How much of a limit is used is measured in benchmarks/contract.py.
+The API is a process of its own, which counts the calls that it sees: each window of each
+dimension, and the calls in flight. It judges by when the calls began, as the instances' ledgers
+say: a call may arrive late on a busy machine. How much of a limit is used is measured in
+benchmarks/contract.py.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def contract() -> Iterator[Stage]:
 
 @pytest.fixture
 def slots() -> Iterator[Stage]:
-    with Stage(CALLS, longest=0.5) as stage:
+    with Stage(CALLS, longest=1.0) as stage:
         yield stage
 
 
