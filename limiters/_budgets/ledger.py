@@ -7,12 +7,12 @@ from typing import Protocol
 
 from limiters._budgets.end_window import EndWindowLedger
 from limiters._budgets.slots import SlotLedger
-from limiters._budgets.spend import Entry, Payment, Spend, Tenure, nothing
+from limiters._budgets.spend import LedgerEntry, Payment, Spend, Tenure, nothing
 from limiters._budgets.window import WindowLedger
 from limiters.limits import Bound, BoundKind
 
 
-class Ledger(Protocol):
+class BoundLedger(Protocol):
     """How much of one bound may be spent now. Not thread-safe."""
 
     @property
@@ -44,7 +44,7 @@ class Ledger(Protocol):
     def payment(self, cost: float, now: float, owner: object = None) -> Payment:
         """`cost` as begun now, to be entered without setting it aside before."""
 
-    def enter(self, entry: Entry) -> None:
+    def enter(self, entry: LedgerEntry) -> None:
         """Counts it from now on, by one step."""
 
     def ready_at(self, cost: float, now: float) -> float:
@@ -84,7 +84,7 @@ def ledger_of(
     *,
     shared: bool = False,
     freed: Callable[[], object] = nothing,
-) -> Ledger:
+) -> BoundLedger:
     """A ledger of `bound`, for all of it or for so much of its capacity.
 
     `freed` is called after a slot was freed, by the thread that did it.

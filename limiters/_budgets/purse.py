@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from limiters._budgets.ledger import Ledger
+from limiters._budgets.ledger import BoundLedger
 from limiters._budgets.permit import PermitBudget
 from limiters._budgets.spend import Payment, Spend, SpendOfSeveral, Tenure
 from limiters._support.float_error import covers
@@ -68,7 +68,7 @@ class Purse:
     Parts(reserved=100.0, permit=0.0, shared=400.0)
     """
 
-    def __init__(self, reserved: Ledger, permit: PermitBudget, shared: Ledger) -> None:
+    def __init__(self, reserved: BoundLedger, permit: PermitBudget, shared: BoundLedger) -> None:
         self.reserved = reserved
         self.permit = permit
         self.shared = shared

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
-from limiters._budgets.ledger import Ledger
+from limiters._budgets.ledger import BoundLedger
 from limiters._budgets.purse import Parts, Purse
 from limiters._budgets.spend import Payment, Spend, SpendOfSeveral, Tenure
 from limiters._costs import AnyCost, lesser
@@ -27,7 +27,7 @@ class LedgerOfBounds:
     Costs(tokens=100, calls=2)
     """
 
-    def __init__(self, limits: Limits, ledgers: Sequence[Ledger]) -> None:
+    def __init__(self, limits: Limits, ledgers: Sequence[BoundLedger]) -> None:
         self._limits = limits
         self.ledgers = tuple(ledgers)
 
@@ -105,7 +105,7 @@ class AnyLedger(Protocol):
         """What has begun, since it was made."""
 
 
-def one_ledger(limits: Limits, ledgers: Sequence[Ledger]) -> AnyLedger:
+def one_ledger(limits: Limits, ledgers: Sequence[BoundLedger]) -> AnyLedger:
     """The ledgers of all bounds of a limit as one; the only one as it is."""
     if len(ledgers) == 1:
         return cast(AnyLedger, ledgers[0])  # amounts are numbers, as of the limit
