@@ -77,6 +77,7 @@ class SharedResource(Resource):
         self._reserved = options.reserved_capacity
         self._interval = in_seconds(options.max_interval)
         self._terms = terms_of(options)
+        self._limits = Limits.of(self._terms.capacity + self._reserved, self._terms.period / 1000)
         super().__init__(options.clock)
 
     def _begin(self) -> None:
@@ -131,7 +132,10 @@ class SharedResource(Resource):
     @property
     def limits(self) -> Limits:
         """What it allows: all that is shared, and what is reserved."""
-        return Limits.of(self.max_capacity, self.period)
+        most, (bound,) = self.max_capacity, self._limits.bounds
+        if most and (bound.capacity, bound.period) != (most, self.period):
+            self._limits = Limits.of(most, self.period)
+        return self._limits
 
     @property
     def max_capacity(self) -> float:

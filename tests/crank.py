@@ -216,7 +216,7 @@ def ignore(batch: list[Operation]) -> None:
     pass
 
 
-def batchable(watcher: Watcher, *payloads: Any, cost: float = 1, **kwargs: Any) -> list[Operation]:
+def batchable(watcher: Watcher, *payloads: Any, cost: Any = 1, **kwargs: Any) -> list[Operation]:
     return [Operation(watcher, cost, one, batchable=True, **kwargs) for one in payloads]
 
 

@@ -2,7 +2,7 @@
 
 A caller may be interrupted at any point: before it is granted, then nothing stays charged; in the
 `with` block, which ends it; or in the first step of the end itself. Then nothing refers to the
-reservation any more once the exception was dealt with, and its slots are free again by that.
+reservation any more once the exception was dealt with, and that frees its slots.
 """
 
 from __future__ import annotations
@@ -60,16 +60,24 @@ class Reservation:
 
     def __enter__(self) -> Reservation:
         self._begin()
-        self._granted(self._waiting.take(self.cost, self._timeout, self._receipt))
-        return self
+        try:
+            self._granted(self._waiting.take(self.cost, self._timeout, self._receipt))
+            return self
+        except BaseException:
+            self._receipt.cancel()
+            raise
 
     def __exit__(self, *error: object) -> None:
         self._end()
 
     async def __aenter__(self) -> Reservation:
         self._begin()
-        self._granted(await self._waiting.take_async(self.cost, self._timeout, self._receipt))
-        return self
+        try:
+            self._granted(await self._waiting.take_async(self.cost, self._timeout, self._receipt))
+            return self
+        except BaseException:
+            self._receipt.cancel()
+            raise
 
     async def __aexit__(self, *error: object) -> None:
         self._end()
