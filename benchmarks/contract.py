@@ -108,6 +108,8 @@ def _measured(title: str, mix: Mix, count: int) -> Iterator[Figure]:
             f"in which they began {_of_replay(calls, api.allowed, begin, end):.3f}"
         ),
     )
+    name = f"{title}: Jain's index of dominant shares"
+    yield Figure(name, _fairness(calls, mix, begin, end), "", at_least=0.98)
     served = sum(begin <= one.began < end for one in calls)
     beside = asked - SYNCS * count * (end - begin)
     # Law C6, for permits.
@@ -151,6 +153,17 @@ def _use_of_one_queue(
         dimension: one / mix.limits[dimension]["rate"] * PERIOD / SPAN
         for dimension, one in spent.items()
     }
+
+
+def _fairness(calls: Sequence[Call], mix: Mix, begin: float, end: float) -> float:
+    """Each instance's share is that of the dimension of which it has the largest one."""
+    shares = []
+    for name in {one.who for one in calls}:
+        own = [one for one in calls if one.who == name]
+        shares.append(
+            max(used(own, d, begin, end) / mix.limits[d]["rate"] for d in ("requests", "tokens"))
+        )
+    return sum(shares) ** 2 / len(shares) / sum(one * one for one in shares)
 
 
 def _of_replay(calls: Sequence[Call], allowed: Allowed, begin: float, end: float) -> float:
