@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from limiters._costs import AnyCost, Costs
+from limiters._costs import NUMBERS, AnyCost
 from limiters._support.callables import check_plain, keep_last_raise, notify
 from limiters._support.rate_limited_log import Damper, RateLimitedLog
 from limiters._support.validation import ArgumentError
@@ -157,10 +157,10 @@ class Emitter:
 
     def emit_cost(self, name: str, cost: AnyCost) -> None:
         """Tells whoever listens a cost: a number as the value, Costs as metadata."""
-        if isinstance(cost, Costs):
-            self.emit(name, metadata=cost)
-        else:
+        if isinstance(cost, NUMBERS):
             self.emit(name, cost)
+        else:
+            self.emit(name, metadata=cost)
 
     def close(self, timeout: float = 1.0) -> None:
         """Delivers what is on its way, for at most `timeout`, and ends the thread."""

@@ -107,7 +107,7 @@ class Resource(ABC):
     @property
     def _demand(self) -> AnyCost:
         """What all claimants together wait for. For who has the lock."""
-        return self.limits.sum(self._demands.values())
+        return sum(self._demands.values(), self.limits.nothing)
 
     @abstractmethod
     def _provision(self) -> None:
