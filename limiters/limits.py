@@ -334,6 +334,12 @@ class Limits:
         """Their names; ("",) for a plain number."""
         return tuple(self._dimensions)
 
+    @property
+    def period(self) -> float:
+        """The seconds of the longest window; if there is none, how long a call may last."""
+        windows = [one.period for one in self.bounds if one.kind is BoundKind.RATE]
+        return max(windows or [one.period for one in self.bounds])
+
     def smallest(self, amounts: Iterable[float]) -> AnyCost:
         """Of an amount for each bound, the smallest of each dimension: as a cost."""
         found: dict[str, float] = {}
@@ -343,9 +349,9 @@ class Limits:
 
     def by_bound(self, cost: AnyCost) -> tuple[float, ...]:
         """What a cost, as `normal` returns it, is for each bound."""
-        if isinstance(cost, Costs):
-            return tuple(cost.amount(bound.dimension) for bound in self.bounds)
-        return tuple(cost for _ in self.bounds)
+        if isinstance(cost, NUMBERS):
+            return tuple(cost for _ in self.bounds)
+        return tuple(cost.get(bound.dimension, 0) for bound in self.bounds)
 
     def sum(self, costs: Iterable[AnyCost]) -> AnyCost:
         """Several costs as one; exact if there is one dimension."""

@@ -92,7 +92,7 @@ class ProvisionedResource(Resource):
     @property
     def period(self) -> float:
         """The seconds in which it may be spent; of several windows, the longest."""
-        return max(bound.period for bound in self._limits.bounds)
+        return self._limits.period
 
     @property
     def capacity(self) -> AnyCost:
@@ -178,6 +178,7 @@ class ProvisionedResource(Resource):
 
     def ready_at(self, cost: AnyCost) -> float:
         """When it is worth asking again for `cost`."""
+        cost = self._limits.checked("cost", cost)
         with self._lock:
             return self._ledger.ready_at(cost, self._clock.now())
 
