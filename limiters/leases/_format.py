@@ -14,14 +14,18 @@ from enum import Enum
 from limiters._guard import GUARD_MS
 from limiters._support.validation import MAX_AMOUNT
 
-FORMAT = 3
+FORMAT = 4
 """Written into every header, request and reply. Other formats are refused, never guessed."""
 
 MAX_FORMAT = 1_000
 """A larger number is none of a format."""
 
 UNITS = 2**32
-"""A lease is an amount: so many units of the whole limit, whatever its capacity."""
+"""A lease is an amount: so many units of the whole rate, whatever its capacity. Of slots, a unit is
+a slot: there are as many as may be in flight, and no more than this."""
+
+MAX_BOUNDS = 16
+"""How many bounds a limit has at most: windows of its rates, and numbers of calls in flight."""
 
 SLICES = 100
 """Spending is recorded in slices of a period, rounded up to the end of the slice."""
@@ -91,6 +95,9 @@ MIN_CAPACITY = 1e-100
 
 MAX_PERIOD_MS = 86_400_000
 """A day: nobody waits for longer."""
+
+MAX_LASTING_MS = 3 * MAX_PERIOD_MS
+"""For how long a charge can count at most: a call of a day, a window of a day, and a guard."""
 
 MIN_LEASE_MS, MAX_LEASE_MS = 200, 86_400_000
 """A shorter lease would end between two requests, however soon they follow."""
@@ -205,12 +212,14 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "b": (-math.inf, math.inf),
     "count": (0, MAX_WHOLE),
     "units": (0, UNITS),
+    "pool": (-UNITS, UNITS),
     "weight": (1, MAX_WEIGHT * WEIGHT_SCALE),
     "cost": (-MAX_AMOUNT, MAX_AMOUNT),
     "amount": (0, MAX_AMOUNT),
     "capacity": (MIN_CAPACITY, MAX_AMOUNT),
     "factor": (MIN_CAPACITY / MAX_PARTITIONS, MAX_AMOUNT),
     "period": (1, MAX_PERIOD_MS),
+    "lasting": (1, MAX_LASTING_MS),
     "lease": (MIN_LEASE_MS, MAX_LEASE_MS),
     "stamp": (-LATEST, LATEST),
     "delay": (0, 2 * LATEST),
@@ -265,47 +274,62 @@ def texts_of(fields: Fields) -> Fields:
 
 REQUEST = _fields(
     "format instance:s seq:count born:count server:s age:count nonce:s ended:b confirmed "
-    "tries:count capacity:capacity factor:factor period:period lease:lease version:version "
-    "served:b in_force:amount rising:amount "
-    "units:units left:count released:units history:p stamped:p need:cost by_permit:cost ask:cost "
-    "gathers:b waited:count valid:count piece:cost weight:weight interval:count spent:cost "
-    "reserved:cost label:s leaving:b permit:count permit_spent:p totals:d"
+    "tries:count factor:factor lease:lease layout:s version:version served:b "
+    "left:count gathers:b waited:count valid:count weight:weight interval:count label:s leaving:b "
+    "permit:count totals:d"
 )
-"""What an instance sends. `history` and `permit_spent` are pairs of age and cost, `stamped` and
+"""What an instance sends."""
+
+REQUEST_BOUND = _fields(
+    "capacity:capacity period:period lasting:lasting slots:b in_force:amount rising:amount "
+    "units:units released:units history:p stamped:p need:cost by_permit:cost ask:cost lacks:b "
+    "piece:cost spent:cost reserved:cost permit_spent:p"
+)
+"""The same of each bound. `history` and `permit_spent` are pairs of age and cost, `stamped` and
 what is granted pairs of time stamp and cost."""
 
-CHANGE = _fields("capacity:capacity factor:amount period:period lease:lease ramp:amount")
-"""What an operator changes; 0 for what stays as it is."""
+CHANGE = _fields("factor:amount lease:lease layout:s")
+"""What an operator changes; 0 for what stays as it is. The layout is that which it knows."""
+
+CHANGE_BOUND = _fields("capacity:capacity period:period lasting:lasting slots:b ramp:amount")
+"""The same of each bound."""
 
 REPLY = _fields(
     "kind:s format seq:count server:s now:stamp nonce:s created:b "
-    "capacity:amount factor:amount period:count lease:count version:count served:b "
-    "in_force:amount rising:amount certain:b uncertain:count cause:s skew "
-    "born:count units:units given:p keep:units share:units short:b permit:count "
-    "permit_cost:amount back waiting:count ahead:count evicted:b counted:b instances:count "
-    "needs:count free:units"
+    "factor:amount lease:count layout:s version:count served:b "
+    "certain:b uncertain:count cause:s skew born:count short:b permit:count "
+    "back waiting:count ahead:count evicted:b counted:b instances:count"
 )
 """What an instance receives. Terms that are not told are 0."""
 
-SCANNED = _fields(
-    "units:units gone need:units weight:weight ask:amount ask_since gathers:b piece:cost turn:f "
-    "seen interval:count"
+REPLY_BOUND = _fields(
+    "capacity:amount period:count lasting:count slots:b in_force:amount rising:amount "
+    "units:units given:p keep:units share:units permit_cost:amount needs:count free:pool"
 )
-"""What a pass over all records reads of each."""
+"""The same of each bound."""
 
-RECORD = SCANNED + _fields(
-    "seq:count born:count until fair:f permit:count permit_at permit_cost:amount permit_stayed:f "
-    "permit_wave spent:cost reserved:cost evicted:b counted:b share:units granted:units"
+SCANNED = _fields("gone ask_since gathers:b turn:f seen interval:count weight:weight born:count")
+SCANNED_BOUND = _fields("units:units need:units ask:amount piece:cost")
+"""What a pass over all records reads of each: of the instance, and of each bound."""
+
+RECORD = SCANNED + _fields("seq:count until fair:units permit:count evicted:b counted:b")
+RECORD_BOUND = SCANNED_BOUND + _fields(
+    "permit_at permit_cost:amount permit_stayed:f permit_wave spent:cost reserved:cost "
+    "share:units granted:units"
 )
-"""What is stored of an instance, in one string."""
+"""What is stored of an instance, in one string: what is scanned comes first, all of it."""
 
 HEADER = _fields(
     "format now:stamp skew since:stamp proven not_before last interval:count doubted:b deleted:b "
-    "capacity:capacity factor:factor period:period lease:lease version:count served:b "
-    "ramp_from:amount ramp_at ramp_rate:amount peak:amount peak_until "
-    "pool:units stayed:f wave next_id:count instances:count kept_until due "
-    "shares_at fair_units:units fair_weight:count level_units:units level_weight:count needs:count "
-    "spare:f short_since behind:delay"
+    "factor:factor lease:lease version:count served:b "
+    "next_id:count instances:count kept_until due shares_at short_since behind:delay epoch:count"
+)
+HEADER_BOUND = _fields(
+    "capacity:capacity period:period lasting:lasting slots:b "
+    "ramp_from:amount ramp_at ramp_rate:amount peak:amount peak_until whole:units "
+    "pool:pool ledger:p returning:p stayed:f wave "
+    "fair_units:units fair_weight:count level_units:units level_weight:count "
+    "needs:count spare:f lot:count lacking:count"
 )
 """What is stored of the limit itself, in one string; beside it are texts and lists."""
 
