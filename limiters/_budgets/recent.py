@@ -13,14 +13,20 @@ SAMPLES = 20
 class RecentSpending:
     """What began on `ledger` itself: not what it inherited. Not thread-safe."""
 
-    def __init__(self, ledger: WindowLedger) -> None:
+    def __init__(self, ledger: WindowLedger, seconds: float | None = None) -> None:
+        """`seconds`: of how long; of the ledger's period if None."""
         self._ledger = ledger
+        self.seconds = seconds
         self._samples: deque[tuple[float, float]] = deque()
         """(when, what had begun in all)"""
 
+    @property
+    def _length(self) -> float:
+        return self._ledger.period if self.seconds is None else self.seconds
+
     def sample(self, now: float) -> None:
         """To be called whenever something may have begun."""
-        total, period = self._ledger.total(), self._ledger.period
+        total, period = self._ledger.total(), self._length
         samples = self._samples
         if not samples or now - samples[-1][0] >= period / SAMPLES:
             samples.append((now, total))
@@ -32,10 +38,15 @@ class RecentSpending:
         self.sample(now)
         at, before = self._samples[0]
         total = self._ledger.total()
-        longer = now - at - self._ledger.period
+        longer = now - at - self._length
         if longer <= 0 or len(self._samples) == 1:
             return total - before if longer <= 0 else 0.0
         # The oldest sample lies before the period: a part of what came after it does, too.
         then, after = self._samples[1]
         part = min(1.0, longer / (then - at))
         return max(0.0, total - before - (after - before) * part)
+
+    def since(self, now: float) -> float:
+        """For how many seconds it has been sampled, up to those of which it tells."""
+        self.sample(now)
+        return min(now - self._samples[0][0], self._length)
