@@ -10,15 +10,18 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable, Sequence
 
+from limiters._budgets.ledger import window_of
 from limiters._budgets.permit import PermitBudget
 from limiters._budgets.recent import RecentSpending
 from limiters._budgets.release import last_release, releasable
 from limiters._budgets.shortage import Shortage
 from limiters._budgets.slots import SlotLedger
-from limiters._budgets.window import BURST, UNEVEN_BURST, WindowLedger
+from limiters._budgets.window import WindowLedger
 from limiters._support.float_error import covers
 from limiters.leases._messages import BoundReply, BoundTerms, Entries, Terms
+from limiters.limits import Bound, BoundKind
 
 HISTORY_SLICES = 200
 """Ages of spending are sent in slices of a period, rounded to the later end."""
@@ -36,12 +39,13 @@ class BoundShare(ABC):
 
     ledger: WindowLedger | SlotLedger
 
-    def __init__(self, terms: BoundTerms) -> None:
+    def __init__(self, terms: BoundTerms, bound: Bound) -> None:
         self.terms = terms
+        self.bound = bound
         self.units = 0
         self.reply = BoundReply()
         """What the last answer said of it."""
-        self.permit = PermitBudget()
+        self.permit = PermitBudget(at_end=bound.at_end)
         self.shortage = Shortage()
         self.waiting = 0.0
         """The cost that waits to be spent."""
@@ -134,6 +138,7 @@ class BoundShare(ABC):
         """A request is made, `interval` seconds after the last one."""
         self.shortage.requested(interval, now)
 
+    @abstractmethod
     def needs_share_for(self, cost: float) -> None:
         """It gathers this much, and may spend nothing before."""
 
@@ -175,11 +180,12 @@ class RateShare(BoundShare):
 
     ledger: WindowLedger
 
-    def __init__(self, terms: BoundTerms, lately: float) -> None:
-        super().__init__(terms)
-        self.ledger = WindowLedger(0.0, terms.period / 1000, shared=True)
+    def __init__(self, terms: BoundTerms, bound: Bound, lately: float) -> None:
+        super().__init__(terms, bound)
+        self.ledger = window_of(bound, 0.0, shared=True)
         self._recent = RecentSpending(self.ledger)
         self._lately = RecentSpending(self.ledger, lately)
+        self._seconds = lately
 
     @property
     def usable(self) -> float:
@@ -189,14 +195,16 @@ class RateShare(BoundShare):
         if self.settle(held, now):
             return self.ledger.burst(now)
         # Not more: an operation that waits for as much as this would otherwise wait forever.
-        return (self.worth(self.reply.share) or min(partition, self.capacity)) * UNEVEN_BURST
+        return (
+            self.worth(self.reply.share) or min(partition, self.capacity)
+        ) * self.ledger.uneven_burst
 
     def sample(self, now: float) -> None:
         self._recent.sample(now)
         self._lately.sample(now)
 
     def lately(self, now: float) -> float:
-        return self._lately.spent(now) + self.permit.recent(now, self._lately.seconds)
+        return self._lately.spent(now) + self.permit.recent(now, self._seconds)
 
     def sampled(self, now: float) -> float:
         """For how many seconds it is known what was spent lately."""
@@ -248,7 +256,9 @@ class RateShare(BoundShare):
             age = server_now - stamp
             self.ledger.receive(stamp, cost, now + (self.terms.counts - age) / 1000)
         costs, worth = [cost for _, cost in reply.given], self.worth(reply.units)
-        if math.fsum(costs) > BURST * worth:  # else room comes back as it always does
+        if (
+            math.fsum(costs) > self.bound.burst / self.bound.capacity * worth
+        ):  # else room comes back as it always does
             self.ledger.changed_hands(max(costs) / worth, now)
         self.units, self.reply = reply.units, reply
 
@@ -271,9 +281,9 @@ class SlotShare(BoundShare):
 
     ledger: SlotLedger
 
-    def __init__(self, terms: BoundTerms) -> None:
-        super().__init__(terms)
-        self.ledger = SlotLedger(0, terms.period / 1000)
+    def __init__(self, terms: BoundTerms, bound: Bound, freed: Callable[[], object]) -> None:
+        super().__init__(terms, bound)
+        self.ledger = SlotLedger(0, strict=bound.strict, freed=freed)
         self._peaks: deque[float] = deque([0.0], maxlen=PEAK_REQUESTS)
 
     @property
@@ -320,9 +330,10 @@ class SlotShare(BoundShare):
         return self._idle(now)
 
     def _idle(self, now: float) -> int:
-        running = self.ledger.spent(now)  # first: what has begun is pledged no longer
-        pledged = self.ledger.pledged - self.ledger.starting
-        return max(0, self.units - math.ceil(running + pledged))
+        return max(0, self.units - math.ceil(self.ledger.pledged))
+
+    def needs_share_for(self, cost: float) -> None:
+        pass  # no permit is for slots
 
     def part_with(self, released: int, now: float, *, leaving: bool) -> tuple[Entries, Entries]:
         self.units -= released
@@ -338,16 +349,21 @@ class SlotShare(BoundShare):
         pass
 
     def lacks(self, cost: float, held: bool, now: float) -> bool:
-        free = (self.usable if held else 0.0) - self.ledger.spent(now)
-        return not covers(free - self.ledger.pledged + self.ledger.starting, cost)
+        return not covers((self.usable if held else 0.0) - self.ledger.pledged, cost)
 
 
-def shares_of(terms: Terms) -> tuple[BoundShare, ...]:
-    """One for each bound of a limit."""
+def shares_of(
+    terms: Terms, bounds: Sequence[Bound], freed: Callable[[], object]
+) -> tuple[BoundShare, ...]:
+    """One for each bound of a limit. `freed` is called after a slot was freed, by the thread that
+    did it."""
     windows = [one.period / 1000 for one in terms.bounds if not one.slots]
     lately = min(max([SHORTEST_MIX, *windows]), LONGEST_MIX)
     return tuple(
-        SlotShare(one) if one.slots else RateShare(one, lately) for one in terms.bounds
+        SlotShare(one, bound, freed)
+        if bound.kind is BoundKind.SLOTS
+        else RateShare(one, bound, lately)
+        for one, bound in zip(terms.bounds, bounds, strict=True)
     )
 
 

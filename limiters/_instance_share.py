@@ -15,19 +15,20 @@ have in common. The rules that keep every window within the limit, on this side:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from limiters._bound_share import BoundShare, RateShare, shares_of
 from limiters._budgets.permit import PermitBudget
-from limiters._budgets.window import Tenure, WindowLedger
+from limiters._budgets.spend import Tenure, nothing
+from limiters._budgets.window import WindowLedger
 from limiters._costs import AnyCost, Costs
 from limiters._needs import Wanted, needs_of
 from limiters._support.float_error import covers
+from limiters.leases._bounds import bounds_of
 from limiters.leases._confirmed_clock import ConfirmedClock, Exchange
 from limiters.leases._format import DRIFT, MAX_PERMIT_MS, WHOLE_BATCHES
-from limiters.leases._layout import parts_of
 from limiters.leases._messages import (
     BoundRequest,
     Kind,
@@ -36,6 +37,7 @@ from limiters.leases._messages import (
     Terms,
     usable_lease,
 )
+from limiters.limits import Bound
 
 MIN_REQUEST_INTERVAL = 0.05
 """Seconds between two requests, however urgent the second is; but not after a challenge."""
@@ -75,17 +77,22 @@ class InstanceShare:
         terms: Terms,
         *,
         interval: float = 0.5,
+        bounds: Sequence[Bound] = (),
         reserved: AnyCost = 0.0,
+        freed: Callable[[], object] = nothing,
         **profile: Any,
     ) -> None:
+        """`bounds`: those of the limit as its user named them, if the terms do not say all. `freed`
+        is called after a slot was freed, by the thread that did it."""
         self.instance = instance
         self.terms = terms
         """Its own, until a reply brings those in force."""
         self.profile = Request(instance, 0, terms, (), **profile)
         """What it says of itself in every request, such as its weight."""
         self._configured = terms
-        self._dimensions = tuple(part.dimension for part in parts_of(terms.layout))
-        self.bounds = shares_of(terms)
+        bounds = bounds or bounds_of(terms)
+        self._dimensions = tuple(one.dimension for one in bounds)
+        self.bounds = shares_of(terms, bounds, freed)
         self._rates = [one for one in self.bounds if isinstance(one, RateShare)]
         self.reserve(reserved)
         self.interval = interval
