@@ -25,7 +25,14 @@ from limiters._budgets.window import BURST, UNEVEN_BURST, Tenure, WindowLedger
 from limiters._support.float_error import covers
 from limiters.leases._confirmed_clock import ConfirmedClock, Exchange
 from limiters.leases._format import DRIFT, MAX_PERMIT_MS, UNITS, WHOLE_BATCHES
-from limiters.leases._messages import Kind, Reply, Request, Terms, usable_lease
+from limiters.leases._messages import (
+    Kind,
+    Reply,
+    Request,
+    Terms,
+    altered,
+    usable_lease,
+)
 
 MIN_REQUEST_INTERVAL = 0.05
 """Seconds between two requests, however urgent the second is; but not after a challenge."""
@@ -64,7 +71,7 @@ class InstanceShare:
         self.instance = instance
         self.terms = terms
         """Its own, until a reply brings those in force."""
-        self.profile = Request(instance, 0, terms, **profile)
+        self.profile = Request.scalar(instance, 0, terms, **profile)
         """What it says of itself in every request, such as its weight."""
         self._configured = terms
         self.interval = interval
@@ -182,7 +189,7 @@ class InstanceShare:
     def look_again(self, capacity: float | None = None) -> None:
         """The terms were changed, to this `capacity`: asks soon how much of that is in force."""
         if capacity is not None:
-            self.terms = replace(self.terms, capacity=capacity, in_force=self.capacity)
+            self.terms = altered(self.terms, capacity=capacity, in_force=self.capacity)
         self._curious = True
 
     def permit_wait(self, now: float) -> float:
@@ -286,7 +293,7 @@ class InstanceShare:
         elif self._asks_since is None:
             self._asks_since = now
         self._seq += 1
-        return replace(
+        return altered(
             self.profile,
             seq=self._seq,
             terms=self.terms,
@@ -382,7 +389,7 @@ class InstanceShare:
         self._follow(reply.terms, reply.certain, now)
         for stamp, cost in reply.given:
             age = reply.now - stamp
-            self.ledger.receive(stamp, cost, now + (self.terms.counts - age) / 1000)
+            self.ledger.receive(stamp, cost, now + (self.terms.bounds[0].counts - age) / 1000)
         costs, worth = [cost for _, cost in reply.given], self._worth(reply.units)
         if math.fsum(costs) > BURST * worth:  # else room comes back as it always does
             self.ledger.changed_hands(max(costs) / worth, now)

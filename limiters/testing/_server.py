@@ -10,6 +10,7 @@ from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Limit, Registry
 from limiters.leases._format import NEVER
 from limiters.leases._messages import Reply, Request
+from limiters.leases._terms_change import LimitChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +104,12 @@ class SimulatedServer:
             self.identity,
             self.clock(now),
             self._token(),
-            capacity=capacity,
-            period=None if period is None else round(period * 1000),
-            lease=None if lease_time is None else round(lease_time * 1000),
-            ramp=None if ramp is None else ramp / 1000,
+            LimitChange.scalar(
+                capacity=capacity,
+                period=None if period is None else round(period * 1000),
+                lease=None if lease_time is None else round(lease_time * 1000),
+                ramp=None if ramp is None else ramp / 1000,
+            ),
         )
 
     def delete(self, now: float) -> bool:

@@ -60,7 +60,7 @@ class SimulatedCluster:
         coordinator: type[Coordinator] = Coordinator,
     ) -> None:
         self.random = Random(seed)
-        self.terms = Terms(capacity, factor, round(period * 1000), round(lease_time * 1000))
+        self.terms = Terms.scalar(capacity, factor, round(period * 1000), round(lease_time * 1000))
         self.interval = interval
         self.drift = drift
         """The share by which clocks may run fast or slow."""
@@ -228,4 +228,4 @@ class SimulatedCluster:
         )
         limit = self.server.coordinator.limit
         if changed and limit is not None:
-            self._note(limit.in_force, limit.terms.period)
+            self._note(limit.bounds[0].in_force(limit.now), limit.terms.period)
