@@ -20,7 +20,7 @@ from limiters.leases._messages import Terms
 from limiters.leases.redis import RedisLeaseManager
 
 INSTANCES, PARTITIONS, ROUNDS = 1_000, 10_000, 6
-TERMS = Terms(float(PARTITIONS), 1.0, 1_000, 2_000)
+TERMS = Terms.scalar(float(PARTITIONS), 1.0, 1_000, 2_000)
 WAITING = 300
 
 CONFIG = ("slowlog-log-slower-than 0", "slowlog-max-len 1000000")

@@ -66,6 +66,23 @@ INSTANCES_PER_MS = 10
 MAX_ROUNDS = 64
 """How many rounds the computation of fair shares takes at most."""
 
+SHAPE = 2**19
+"""In parts of this, rounded up, the ratio of a need to the dominant one of its instance is kept: so
+the sum of these by weight, over as many instances as there may be, is exact."""
+
+EPOCH_INTERVALS = 8
+"""For so many sync intervals an instance has a right to one of the slots that are left over."""
+
+PLACES = 2**16
+"""How many places there are among those who take turns with these slots."""
+
+GOLDEN_PLACES = 40_503
+"""The golden part of these: numbers in sequence, times this, are spread evenly over the places."""
+
+LOTS, LOT_BUCKETS = 1_024, 2_048
+"""Into how many parts a fraction of a slot is divided; and how many parts are counted: more, where
+slots are left over because others need less."""
+
 CREDIT_PERIODS = 2
 """For so many periods at most, an instance that did not use its turns is compensated."""
 
@@ -172,6 +189,13 @@ _CONSTANTS = (
     "QUEUE_LENGTH",
     "INSTANCES_PER_MS",
     "MAX_ROUNDS",
+    "SHAPE",
+    "EPOCH_INTERVALS",
+    "PLACES",
+    "GOLDEN_PLACES",
+    "LOTS",
+    "LOT_BUCKETS",
+    "MAX_BOUNDS",
     "CREDIT_PERIODS",
     "LEAST_PACE",
     "MIN_STAYED",
@@ -308,21 +332,22 @@ REPLY_BOUND = _fields(
 )
 """The same of each bound."""
 
-SCANNED = _fields("gone ask_since gathers:b turn:f seen interval:count weight:weight born:count")
+SCANNED = _fields("gone ask_since gathers:b turn:f seen interval:count weight:weight arrival:count")
 SCANNED_BOUND = _fields("units:units need:units ask:amount piece:cost")
 """What a pass over all records reads of each: of the instance, and of each bound."""
 
-RECORD = SCANNED + _fields("seq:count until fair:units permit:count evicted:b counted:b")
+RECORD = SCANNED + _fields("seq:count born:count until permit:count evicted:b counted:b")
 RECORD_BOUND = SCANNED_BOUND + _fields(
     "permit_at permit_cost:amount permit_stayed:f permit_wave spent:cost reserved:cost "
-    "share:units granted:units"
+    "share:units fair:f granted:units"
 )
 """What is stored of an instance, in one string: what is scanned comes first, all of it."""
 
 HEADER = _fields(
     "format now:stamp skew since:stamp proven not_before last interval:count doubted:b deleted:b "
     "factor:factor lease:lease version:count served:b "
-    "next_id:count instances:count kept_until due shares_at short_since behind:delay epoch:count"
+    "next_id:count arrivals:count instances:count kept_until due shares_at short_since "
+    "behind:delay epoch:count"
 )
 HEADER_BOUND = _fields(
     "capacity:capacity period:period lasting:lasting slots:b "

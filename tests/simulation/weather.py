@@ -10,7 +10,7 @@ from random import Random
 from limiters._instance_share import InstanceShare
 from limiters.leases._coordinator import Coordinator, certainty
 from limiters.leases._format import UNITS
-from limiters.leases._messages import Kind, Reply, Request, Terms
+from limiters.leases._messages import Kind, Reply, Request, Terms, altered
 from limiters.testing import (
     Backlog,
     Dear,
@@ -99,7 +99,7 @@ class Weather:
         random = self.random = Random(seed)
         period, lease = self._lengths()
         capacity = float(random.choice([10, 100, 1000, 5000]))
-        self.terms = Terms(
+        self.terms = Terms.scalar(
             capacity,
             capacity / random.choice([1, 2, 3, 7, 20, 100]),
             round(period * 1000),
@@ -218,7 +218,7 @@ class Weather:
         """Those of somebody whose configuration differs."""
         random, terms = self.random, self.terms
         factor = random.choice([0.5, 2, 3])
-        return replace(
+        return altered(
             terms,
             lease=max(200, round(terms.lease * factor)),
             period=max(1, round(terms.period * random.choice([1, factor]))),
@@ -376,8 +376,10 @@ class Weather:
         hidden = cluster.now - left <= 2 * self.interval or server.identity in self.touched
         limit, held = server.coordinator.limit, 0
         if limit is not None and not hidden:
-            kept = [one for one in limit.records.values() if one.gone > limit.now]
-            held = sum(one.units for one in kept)
+            kept = [
+                one for one in limit.records.values() if certainty.gone_at(limit, one) > limit.now
+            ]
+            held = sum(one.holdings[0].units for one in kept)
         end = cluster.now + max(self.spans) + self.lag
         self.allowances.append(Allowance(cluster.now, end, 1 - held / UNITS))
 
@@ -402,7 +404,7 @@ class Weather:
         random, cluster, terms = self.random, self.cluster, self.terms
         lease = max(200, round(terms.lease * random.choice([0.5, 1, 2])))
         period = max(1, round(terms.period * random.choice([0.5, 1, 2])))
-        self.terms = replace(terms, lease=lease, period=period)
+        self.terms = altered(terms, lease=lease, period=period)
         cluster.set_terms(lease_time=lease / 1000, period=period / 1000)
         self.note_terms(self.terms)
         self.reckon_with(self.terms.span / 1000)

@@ -94,7 +94,8 @@ class InPython:
     def lose_grants(self, name: str) -> None:
         limit = self.limits[name].limit
         for record in limit.records.values() if limit else ():
-            record.given = Ledger()
+            for one in record.holdings:
+                one.given = Ledger()
 
     def lose_registry(self) -> None:
         self._registry = None
@@ -102,7 +103,7 @@ class InPython:
     def corrupt(self, name: str) -> None:
         limit = self.limits[name].limit
         if limit is not None:
-            limit.pool += -1 if limit.pool else 1
+            limit.bounds[0].pool += -1 if limit.bounds[0].pool > 0 else 1
 
     def copied(self) -> Callable[[], None]:
         """Goes back to what is stored now."""
