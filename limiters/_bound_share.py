@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from limiters._budgets.ledger import window_of
 from limiters._budgets.permit import PermitBudget
-from limiters._budgets.recent import RecentSpending
+from limiters._budgets.recent import Recent
 from limiters._budgets.release import last_release, releasable
 from limiters._budgets.shortage import Shortage
 from limiters._budgets.slots import SlotLedger
@@ -183,9 +183,9 @@ class RateShare(BoundShare):
     def __init__(self, terms: BoundTerms, bound: Bound, lately: float) -> None:
         super().__init__(terms, bound)
         self.ledger = window_of(bound, 0.0, shared=True)
-        self._recent = RecentSpending(self.ledger)
-        self._lately = RecentSpending(self.ledger, lately)
-        self._seconds = lately
+        self._recent = Recent(self.ledger.total, terms.period / 1000)
+        self._lately = Recent(self.ledger.total, lately)
+        self._batches = Recent(lambda: self.ledger.charges, lately)
 
     @property
     def usable(self) -> float:
@@ -200,21 +200,22 @@ class RateShare(BoundShare):
         ) * self.ledger.uneven_burst
 
     def sample(self, now: float) -> None:
-        self._recent.sample(now)
-        self._lately.sample(now)
+        for one in (self._recent, self._lately, self._batches):
+            one.sample(now)
 
     def lately(self, now: float) -> float:
-        return self._lately.spent(now) + self.permit.recent(now, self._seconds)
+        seconds = self._lately.seconds
+        return self._lately.grown(now) + math.fsum(self.permit.recent(now, seconds))
 
     def sampled(self, now: float) -> float:
         """For how many seconds it is known what was spent lately."""
         return self._lately.since(now)
 
     def spent(self, now: float) -> float:
-        return self._recent.spent(now)
+        return self._recent.grown(now)
 
     def by_permit(self, now: float) -> float:
-        return self.permit.recent(now, self.ledger.period)
+        return math.fsum(self.permit.recent(now, self.ledger.period))
 
     def need(self, now: float) -> float:
         spent = self.spent(now) + self.by_permit(now)
@@ -231,6 +232,13 @@ class RateShare(BoundShare):
             # What waits needs no gathering: it costs less than batches before it may have cost.
             self.piece = min(self.piece, self.burst(held, partition, now))
         self._counted = count, total
+
+    def even_out(self, now: float) -> None:
+        """A batch costs what batches cost on average lately: where bounds are rounded to whole
+        batches together, those of a moment would not fit together."""
+        batches = self._batches.grown(now) + len(self.permit.recent(now, self._batches.seconds))
+        if batches:
+            self.piece = self.lately(now) / batches
 
     def needs_share_for(self, cost: float) -> None:
         self.piece = self.piece or cost  # also when it does not ask for a moment
@@ -265,6 +273,7 @@ class RateShare(BoundShare):
     def follow(self, terms: BoundTerms, now: float) -> None:
         if terms.period != self.terms.period:
             self.ledger.set_period(terms.period / 1000, now)
+            self._recent.seconds = terms.period / 1000
         self.terms = terms
 
     def forget_stamps(self) -> None:

@@ -353,6 +353,9 @@ class InstanceShare:
         interval = max(now - self._last_call, MIN_REQUEST_INTERVAL)
         for one in self.bounds:
             one.look_back(interval, now < self.until, self.terms.factor, now)
+        if len(self.bounds) > 1:
+            for one in self._rates:
+                one.even_out(now)
 
     def _request(self, released: Sequence[int], now: float, totals: tuple[float, ...]) -> Request:
         # First: what a permit paid for is needed again.
