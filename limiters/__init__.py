@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from limiters._support.lazy_names import lazily
 
 if TYPE_CHECKING:
+    from limiters._costs import Costs
+    from limiters._resource.reservation import Reservation
     from limiters._support.validation import ArgumentError
     from limiters.config import LimiterConfig
     from limiters.errors import (
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
         LeaseManagerError,
         LimiterError,
         LimiterStoppedError,
+        ReserveTimeoutError,
         SharedCapacityNotProvisionedError,
     )
     from limiters.events import Event, Listener
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArgumentError",
+    "Costs",
     "DamagedLimitError",
     "DispatcherError",
     "Event",
@@ -48,6 +52,8 @@ __all__ = [
     "Rate",
     "RateLimiter",
     "RedisLeaseManager",
+    "Reservation",
+    "ReserveTimeoutError",
     "SharedCapacityNotProvisionedError",
     "SharedResource",
     "seconds",
@@ -56,6 +62,8 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
+        "limiters._costs": ["Costs"],
+        "limiters._resource.reservation": ["Reservation"],
         "limiters._support.validation": ["ArgumentError"],
         "limiters.config": ["LimiterConfig"],
         "limiters.errors": [
@@ -66,6 +74,7 @@ __getattr__, __dir__ = lazily(
             "LeaseManagerError",
             "LimiterError",
             "LimiterStoppedError",
+            "ReserveTimeoutError",
             "SharedCapacityNotProvisionedError",
         ],
         "limiters.events": ["Event", "Listener"],

@@ -225,7 +225,7 @@ class RateShare(BoundShare):
         super().look_back(interval, held, partition, now)
         count = self.ledger.charges
         before, at = self._counted
-        total = self.ledger.total() + self.ledger.starting
+        total = self.ledger.charged()
         if count > before:
             self.piece = (total - at) / (count - before)
         elif self.shortage.since is not None and not self.gathering:

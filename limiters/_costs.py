@@ -7,6 +7,7 @@ only adds costs up does not need to know which of the two it has.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from limiters._plain_numbers import plain
 from limiters._support.float_error import covers
@@ -76,7 +77,7 @@ class Costs(Mapping[str, float]):
         return all(covers(self.amount(name), one) for name, one in cost.items())
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, (int, float)):
+        if isinstance(other, NUMBERS):
             return not (self._amounts or other)
         return dict.__eq__(self._amounts, dict(other)) if isinstance(other, Mapping) else False
 
@@ -87,8 +88,12 @@ class Costs(Mapping[str, float]):
         return f"Costs({', '.join(f'{name}={plain(one)}' for name, one in self.items())})"
 
 
-AnyCost = float | Costs
-"""A number for a limit of one dimension, Costs for one of several."""
+NUMBERS = (int, float)
+"""The other kind of cost. To ask for these is much faster than for Costs, which is a Mapping."""
+
+AnyCost = float | Any
+"""A number for a limit of one dimension, Costs for one of several. Which of the two depends on the
+limit: a type checker cannot know it, and so takes programs for one dimension as they are."""
 
 
 def _named(cost: AnyCost | Mapping[str, float]) -> Iterator[tuple[str, float]]:
@@ -110,12 +115,23 @@ def checked_cost(name: str, value: object) -> AnyCost:
     return Costs(amounts)
 
 
+def lesser(one: AnyCost, other: AnyCost) -> AnyCost:
+    """The smaller amount of two, in each dimension, whichever of the two kinds both are.
+
+    >>> lesser(5, 4), lesser(Costs({"tokens": 5, "calls": 1}), Costs({"tokens": 6}))
+    (4, Costs(tokens=5))
+    """
+    if isinstance(one, NUMBERS):
+        return min(one, other)
+    return one.combined(other, min) if isinstance(other, Costs) else Costs()
+
+
 def is_covered(there: AnyCost, cost: AnyCost) -> bool:
     """Whether there is enough for `cost`, whichever of the two kinds both are.
 
     >>> is_covered(5, 4), is_covered(Costs({"tokens": 5}), Costs({"tokens": 6}))
     (True, False)
     """
-    if isinstance(there, Costs):
-        return there.cover(cost if isinstance(cost, Costs) else Costs())
-    return covers(there, cost)  # type: ignore[arg-type]  # of one limit, both are of one kind
+    if isinstance(there, NUMBERS):
+        return covers(there, cost)
+    return isinstance(cost, NUMBERS) or bool(there.cover(cost))

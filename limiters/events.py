@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
+from limiters._costs import NUMBERS, AnyCost
 from limiters._support.callables import check_plain, keep_last_raise, notify
 from limiters._support.rate_limited_log import Damper, RateLimitedLog
 from limiters._support.validation import ArgumentError
@@ -67,7 +68,8 @@ class Event(NamedTuple):
     message: str = ""
     """For people."""
     metadata: object = None
-    """An error, or the operations it is about."""
+    """An error, or the operations it is about; in place of `value`, a cost of several
+    dimensions."""
 
 
 class Listener:
@@ -152,6 +154,13 @@ class Emitter:
         # Not when a listener comes: an owner that never starts would leave the thread behind.
         if self._thread is None or not self._thread.is_alive():  # it is not, after a fork
             self._deliver_from_now_on()
+
+    def emit_cost(self, name: str, cost: AnyCost) -> None:
+        """Tells whoever listens a cost: a number as the value, Costs as metadata."""
+        if isinstance(cost, NUMBERS):
+            self.emit(name, cost)
+        else:
+            self.emit(name, metadata=cost)
 
     def close(self, timeout: float = 1.0) -> None:
         """Delivers what is on its way, for at most `timeout`, and ends the thread."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
 
-from limiters._costs import AnyCost, Costs
+from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost
 from limiters._guard import guard_of
 from limiters._plain_numbers import plain
 from limiters._support import validation
@@ -121,8 +121,12 @@ class Rate:
         if self.burst is not None and not isinstance(self.burst, BurstSeconds):
             put(self, "burst", amount("burst", self.burst))
         validation.one_of("start", "end")("counts", self.counts)
+        outer = self
         for inner in self.also:
             self._check_inner(inner)
+        for inner in sorted(self.also, key=lambda one: -validation.in_seconds(one.per)):
+            inner._check_within(outer)
+            outer = inner
 
     def _check_inner(self, inner: Rate) -> None:
         if not isinstance(inner, Rate):
@@ -130,17 +134,36 @@ class Rate:
         if inner.also or inner.burst is not None or inner.counts != "start":
             advice = "say burst, counts and other windows once, of the outer rate"
             raise ArgumentError("also", inner, "have a capacity and per alone", advice)
-        if not validation.in_seconds(inner.per) < validation.in_seconds(self.per):
+
+    def _check_within(self, outer: Rate) -> None:
+        """Refuses what can never bind beside `outer`, the next longer window."""
+        if not validation.in_seconds(self.per) < validation.in_seconds(outer.per):
             raise ArgumentError(
-                "also", inner, f"have a window shorter than per={plain_seconds(self.per)}"
+                "also", self, f"have a window shorter than per={plain_seconds(outer.per)}"
             )
-        if inner.capacity >= self.capacity:
+        if self.capacity >= outer.capacity:
             raise ArgumentError(
                 "also",
-                inner,
-                f"have less capacity than {plain(self.capacity)}",
-                "no shorter window can be filled beyond the outer one, so it has no meaning",
+                self,
+                f"have less capacity than the {plain(outer.capacity)} of {outer.per_text}",
+                "no shorter window can be filled beyond a longer one, so it has no meaning",
             )
+
+    @property
+    def per_text(self) -> str:
+        """Its window, in a message."""
+        return f"{plain_seconds(self.per)} s"
+
+    def with_capacity(self, capacity: float) -> Rate:
+        """A rate with another capacity: shorter windows and a burst change in proportion."""
+        factor = capacity / self.capacity
+        burst = self.burst
+        return replace(
+            self,
+            capacity=capacity,
+            also=[replace(one, capacity=one.capacity * factor) for one in self.also],
+            burst=burst * factor if isinstance(burst, (int, float)) else burst,
+        )
 
     def bounds(self, dimension: str) -> tuple[Bound, ...]:
         """A bound for each of its windows."""
@@ -214,6 +237,10 @@ class InFlight:
         bound = Bound(dimension, kind, self.n, longest, self.n, False, longest, self.strict)
         return (bound,)
 
+    def with_capacity(self, capacity: float) -> InFlight:
+        """The same with another number of calls."""
+        return replace(self, n=_whole("capacity", capacity))
+
     def __repr__(self) -> str:
         more = "" if self.strict else ", strict=False"
         if self.max_operation_time != MAX_OPERATION_TIME:
@@ -231,9 +258,20 @@ class Limits:
     Costs(requests=10, calls=20)
     """
 
-    __slots__ = ("_dimensions", "bounds")
+    __slots__ = ("_dimensions", "_lasting", "_slots", "bounds", "is_scalar", "most", "nothing")
 
+    _dimensions: Mapping[str, Rate | InFlight]
     bounds: tuple[Bound, ...]
+    """Each window and each number of calls, by dimension."""
+    is_scalar: bool
+    """Whether there is one dimension, so that costs are plain numbers."""
+
+    most: AnyCost
+    """The largest cost that could ever be spent at once: in each dimension, of its smallest
+    window."""
+
+    nothing: AnyCost
+    """No cost, as this limit adds it up."""
 
     def __init__(self, **dimensions: Rate | InFlight) -> None:
         if not dimensions:
@@ -244,8 +282,7 @@ class Limits:
             text("the name of a dimension", name)
             if not isinstance(one, (Rate, InFlight)):
                 raise ArgumentError(name, one, "be a Rate or InFlight", f"as in Rate({one!r})")
-        self._dimensions: Mapping[str, Rate | InFlight] = dimensions
-        self.bounds = tuple(b for name, one in dimensions.items() for b in one.bounds(name))
+        self._keep(dimensions)
         if len(self.bounds) > MAX_BOUNDS:
             raise ArgumentError(
                 "Limits",
@@ -259,8 +296,37 @@ class Limits:
         if isinstance(capacity, Limits):
             return capacity
         limits = cls.__new__(cls)
-        limits._dimensions = {"": Rate(capacity, period)}
-        limits.bounds = limits._dimensions[""].bounds("")
+        limits._keep({"": Rate(capacity, period)})
+        return limits
+
+    def _keep(self, dimensions: Mapping[str, Rate | InFlight]) -> None:
+        self._dimensions = dimensions
+        self.is_scalar = len(dimensions) == 1
+        self.bounds = tuple(b for name, one in dimensions.items() for b in one.bounds(name))
+        self.nothing = 0.0 if self.is_scalar else Costs()
+        self.most = self.smallest(bound.capacity for bound in self.bounds)
+        slots = [one for one in self.bounds if one.kind is BoundKind.SLOTS]
+        self._slots = [bound.dimension for bound in slots]
+        self._lasting = {bound.dimension for bound in self.bounds if bound.at_end or bound in slots}
+
+    def with_capacity(self, name: str, capacity: object) -> Limits:
+        """These with other capacities, given as a number if there is one dimension, or by
+        dimension: those that are not named stay. The shorter windows of a rate and its burst change
+        in proportion. ArgumentError of the argument `name` if that is not possible."""
+        changed = dict(self._dimensions)
+        if isinstance(capacity, Mapping):
+            for dimension, one in capacity.items():
+                if dimension not in changed:
+                    raise ArgumentError(name, capacity, self._names())
+                more = amount(f"{name}[{dimension!r}]", one)
+                changed[dimension] = changed[dimension].with_capacity(more)
+        elif self.is_scalar:
+            (dimension,) = changed
+            changed[dimension] = changed[dimension].with_capacity(amount(name, capacity))
+        else:
+            raise self._without_dimension(name, amount(name, capacity))
+        limits = type(self).__new__(type(self))
+        limits._keep(changed)
         return limits
 
     @property
@@ -269,15 +335,10 @@ class Limits:
         return tuple(self._dimensions)
 
     @property
-    def is_scalar(self) -> bool:
-        """Whether there is one dimension, so that costs are plain numbers."""
-        return len(self._dimensions) == 1
-
-    @property
-    def most(self) -> AnyCost:
-        """The largest cost that could ever be spent at once: in each dimension, of its smallest
-        window."""
-        return self.smallest(bound.capacity for bound in self.bounds)
+    def period(self) -> float:
+        """The seconds of the longest window; if there is none, how long a call may last."""
+        windows = [one.period for one in self.bounds if one.kind is BoundKind.RATE]
+        return max(windows or [one.period for one in self.bounds])
 
     def smallest(self, amounts: Iterable[float]) -> AnyCost:
         """Of an amount for each bound, the smallest of each dimension: as a cost."""
@@ -288,24 +349,50 @@ class Limits:
 
     def by_bound(self, cost: AnyCost) -> tuple[float, ...]:
         """What a cost, as `normal` returns it, is for each bound."""
-        if isinstance(cost, Costs):
-            return tuple(cost.amount(bound.dimension) for bound in self.bounds)
-        return tuple(cost for _ in self.bounds)
+        if isinstance(cost, NUMBERS):
+            return tuple(cost for _ in self.bounds)
+        return tuple(cost.get(bound.dimension, 0) for bound in self.bounds)
+
+    def sum(self, costs: Iterable[AnyCost]) -> AnyCost:
+        """Several costs as one; exact if there is one dimension."""
+        return math.fsum(costs) if self.is_scalar else sum(costs, Costs())
+
+    def checked(self, name: str, value: object) -> AnyCost:
+        """`value`, whatever it is, as a cost that this limit adds up: see `normal`."""
+        if type(value) in NUMBERS and self.is_scalar and not self._slots:
+            return amount(name, value, zero=True)  # what follows comes to the same
+        return self.normal(name, checked_cost(name, value))
 
     def normal(self, name: str, cost: AnyCost) -> AnyCost:
         """`cost` as this limit adds it up: a number if there is one dimension, Costs otherwise.
-        ArgumentError of the argument `name` if it names another dimension, or none."""
+
+        What it does not name costs nothing there. ArgumentError of the argument `name` if it names
+        a dimension that there is not, or none although there are several, or a part of a slot.
+        """
         if isinstance(cost, Costs):
             for dimension in cost:
                 if dimension not in self._dimensions:
-                    raise ArgumentError(name, dict(cost), f"{self._names()}")
+                    raise ArgumentError(name, dict(cost), self._names())
+            for dimension in self._slots:
+                _whole(f"{name}[{dimension!r}]", cost.amount(dimension))
             return cost.amount(self.dimensions[0]) if self.is_scalar else cost
         if self.is_scalar:
-            return cost
+            return _whole(name, cost) if self._slots else cost
         if not cost:
             return Costs()
-        example = f"{{{self.dimensions[0]!r}: {plain(cost)}}}"
-        raise ArgumentError(name, cost, "say of which dimension it is", f"as in {example}")
+        raise self._without_dimension(name, cost)
+
+    def ends_of(self, cost: AnyCost) -> tuple[str, ...]:
+        """The dimensions of `cost` that last as long as a call, so that its end has to be known:
+        slots, and rates that count from the end."""
+        if not self._lasting or not cost:
+            return ()
+        named = cost if isinstance(cost, Costs) else self.dimensions
+        return tuple(name for name in self.dimensions if name in named and name in self._lasting)
+
+    def _without_dimension(self, name: str, number: float) -> ArgumentError:
+        example = f"{{{self.dimensions[0]!r}: {plain(number)}}}"
+        return ArgumentError(name, number, "say of which dimension it is", f"as in {example}")
 
     def _names(self) -> str:
         if "" in self._dimensions:
@@ -321,6 +408,13 @@ class Limits:
     def __repr__(self) -> str:
         named = ", ".join(f"{name}={one!r}" for name, one in self._dimensions.items())
         return f"Limits({named})"
+
+
+def _whole(name: str, slots: float) -> int:
+    if slots != int(slots):
+        advice = "it is a number of calls in flight"
+        raise ArgumentError(name, slots, "be a whole number", advice)
+    return int(slots)
 
 
 def plain_seconds(duration: validation.Seconds) -> str:

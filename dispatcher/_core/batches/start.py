@@ -18,7 +18,7 @@ from dispatcher._core.open_work import OpenWork
 from dispatcher._core.queues.batch import CURRENT, OperationBatch
 from dispatcher._core.queues.lanes import Lanes
 from dispatcher._core.queues.planner import Plan
-from limiters._budgets.window import Spend
+from limiters._budgets.spend import Spend
 from limiters.limiter import Grant
 
 

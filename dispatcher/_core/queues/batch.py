@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dispatcher._core.queues.stages import BatchState
 from dispatcher.operation import Operation
-from limiters._budgets.window import Spend
+from limiters._budgets.spend import Spend
 
 if TYPE_CHECKING:
     from dispatcher._core.queues.lane import Lane, Line

@@ -127,7 +127,10 @@ def test_a_cost_of_another_dimension_is_refused(
             "also must hold a Rate for each further window",
         ),
         (lambda: Rate(600, per=60, also=[Rate(10, per=60)]), "a window shorter than per=60"),
-        (lambda: Rate(600, per=60, also=[Rate(600, per=1)]), "have less capacity than 600"),
+        (
+            lambda: Rate(600, per=60, also=[Rate(600, per=1)]),
+            "have less capacity than the 600 of 60 s",
+        ),
         (lambda: Rate(600, per=60, also=[Rate(9, counts="end")]), "a capacity and per alone"),
         (lambda: Rate(5, counts="middle"), "counts must be 'start' or 'end'"),  # type: ignore[arg-type]
         (lambda: Rate(5, burst=-1), "burst must be more than zero"),
