@@ -32,8 +32,13 @@ def instance(name: str, **known: Any) -> InstanceView:
 
 def limit(*instances: InstanceView, terms: Terms = TERMS, **known: Any) -> LimitView:
     """One in which nothing is out of the ordinary, but for what is known."""
-    of_bound = {name: known.pop(name) for name in ("capacity", "rising", "free") if name in known}
-    usual = {"capacity": terms.capacity, "free": 1 - sum(one.held for one in instances)}
+    of_bound: dict[str, Any] = {
+        name: known.pop(name) for name in ("capacity", "rising", "free") if name in known
+    }
+    usual: dict[str, Any] = {
+        "capacity": terms.capacity,
+        "free": 1 - sum(one.held for one in instances),
+    }
     return LimitView(
         **{
             "terms": terms,

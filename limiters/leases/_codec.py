@@ -160,6 +160,8 @@ def reply_of(answer: Sequence[Any]) -> Reply:
 
 
 def _check_terms(terms: Terms) -> None:
+    if not terms.bounds:
+        raise ValueError("it has no bounds")
     for name, one in _OF_EVERY_LIMIT.items():
         _checked(one, getattr(terms, name))
     for bound in terms.bounds:
@@ -220,8 +222,8 @@ def read_limit(
         layout=as_text(fields[b"layout"]),
         **{name: value.pop(name) for name in _TERMS},
     )
-    if not terms.are_divisible:
-        raise ValueError("it has too many partitions")
+    if not bounds or not terms.are_divisible:
+        raise ValueError("it has no bounds, or too many partitions")
     return Limit(
         server=as_text(fields[b"server"]),
         nonce=as_text(fields[b"nonce"]),
@@ -462,8 +464,6 @@ class _Numbers:
         count = (len(values) - length) // max(1, width)
         if len(values) != length + count * width or len(packed) % 8 or count > MAX_BOUNDS:
             raise ValueError("its length is another one")
-        if width and not count:
-            raise ValueError("it has no bounds")
         starts = range(length, len(values), width) if width else ()
         return _read(self._own, values[:length]), [
             _read(self._of_bound, values[start : start + width]) for start in starts

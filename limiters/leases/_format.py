@@ -7,7 +7,8 @@ same constants and fields as Lua, in front of each script. Durations are whole m
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -365,28 +366,33 @@ SALT = f"limit {FORMAT}:"
 """What every checksum begins with: no other format has the same ones."""
 
 
+def lua_constants(text: str) -> str:
+    """The constants that a Lua text names, as locals: a script has room for 200 of these in all."""
+    used = [name for name in _CONSTANTS if re.search(rf"\b{name}\b", text)]
+    return "".join(f"local {name} = {globals()[name]!r}\n" for name in used)
+
+
 def lua_prelude() -> str:
-    """The constants, and functions that read and write what is sent and stored, for the scripts."""
-    lines = [f"local {name} = {globals()[name]!r}" for name in _CONSTANTS]
-    lines += [
+    """Functions that read and write what is sent and stored, for the scripts."""
+    lines = [
         "local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max",
         "local byte, sub = string.byte, string.sub",
         "-- Whether a value, which may be nil, can be a whole number; and whether it is finite.",
         f"local function is_whole(n) return n and {_rule({'n': _field('n', 'n')})} end",
         f"local function is_finite(n) return n and {_rule({'n': _field('n', 'f')})} end",
         _CHECKS,
+        _lists(),
         _scanner(),
-        _reader("read_record", RECORD),
-        _writer("write_record", RECORD),
-        _reader("read_header", HEADER),
-        _writer("write_header", HEADER),
+        *_records(),
+        _reader("read_header", HEADER, HEADER_BOUND),
+        _writer("write_header", HEADER, HEADER_BOUND),
         _reader("read_registry", REGISTRY),
         _writer("write_registry", REGISTRY),
-        _reader("read_request", REQUEST, judges=False),
-        _judge("fits_request", REQUEST),
-        _writer("write_reply", REPLY),
-        _reader("read_change", CHANGE, judges=False),
-        _judge("fits_change", CHANGE, zero=True),
+        _reader("read_request", REQUEST, REQUEST_BOUND, judges=False),
+        _judge("fits_request", REQUEST, REQUEST_BOUND),
+        _writer("write_reply", REPLY, REPLY_BOUND),
+        _reader("read_change", CHANGE, CHANGE_BOUND, judges=False),
+        _judge("fits_change", CHANGE, CHANGE_BOUND, zero=True),
     ]
     return "\n".join(lines) + "\n"
 
@@ -394,7 +400,7 @@ def lua_prelude() -> str:
 _CHECKS = f"""
 -- The checksum of what is stored under a name; `checksum` in _codec.py is the same.
 local function check(name, text)
-  return sub(redis.sha1hex('{SALT}' .. name .. '\\0' .. text), 1, CHECK_LENGTH)
+  return sub(redis.sha1hex('{SALT}' .. name .. '\\0' .. text), 1, {CHECK_LENGTH})
 end
 
 -- A text with its checksum behind it.
@@ -404,18 +410,37 @@ end
 
 -- The text without its checksum; nil if that is another one.
 local function unsealed(name, text)
-  if not text or #text < CHECK_LENGTH then
+  if not text or #text < {CHECK_LENGTH} then
     return nil
   end
-  local whole = sub(text, 1, -CHECK_LENGTH - 1)
-  return check(name, whole) == sub(text, -CHECK_LENGTH) and whole or nil
+  local whole = sub(text, 1, -{CHECK_LENGTH + 1})
+  return check(name, whole) == sub(text, -{CHECK_LENGTH}) and whole or nil
 end
 """
 
 
-def _in_lua(field: Field) -> str:
+def _lists() -> str:
+    """A Lua function that gives each bound its part of a text that has the pairs of all, by the
+    number of these that stands in its place. False if these are not all of the text."""
+    return """
+local function split_list(bounds, name, text)
+  local from = 1
+  for i = 1, #bounds do
+    local count = bounds[i][name]
+    if not (count >= 0 and count <= #text and count % 1 == 0) then
+      return false
+    end
+    bounds[i][name] = sub(text, from, from + 16 * count - 1)
+    from = from + 16 * count
+  end
+  return from == #text + 1
+end
+"""
+
+
+def _in_lua(field: Field, table: str = "t") -> str:
     """As a field of a Lua table; `until` is a keyword there."""
-    return f"t.{field.name}_" if field.name == "until" else f"t.{field.name}"
+    return f"{table}.{field.name}_" if field.name == "until" else f"{table}.{field.name}"
 
 
 def _rule(fields: Mapping[str, Field]) -> str:
@@ -423,6 +448,8 @@ def _rule(fields: Mapping[str, Field]) -> str:
     says. Written so that NaN, which is in no order with any number, is refused as well."""
     conditions = []
     for name, field in fields.items():
+        if field.kind is FieldKind.PAIRS:
+            continue
         if math.isinf(field.high):
             conditions.append(f"{name} - {name} == 0")
         else:
@@ -432,68 +459,183 @@ def _rule(fields: Mapping[str, Field]) -> str:
     return " and ".join(conditions)
 
 
+def _unpacked(targets: Iterable[str], count: int, packed: str, position: str = "") -> str:
+    return f"  {', '.join(targets)} = struct.unpack('<{'d' * count}', {packed}{position})"
+
+
 def _scanner() -> str:
-    """A Lua function that returns what a pass reads of a packed record; nil if its length is
-    another one, or a number cannot be one."""
-    names = {f"{field.name}_": field for field in SCANNED}
-    listed = ", ".join(names)
+    """Lua functions that return what a pass reads of a packed record: of the instance and of its
+    first bound, and where the next one begins; then of that. nil if a number cannot be one."""
+    own = {f"{field.name}_": field for field in SCANNED}
+    bound = {f"{field.name}_": field for field in SCANNED_BOUND}
+    both, count = own | bound, len(own) + len(bound)
     return "\n".join(
         [
-            "local function scanned(packed)",
-            f"  if #packed ~= {8 * len(RECORD) + CHECK_LENGTH} then return nil end",
-            f"  local {listed} = struct.unpack('<{'d' * len(SCANNED)}', packed)",
-            f"  if not ({_rule(names)}) then return nil end",
-            f"  return {listed}",
+            "local function scanned(packed, bounds)",
+            f"  if #packed ~= {8 * len(RECORD) + CHECK_LENGTH}"
+            f" + bounds * {8 * len(RECORD_BOUND)} then return nil end",
+            f"  local {', '.join(both)}, next_",
+            _unpacked([*both, "next_"], count, "packed"),
+            f"  if not ({_rule(both)}) then return nil end",
+            f"  return {', '.join(both)}, next_",
+            "end",
+            "local function scanned_bound(packed, position)",
+            f"  local {', '.join(bound)}, next_",
+            _unpacked([*bound, "next_"], len(bound), "packed", ", position"),
+            f"  if not ({_rule(bound)}) then return nil end",
+            f"  return {', '.join(bound)}, next_",
             "end",
         ]
     )
 
 
-def _judge(name: str, fields: Fields, *, zero: bool = False) -> str:
+def _records() -> list[str]:
+    """Lua functions that read and write a record: what is scanned comes first."""
+    parts = (
+        (SCANNED, SCANNED_BOUND),
+        (RECORD[len(SCANNED) :], RECORD_BOUND[len(SCANNED_BOUND) :]),
+    )
+    reads, writes = ["  local t, p = { bounds = {} }, 1", "  local b"], ["  local parts = {}"]
+    for own, bound in parts:
+        names = {_in_lua(one): one for one in own}
+        of_bound = {_in_lua(one, "b"): one for one in bound}
+        reads += [
+            _unpacked([*names, "p"], len(own), "packed", ", p"),
+            f"  if not ({_rule(names)}) then return nil end",
+            "  for i = 1, bounds do",
+            "    b = t.bounds[i] or {}",
+            "    t.bounds[i] = b",
+            _unpacked([*of_bound, "p"], len(bound), "packed", ", p"),
+            f"    if not ({_rule(of_bound)}) then return nil end",
+            "  end",
+        ]
+        writes += [
+            f"  parts[#parts + 1] = {_packed_in_lua(own, 't')}",
+            "  for i = 1, #t.bounds do",
+            "    local b = t.bounds[i]",
+            f"    parts[#parts + 1] = {_packed_in_lua(bound, 'b')}",
+            "  end",
+        ]
+    flags = [f"  t.{one.name} = t.{one.name} ~= 0" for one in RECORD if one.kind is FieldKind.FLAG]
+    length = f"{8 * len(RECORD)} + bounds * {8 * len(RECORD_BOUND)}"
+    return [
+        "local function read_record(packed, bounds)",
+        f"  if not packed or #packed ~= {length} then return nil end",
+        *reads,
+        *flags,
+        "  return t",
+        "end",
+        "local function write_record(t)",
+        *writes,
+        "  return table.concat(parts)",
+        "end",
+    ]
+
+
+def _judge(name: str, fields: Fields, of_bound: Fields, *, zero: bool = False) -> str:
     """A Lua function: whether each number in such a table, and each text, can be one; with `zero`,
     every number may be 0 too."""
-    numbers = [one for one in numbers_of(fields) if one.kind is not FieldKind.FLAG]
-    rules = [
-        f"({_in_lua(one)} == 0 or {rule})" if zero else rule
-        for one in numbers
-        for rule in [_rule({_in_lua(one): one})]
-    ]
-    rules += [f"#t.{one.name} <= MAX_TEXT" for one in fields if one.kind is FieldKind.TEXT]
-    return f"local function {name}(t)\n  return {' and '.join(rules)}\nend"
 
+    def rules(declared: Fields, table: str) -> list[str]:
+        numbers = [one for one in numbers_of(declared) if one.kind is not FieldKind.FLAG]
+        return [
+            f"({_in_lua(one, table)} == 0 or {rule})" if zero else rule
+            for one in numbers
+            for rule in [_rule({_in_lua(one, table): one})]
+        ]
 
-def _reader(name: str, fields: Fields, *, judges: bool = True) -> str:
-    """A Lua function that makes a table of fields: of texts, and the numbers packed. It returns nil
-    if their length is another one, or, if it `judges`, a number cannot be one."""
-    texts, numbers = texts_of(fields), numbers_of(fields)
-    targets = ", ".join(_in_lua(field) for field in numbers)
-    flags = [f"  t.{one.name} = t.{one.name} ~= 0" for one in numbers if one.kind is FieldKind.FLAG]
-    arguments = ", ".join([*(f"{field.name}_" for field in texts), "packed"])
-    rule = _rule({_in_lua(one): one for one in numbers})
+    own = rules(fields, "t")
+    own += [f"#t.{one.name} <= {MAX_TEXT}" for one in fields if one.kind is FieldKind.TEXT]
     return "\n".join(
         [
-            f"local function {name}({arguments})",
-            f"  if not packed or #packed ~= {8 * len(numbers)} then return nil end",
-            "  local t = {}",
-            *(f"  t.{field.name} = {field.name}_" for field in texts),
-            f"  {targets} = struct.unpack('<{'d' * len(numbers)}', packed)",
-            *([f"  if not ({rule}) then return nil end"] if judges else []),
-            *flags,
-            "  return t",
+            f"local function {name}(t)",
+            "  for i = 1, #t.bounds do",
+            "    local b = t.bounds[i]",
+            f"    if not ({' and '.join(rules(of_bound, 'b'))}) then return false end",
+            "  end",
+            f"  return {' and '.join(own)}",
             "end",
         ]
     )
 
 
-def _writer(name: str, fields: Fields) -> str:
-    """A Lua function that returns the texts of a table, in a list, and the numbers packed; what is
-    missing is empty."""
-    texts, numbers = texts_of(fields), numbers_of(fields)
-    values = ", ".join(
-        f"{_in_lua(field)} and 1 or 0" if field.kind is FieldKind.FLAG else f"{_in_lua(field)} or 0"
-        for field in numbers
-    )
-    packed = f"struct.pack('<{'d' * len(numbers)}', {values})"
-    listed = ", ".join([*(f"t.{field.name} or ''" for field in texts), packed])
-    answer = f"{{ {listed} }}" if texts else packed
-    return f"local function {name}(t)\n  return {answer}\nend"
+def _reader(name: str, fields: Fields, of_bound: Fields = (), *, judges: bool = True) -> str:
+    """A Lua function that makes a table of fields: of texts, lists of all bounds, and the numbers
+    packed. Its `bounds` are tables, in which lists are packed texts. It returns nil if a length is
+    another one, or, if it `judges`, a number cannot be one."""
+    texts, numbers, lists = texts_of(fields), numbers_of(fields), texts_of(of_bound)
+    names = {_in_lua(one): one for one in numbers}
+    names_of_bound = {_in_lua(one, "b"): one for one in of_bound}
+    arguments = ", ".join([*(f"{one.name}_" for one in (*texts, *lists)), "packed"])
+    width = max(1, len(of_bound))
+    lines = [
+        f"local function {name}({arguments})",
+        "  if not packed then return nil end",
+        f"  local count = (#packed / 8 - {len(numbers)}) / {width}",
+        f"  if count < 0 or count > {MAX_BOUNDS if of_bound else 0} or count % 1 ~= 0 then",
+        "    return nil",
+        "  end",
+        "  local t, p = { bounds = {} }, 1",
+        *(f"  t.{one.name} = {one.name}_" for one in texts),
+        _unpacked([*names, "p"], len(numbers), "packed", ", p"),
+        *([f"  if not ({_rule(names)}) then return nil end"] if judges else []),
+        *_flags(numbers, "t"),
+    ]
+    if of_bound:
+        lines += [
+            "  for i = 1, count do",
+            "    local b = {}",
+            "    t.bounds[i] = b",
+            _unpacked([*names_of_bound, "p"], len(of_bound), "packed", ", p"),
+            *([f"    if not ({_rule(names_of_bound)}) then return nil end"] if judges else []),
+            *_flags(of_bound, "b"),
+            "  end",
+        ]
+    lines += [
+        f"  if not split_list(t.bounds, '{one.name}', {one.name}_) then return nil end"
+        for one in lists
+    ]
+    return "\n".join([*lines, "  return t", "end"])
+
+
+def _flags(fields: Fields, table: str) -> list[str]:
+    flags = [one for one in fields if one.kind is FieldKind.FLAG]
+    return [f"  {table}.{one.name} = {table}.{one.name} ~= 0" for one in flags]
+
+
+def _packed_in_lua(fields: Fields, table: str) -> str:
+    values = []
+    for one in fields:
+        name = _in_lua(one, table)
+        if one.kind is FieldKind.FLAG:
+            values.append(f"({name} and {name} ~= 0) and 1 or 0")
+        elif one.kind is FieldKind.PAIRS:
+            values.append(f"#({name} or '') / 16")
+        else:
+            values.append(f"{name} or 0")
+    return f"struct.pack('<{'d' * len(values)}', {', '.join(values)})"
+
+
+def _writer(name: str, fields: Fields, of_bound: Fields = ()) -> str:
+    """A Lua function that returns a list: the texts of a table, the lists of all of its bounds, and
+    the numbers packed. What is missing is empty."""
+    texts, lists = texts_of(fields), texts_of(of_bound)
+    lines = [
+        f"local function {name}(t)",
+        f"  local packed = {{ {_packed_in_lua(numbers_of(fields), 't')} }}",
+    ]
+    lines += [f"  local {one.name}_ = {{}}" for one in lists]
+    if of_bound:
+        lines += [
+            "  for i = 1, #(t.bounds or {}) do",
+            "    local b = t.bounds[i]",
+            f"    packed[i + 1] = {_packed_in_lua(of_bound, 'b')}",
+            *(f"    {one.name}_[i] = b.{one.name} or ''" for one in lists),
+            "  end",
+        ]
+    listed = [
+        *(f"t.{one.name} or ''" for one in texts),
+        *(f"table.concat({one.name}_)" for one in lists),
+        "table.concat(packed)",
+    ]
+    return "\n".join([*lines, f"  return {{ {', '.join(listed)} }}", "end"])

@@ -10,6 +10,7 @@ from typing import Any
 from limiters._instance_share import InstanceShare
 from limiters.leases._format import FORMAT, UNITS
 from limiters.leases._messages import Reply, Request, Terms, altered
+from limiters.leases._terms_change import LimitChange
 from tests.twins.compared import differences, plain
 from tests.twins.stores import NAMES, InPython, InRedis, Scripts
 
@@ -287,8 +288,9 @@ class History:
         else:
             self._join(f"late{self.calls}")
 
-    def _set_terms(self, name: str, **terms: float | None) -> None:
-        self._both("set_terms", name, self.server, self.clock, self._token(), **terms)
+    def _set_terms(self, name: str, **terms: Any) -> None:
+        change = LimitChange.scalar(**terms)
+        self._both("set_terms", name, self.server, self.clock, self._token(), change)
 
     def _token(self) -> str:
         self.tokens += 1

@@ -509,7 +509,8 @@ class Coordinator:
         before = [(one.in_force(limit.now), one.peak, one.peak_until) for one in limit.bounds]
         terms = replace(goal, version=max(old.version + 1, clock), served=True)
         if not terms.agrees(old) and known is not None:
-            self._start_over(limit, now, token, "an operator changed the terms of all leases")
+            what = "the lease or the period" if same else "its dimensions"
+            self._start_over(limit, now, token, f"an operator changed {what}")
         limit.follow(terms)
         limit.deleted = False
         for at, one in enumerate(change.bounds):
