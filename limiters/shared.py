@@ -7,7 +7,6 @@ import os
 import socket
 import time
 import uuid
-from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -41,6 +40,7 @@ from limiters.leases._messages import (
     Reply,
     Request,
     Terms,
+    altered,
     partitions_of,
     ramp_of,
     shared_amount,
@@ -350,7 +350,7 @@ class SharedResource(Resource):
         capacity = amount("capacity", capacity, zero=True)
         with self._lock:
             self._reserved = capacity
-            self._share.profile = replace(self._share.profile, reserved=capacity)
+            self._share.profile = altered(self._share.profile, reserved=capacity)
             self._purse.reserved.set_capacity(capacity)
             self._want(self._clock.now())
             self._wake()

@@ -23,7 +23,7 @@ def terms_of(options: SharedResourceOptions) -> Terms:
         _check_manager(options.lease_manager, options.shared_capacity, interval)
         lease = options.lease_manager.lease_time
     period = in_seconds(options.period)
-    terms = Terms(
+    terms = Terms.scalar(
         options.shared_capacity, options.factor, milliseconds(period), milliseconds(lease)
     )
     check_partitions(terms)

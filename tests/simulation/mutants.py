@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from limiters.leases._coordinator import Coordinator, certainty, permits
 from limiters.leases._coordinator.state import Limit, Record, Registry
 from limiters.leases._format import DRIFT, NEVER, TOLERANCE_MS
 from limiters.leases._ledger import Ledger
-from limiters.leases._messages import Kind, Reply, Request, Terms, usable_lease
+from limiters.leases._messages import Kind, Reply, Request, Terms, altered, usable_lease
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
@@ -39,8 +38,8 @@ def given_up_at_expiry(patch: pytest.MonkeyPatch) -> None:
 
     def mutant(self: Coordinator, limit: Limit, request: Request, record: Record, **known: bool):  # type: ignore[no-untyped-def]
         reply = answer(self, limit, request, record, **known)
-        record.gone = record.until
-        limit.due = min(limit.due, record.gone)
+        record.gone = record.until - limit.terms.counts
+        limit.due = min(limit.due, record.until)
         return reply
 
     patch.setattr(Coordinator, "_answer", mutant)
@@ -86,17 +85,18 @@ def permit_does_not_count(patch: pytest.MonkeyPatch) -> None:
     grant = permits.grant
 
     def mutant(limit: Limit, name: str, record: Record, request: Request) -> int:
-        before = record.permit.number
+        before = record.permit
         back = grant(limit, name, record, request)
-        if record.permit.number != before and record.permit.number:
-            limit.ledger.subtract(record.permit.at, record.permit.cost)
+        if record.permit != before and record.permit:
+            for bound, one in zip(limit.bounds, record.holdings, strict=True):
+                bound.ledger.subtract(one.permit.at, one.permit.cost)
         return back
 
     patch.setattr(permits, "grant", mutant)
 
 
 def corrected_in_full(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(permits, "handed_over", lambda limit, part: None)
+    patch.setattr(permits, "handed_over", lambda limit, at, part: None)
 
 
 def permit_outlasts_a_lease(patch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def no_nonce(patch: pytest.MonkeyPatch) -> None:
     challenge = Coordinator._challenge
 
     def mutant(self: Coordinator, limit: Limit, record: Any, request: Request, *rest: Any) -> Any:
-        claim = replace(request, nonce=AnyNonce(request.nonce))
+        claim = altered(request, nonce=AnyNonce(request.nonce))
         return challenge(self, limit, record, claim, *rest)
 
     patch.setattr(Coordinator, "_challenge", mutant)
@@ -169,7 +169,7 @@ def nonce_of_any_takeover(patch: pytest.MonkeyPatch) -> None:
     challenge = Coordinator._challenge
 
     def mutant(self: Coordinator, limit: Limit, record: Any, request: Request, *rest: Any) -> Any:
-        claim = replace(request, nonce=AnyNonce(request.nonce)) if request.nonce else request
+        claim = altered(request, nonce=AnyNonce(request.nonce)) if request.nonce else request
         return challenge(self, limit, record, claim, *rest)
 
     patch.setattr(Coordinator, "_challenge", mutant)
@@ -182,15 +182,15 @@ def first_statement_stays(patch: pytest.MonkeyPatch) -> None:
         self: Coordinator, limit: Limit, record: Record | None, request: Request, uncertain: bool
     ) -> Record:
         if record is not None:
-            request = replace(request, units=record.units)
+            request = altered(request, units=record.holdings[0].units)
         return admit(self, limit, record, request, uncertain)
 
     patch.setattr(Coordinator, "_admit", mutant)
 
 
 def missing_returns_at_once(patch: pytest.MonkeyPatch) -> None:
-    def mutant(self: Coordinator, limit: Limit, units: int) -> None:
-        limit.pool += units
+    def mutant(self: Coordinator, limit: Limit, at: int, units: int) -> None:
+        limit.bounds[at].pool += units
 
     patch.setattr(Coordinator, "_return_later", mutant)
 
@@ -205,14 +205,15 @@ def other_servers_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def deletes_without_the_period(patch: pytest.MonkeyPatch) -> None:
     def mutant(limit: Limit, default_span: int) -> int:
-        return max([limit.now, *(one.until for one in limit.records.values() if one.units)])
+        return max([limit.now, *(one.until for one in limit.records.values() if one.holds)])
 
     patch.setattr(certainty, "last_use", mutant)
 
 
 def deletes_without_the_doubt(patch: pytest.MonkeyPatch) -> None:
     def mutant(limit: Limit, default_span: int) -> int:
-        return max([limit.now, *(one.gone for one in limit.records.values() if one.units)])
+        holders = [one for one in limit.records.values() if one.holds]
+        return max([limit.now, *(certainty.gone_at(limit, one) for one in holders)])
 
     patch.setattr(certainty, "last_use", mutant)
 
@@ -260,8 +261,8 @@ def terms_without_version(patch: pytest.MonkeyPatch) -> None:
     sync = Coordinator.sync
 
     def mutant(self: Coordinator, request: Request, server: str, clock: int) -> Reply:
-        terms = replace(request.terms, version=min(request.terms.version, 1))
-        return sync(self, replace(request, terms=terms), server, clock)
+        terms = altered(request.terms, version=min(request.terms.version, 1))
+        return sync(self, altered(request, terms=terms), server, clock)
 
     patch.setattr(Coordinator, "sync", mutant)
 
@@ -273,7 +274,7 @@ def unknown_amounts_ignored(patch: pytest.MonkeyPatch) -> None:
         self: Coordinator, limit: Limit, record: Record | None, request: Request, *rest: Any
     ) -> Reply | None:
         if certainty.remaining(limit, self.default_span) == 0:
-            request = replace(request, left=0)
+            request = altered(request, left=0)
         return challenge(self, limit, record, request, *rest)
 
     patch.setattr(Coordinator, "_challenge", mutant)

@@ -4,13 +4,13 @@ the scripts inside Redis: both answer alike, and store the same."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 from limiters._instance_share import InstanceShare
 from limiters.leases._format import FORMAT, UNITS
-from limiters.leases._messages import Reply, Request, Terms
+from limiters.leases._messages import Reply, Request, Terms, altered
+from limiters.leases._terms_change import LimitChange
 from tests.twins.compared import differences, plain
 from tests.twins.stores import NAMES, InPython, InRedis, Scripts
 
@@ -44,7 +44,7 @@ class History:
         period = random.choice((10, 500, 1_000, 1_000, 2_345, 60_000))
         lease = random.choice((400, 2_000, 2_000, 5_000))
         capacity = random.choice((1e-3, 7.3, 100.0, 1_000.0, 1_000.0, 123_456.7, 1e12))
-        self.terms = Terms(capacity, capacity / random.choice((1, 3.7, 20)), period, lease)
+        self.terms = Terms.scalar(capacity, capacity / random.choice((1, 3.7, 20)), period, lease)
         self.shares: dict[tuple[str, str], InstanceShare] = {}
         self.pieces: dict[str, float] = {}
         self.sent: list[tuple[str, Request]] = []
@@ -63,7 +63,7 @@ class History:
         name = NAMES[0] if random.random() < 0.8 else NAMES[1]
         terms = self.terms
         if random.random() < 0.03:
-            terms = replace(terms, lease=terms.lease + 100)
+            terms = altered(terms, lease=terms.lease + 100)
         self.shares[name, instance] = InstanceShare(
             instance,
             terms,
@@ -93,14 +93,14 @@ class History:
 
     def crowd(self, count: int, rounds: int) -> None:
         """So many ask for a permit that the header does not keep them all."""
-        random, terms = self.random, Terms(50.0, 1.0, 1_000, 2_000)
+        random, terms = self.random, Terms.scalar(50.0, 1.0, 1_000, 2_000)
         born = [0] * count
         for name in NAMES:
             self._both("lose", name)
         for round_ in range(1, rounds + 1):
             for at in range(count):
                 self.clock += random.choice((0, 3, 9))
-                request = Request(
+                request = Request.scalar(
                     f"instance{at:03}",
                     round_,
                     terms,
@@ -151,7 +151,7 @@ class History:
             if reply.given and random.random() < 0.5:
                 self._both("lose_grants", name)
                 if random.random() < 0.3:
-                    self._sync(name, replace(request, seq=request.seq + 1, born=1))
+                    self._sync(name, altered(request, seq=request.seq + 1, born=1))
             return
         delay = random.choice((0, 1, 20))
         self.now += delay / 1000
@@ -226,14 +226,14 @@ class History:
             {"permit": request.born + 1, "permit_spent": tuple((age, 1e99) for age, _ in entries)},
             {random.choice(("units", "released", "left", "need")): random.choice((-1, 0.5, 1e308))},
             {"piece": random.choice((1e99, 1e300, -1.0)), "spent": 1e99, "by_permit": -1e99},
-            {"terms": replace(request.terms, version=random.choice((0, 2**53)), in_force=1e-300)},
+            {"terms": altered(request.terms, version=random.choice((0, 2**53)), in_force=1e-300)},
             {"label": "x" * 2_000, "totals": (1e99,) * random.choice((3, 70))},
-            {"terms": replace(request.terms, capacity=cost)},
-            {"terms": replace(request.terms, version=self.clock, served=random.random() < 0.5)},
-            {"terms": replace(request.terms, period=700, served=True)},
-            {"terms": replace(request.terms, lease=300)},
+            {"terms": altered(request.terms, capacity=cost)},
+            {"terms": altered(request.terms, version=self.clock, served=random.random() < 0.5)},
+            {"terms": altered(request.terms, period=700, served=True)},
+            {"terms": altered(request.terms, lease=300)},
             {
-                "terms": replace(
+                "terms": altered(
                     request.terms, in_force=request.terms.capacity / 3, rising=0.01, served=True
                 )
             },
@@ -241,7 +241,7 @@ class History:
         change: dict[str, Any] = {}
         for _ in range(random.choice((1, 1, 2, 5))):
             change |= random.choice(changes)
-        return replace(request, **change)
+        return altered(request, **change)
 
     def _something_happens(self) -> None:
         random = self.random
@@ -288,8 +288,9 @@ class History:
         else:
             self._join(f"late{self.calls}")
 
-    def _set_terms(self, name: str, **terms: float | None) -> None:
-        self._both("set_terms", name, self.server, self.clock, self._token(), **terms)
+    def _set_terms(self, name: str, **terms: Any) -> None:
+        change = LimitChange.scalar(**terms)
+        self._both("set_terms", name, self.server, self.clock, self._token(), change)
 
     def _token(self) -> str:
         self.tokens += 1
