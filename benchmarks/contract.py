@@ -163,7 +163,7 @@ def _fairness(calls: Sequence[Call], mix: Mix, begin: float, end: float) -> floa
         shares.append(
             max(used(own, d, begin, end) / mix.limits[d]["rate"] for d in ("requests", "tokens"))
         )
-    return sum(shares) ** 2 / len(shares) / sum(one * one for one in shares)
+    return float(sum(shares) ** 2 / len(shares) / sum(one * one for one in shares))
 
 
 def _of_replay(calls: Sequence[Call], allowed: Allowed, begin: float, end: float) -> float:
