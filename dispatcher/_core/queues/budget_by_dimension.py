@@ -120,7 +120,8 @@ class AllowanceByDimension:
         what it takes in all; but not more than a period has."""
         seconds = max((self._seconds(name, one) for name, one in batch_cost.items()), default=0.0)
         enough: dict[str, float] = {}
-        for name, burst in self.burst.items():
+        for name in self.capacity + self.burst:
+            burst = self.burst.amount(name)
             worth = seconds / BATCH_COST_PART * self.speeds.get(name, 0.0)
             most = max(burst, self.capacity.amount(name))
             enough[name] = max(0.0, min(most, max(burst, worth)) - batch_cost.amount(name))
