@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
 
-from limiters._costs import AnyCost, Costs, checked_cost
+from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost
 from limiters._guard import guard_of
 from limiters._plain_numbers import plain
 from limiters._support import validation
@@ -258,10 +258,20 @@ class Limits:
     Costs(requests=10, calls=20)
     """
 
-    __slots__ = ("_dimensions", "_slots", "bounds")
+    __slots__ = ("_dimensions", "_lasting", "_slots", "bounds", "is_scalar", "most", "nothing")
 
     _dimensions: Mapping[str, Rate | InFlight]
     bounds: tuple[Bound, ...]
+    """Each window and each number of calls, by dimension."""
+    is_scalar: bool
+    """Whether there is one dimension, so that costs are plain numbers."""
+
+    most: AnyCost
+    """The largest cost that could ever be spent at once: in each dimension, of its smallest
+    window."""
+
+    nothing: AnyCost
+    """No cost, as this limit adds it up."""
 
     def __init__(self, **dimensions: Rate | InFlight) -> None:
         if not dimensions:
@@ -291,8 +301,13 @@ class Limits:
 
     def _keep(self, dimensions: Mapping[str, Rate | InFlight]) -> None:
         self._dimensions = dimensions
-        self._slots = [name for name, one in dimensions.items() if isinstance(one, InFlight)]
+        self.is_scalar = len(dimensions) == 1
         self.bounds = tuple(b for name, one in dimensions.items() for b in one.bounds(name))
+        self.nothing = 0.0 if self.is_scalar else Costs()
+        self.most = self.smallest(bound.capacity for bound in self.bounds)
+        slots = [one for one in self.bounds if one.kind is BoundKind.SLOTS]
+        self._slots = [bound.dimension for bound in slots]
+        self._lasting = {bound.dimension for bound in self.bounds if bound.at_end or bound in slots}
 
     def with_capacity(self, name: str, capacity: object) -> Limits:
         """These with other capacities, given as a number if there is one dimension, or by
@@ -320,15 +335,10 @@ class Limits:
         return tuple(self._dimensions)
 
     @property
-    def is_scalar(self) -> bool:
-        """Whether there is one dimension, so that costs are plain numbers."""
-        return len(self._dimensions) == 1
-
-    @property
-    def most(self) -> AnyCost:
-        """The largest cost that could ever be spent at once: in each dimension, of its smallest
-        window."""
-        return self.smallest(bound.capacity for bound in self.bounds)
+    def period(self) -> float:
+        """The seconds of the longest window; if there is none, how long a call may last."""
+        windows = [one.period for one in self.bounds if one.kind is BoundKind.RATE]
+        return max(windows or [one.period for one in self.bounds])
 
     def smallest(self, amounts: Iterable[float]) -> AnyCost:
         """Of an amount for each bound, the smallest of each dimension: as a cost."""
@@ -339,14 +349,9 @@ class Limits:
 
     def by_bound(self, cost: AnyCost) -> tuple[float, ...]:
         """What a cost, as `normal` returns it, is for each bound."""
-        if isinstance(cost, Costs):
-            return tuple(cost.amount(bound.dimension) for bound in self.bounds)
-        return tuple(cost for _ in self.bounds)
-
-    @property
-    def nothing(self) -> AnyCost:
-        """No cost, as this limit adds it up."""
-        return 0.0 if self.is_scalar else Costs()
+        if isinstance(cost, NUMBERS):
+            return tuple(cost for _ in self.bounds)
+        return tuple(cost.get(bound.dimension, 0) for bound in self.bounds)
 
     def sum(self, costs: Iterable[AnyCost]) -> AnyCost:
         """Several costs as one; exact if there is one dimension."""
@@ -354,6 +359,8 @@ class Limits:
 
     def checked(self, name: str, value: object) -> AnyCost:
         """`value`, whatever it is, as a cost that this limit adds up: see `normal`."""
+        if type(value) in NUMBERS and self.is_scalar and not self._slots:
+            return amount(name, value, zero=True)  # what follows comes to the same
         return self.normal(name, checked_cost(name, value))
 
     def normal(self, name: str, cost: AnyCost) -> AnyCost:
@@ -403,12 +410,10 @@ class Limits:
     def ends_of(self, cost: AnyCost) -> tuple[str, ...]:
         """The dimensions of `cost` that last as long as a call, so that its end has to be known:
         slots, and rates that count from the end."""
-        lasting = dict.fromkeys(
-            bound.dimension
-            for bound, one in zip(self.bounds, self.by_bound(cost), strict=True)
-            if one and (bound.at_end or bound.kind is BoundKind.SLOTS)
-        )
-        return tuple(lasting)
+        if not self._lasting or not cost:
+            return ()
+        named = cost if isinstance(cost, Costs) else self.dimensions
+        return tuple(name for name in self.dimensions if name in named and name in self._lasting)
 
     def _without_dimension(self, name: str, number: float) -> ArgumentError:
         example = f"{{{self.dimensions[0]!r}: {plain(number)}}}"

@@ -92,7 +92,7 @@ class ProvisionedResource(Resource):
     @property
     def period(self) -> float:
         """The seconds in which it may be spent; of several windows, the longest."""
-        return max(bound.period for bound in self._limits.bounds)
+        return self._limits.period
 
     @property
     def capacity(self) -> AnyCost:
@@ -119,7 +119,7 @@ class ProvisionedResource(Resource):
 
     def _provision(self) -> None:
         self._emitter.emit(events.PROVISION_DONE)
-        self._emitter.emit_cost(events.CAPACITY, self._limits.most)
+        self._emitter.emit(events.CAPACITY, self._limits.most)
         self._changed()
 
     def _leave(self) -> None:
@@ -138,7 +138,7 @@ class ProvisionedResource(Resource):
             self._limits = self._limits.with_capacity("capacity", capacity)
             for ledger, bound in zip(self._ledgers, self._limits.bounds, strict=True):
                 ledger.set_capacity(bound.capacity)
-        self._emitter.emit_cost(events.CAPACITY, self._limits.most)
+        self._emitter.emit(events.CAPACITY, self._limits.most)
         self._changed()
 
     def grant(
@@ -178,6 +178,7 @@ class ProvisionedResource(Resource):
 
     def ready_at(self, cost: AnyCost) -> float:
         """When it is worth asking again for `cost`."""
+        cost = self._limits.checked("cost", cost)
         with self._lock:
             return self._ledger.ready_at(cost, self._clock.now())
 

@@ -85,7 +85,7 @@ class Resource(ABC):
             demand = self._demand
             self._follow_demand()
         if demand != before:
-            self._emitter.emit_cost(events.TARGET, demand)
+            self._emitter.emit(events.TARGET, demand)
 
     @abstractmethod
     def _follow_demand(self) -> None:
@@ -107,7 +107,7 @@ class Resource(ABC):
     @property
     def _demand(self) -> AnyCost:
         """What all claimants together wait for. For who has the lock."""
-        return self.limits.sum(self._demands.values())
+        return sum(self._demands.values(), self.limits.nothing)
 
     @abstractmethod
     def _provision(self) -> None:
