@@ -6,7 +6,7 @@ only adds costs up does not need to know which of the two it has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterator, Mapping
 from typing import Any
 
 from limiters._plain_numbers import plain
@@ -41,6 +41,10 @@ class Costs(Mapping[str, float]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._amounts)
 
+    def items(self) -> ItemsView[str, float]:
+        """Dimensions and amounts."""
+        return self._amounts.items()  # that of Mapping looks each of them up
+
     def __len__(self) -> int:
         return len(self._amounts)
 
@@ -58,6 +62,9 @@ class Costs(Mapping[str, float]):
             amounts[name] = amounts.get(name, 0) - one
         return Costs(amounts)
 
+    def __rsub__(self, other: AnyCost | Mapping[str, float]) -> Costs:
+        return Costs(dict(_named(other))) - self
+
     def __mul__(self, factor: float) -> Costs:
         return Costs({name: one * factor for name, one in self._amounts.items()})
 
@@ -71,6 +78,15 @@ class Costs(Mapping[str, float]):
         """
         names = dict.fromkeys((*self._amounts, *other._amounts))
         return Costs({name: choose(self.amount(name), other.amount(name)) for name in names})
+
+    def __gt__(self, other: AnyCost) -> bool:
+        """Whether it is more than `other` in any dimension; a number is of none of them.
+
+        >>> Costs({"tokens": 5}) > Costs({"tokens": 5}), Costs({"tokens": 5}) > 100
+        (False, True)
+        """
+        there = other if isinstance(other, Costs) else Costs()
+        return any(one > there.amount(name) for name, one in self.items())
 
     def cover(self, cost: Mapping[str, float]) -> bool:
         """Whether there is enough for `cost` in each dimension."""
@@ -126,6 +142,18 @@ def lesser(one: AnyCost, other: AnyCost) -> AnyCost:
     return one.combined(other, min) if isinstance(other, Costs) else Costs()
 
 
+def greater(one: AnyCost, other: AnyCost) -> AnyCost:
+    """The larger amount of two, in each dimension, whichever of the two kinds both are.
+
+    >>> greater(5, 4), greater(Costs({"tokens": 5, "calls": 1}), Costs({"tokens": 6}))
+    (5, Costs(tokens=6, calls=1))
+    """
+    if isinstance(one, Costs) or isinstance(other, Costs):
+        there = other if isinstance(other, Costs) else Costs()
+        return one.combined(there, max) if isinstance(one, Costs) else there
+    return max(one, other)
+
+
 def is_covered(there: AnyCost, cost: AnyCost) -> bool:
     """Whether there is enough for `cost`, whichever of the two kinds both are.
 
@@ -135,3 +163,14 @@ def is_covered(there: AnyCost, cost: AnyCost) -> bool:
     if isinstance(there, NUMBERS):
         return covers(there, cost)
     return isinstance(cost, NUMBERS) or bool(there.cover(cost))
+
+
+def plain_cost(cost: AnyCost) -> str:
+    """`cost` in a message.
+
+    >>> plain_cost(20_000.0), plain_cost(Costs({"requests": 1, "tokens": 812})), plain_cost(Costs())
+    ('20000', 'requests 1, tokens 812', '0')
+    """
+    if isinstance(cost, Costs):
+        return ", ".join(f"{name} {plain(one)}" for name, one in cost.items()) or "0"
+    return plain(cost)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from limiters._costs import NUMBERS, AnyCost
+from limiters._costs import AnyCost
 from limiters._support.callables import check_plain, keep_last_raise, notify
 from limiters._support.rate_limited_log import Damper, RateLimitedLog
 from limiters._support.validation import ArgumentError
@@ -63,13 +63,13 @@ class Event(NamedTuple):
 
     name: str
     """Such as `pause`."""
-    value: float = 0
-    """A number: seconds, a count, a cost, the index of a partition."""
+    value: AnyCost = 0
+    """A number: seconds, a count, a cost, the index of a partition. A cost of several dimensions is
+    a mapping."""
     message: str = ""
     """For people."""
     metadata: object = None
-    """An error, or the operations it is about; in place of `value`, a cost of several
-    dimensions."""
+    """An error, or the operations it is about."""
 
 
 class Listener:
@@ -143,7 +143,9 @@ class Emitter:
         with self._lock:
             self._listeners = tuple(one for one in self._listeners if one is not listener)
 
-    def emit(self, name: str, value: float = 0, message: str = "", metadata: object = None) -> None:
+    def emit(
+        self, name: str, value: AnyCost = 0, message: str = "", metadata: object = None
+    ) -> None:
         """Tells whoever listens; returns at once."""
         if not self._listeners:
             return
@@ -154,13 +156,6 @@ class Emitter:
         # Not when a listener comes: an owner that never starts would leave the thread behind.
         if self._thread is None or not self._thread.is_alive():  # it is not, after a fork
             self._deliver_from_now_on()
-
-    def emit_cost(self, name: str, cost: AnyCost) -> None:
-        """Tells whoever listens a cost: a number as the value, Costs as metadata."""
-        if isinstance(cost, NUMBERS):
-            self.emit(name, cost)
-        else:
-            self.emit(name, metadata=cost)
 
     def close(self, timeout: float = 1.0) -> None:
         """Delivers what is on its way, for at most `timeout`, and ends the thread."""

@@ -119,7 +119,7 @@ class ProvisionedResource(Resource):
 
     def _provision(self) -> None:
         self._emitter.emit(events.PROVISION_DONE)
-        self._emitter.emit_cost(events.CAPACITY, self._limits.most)
+        self._emitter.emit(events.CAPACITY, self._limits.most)
         self._changed()
 
     def _leave(self) -> None:
@@ -138,7 +138,7 @@ class ProvisionedResource(Resource):
             self._limits = self._limits.with_capacity("capacity", capacity)
             for ledger, bound in zip(self._ledgers, self._limits.bounds, strict=True):
                 ledger.set_capacity(bound.capacity)
-        self._emitter.emit_cost(events.CAPACITY, self._limits.most)
+        self._emitter.emit(events.CAPACITY, self._limits.most)
         self._changed()
 
     def grant(

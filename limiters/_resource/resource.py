@@ -85,7 +85,7 @@ class Resource(ABC):
             demand = self._demand
             self._follow_demand()
         if demand != before:
-            self._emitter.emit_cost(events.TARGET, demand)
+            self._emitter.emit(events.TARGET, demand)
 
     @abstractmethod
     def _follow_demand(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dispatcher._core.queues.stages import BatchState
 from dispatcher.operation import Operation
 from limiters._budgets.spend import Spend
+from limiters._costs import AnyCost
 
 if TYPE_CHECKING:
     from dispatcher._core.queues.lane import Lane, Line
@@ -41,7 +42,8 @@ class OperationBatch:
         self.operations: list[Operation] = []
         self.lines: list[Line] = []
         """Of the keys that it holds."""
-        self.cost: float = 0
+        self.cost: AnyCost = 0
+        """Of its operations."""
         self.spend: Spend | None = None
         self.buffer: object = None
         """That of the Batcher which has raised it."""

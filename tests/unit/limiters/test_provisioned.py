@@ -137,10 +137,10 @@ def test_a_limit_of_one_named_dimension_takes_both_kinds_of_cost() -> None:
     assert limiter.capacity == 50
 
 
-def test_events_tell_costs_of_several_dimensions_as_metadata() -> None:
+def test_events_tell_costs_of_several_dimensions() -> None:
     limiter, _ = several()
     heard: list[object] = []
-    limiter.add_listener(lambda event: heard.append((event.name, event.metadata)))
+    limiter.add_listener(lambda event: heard.append((event.name, event.value)))
     limiter.give_me({"tokens": 5}, "somebody")
     limiter.set_capacity({"tokens": 90})
     limiter.stop()
