@@ -185,7 +185,9 @@ class BoundedInstance:
         for part, cost, use, lack in zip(self.parts, self.mix, shape, lacks, strict=True):
             slots = part.terms.slots
             spent = 0.0 if slots else part.recent(now)
-            history, stamped, released = (), (), self._surplus(part, leaving)
+            history: Entries = ()
+            stamped: Entries = ()
+            released = self._surplus(part, leaving)
             if released and slots:
                 part.units -= released
             elif released:

@@ -359,7 +359,7 @@ def test_c2_what_a_silent_instance_held_returns_bound_by_bound() -> None:
     assert limit is not None
     ends = 1_000 + 2_000 + 2 * 500
     none = (BoundRequest(), BoundRequest())
-    seen = {}
+    seen: dict[int, int] = {}
     for seq in range(1, 200):
         now = 1_000 + 400 * seq
         reply = limit_of.sync(Request("b", seq, terms, none, born=0), "s", now)
