@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from limiters import events
-from limiters._costs import AnyCost, is_covered, greater, lesser, plain_cost
+from limiters._costs import AnyCost, greater, is_covered, lesser, plain_cost
 from limiters._instance_share import InstanceShare
 from limiters._plain_numbers import plain
 from limiters._resource.reservation import Receipt

@@ -15,7 +15,6 @@ from limiters.leases._messages import Terms, altered, check_partitions, millisec
 from limiters.leases.protocol import LeaseManager
 from limiters.limits import Limits
 
-
 DEFAULT_PARTS = 100
 """Into how many partitions people see Limits divided."""
 
@@ -30,7 +29,7 @@ def limits_of(options: SharedResourceOptions) -> Limits:
             )
         return shared
     reserved = options.reserved_capacity
-    if isinstance(reserved, Mapping) and not shared:
+    if isinstance(reserved, Mapping):
         raise ArgumentError(
             "reserved_capacity",
             dict(reserved),

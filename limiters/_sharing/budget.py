@@ -4,10 +4,11 @@ dimension, as its user names costs. Not thread-safe."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from limiters._budgets.ledger import ledger_of
 from limiters._budgets.purse import Parts, Purse
-from limiters._budgets.several import AnyParts, AnyPurse, PurseOfBounds, one_purse
+from limiters._budgets.several import AnyParts, AnyPurse, PartsOfBounds, PurseOfBounds, one_purse
 from limiters._costs import AnyCost, is_covered
 from limiters._instance_share import InstanceShare
 from limiters.leases._messages import partitions_of
@@ -123,9 +124,7 @@ class Budget:
         factors = self.share.partitions_of_bounds()
         return self.limits.smallest(
             purse.burst(now) or one.burst(held, partition, now)
-            for purse, one, partition in zip(
-                self._purses, self.share.bounds, factors, strict=True
-            )
+            for purse, one, partition in zip(self._purses, self.share.bounds, factors, strict=True)
         )
 
     @property
@@ -158,7 +157,7 @@ class Budget:
 
     def lacking(self, parts: AnyParts, cost: AnyCost) -> list[bool]:
         """Of which bounds these parts have less than a cost."""
-        each = [parts] if isinstance(parts, Parts) else parts.bounds
+        each = parts.bounds if isinstance(parts, PartsOfBounds) else (cast(Parts, parts),)
         pairs = zip(each, self.limits.by_bound(cost), strict=True)
         return [sum(one) < amount for one, amount in pairs]
 
@@ -174,5 +173,3 @@ class Budget:
             if not rest[at]:
                 gathers[at] = 0.0
         self.share.want(tuple(rest), tuple(gathers), now)
-
-

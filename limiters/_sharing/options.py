@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from limiters._costs import checked_cost
 from limiters._support.clock import Clock
@@ -24,6 +23,12 @@ def _shared(name: str, value: float | Limits) -> float | Limits:
 
 def _reserved(name: str, value: float | Mapping[str, float]) -> object:
     return checked_cost(name, value)
+
+
+def _parts(name: str, value: int) -> int:
+    if count(name, value) > MAX_PARTITIONS:
+        raise ArgumentError(name, value, f"be at most {MAX_PARTITIONS:,}")
+    return value
 
 
 def _weight(name: str, value: float) -> float:
@@ -79,7 +84,7 @@ class ShareOptions(ConvertedOptions):
         metadata=about(
             "into how many partitions people see the shared capacity divided, in place of "
             "`factor`; 100 of Limits, unless said",
-            partial(count, most=MAX_PARTITIONS),
+            _parts,
         ),
     )
     max_interval: Seconds = field(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-from shlex import quote
-
 from collections.abc import Iterator, Sequence
+from shlex import quote
 
 from limiters import events
 from limiters._costs import AnyCost, Costs
@@ -41,7 +40,6 @@ class Announcements:
         kept_by: str = "",
     ) -> None:
         self._emit = emitter.emit
-        self._emit_cost = emitter.emit_cost
         self._damped = RateLimitedLog(_log)
         self._kept_by = kept_by
         self._own = terms
@@ -71,7 +69,7 @@ class Announcements:
         if capacity == self._capacity:
             return False
         self._capacity = capacity
-        self._emit_cost(events.CAPACITY, capacity)
+        self._emit(events.CAPACITY, capacity)
         return True
 
     def partitions(self, held: float) -> None:
@@ -138,7 +136,7 @@ class Announcements:
             self._changed(reply.terms)
         self._terms = reply.terms
         if news.permit:
-            self._emit_cost(events.PERMIT, self._cost_of(news.permit))
+            self._emit(events.PERMIT, self._cost_of(news.permit))
         if missing > FLOAT_ERROR:
             self._emit(events.FAILED, math.ceil(missing - FLOAT_ERROR))
         if reply.evicted and not self._evicted:
@@ -217,8 +215,8 @@ class Announcements:
         unlike = differences(self._own, terms)
         if unlike:
             return (
-                f"no shared capacity: {unlike} of the limit {self._limit!r}; make all instances with "
-                f"the same Limits, or, once none runs, forget the limit for everybody: "
+                f"no shared capacity: {unlike} of the limit {self._limit!r}; make all instances "
+                "with the same Limits, or delete the limit once no instance runs: "
                 f"dispatcher limit delete {quote(self._limit)}"
             )
         lease, period = plain(self._own.lease / 1000), plain(self._own.period / 1000)
