@@ -264,9 +264,8 @@ class RateShare(BoundShare):
             age = server_now - stamp
             self.ledger.receive(stamp, cost, now + (self.terms.counts - age) / 1000)
         costs, worth = [cost for _, cost in reply.given], self.worth(reply.units)
-        if (
-            math.fsum(costs) > self.bound.burst / self.bound.capacity * worth
-        ):  # else room comes back as it always does
+        # Else room comes back as it always does.
+        if worth and math.fsum(costs) > self.ledger.even_burst * worth:
             self.ledger.changed_hands(max(costs) / worth, now)
         self.units, self.reply = reply.units, reply
 

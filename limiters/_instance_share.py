@@ -1,8 +1,8 @@
 """One instance's share of a limit: what it holds and until when, what it may spend, what it
 requests next. Pure: its driver passes the time, sends the requests and brings the replies.
 
-What is held of each bound, and spent on it, is in `_bound_share`; here is what all bounds of a limit
-have in common. The rules that keep every window within the limit, on this side:
+What is held of each bound, and spent on it, is in `_bound_share`; here is what all bounds of a
+limit have in common. The rules that keep every window within the limit, on this side:
 
 * A request is sent again, as it is, until it is answered or the server says that it cannot be
   answered any more (a challenge). So it is known what became of everything in it.
@@ -15,7 +15,7 @@ have in common. The rules that keep every window within the limit, on this side:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from limiters._support.float_error import covers
 from limiters.leases._bounds import bounds_of
 from limiters.leases._confirmed_clock import ConfirmedClock, Exchange
 from limiters.leases._format import DRIFT, MAX_PERMIT_MS, WHOLE_BATCHES
+from limiters.leases._layout import names_of
 from limiters.leases._messages import (
     BoundRequest,
     Kind,
@@ -151,11 +152,18 @@ class InstanceShare:
         """The shared capacity of the first bound that is in force, as far as is known."""
         return self.bounds[0].capacity
 
-    def by_bound(self, cost: AnyCost) -> tuple[float, ...]:
-        """What a cost is for each bound."""
+    def by_bound(self, cost: AnyCost | tuple[float, ...]) -> tuple[float, ...]:
+        """What a cost is for each bound, unless it says so itself."""
+        if isinstance(cost, tuple):
+            return cost
         if isinstance(cost, Costs):
             return tuple(cost.amount(dimension) for dimension in self._dimensions)
         return (cost,) * len(self._dimensions)
+
+    def partitions_of_bounds(self) -> list[float]:
+        """What a partition is worth in each bound."""
+        factor, first = self.terms.factor, self.terms.capacity
+        return [factor, *(factor / first * one.terms.capacity for one in self.bounds[1:])]
 
     # What it may spend.
 
@@ -186,7 +194,12 @@ class InstanceShare:
         for bound, one in zip(self.bounds, self.by_bound(reserved), strict=True):
             bound.reserved = one
 
-    def want(self, waiting: AnyCost, gathering: AnyCost, now: float) -> None:
+    def want(
+        self,
+        waiting: AnyCost | tuple[float, ...],
+        gathering: AnyCost | tuple[float, ...],
+        now: float,
+    ) -> None:
         """So much waits to be spent, of which `gathering` is needed in one piece: by the batch that
         goes next."""
         if not any(one.gathering for one in self.bounds):
@@ -233,15 +246,36 @@ class InstanceShare:
         return self.bounds[0].asked_need
 
     @property
+    def partitions_asked(self) -> float:
+        """The same in partitions, of the bound of which it asked for the largest part."""
+        parts = self.partitions_of_bounds()
+        return max(one.asked_need / part for one, part in zip(self.bounds, parts, strict=True))
+
+    @property
+    def partitions_missing(self) -> float:
+        """What it asked for and does not hold."""
+        lacking = (
+            (min(one.asked_need, one.capacity) - one.ledger.capacity) / part
+            for one, part in zip(self.bounds, self.partitions_of_bounds(), strict=True)
+        )
+        return max(0.0, *lacking)
+
+    @property
     def _asked(self) -> bool:
         return any(one.asked_need for one in self.bounds)
 
-    def look_again(self, terms: Terms | None = None) -> None:
-        """The terms were changed, to these: asks soon how much of that is in force."""
-        if terms is not None:
-            for bound, one in zip(self.bounds, terms.bounds, strict=True):
-                bound.terms = replace(one, in_force=bound.capacity)
-            self.terms = replace(terms, bounds=tuple(one.terms for one in self.bounds))
+    def look_again(self, capacity: Mapping[str, float] | float | None = None) -> None:
+        """The terms were changed: asks soon how much of this `capacity` is in force; by the names
+        that people have for bounds, where there are several dimensions."""
+        if capacity is not None:
+            periods = [one.terms.period for one in self.bounds]
+            names = names_of(self.terms.layout, periods)
+            if not isinstance(capacity, Mapping):
+                capacity = {names[0]: capacity}
+            for name, bound in zip(names, self.bounds, strict=True):
+                new = capacity.get(name, bound.terms.capacity)
+                bound.terms = replace(bound.terms, capacity=new, in_force=bound.capacity)
+            self.terms = replace(self.terms, bounds=tuple(one.terms for one in self.bounds))
         self._curious = True
 
     def permit_wait(self, now: float) -> float:
@@ -351,8 +385,8 @@ class InstanceShare:
 
     def _look_back(self, now: float) -> None:
         interval = max(now - self._last_call, MIN_REQUEST_INTERVAL)
-        for one in self.bounds:
-            one.look_back(interval, now < self.until, self.terms.factor, now)
+        for one, partition in zip(self.bounds, self.partitions_of_bounds(), strict=True):
+            one.look_back(interval, now < self.until, partition, now)
         if len(self.bounds) > 1:
             for one in self._rates:
                 one.even_out(now)

@@ -54,6 +54,10 @@ FEW_BATCHES = 2
 """Whoever needs more than its fair share, and has one of fewer batches than this in a period, lives
 on permits alone: a share of whole batches would leave up to half of it unused."""
 
+SLACK = 2
+"""So many times what its mix uses on average, an instance that is short of one bound may hold of
+others that are not short."""
+
 ROUNDED_UP = 2 / 3
 """Added to what fair shares are worth in batches before that is rounded down to whole ones. Less
 would leave large batches too little of their fair share, more the shares of others."""
@@ -186,6 +190,7 @@ _CONSTANTS = (
     "MAX_TRIES",
     "WHOLE_BATCHES",
     "FEW_BATCHES",
+    "SLACK",
     "ROUNDED_UP",
     "QUEUE_LENGTH",
     "INSTANCES_PER_MS",
@@ -355,7 +360,7 @@ HEADER_BOUND = _fields(
     "ramp_from:amount ramp_at ramp_rate:amount peak:amount peak_until whole:units "
     "pool:pool ledger:p returning:p stayed:f wave "
     "fair_units:units fair_weight:count level_units:units level_weight:count "
-    "needs:count spare:f lot:count lacking:count"
+    "needs:count spare:f ease:f lot:count lacking:count"
 )
 """What is stored of the limit itself, in one string; beside it are texts and lists."""
 

@@ -96,17 +96,16 @@ class SimulatedServer:
         self,
         now: float,
         *,
-        capacity: Sequence[float] | None = None,
-        period: Sequence[float] | None = None,
+        capacity: float | Sequence[float] | None = None,
+        period: float | Sequence[float] | None = None,
         lease_time: float | None = None,
         ramp: float | None = None,
         layout: str = "",
     ) -> bool:
-        """Changes the limit for all, a raised capacity by at most `ramp` a second; of several
-        bounds, in order."""
+        """Changes the limit for all, a raised capacity by at most `ramp` a second. Capacities and
+        periods are those of all bounds of the `layout`, in order."""
         slots = [part.slots for part in parts_of(layout)]
-        capacities = capacity or [0.0] * len(slots)
-        periods = period or [0.0] * len(slots)
+        capacities, periods = _each(capacity, len(slots)), _each(period, len(slots))
         bounds = tuple(
             BoundChange(capacity, round(period * 1000), slots=is_slots, ramp=(ramp or 0.0) / 1000)
             for capacity, period, is_slots in zip(capacities, periods, slots, strict=True)
@@ -133,3 +132,10 @@ class SimulatedServer:
     def _token(self) -> str:
         self._operations += 1
         return f"{self.identity}:operator:{self._operations}"
+
+
+def _each(values: float | Sequence[float] | None, bounds: int) -> Sequence[float]:
+    """A value for each bound; 0 for what stays as it is."""
+    if values is None:
+        return [0.0] * bounds
+    return [values] if isinstance(values, (int, float)) else values

@@ -250,8 +250,8 @@ class SimulatedCluster:
         and periods are those of all bounds, in order."""
         changed = self.server.set_terms(
             self.now,
-            capacity=_each(capacity),
-            period=_each(period),
+            capacity=capacity,
+            period=period,
             lease_time=lease_time,
             ramp=ramp,
             layout=self.terms.layout,
@@ -259,7 +259,3 @@ class SimulatedCluster:
         limit = self.server.coordinator.limit
         if changed and limit is not None:
             self._note((one.in_force(limit.now), one.terms.period) for one in limit.bounds)
-
-
-def _each(values: float | Sequence[float] | None) -> Sequence[float] | None:
-    return [values] if isinstance(values, (int, float)) else values

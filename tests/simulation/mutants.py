@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from limiters import _instance_share
+from limiters import _bound_share
+from limiters._bound_share import RateShare
 from limiters._budgets.spend import Tenure
 from limiters._instance_share import InstanceShare, News
 from limiters.leases._confirmed_clock import ConfirmedClock
@@ -16,7 +17,7 @@ from limiters.leases._coordinator import Coordinator, certainty, permits
 from limiters.leases._coordinator.state import Limit, Record, Registry
 from limiters.leases._format import DRIFT, NEVER, TOLERANCE_MS
 from limiters.leases._ledger import Ledger
-from limiters.leases._messages import Kind, Reply, Request, Terms, altered, usable_lease
+from limiters.leases._messages import BoundReply, Kind, Reply, Request, Terms, altered, usable_lease
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
@@ -64,18 +65,25 @@ def whole_entries(newest: bool) -> Mutant:
 
 def rounded_again(patch: pytest.MonkeyPatch) -> None:
     """Inherited entries are handed over by their age, like one's own."""
-    part_with = InstanceShare._part_with
+    part_with, receive = RateShare.part_with, RateShare.receive
+    heard: dict[int, tuple[int, float]] = {}
 
-    def mutant(self: InstanceShare, released: int, now: float) -> Any:
-        own, stamped = part_with(self, released, now)
-        if self.reply is None:
+    def noted(self: RateShare, reply: BoundReply, server_now: int, now: float) -> None:
+        heard[id(self)] = server_now, now
+        receive(self, reply, server_now, now)
+
+    def mutant(self: RateShare, released: int, now: float, *, leaving: bool) -> Any:
+        own, stamped = part_with(self, released, now, leaving=leaving)
+        if id(self) not in heard:
             return own, stamped
-        server_now = self.reply.now + math.floor((now - self._composed) * 1000)
-        width = max(1, self.terms.period // _instance_share.HISTORY_SLICES)
+        told, at = heard[id(self)]
+        server_now = told + math.floor((now - at) * 1000)
+        width = max(1, self.terms.period // _bound_share.HISTORY_SLICES)
         aged = [((server_now - at) // width * width, cost) for at, cost in stamped]
         return tuple(sorted((*own, *((max(0, age), cost) for age, cost in aged)))), ()
 
-    patch.setattr(InstanceShare, "_part_with", mutant)
+    patch.setattr(RateShare, "receive", noted)
+    patch.setattr(RateShare, "part_with", mutant)
 
 
 # Permits.

@@ -4,6 +4,7 @@ of a call, calls in flight."""
 from __future__ import annotations
 
 from random import Random
+from typing import Literal
 
 from limiters.limits import InFlight, Limits, Rate
 from limiters.testing import Calls, Work
@@ -36,7 +37,7 @@ class Several(Weather):
             part = random.choice([0.1, 0.25, 0.5])
             inner = capacity * part * random.choice([1.0, 1.3, 1.9])
             also = [Rate(inner, per=max(0.005, period * part))]
-        counts = "end" if random.random() < 0.25 else "start"
+        counts: Literal["start", "end"] = "end" if random.random() < 0.25 else "start"
         return Rate(capacity, period, also, counts=counts, max_operation_time=self.longest)
 
     def work(self) -> Work:

@@ -11,7 +11,14 @@ from limiters.leases._coordinator import permits
 from limiters.leases._coordinator.shares import Share, levels_of, share_of
 from limiters.leases._coordinator.slots import drawn, epoch_at, lot_of
 from limiters.leases._coordinator.state import Bound, Holding, Limit, Record
-from limiters.leases._format import FREE_SHARE, QUEUE_LENGTH, SILENT_MS, UNITS, WHOLE_BATCHES
+from limiters.leases._format import (
+    FREE_SHARE,
+    LOT_BUCKETS,
+    QUEUE_LENGTH,
+    SILENT_MS,
+    UNITS,
+    WHOLE_BATCHES,
+)
 
 
 def divide(limit: Limit) -> None:
@@ -26,6 +33,7 @@ def divide(limit: Limit) -> None:
         bound.fair = bound.level = fair[at]
     if limit.is_short and not was_short:
         limit.short_since = limit.now
+    _ease(limit, [share_of(one, fair) for one in demands])
     places = [permits.waiter(limit, name, one) for name, one in limit.records.items()]
     limit.queue = heapq.nsmallest(
         QUEUE_LENGTH,
@@ -57,6 +65,15 @@ def _left_for_shares(limit: Limit, records: Sequence[Record], sharing: Sequence[
     return left
 
 
+def _ease(limit: Limit, shares: Sequence[Share]) -> None:
+    """Of a bound that is not short while another is, instances use less than there is: they may
+    hold half of the rest, too, so that they need not wait where batches differ."""
+    for at, bound in enumerate(limit.bounds):
+        used = sum(one.units[at] for one in shares)
+        short = not limit.is_short or bound.fair.weight or not used
+        bound.ease = 1.0 if short else 1 + max(0, bound.whole - used) / 2 / used
+
+
 def _spread_spare(limit: Limit, records: Sequence[Record], sharing: Sequence[bool]) -> None:
     """Where nobody is short, half of what is left is held by those who work, so that they can do
     more without asking first; the other half serves newcomers at once. An instance that is short of
@@ -78,24 +95,14 @@ def _divide_slots(limit: Limit, records: Sequence[Record]) -> None:
         bound.lot = bound.lacking = 0
         if not bound.terms.slots or not limit.is_short:
             continue
-        shares = [(one, _share(limit, one)) for one in records]
-        left = bound.whole - sum(share.units[at] for _, share in shares)
-        bound.lot = drawn(
-            (lot_of(share.parts[at], one.arrival, limit.epoch) for one, share in shares), left
-        )
+        rights = [_without_lots(limit, one) for one in records]
+        left = bound.whole - sum(one.units[at] for one in rights)
+        bound.lot = drawn((one.lots[at] for one in rights), left)
         bound.lacking = sum(
-            max(0, rights_of(limit, one).units[at] - one.holdings[at].units)
-            for one in records
+            max(0, right.units[at] + (right.lots[at] < bound.lot) - one.holdings[at].units)
+            for one, right in zip(records, rights, strict=True)
             if one.seen + 2 * one.interval + SILENT_MS >= limit.now
         )
-
-
-def _share(limit: Limit, record: Record) -> Share:
-    """What its share of each bound is: of slots, also if it lives on permits."""
-    if permits.lives_on_permits(limit, record):
-        return permits.fair_share(limit, record)
-    levels = [bound.level for bound in limit.bounds]
-    return share_of(permits.demand_of(limit, record), levels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,39 +112,67 @@ class Rights:
     units: list[int]
     limited: bool
     """Whether its fair share is less than it needs."""
+    lots: list[int]
+    """By which it may have one slot more."""
 
 
 def rights_of(limit: Limit, record: Record) -> Rights:
     """How much of each bound an instance may hold."""
-    limited = permits.fair_share(limit, record).limited
-    on_permits = permits.lives_on_permits(limit, record)
-    share = _share(limit, record)
-    units = share.units
+    rights = _without_lots(limit, record)
+    for at, bound in enumerate(limit.bounds):
+        rights.units[at] += rights.lots[at] < bound.lot
+    return rights
+
+
+def _without_lots(limit: Limit, record: Record) -> Rights:
+    fair, on_permits = permits.fair_share(limit, record), permits.lives_on_permits(limit, record)
+    levels = [bound.fair if on_permits else bound.level for bound in limit.bounds]
+    share = share_of(permits.demand_of(limit, record), levels)
+    units, lots = share.units, [LOT_BUCKETS] * len(levels)
     if share.limited and not on_permits:
         units = _whole_batches(limit, record, units)
     for at, (bound, one) in enumerate(zip(limit.bounds, record.holdings, strict=True)):
-        if bound.terms.slots and lot_of(share.parts[at], record.arrival, limit.epoch) < bound.lot:
-            units[at] += 1
-        if on_permits:
-            units[at] = units[at] if bound.terms.slots else 0
-        elif not limited and bound.spare > 0:
+        if on_permits and not bound.terms.slots:
+            units[at] = 0
+        elif not on_permits and not fair.limited and bound.spare > 0:
             units[at] = min(bound.whole, one.need + math.floor(one.need * bound.spare))
-    return Rights(units, limited)
+        elif bound.terms.slots:
+            part = min(float(one.need), permits.eased(limit, record, share, at))
+            units[at], lots[at] = math.floor(part), lot_of(part, record.arrival, limit.epoch)
+        elif share.limited and not bound.fair.weight:
+            part = permits.eased(limit, record, share, at)
+            units[at] = min(one.need, math.floor(part))
+    return Rights(units, fair.limited, lots)
 
 
 def _whole_batches(limit: Limit, record: Record, units: list[int]) -> list[int]:
-    """A share of few batches, rounded down to whole ones: the same number in each bound."""
-    number = math.inf
-    for bound, one, held in zip(limit.bounds, record.holdings, units, strict=True):
-        if one.piece > 0:
-            number = min(number, held * bound.worth(limit.now) / one.piece)
-    if number >= WHOLE_BATCHES:
-        return units
-    whole = math.floor(number + 1e-9)
-    return [
-        min(UNITS, math.ceil(whole * one.piece / bound.worth(limit.now))) if one.piece > 0 else held
+    """A share of few batches, rounded down to whole ones in each bound; and no more of any bound
+    than the flow of batches can use that this leaves."""
+    numbers = [
+        held * bound.worth(limit.now) / one.piece
+        if one.piece > 0 and bound.fair.weight
+        else math.inf
         for bound, one, held in zip(limit.bounds, record.holdings, units, strict=True)
     ]
+    if min(numbers) >= WHOLE_BATCHES:
+        return units
+    wholes = [
+        number if number >= WHOLE_BATCHES else math.floor(number + 1e-9) for number in numbers
+    ]
+    flow = min(
+        whole / bound.terms.period for bound, whole in zip(limit.bounds, wholes, strict=True)
+    )
+    rounded = []
+    for at, (bound, one) in enumerate(zip(limit.bounds, record.holdings, strict=True)):
+        if numbers[at] < math.inf:
+            used = flow * bound.terms.period
+            batches = min(
+                wholes[at], used if numbers[at] >= WHOLE_BATCHES else math.ceil(used - 1e-9)
+            )
+            rounded.append(min(UNITS, math.ceil(batches * one.piece / bound.worth(limit.now))))
+        else:
+            rounded.append(units[at])
+    return rounded
 
 
 def with_one_more(bound: Bound, one: Holding, right: int) -> int:

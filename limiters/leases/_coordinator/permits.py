@@ -28,6 +28,7 @@ from limiters.leases._format import (
     QUEUE_LENGTH,
     ROUNDED_UP,
     SILENT_MS,
+    SLACK,
     UNITS,
 )
 from limiters.leases._ledger import believed, slice_end
@@ -66,8 +67,31 @@ def lives_on_permits(limit: Limit, record: Record) -> bool:
     fair = fair_share(limit, record)
     few = FEW_BATCHES if fair.limited else 1
     return any(
-        units * bound.worth(limit.now) < few * (one.ask if record.gathers else one.piece)
-        for bound, one, units in zip(limit.bounds, record.holdings, fair.units, strict=True)
+        math.floor(part * (bound.ease if fair.limited else 1.0)) * bound.worth(limit.now)
+        < few * (one.ask if record.gathers else one.piece)
+        for bound, one, part in zip(limit.bounds, record.holdings, fair.parts, strict=True)
+    )
+
+
+def eased(limit: Limit, record: Record, share: Share, at: int) -> float:
+    """How much of a bound an instance may hold, before that is rounded down. If it is limited by
+    another bound, it may be more than its mix uses on average, as far as there is more: a few
+    batches, or twice as much, or what it uses while it has more slots than on average."""
+    bound, one, part = limit.bounds[at], record.holdings[at], share.parts[at]
+    if not share.limited or bound.ease == 1 or part <= 0:
+        return part
+    few = 1.0 if bound.terms.slots else FEW_BATCHES * one.piece / bound.worth(limit.now)
+    most = max(SLACK * _stretch(limit, share), few / part)
+    return part * min(bound.ease, most)
+
+
+def _stretch(limit: Limit, share: Share) -> float:
+    """How many times its share of slots an instance has at times, as it takes turns with them."""
+    return max(
+        (math.floor(part) + 1) / part
+        if bound.terms.slots and bound.fair.weight and part > 0
+        else 1.0
+        for bound, part in zip(limit.bounds, share.parts, strict=True)
     )
 
 

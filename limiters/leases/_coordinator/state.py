@@ -166,6 +166,8 @@ class Bound:
     needs: int = 0
     spare: float = 0.0
     """How much more than it needs an instance may hold, as a share of that, as nobody is short."""
+    ease: float = 1.0
+    """How many times what their mixes use instances may hold, as another bound is short."""
     lot: int = 0
     """Of slots: up to which lot instances have one slot more."""
     lacking: int = 0
@@ -196,7 +198,7 @@ class Bound:
         self.pool, self.ledger, self.returning = self.whole, Ledger(), []
         self.stayed, self.wave = 1.0, self.wave + 1
         self.fair = self.level = Level()
-        self.needs, self.spare, self.lot, self.lacking = 0, 0.0, 0, 0
+        self.needs, self.spare, self.ease, self.lot, self.lacking = 0, 0.0, 1.0, 0, 0
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ local function start_bound(b)
   state.resize(b)
   b.pool, b.entries, b.back, b.is_open = b.whole, {}, {}, true
   b.stayed, b.wave = 1, b.wave + 1
-  b.needs, b.spare, b.lot, b.lacking = 0, 0, 0, 0
+  b.needs, b.spare, b.ease, b.lot, b.lacking = 0, 0, 1, 0, 0
 end
 
 local function forget_levels()

@@ -69,25 +69,59 @@ local function read_all(all, length)
   return seen_all
 end
 
--- Of each instance, whether its fair share is less than it needs, and whether it lives on permits;
--- and whether any does.
-local function judge(seen)
-  local crowd, worths, limited, lives, some = seen.crowd, {}, {}, {}, false
-  local needs, batches, short = crowd.needs, seen.batches, permits.is_short()
-  for b, bound in ipairs(limit.bounds) do
-    worths[b] = state.worth(bound)
-  end
+-- The scale of the fair share of each instance, the bound that limits it, and what it gets of that.
+local function fair_shares(seen)
+  local crowd, fair = seen.crowd, { scales = {}, scarcest = {}, most = {} }
+  local short = permits.is_short()
   for i = 1, crowd.count do
     local scale, scarcest, most = 1, 0, 0
     if short then
       scale, scarcest, most = shares.scale(crowd, i, limit.fair_units, limit.fair_weights)
     end
-    local is_limited, on_permits = scarcest ~= 0, false
+    fair.scales[i], fair.scarcest[i], fair.most[i] = scale, scarcest, most
+  end
+  seen.fair = fair
+end
+
+-- What the fair share of an instance is of one bound, before it is rounded down.
+local function fair_part(seen, i, b)
+  local fair = seen.fair
+  return shares.part(seen.crowd.needs[b][i], b, fair.scales[i], fair.scarcest[i], fair.most[i])
+end
+
+-- Of a bound that is not short while another is, instances use less than there is: they may hold half
+-- of the rest, too, so that they need not wait where batches differ.
+local function ease(seen)
+  local some_short = permits.is_short()
+  for b, bound in ipairs(limit.bounds) do
+    bound.ease = 1
+    if some_short and limit.fair_weights[b] == 0 then
+      local used = 0
+      for i = 1, seen.crowd.count do
+        used = used + floor(fair_part(seen, i, b))
+      end
+      if used ~= 0 then
+        bound.ease = 1 + max(0, bound.whole - used) / 2 / used
+      end
+    end
+  end
+end
+
+-- Of each instance, whether its fair share is less than it needs, and whether it lives on permits;
+-- and whether any does.
+local function judge(seen)
+  local worths, eases, limited, lives, some = {}, {}, {}, {}, false
+  local batches, scarcest = seen.batches, seen.fair.scarcest
+  for b, bound in ipairs(limit.bounds) do
+    worths[b], eases[b] = state.worth(bound), bound.ease
+  end
+  for i = 1, seen.crowd.count do
+    local is_limited, on_permits = scarcest[i] ~= 0, false
     for b = 1, #worths do
       local batch = batches[b][i]
-      if batch > 0 then
-        local part = shares.part(needs[b][i], b, scale, scarcest, most)
-        on_permits = on_permits or permits.is_too_small(part, is_limited, batch, worths[b])
+      if batch > 0 and not on_permits then
+        on_permits =
+          permits.is_too_small(fair_part(seen, i, b), is_limited, batch, eases[b], worths[b])
       end
     end
     limited[i], lives[i] = is_limited, on_permits
@@ -139,9 +173,7 @@ local function left_for_shares(seen, lives)
       aside = 0
       for i = 1, crowd.count do
         if lives[i] then
-          local scale, scarcest, most =
-            shares.scale(crowd, i, limit.fair_units, limit.fair_weights)
-          aside = aside + floor(shares.part(crowd.needs[b][i], b, scale, scarcest, most))
+          aside = aside + floor(fair_part(seen, i, b))
         end
       end
     end
@@ -170,42 +202,40 @@ local function spread_spare(seen, limited, lives)
   end
 end
 
--- What the share of an instance is of one bound of slots, also if it lives on permits; and whether it
--- is less than it needs.
-local function part_of_slots(crowd, i, b, on_permits)
-  local units = on_permits and limit.fair_units or limit.level_units
-  local weights = on_permits and limit.fair_weights or limit.level_weights
-  return shares.part(crowd.needs[b][i], b, shares.scale(crowd, i, units, weights))
-end
-
--- How many slots an instance has a right to, by its part of them.
-local function right_to_slots(bound, part, need, arrival, limited, on_permits)
+-- How many slots an instance has a right to, by its part of them, and the lot by which it may have one
+-- more.
+local function right_to_slots(bound, need, part, arrival, limited, on_permits)
   if not on_permits and not limited and bound.spare > 0 then
-    return min(bound.whole, need + floor(need * bound.spare))
+    return min(bound.whole, need + floor(need * bound.spare)), LOT_BUCKETS
   end
-  local more = slots.lot_of(part, arrival, limit.epoch) < bound.lot and 1 or 0
-  return floor(part) + more
+  part = min(need, part)
+  return floor(part), slots.lot_of(part, arrival, limit.epoch)
 end
 
 -- Who has the slots that are left over, and how many of these are still held by others.
 local function divide_slots(b, bound, seen, limited, lives)
-  local crowd, arrivals, parts, buckets = seen.crowd, seen.arrivals, {}, {}
-  local left = bound.whole
+  local crowd, rights, lots, buckets, left = seen.crowd, {}, {}, {}, bound.whole
+  local parts = {}
   for i = 1, crowd.count do
-    local part = part_of_slots(crowd, i, b, lives[i])
-    local lot = slots.lot_of(part, arrivals[i], limit.epoch)
-    parts[i], buckets[lot], left = part, (buckets[lot] or 0) + 1, left - floor(part)
+    local units = lives[i] and limit.fair_units or limit.level_units
+    local weights = lives[i] and limit.fair_weights or limit.level_weights
+    local scale, scarcest, most = shares.scale(crowd, i, units, weights)
+    for k = 1, #limit.bounds do
+      parts[k] = shares.part(crowd.needs[k][i], k, scale, scarcest, most)
+    end
+    local part = permits.eased(bound, parts[b], scarcest ~= 0, 0, permits.stretch(parts))
+    local right, lot = right_to_slots(bound, crowd.needs[b][i], part, seen.arrivals[i], limited[i],
+      lives[i])
+    rights[i], lots[i], left = right, lot, left - right
+    buckets[lot] = (buckets[lot] or 0) + 1
   end
   bound.lot = slots.drawn(buckets, left)
-  local lacking = 0
   for i = 1, crowd.count do
     if seen.silents[i] >= limit.now then
-      local right = right_to_slots(bound, parts[i], crowd.needs[b][i], arrivals[i], limited[i],
-        lives[i])
-      lacking = lacking + max(0, right - seen.units[b][i])
+      local right = rights[i] + (lots[i] < bound.lot and 1 or 0)
+      bound.lacking = bound.lacking + max(0, right - seen.units[b][i])
     end
   end
-  bound.lacking = lacking
 end
 
 -- Computes the levels of all bounds, the queue of those who wait, and who has the slots that are left
@@ -228,6 +258,8 @@ function division.divide(record)
     if permits.is_short() and not was_short then
       limit.short_since = limit.now
     end
+    fair_shares(seen)
+    ease(seen)
     local limited, lives, some = judge(seen)
     limit.queue = queue_of(seen, lives, all)
     if some then
@@ -247,21 +279,26 @@ function division.divide(record)
   return agree
 end
 
--- A share of few batches, rounded down to whole ones: the same number in each bound.
+-- A share of few batches, rounded down to whole ones in each bound; and no more of any bound than the
+-- flow of batches can use that this leaves.
 local function whole_batches(record, units)
-  local number = math.huge
+  local numbers, wholes, few, flow = {}, {}, false, math.huge
   for b, one in ipairs(record.bounds) do
-    if one.piece > 0 then
-      number = min(number, units[b] * state.worth(limit.bounds[b]) / one.piece)
+    if one.piece > 0 and limit.fair_weights[b] ~= 0 then
+      local number = units[b] * state.worth(limit.bounds[b]) / one.piece
+      local is_few = number < WHOLE_BATCHES
+      numbers[b], wholes[b] = number, is_few and floor(number + 1e-9) or number
+      few, flow = few or is_few, min(flow, wholes[b] / limit.bounds[b].period)
     end
   end
-  if number >= WHOLE_BATCHES then
+  if not few then
     return
   end
-  local whole = floor(number + 1e-9)
   for b, one in ipairs(record.bounds) do
-    if one.piece > 0 then
-      units[b] = min(UNITS, ceil(whole * one.piece / state.worth(limit.bounds[b])))
+    if numbers[b] then
+      local used = flow * limit.bounds[b].period
+      local batches = min(wholes[b], numbers[b] >= WHOLE_BATCHES and used or ceil(used - 1e-9))
+      units[b] = min(UNITS, ceil(batches * one.piece / state.worth(limit.bounds[b])))
     end
   end
 end
@@ -270,28 +307,30 @@ end
 function division.rights_of(record)
   local _, limited = permits.fair_share(record)
   local on_permits, crowd = permits.lives_on_permits(record), permits.crowd_of(record)
-  local scale, scarcest, most
-  if on_permits then
-    scale, scarcest, most = shares.scale(crowd, 1, limit.fair_units, limit.fair_weights)
-  else
-    scale, scarcest, most = shares.scale(crowd, 1, limit.level_units, limit.level_weights)
-  end
-  local units, parts = {}, {}
+  local levels = on_permits and limit.fair_units or limit.level_units
+  local weights = on_permits and limit.fair_weights or limit.level_weights
+  local scale, scarcest, most = shares.scale(crowd, 1, levels, weights)
+  local units, parts, is_short = {}, {}, scarcest ~= 0
   for b, one in ipairs(record.bounds) do
     parts[b] = shares.part(one.need, b, scale, scarcest, most)
     units[b] = floor(parts[b])
   end
-  if scarcest ~= 0 and not on_permits then
+  if is_short and not on_permits then
     whole_batches(record, units)
   end
+  local stretch = permits.stretch(parts)
   for b, bound in ipairs(limit.bounds) do
-    local need = record.bounds[b].need
+    local one = record.bounds[b]
     if bound.slots then
-      units[b] = right_to_slots(bound, parts[b], need, record.arrival, limited, on_permits)
+      local part = permits.eased(bound, parts[b], is_short, 0, stretch)
+      local right, lot = right_to_slots(bound, one.need, part, record.arrival, limited, on_permits)
+      units[b] = right + (lot < bound.lot and 1 or 0)
     elseif on_permits then
       units[b] = 0
     elseif not limited and bound.spare > 0 then
-      units[b] = min(bound.whole, need + floor(need * bound.spare))
+      units[b] = min(bound.whole, one.need + floor(one.need * bound.spare))
+    elseif is_short and limit.fair_weights[b] == 0 then
+      units[b] = min(one.need, floor(permits.eased(bound, parts[b], true, one.piece, stretch)))
     end
   end
   return units, limited

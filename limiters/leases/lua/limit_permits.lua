@@ -51,15 +51,38 @@ local function takes_for(record, costs)
 end
 
 -- Whether a share is of little use to an instance: less than it needs, and too few batches.
-function permits.is_too_small(part, limited, batch, worth)
-  return floor(part) * worth < (limited and FEW_BATCHES or 1) * batch
+function permits.is_too_small(part, limited, batch, ease, worth)
+  return floor(part * (limited and ease or 1)) * worth < (limited and FEW_BATCHES or 1) * batch
+end
+
+-- How many times its share of slots an instance has at times, as it takes turns with them.
+function permits.stretch(parts)
+  local most = 1
+  for b, bound in ipairs(limit.bounds) do
+    if bound.slots and limit.fair_weights[b] ~= 0 and parts[b] > 0 then
+      most = max(most, (floor(parts[b]) + 1) / parts[b])
+    end
+  end
+  return most
+end
+
+-- How much of a bound an instance may hold, before that is rounded down. If it is limited by another
+-- bound, it may be more than its mix uses on average, as far as there is more: a few batches, or twice
+-- as much, or what it uses while it has more slots than on average.
+function permits.eased(bound, part, limited, piece, stretch)
+  if not limited or bound.ease == 1 or part <= 0 then
+    return part
+  end
+  local few = bound.slots and 1 or FEW_BATCHES * piece / state.worth(bound)
+  return part * min(bound.ease, max(SLACK * stretch, few / part))
 end
 
 function permits.lives_on_permits(record)
   local parts, limited = permits.fair_share(record)
   for b, one in ipairs(record.bounds) do
     local batch = record.gathers and one.ask or one.piece
-    if permits.is_too_small(parts[b], limited, batch, state.worth(limit.bounds[b])) then
+    local bound = limit.bounds[b]
+    if permits.is_too_small(parts[b], limited, batch, bound.ease, state.worth(bound)) then
       return true
     end
   end
