@@ -26,8 +26,17 @@ from tests.story import Instance, Story
 
 NAME, OTHER = "orders", "mails"
 LIMIT, GRANTS, PEOPLE, OLD, REGISTRY = KEYS = keys_of("dispatcher", NAME)
-TEXTS_OF_HEADER = (b"header", b"server", b"nonce", b"cause", b"ledger", b"returning", b"queue")
-TERMS = Terms(capacity=1_000.0, factor=50.0, period=1_000, lease=2_000)
+TEXTS_OF_HEADER = (
+    b"header",
+    b"server",
+    b"nonce",
+    b"cause",
+    b"layout",
+    b"ledger",
+    b"returning",
+    b"queue",
+)
+TERMS = Terms.scalar(capacity=1_000.0, factor=50.0, period=1_000, lease=2_000)
 
 BY_KEYS = """
 local function server_time() return tonumber(redis.call('GET', 'clock')) end
@@ -101,9 +110,9 @@ class Scene:
         self._instances = story.instances
         self._kept = Kept(client)
         limit = self.stored()
-        assert limit.pool
+        assert limit.bounds[0].pool
         assert limit.queue
-        assert limit.ledger.entries
+        assert limit.bounds[0].ledger.entries
         self.limit = limit
 
     def stored(self) -> Limit:
@@ -133,9 +142,10 @@ class Scene:
         ]
 
     def free(self) -> float:
-        """The cost that the pool has left to spend."""
-        spent = self.limit.ledger.total(math.floor(self.now * 1_000) - TERMS.counts)
-        return self.limit.pool * self.limit.worth - spent
+        """What the pool has left to spend, in truth."""
+        [bound] = self.limit.bounds
+        spent = bound.ledger.total(math.floor(self.now * 1_000) - TERMS.counts)
+        return bound.pool * bound.worth(self.limit.now) - spent
 
     def power(self, instances: list[Instance]) -> float:
         """The cost that the instances may spend at this moment."""

@@ -9,12 +9,11 @@ import copy
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import accumulate
 
 from limiters._instance_share import InstanceShare
 from limiters.leases._coordinator import Coordinator
-from limiters.leases._messages import Kind, Reply, Request, Terms
+from limiters.leases._messages import Kind, Reply, Request, Terms, altered
 from limiters.testing import SimulatedServer
 
 ENDLESS = 1e9
@@ -39,13 +38,13 @@ class Player:
         share = self.share
         worth = share.settle(now)
         if self.oversized and share.permit.available(now) >= self.oversized - 1e-9:
-            share.permit.spend(self.oversized, now)
+            share.permit.payment(self.oversized, now).enter()
             self._note(self.oversized, now)
             self.oversized = 0.0
         room = min(worth - share.ledger.spent(now), self.backlog)
         piece = self.stage.capacity / PIECES
         for _ in range(math.floor(room / piece + 1e-6)):
-            share.ledger.spend(piece, now)
+            share.ledger.payment(piece, now).enter()
             self._note(piece, now)
 
     def _note(self, cost: float, now: float) -> None:
@@ -67,7 +66,7 @@ class Player:
     def keep(self, units: int) -> None:
         """It may keep so much."""
         assert self.share.reply is not None
-        self.share.reply = replace(self.share.reply, keep=units)
+        self.share.reply = altered(self.share.reply, keep=units)
 
 
 class Stage:
@@ -85,7 +84,9 @@ class Stage:
         share: type[InstanceShare] | None = None,
     ) -> None:
         self.period, self.lease, self.capacity, self.interval = period, lease, capacity, interval
-        self.terms = Terms(capacity, capacity / 10, round(period * 1000), round(lease * 1000))
+        self.terms = Terms.scalar(
+            capacity, capacity / 10, round(period * 1000), round(lease * 1000)
+        )
         self.default_span = default_span
         self.coordinator = coordinator or Coordinator
         self.share = share or InstanceShare

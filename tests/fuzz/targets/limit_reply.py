@@ -12,7 +12,7 @@ from limiters.leases._format import FORMAT, REPLY, UNITS, numbers_of, texts_of
 from limiters.leases._messages import Kind, Terms
 from tests.fuzz.inputs import Input, of_blob, of_numbers
 
-TERMS = Terms(capacity=1_000.0, factor=50.0, period=1_000, lease=2_000)
+TERMS = Terms.scalar(capacity=1_000.0, factor=50.0, period=1_000, lease=2_000)
 
 
 def check(data: bytes) -> None:

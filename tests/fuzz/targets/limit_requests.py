@@ -19,7 +19,7 @@ from limiters.leases._options import TermsChange
 from limiters.leases.protocol import view_of
 from tests.fuzz.inputs import Input, of_blob, of_number
 
-TERMS = Terms(capacity=1_000.0, factor=50.0, period=1_000, lease=2_000)
+TERMS = Terms.scalar(capacity=1_000.0, factor=50.0, period=1_000, lease=2_000)
 _OF_TERMS = {one.name for one in fields(Terms)}
 
 
@@ -38,7 +38,7 @@ def check(data: bytes) -> None:
             coordinator.delete(server, clock, f"deleted {seq}")
         else:
             name = given.choice("abc")
-            usual = Request(name, seq, TERMS, need=500.0, server=server)
+            usual = Request.scalar(name, seq, TERMS, need=500.0, server=server)
             known = replace(usual, nonce=nonces.get(name, ""), born=borns.get(name, 0))
             reply = coordinator.sync(_request(given, known), server, clock)
             if reply.kind in (Kind.ANSWER, Kind.CHALLENGE):
@@ -51,7 +51,7 @@ def _judge(coordinator: Coordinator, clock: int) -> None:
     if limit is None:
         return
     assert agrees(limit)
-    assert limit.pool >= 0
+    assert all(bound.pool >= 0 for bound in limit.bounds)
     for record in limit.records.values():
         for one in RECORD:
             assert one.fits(_stored(record, one)), f"{one.name} is {_stored(record, one)!r}"
@@ -93,7 +93,7 @@ def _change(coordinator: Coordinator, given: Input, server: str, clock: int) -> 
     said = {name: given.number() for name in names if given.byte() % 2}
     try:
         change = TermsChange(**said)
-        coordinator.set_terms(server, clock, f"set {clock}", **change.in_milliseconds())
+        coordinator.set_terms(server, clock, f"set {clock}", change.of(None))
     except ArgumentError:
         return
 

@@ -139,7 +139,7 @@ def test_stop_does_not_wait_for_a_lease_manager_that_never_answers() -> None:
 def test_a_target_that_is_none_is_named_and_harms_nothing(target: object) -> None:
     with limiter_of(Moody()) as limiter:
         with pytest.raises(ValueError, match=r"^target must be .*, not"):
-            limiter.give_me(target)  # type: ignore[arg-type]
+            limiter.give_me(target)
         assert limiter.acquire(20, LONG)
 
 
@@ -188,7 +188,7 @@ def test_a_reply_that_makes_no_sense_is_told_and_leaves_what_is_reserved() -> No
     heard = Heard(limiter)
     with limiter:
         assert limiter.acquire(20, LONG)
-        manager.mood = lambda: Reply(Kind.ANSWER, units="0-9")  # type: ignore[arg-type]
+        manager.mood = lambda: Reply.scalar(Kind.ANSWER, units="0-9")
         limiter.give_me(100)
         assert "asked for any more" in heard.wait_for("error").message
         assert isinstance(limiter.broken, Exception)
@@ -203,7 +203,7 @@ def test_c6_a_lease_of_no_length_does_not_make_it_ask_all_the_time() -> None:
 
     def mood() -> object:
         asked.append(time.monotonic())
-        return Reply(Kind.ANSWER, terms=Terms(1_000, 100, 1_000, 0))
+        return Reply.scalar(Kind.ANSWER, terms=Terms.scalar(1_000, 100, 1_000, 0))
 
     manager.mood = mood
     limiter.give_me(100)

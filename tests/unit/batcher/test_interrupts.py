@@ -135,8 +135,8 @@ def test_c3_an_interrupted_acquire_holds_up_nobody_and_keeps_nothing(
         assert limiter.acquire(1_000, timeout=5), where
         clock.advance(2.1)
         with limiter._lock:
-            assert limiter._ledger.spent(clock.now()) == 0, where
-            assert limiter._ledger._held == 0, where
+            (ledger,) = limiter._ledgers
+            assert ledger.spent(clock.now()) == ledger.pledged == 0, where
         assert limiter.standing().demand == 0, where
 
 

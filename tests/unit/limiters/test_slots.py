@@ -1,0 +1,80 @@
+"""Who has the slots that are left over when shares are rounded down: laws N5 and V5."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from limiters.leases._coordinator.slots import drawn, epoch_at, lot_of
+from limiters.leases._format import EPOCH_INTERVALS, LOT_BUCKETS
+
+
+def rights(parts: list[float], arrivals: list[int], epoch: int, slots: int) -> list[int]:
+    lots = [lot_of(part, number, epoch) for part, number in zip(parts, arrivals, strict=True)]
+    lot = drawn(lots, slots - sum(math.floor(part) for part in parts))
+    return [math.floor(part) + (one < lot) for part, one in zip(parts, lots, strict=True)]
+
+
+def crowd(seed: int) -> tuple[list[float], list[int], int]:
+    random = Random(seed)
+    count = random.randrange(1, 60)
+    arrivals = random.sample(range(10**6), count)
+    wanted = [random.choice([0.3, 1.0, 2.5]) for _ in range(count)]
+    slots = random.randrange(1, 80)
+    scale = min(1.0, slots / sum(wanted))
+    return [scale * one for one in wanted], arrivals, slots
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_n1_the_rights_of_all_are_never_more_than_there_are_slots(seed: int, epoch: int) -> None:
+    parts, arrivals, slots = crowd(seed)
+    found = rights(parts, arrivals, epoch, slots)
+    assert sum(found) <= slots
+    for part, right in zip(parts, found, strict=True):
+        assert math.floor(part) <= right <= math.ceil(part)
+
+
+@given(st.integers(0, 10**6))
+def test_n5_nearly_all_slots_are_somebody_s_by_right(seed: int) -> None:
+    parts, arrivals, slots = crowd(seed)
+    there = min(slots, math.floor(sum(parts) + 1e-9))
+    found = [sum(rights(parts, arrivals, epoch, slots)) for epoch in range(100)]
+    assert sum(found) / 100 >= there - 3 - 0.1 * there
+
+
+def test_v5_in_the_long_run_each_has_the_fraction_that_was_rounded_off() -> None:
+    for instances, slots in ((30, 50), (12, 3), (7, 20), (12, 20)):
+        arrivals = list(range(77, 77 + instances))
+        parts, had = [slots / instances] * instances, [0] * instances
+        for epoch in range(200):
+            for at, right in enumerate(rights(parts, arrivals, epoch, slots)):
+                had[at] += right
+        assert sum(had) == 200 * slots
+        jain = sum(had) ** 2 / (instances * sum(one * one for one in had))
+        assert jain >= 0.98, (instances, slots)
+
+
+def test_n5_nobody_waits_for_long() -> None:
+    arrivals = list(range(5, 17))
+    longest = dict.fromkeys(range(12), 0)
+    waits = dict.fromkeys(range(12), 0)
+    for epoch in range(300):
+        for at, right in enumerate(rights([0.25] * 12, arrivals, epoch, 3)):
+            waits[at] = 0 if right else waits[at] + 1
+            longest[at] = max(longest[at], waits[at])
+    assert max(longest.values()) <= 8, "about every fourth epoch"
+
+
+def test_whole_shares_have_no_lot() -> None:
+    assert lot_of(2.0, 7, 7) == LOT_BUCKETS
+    assert rights([2.0, 1.0], [1, 2], 0, 3) == [2, 1]
+    assert rights([0.5, 0.5], [1, 2], 0, 0) == [0, 0]
+
+
+def test_an_epoch_is_a_fixed_number_of_sync_intervals() -> None:
+    assert epoch_at(500 * EPOCH_INTERVALS - 1, 500) == 0
+    assert epoch_at(500 * EPOCH_INTERVALS, 500) == 1
+    assert epoch_at(12_345, 0) == 12_345 // EPOCH_INTERVALS
