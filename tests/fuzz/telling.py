@@ -26,4 +26,4 @@ def told(name: str, code: int, log: Path) -> Iterator[str]:
     yield f"{name}: FAILED after {found}: {errors[0]}"
     for path in _WRITTEN.findall(said):
         yield f"  .venv/bin/python -m tests.reproduce fuzz {name} {path}"
-    yield f"  all that was said: {log}"
+    yield f"  all output: {log}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from dispatcher.spark.errors import ChangedSinkError
 
-VERSION = 1
+PACKING_VERSION = 1
 """Of the rules in packs.py and packing.py. Others make other packs of the same rows."""
 PLAIN = ""
 """A batch holds rows of one subject: then none of this matters, and nothing of it is stored. So it
@@ -42,7 +42,7 @@ class Division:
     def written(self) -> str:
         """It, as it is stored."""
         cost = "-" if self.most_cost is None else repr(float(self.most_cost))
-        return f"{VERSION} {self.parts} {self.most_rows} {cost}"
+        return f"{PACKING_VERSION} {self.parts} {self.most_rows} {cost}"
 
     @classmethod
     def read(cls, written: str) -> Division | None:
@@ -51,10 +51,10 @@ class Division:
         if written == PLAIN:
             return None
         version, *facts = written.split(" ")
-        if version != str(VERSION):
+        if version != str(PACKING_VERSION):
             raise ChangedSinkError(
                 f"this micro-batch was begun by a version that packs by rules {version}, and this "
-                f"one knows rules {VERSION}: let that version finish it, or give the sink "
+                f"one knows rules {PACKING_VERSION}: let that version finish it, or give the sink "
                 "pack=False, which sends the rest of it by subjects"
             )
         parts, rows, cost = facts

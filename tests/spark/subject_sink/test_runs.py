@@ -59,7 +59,7 @@ def test_sparks_ui_says_what_is_sent_and_what_became_of_the_micro_batch_before(
     spark: SparkSession, sink: Made
 ) -> None:
     context = spark.sparkContext
-    made = sink(query="described")
+    made = sink(query="described", pack=False)
     made(frame(spark, ROWS), 0)
     assert context.getLocalProperty(DESCRIPTION) is None
     context.setJobDescription("of the user's")
