@@ -1,9 +1,9 @@
 """An LLM's API that allows 60 requests and 12,000 tokens a minute (here a minute is a second).
 
-Both limits are kept exactly. What a request costs in tokens is estimated before it is sent: those
-of its prompt and of the longest answer asked for. Where the estimate was too low the API answers
-429 after all, and says when to come again: nothing is lost, and until then nothing is sent. A mail
-API is the same with requests alone.
+Both are limits of their own: a call takes one request, and as many tokens as its prompt and the
+longest answer asked for may have, which is estimated before it is sent. Where the estimate was too
+low the API says 429 after all, and when to come again: nothing is lost, and until then no call is
+made. A mail API is the same with a batch cost of one request and no tokens.
 """
 
 import asyncio
@@ -49,8 +49,8 @@ class Api:
 
 
 def cost(prompt: str) -> dict[str, float]:
-    """What a prompt costs besides the request."""
-    return {"tokens": len(prompt) / 4 + LONGEST_ANSWER}  # or what the model's tokenizer says
+    """How many tokens a call may take."""
+    return {"tokens": len(prompt) / 4 + LONGEST_ANSWER}  # or by the model's own tokenizer
 
 
 def main() -> None:
@@ -64,8 +64,8 @@ def main() -> None:
         except TooManyRequestsError as error:
             raise Throttled(retry_after=error.retry_after) from None
 
-    watcher = Watcher(ask, batch_cost={"requests": 1})
     limits = Limits(requests=Rate(REQUESTS, per=MINUTE), tokens=Rate(TOKENS, per=MINUTE))
+    watcher = Watcher(ask, batch_cost={"requests": 1})
     began = time.monotonic()
     with Batcher(rate_limiter=ProvisionedResource(limits)) as batcher:
         for number in range(150):
