@@ -145,12 +145,12 @@ class Rate:
             raise ArgumentError(
                 "also",
                 self,
-                f"have less capacity than the {plain(outer.capacity)} of {outer.per_text}",
+                f"have less capacity than the {plain(outer.capacity)} of {outer._per_text}",
                 "no shorter window can be filled beyond a longer one, so it has no meaning",
             )
 
     @property
-    def per_text(self) -> str:
+    def _per_text(self) -> str:
         """Its window, in a message."""
         return f"{plain_seconds(self.per)} s"
 
