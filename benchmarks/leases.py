@@ -98,7 +98,8 @@ class _Crowd:
             # Spend something of what it holds, so that releases carry history.
             for _ in range(5):
                 if share.ledger.available(now, 0.2) >= 0.2:
-                    share.ledger.spend(0.2, now)
+                    share.ledger.hold(0.2)
+                    share.ledger.charge(0.2, now).started(now)
             reply = self._manager.sync(share.compose(now, (20.0, 0.0, 0.0, 0.0, 1.0)))
             share.answered(reply, now, time.monotonic())
             if reply.kind == "answer":

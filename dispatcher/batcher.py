@@ -27,6 +27,7 @@ from dispatcher.events import Event, Listener
 from dispatcher.operation import Operation
 from dispatcher.state import State
 from dispatcher.watcher import Watcher
+from limiters._costs import AnyCost
 from limiters._support.clock import clock_of
 from limiters._support.signatures import lists, takes
 from limiters._support.validation import Seconds, flag, optional_seconds, seconds
@@ -90,6 +91,7 @@ class Batcher:
         self._admission = Admission(
             self._buffer,
             self._engine_thread,
+            self._engine.costs,
             error_on_full_buffer=options.error_on_full_buffer,
         )
 
@@ -120,8 +122,7 @@ class Batcher:
         except AttributeError:
             raise self._admission.explain(operation) from None
         if oversized or not known:
-            self._admission.prepare(operation)
-            self.enqueue(operation, timeout)
+            self._admission.enqueue(operation, timeout)
             return
         # Nothing is called from the last test above to the append, so for CPython they are one
         # step: of two threads that enqueue one operation at the same time, one is refused, and a
@@ -283,8 +284,9 @@ class Batcher:
         return self._engine.open_work.read()[2]
 
     @property
-    def needs_capacity(self) -> float:
-        """The target: the cost of all operations accepted and not ended."""
+    def needs_capacity(self) -> AnyCost:
+        """The target: the cost of all operations accepted and not ended, without what batches cost
+        besides. Costs by dimension, if the limiter has several."""
         return self._engine.open_work.read()[0]
 
     @property

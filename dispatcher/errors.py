@@ -24,6 +24,7 @@ parentheses::
           DamagedLimitError                      limiters
         LimiterStoppedError                      limiters
         RedisNotInstalledError (ImportError)     limiters.errors
+        ReserveTimeoutError (TimeoutError)       limiters
         ServerNotFoundError                      limiters.embedded
         ServerStartError                         limiters.embedded
         SharedCapacityNotProvisionedError        limiters

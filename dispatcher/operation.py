@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from limiters._plain_numbers import plain
-from limiters._support.validation import ArgumentError, amount, flag, whole
+from limiters._costs import AnyCost, checked_cost, plain_cost
+from limiters._support.validation import ArgumentError, flag, whole
 from limiters.errors import ImproperOrderError
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ class Operation:
 
     * `watcher`: who is told. It and `batchable` may be set until the operation is enqueued, and
       again once it has ended.
-    * `cost`: what it takes of the limiter's capacity; zero needs none.
+    * `cost`: what it takes of the limiter's capacity; zero needs none. A number, or a mapping such
+      as `{"tokens": 812}` for a limiter of several dimensions.
     * `payload`: yours; never looked at.
     * `batchable`: whether it may share a batch with others.
     * `key`: operations of one watcher and one key are raised in the order enqueued, one
@@ -79,7 +80,7 @@ class Operation:
 
     _attempts: int
     _batchable: bool
-    _cost: float
+    _cost: AnyCost
     _order: Order | None
     _watcher: Watcher | None
     _where: int | Claim | OperationBatch | None
@@ -87,7 +88,7 @@ class Operation:
     def __init__(
         self,
         watcher: Watcher | None,
-        cost: float,
+        cost: float | Mapping[str, float],
         payload: Any,
         *,
         batchable: bool = False,
@@ -133,8 +134,9 @@ class Operation:
         self._batchable = batchable
 
     @property
-    def cost(self) -> float:
-        """What it takes of the capacity."""
+    def cost(self) -> AnyCost:
+        """What it takes of the capacity. Once it was enqueued, a number if its limiter has one
+        dimension, Costs if it has several."""
         return self._cost
 
     @property
@@ -168,15 +170,15 @@ class Operation:
         )
 
     def __repr__(self) -> str:
-        return f"Operation(cost={plain(self._cost)}, key={self.key!r}, attempt={self.attempt})"
+        return f"Operation(cost={plain_cost(self._cost)}, key={self.key!r}, attempt={self.attempt})"
 
 
 one_cost = attrgetter("_cost")
 
 
-def cost_of(operations: Iterable[Operation]) -> float:
-    """What `operations` cost together."""
-    total: float = sum(map(one_cost, operations))
+def cost_of(operations: Iterable[Operation]) -> AnyCost:
+    """What `operations`, of one limiter, cost together; 0 if there are none."""
+    total: AnyCost = sum(map(one_cost, operations))
     return total
 
 
@@ -199,8 +201,9 @@ def key_of(operation: Operation) -> Hashable:
     return operation._order.key if operation._order else None
 
 
-def _checked(cost: object) -> float:
-    number = amount("cost", cost, zero=True)
-    if number >= _TOO_LARGE:
+def _checked(cost: object) -> AnyCost:
+    checked = checked_cost("cost", cost)
+    amounts = checked.values() if isinstance(checked, Mapping) else (checked,)
+    if any(one >= _TOO_LARGE for one in amounts):
         raise ArgumentError("cost", cost, "be less than 2**100")
-    return number
+    return checked or 0  # so that Costs at the door are always more than a number

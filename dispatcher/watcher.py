@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dispatcher._retry import RetryPolicy, Stop, Wait
 from dispatcher.operation import Operation
+from limiters._costs import AnyCost, checked_cost
 from limiters._support.callables import check_effective, is_async, name_of
 from limiters._support.validation import (
     UNSHOWN,
@@ -57,6 +58,7 @@ class WatcherTerms:
     max_operation_time: float | None
     policy: RetryPolicy
     retry_abandoned: bool
+    batch_cost: AnyCost = 0
 
     @property
     def name(self) -> str:
@@ -76,6 +78,8 @@ class Watcher:
     * `retry`: a tenacity wait strategy, or a pair `(wait, stop)`: a failed batch is raised
       again by itself. Without it the batch has failed at once.
     * `on_failure`: `on_failure(operations, error)` is handed what is given up.
+    * `batch_cost`: what a batch costs besides its operations, however many it holds: a number, or
+      a mapping such as `{"requests": 1}`. Each attempt pays it.
     * `retry_abandoned`: whether abandoned batches are retried like failed ones, and so also
       handed to `on_failure` once they are given up.
 
@@ -102,6 +106,7 @@ class Watcher:
         retry: Wait | tuple[Wait, Stop] | None = None,
         on_failure: OnFailure | None = None,
         retry_abandoned: bool = False,
+        batch_cost: float | Mapping[str, float] = 0,
     ) -> None:
         self._terms = WatcherTerms(
             on_batch=Callback.of("on_batch", on_batch),
@@ -110,6 +115,7 @@ class Watcher:
             max_operation_time=optional_seconds("max_operation_time", max_operation_time),
             policy=RetryPolicy.of(retry, optional_count("max_attempts", max_attempts)),
             retry_abandoned=flag("retry_abandoned", retry_abandoned),
+            batch_cost=checked_cost("batch_cost", batch_cost),
         )
         if retry_abandoned and retry is None and on_failure is None:
             raise ArgumentError(
@@ -122,7 +128,8 @@ class Watcher:
         # By identity, since a class of the user's may define `==`. Other threads may add to it
         # while one waits: `valuerefs` copies it by one step, which iterating does not.
         self._batchers: weakref.WeakValueDictionary[int, Waitable] = weakref.WeakValueDictionary()
-        self._home: Waitable | None = None
+        self._home: object = None
+        """Whose door its operations may pass without a closer look: see Admission."""
 
     @property
     def on_batch(self) -> OnBatch:
@@ -148,6 +155,11 @@ class Watcher:
     def max_operation_time(self) -> float | None:
         """The seconds that the callback may take."""
         return self._terms.max_operation_time
+
+    @property
+    def batch_cost(self) -> AnyCost:
+        """What a batch costs besides its operations."""
+        return self._terms.batch_cost
 
     @property
     def retry_abandoned(self) -> bool:

@@ -21,7 +21,8 @@ from limiters._budgets.permit import PermitBudget
 from limiters._budgets.recent import RecentSpending
 from limiters._budgets.release import last_release, releasable
 from limiters._budgets.shortage import Shortage
-from limiters._budgets.window import BURST, UNEVEN_BURST, Tenure, WindowLedger
+from limiters._budgets.spend import Tenure
+from limiters._budgets.window import WindowLedger
 from limiters._support.float_error import covers
 from limiters.leases._confirmed_clock import ConfirmedClock, Exchange
 from limiters.leases._format import DRIFT, MAX_PERMIT_MS, UNITS, WHOLE_BATCHES
@@ -139,7 +140,7 @@ class InstanceShare:
             return self.ledger.burst(now)
         share = self._worth(self.reply.share) if self.reply is not None else 0.0
         # Not more: an operation that waits for as much as this would otherwise wait forever.
-        return (share or min(self.terms.factor, self.capacity)) * UNEVEN_BURST
+        return (share or min(self.terms.factor, self.capacity)) * self.ledger.uneven_burst
 
     @property
     def spent_in_all(self) -> float:
@@ -384,7 +385,9 @@ class InstanceShare:
             age = reply.now - stamp
             self.ledger.receive(stamp, cost, now + (self.terms.counts - age) / 1000)
         costs, worth = [cost for _, cost in reply.given], self._worth(reply.units)
-        if math.fsum(costs) > BURST * worth:  # else room comes back as it always does
+        if (
+            math.fsum(costs) > self.ledger.even_burst * worth
+        ):  # else room comes back as it always does
             self.ledger.changed_hands(max(costs) / worth, now)
         self.units = reply.units
         if not self.left:

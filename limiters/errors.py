@@ -6,10 +6,14 @@ them and `except LimiterError` those of the limiters alone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from limiters._plain_numbers import plain
+
+if TYPE_CHECKING:
+    from limiters._costs import AnyCost
 
 
 class Sendable(Exception):  # noqa: N818 - it says what errors can do, and is none itself
@@ -54,12 +58,38 @@ class NothingRunError(DispatcherError, TypeError):
 class ExceedsCapacityError(LimiterError):
     """It could never be had: it costs more than the limiter can ever grant."""
 
-    def __init__(self, cost: float, max_capacity: float) -> None:
+    def __init__(self, cost: AnyCost, max_capacity: AnyCost, batch_cost: AnyCost = 0) -> None:
         self.cost = cost
         self.max_capacity = max_capacity
+        self.batch_cost = batch_cost
+        """What its batch would cost besides."""
+        self.dimension = ""
+        """That in which it costs more; "" if the limit has one alone."""
+        too_much, most, besides = cost, max_capacity, batch_cost
+        if isinstance(cost, Mapping) and isinstance(max_capacity, Mapping):
+            both: Mapping[str, float] = batch_cost + cost  # type: ignore[assignment,operator]
+            beyond = (name for name, one in both.items() if one > max_capacity.get(name, 0))
+            self.dimension = next(beyond, "")
+            too_much, most = cost.get(self.dimension, 0), max_capacity.get(self.dimension, 0)
+            besides = batch_cost.get(self.dimension, 0) if isinstance(batch_cost, Mapping) else 0
+        of = f" of {self.dimension}" if self.dimension else ""
+        batch = f" and its batch {plain(besides)}{of} besides" if besides else ""
         super().__init__(
-            f"the operation costs {plain(cost)}, more than the limiter's max_capacity of "
-            f"{plain(max_capacity)}; split it, or raise the capacity"
+            f"the operation costs {plain(too_much)}{of}{batch}, more than the limiter's "
+            f"max_capacity of {plain(most)}{of}; split it, or raise the capacity"
+        )
+
+
+class ReserveTimeoutError(LimiterError, TimeoutError):
+    """A reservation was not granted in time. Nothing was charged."""
+
+    def __init__(self, cost: AnyCost, timeout: float) -> None:
+        self.cost = cost
+        self.timeout = timeout
+        """Seconds."""
+        shown = dict(cost) if isinstance(cost, Mapping) else plain(cost)
+        super().__init__(
+            f"{shown} was not granted within {plain(timeout)} s; wait longer, or ask for less"
         )
 
 

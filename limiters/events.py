@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
+from limiters._costs import AnyCost
 from limiters._support.callables import check_plain, keep_last_raise, notify
 from limiters._support.rate_limited_log import Damper, RateLimitedLog
 from limiters._support.validation import ArgumentError
@@ -62,8 +63,9 @@ class Event(NamedTuple):
 
     name: str
     """Such as `pause`."""
-    value: float = 0
-    """A number: seconds, a count, a cost, the index of a partition."""
+    value: AnyCost = 0
+    """A number: seconds, a count, a cost, the index of a partition. A cost of several dimensions is
+    a mapping."""
     message: str = ""
     """For people."""
     metadata: object = None
@@ -141,7 +143,9 @@ class Emitter:
         with self._lock:
             self._listeners = tuple(one for one in self._listeners if one is not listener)
 
-    def emit(self, name: str, value: float = 0, message: str = "", metadata: object = None) -> None:
+    def emit(
+        self, name: str, value: AnyCost = 0, message: str = "", metadata: object = None
+    ) -> None:
         """Tells whoever listens; returns at once."""
         if not self._listeners:
             return

@@ -5,26 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from limiters._budgets.window import Spend
+from limiters._budgets.spend import Spend
+from limiters._costs import AnyCost
 from limiters._stats.tally import Source
 from limiters._support.clock import Clock
 from limiters.events import Event, Listener
+from limiters.limits import Limits
 
 
 class Grant(Protocol):
     """One deal: up to `amount` may be spent now; what was not goes back when it is closed."""
 
     @property
-    def amount(self) -> float:
+    def amount(self) -> AnyCost:
         """What was granted."""
         ...
 
-    def fits(self, cost: float) -> bool:
+    def fits(self, cost: AnyCost) -> bool:
         """Whether all of `cost` was granted."""
         ...
 
-    def spend(self, cost: float) -> Spend:
-        """Charges `cost` of it for a batch that is about to start."""
+    def spend(self, cost: AnyCost) -> Spend:
+        """Charges `cost` of it for a batch that is about to start: in all dimensions at one
+        instant.
+
+        Whoever runs the batch calls `started(now)` of what it returns as the callback begins, which
+        says whether it may, and `ended(now)` when it has returned; `cancel()` if it was not run
+        after all. A batch that is given up while its callback runs is `abandoned(now)` first.
+        """
         ...
 
     def close(self) -> None:
@@ -45,7 +53,15 @@ class RateLimiter(Protocol):
     """Who may spend how much, now. Implementations are thread-safe: Batchers may share one.
 
     This is all that a Batcher and a Worker use of a limiter: they look for nothing else in it.
+
+    Costs and capacities are numbers if the limit has one dimension (`limits.is_scalar`), and
+    `Costs` by dimension if it has several.
     """
+
+    @property
+    def limits(self) -> Limits:
+        """What it allows, by dimension, and each of its bounds."""
+        ...
 
     @property
     def clock(self) -> Clock:
@@ -54,7 +70,7 @@ class RateLimiter(Protocol):
 
     @property
     def period(self) -> float:
-        """The seconds in which `capacity` may be spent once."""
+        """The seconds in which `capacity` may be spent once; of several windows, the longest."""
         ...
 
     @property
@@ -68,36 +84,39 @@ class RateLimiter(Protocol):
         ...
 
     @property
-    def max_capacity(self) -> float:
-        """The most that could ever be had in one period; what costs more is refused."""
+    def max_capacity(self) -> AnyCost:
+        """The most that could ever be had in one period; what costs more is refused. Of several
+        windows of a dimension, the one that allows least counts, here and in what follows."""
         ...
 
     @property
-    def capacity(self) -> float:
+    def capacity(self) -> AnyCost:
         """What is held at present, for one period."""
         ...
 
     @property
-    def burst(self) -> float:
+    def burst(self) -> AnyCost:
         """What may go at once after a rest: dearer amounts have to gather first."""
         ...
 
-    def give_me(self, target: float, claimant: object = None) -> None:
+    def give_me(self, target: AnyCost, claimant: object = None) -> None:
         """Says how much waits to be spent. May lead to a larger capacity, later.
 
         Several who share a limiter are told apart as claimants; their targets add up.
         """
         ...
 
-    def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> Grant:
+    def grant(self, up_to: AnyCost, at_least: AnyCost = 0.0, claimant: object = None) -> Grant:
         """Sets aside up to `up_to` of what may be spent now, possibly nothing.
 
         `at_least` is an amount that has to come together in one piece. A `claimant` that is
-        granted less waits for its turn: while it waits, those behind it are granted nothing.
+        granted less waits for its turn: while it waits, those behind it are granted nothing. Of
+        each dimension that is granted which is there; nothing is kept of one for the next grant
+        because another is lacking.
         """
         ...
 
-    def ready_at(self, cost: float) -> float:
+    def ready_at(self, cost: AnyCost) -> float:
         """When, by the limiter's clock, it is worth asking again for `cost`."""
         ...
 

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from limiters import events
-from limiters._budgets.window import Spend, WindowLedger
+from limiters._budgets.ledger import ledger_of
+from limiters._budgets.several import one_ledger
+from limiters._budgets.spend import Spend
+from limiters._costs import AnyCost, is_covered, lesser
 from limiters._plain_numbers import plain
+from limiters._resource.reservation import Receipt
 from limiters._resource.resource import Resource
 from limiters._resource.turns import GRACE
 from limiters._stats.standing import Standing
 from limiters._stats.tally import Publication, Source, Tally
 from limiters._support.clock import Clock
-from limiters._support.float_error import covers
 from limiters._support.options import ConvertedOptions, about
 from limiters._support.signatures import lists, takes
 from limiters._support.validation import Seconds, amount, in_seconds, seconds
+from limiters.limits import Limits
+
+
+def _capacity(name: str, value: object) -> float | Limits:
+    return value if isinstance(value, Limits) else amount(name, value)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProvisionedOptions(ConvertedOptions):
     """Those of a ProvisionedResource."""
 
-    max_capacity: float = field(
-        kw_only=False, metadata=about("what may be spent in one period", amount)
+    max_capacity: float | Limits = field(
+        kw_only=False,
+        metadata=about("what may be spent in one period, or `Limits` of several kinds", _capacity),
     )
     period: Seconds = field(
-        default=1.0, metadata=about("in which it may be spent", seconds, unit="s")
+        default=1.0,
+        metadata=about(
+            "in which a number may be spent; Limits say so themselves", seconds, unit="s"
+        ),
     )
     clock: Clock | None = field(
         default=None, metadata=about("what tells the time, a ManualClock in tests")
@@ -37,47 +50,57 @@ class ProvisionedOptions(ConvertedOptions):
 class ProvisionedResource(Resource):
     """Never more than `max_capacity` in any `period`, by whatever Batchers share it.
 
-    It knows no other process: several of them need a shared limit instead. In a forked child
-    it begins anew, as a limit of that process. Thread-safe.
+    With `Limits` it keeps several limits at once, each window and each number of calls in flight
+    exactly. It knows no other process: several of them need a shared limit instead. In a forked
+    child it starts over, as a limit of that process. Thread-safe.
 
-    >>> from limiters import ProvisionedResource
+    >>> from limiters import InFlight, Limits, ProvisionedResource, Rate
     >>> limiter = ProvisionedResource(20_000)        # 20,000 request units a second
     >>> limiter.capacity
     20000
+    >>> ProvisionedResource(Limits(requests=Rate(600, per=60), calls=InFlight(20))).capacity
+    Costs(requests=600, calls=20)
     """
 
     @takes(ProvisionedOptions)
     def __init__(self, options: ProvisionedOptions) -> None:
-        self._max_capacity = options.max_capacity
         self._period = in_seconds(options.period)
+        self._limits = Limits.of(options.max_capacity, self._period)
         super().__init__(options.clock)
 
     def _begin(self) -> None:
         super()._begin()
-        self._ledger = WindowLedger(self._max_capacity, self._period)
+        self._ledgers = [ledger_of(bound, freed=self._changed) for bound in self._limits.bounds]
+        self._ledger = one_ledger(self._limits, self._ledgers)
 
     def __repr__(self) -> str:
-        return (
-            f"ProvisionedResource({plain(self._max_capacity)}, period={plain(self._ledger.period)})"
-        )
+        if "" not in self._limits.dimensions:
+            return f"ProvisionedResource({self._limits!r})"
+        capacity = plain(self._limits.bounds[0].capacity)
+        return f"ProvisionedResource({capacity}, period={plain(self._period)})"
 
     @property
-    def max_capacity(self) -> float:
-        """What may be spent in one period."""
-        return self._max_capacity
+    def limits(self) -> Limits:
+        """What it allows, by dimension, and each of its bounds."""
+        return self._limits
+
+    @property
+    def max_capacity(self) -> AnyCost:
+        """What may be spent in one period; with several windows, in the one that allows least."""
+        return self._limits.most
 
     @property
     def period(self) -> float:
-        """The seconds in which it may be spent."""
-        return self._period
+        """The seconds in which it may be spent; of several windows, the longest."""
+        return self._limits.period
 
     @property
-    def capacity(self) -> float:
+    def capacity(self) -> AnyCost:
         """The same: all of it is held from the start."""
-        return self._max_capacity
+        return self._limits.most
 
     @property
-    def burst(self) -> float:
+    def burst(self) -> AnyCost:
         """What may go at once after a rest."""
         return self._ledger.burst(self._clock.now())
 
@@ -86,16 +109,17 @@ class ProvisionedResource(Resource):
         with self._lock:
             return Standing(
                 name="",
-                shared=0.0,
-                reserved=self._max_capacity,
-                max=self._max_capacity,
+                shared=self._limits.nothing,
+                reserved=self._limits.most,
+                max=self._limits.most,
                 demand=self._demand,
+                spent_shared=self._limits.nothing,
                 spent_reserved=self._ledger.total(),
             )
 
     def _provision(self) -> None:
         self._emitter.emit(events.PROVISION_DONE)
-        self._emitter.emit(events.CAPACITY, self._max_capacity)
+        self._emitter.emit(events.CAPACITY, self._limits.most)
         self._changed()
 
     def _leave(self) -> None:
@@ -104,26 +128,31 @@ class ProvisionedResource(Resource):
     def _follow_demand(self) -> None:
         pass  # a fixed capacity does not
 
-    def set_capacity(self, capacity: float) -> None:
-        """Changes the limit from now on; what was spent under the old one still counts."""
+    def set_capacity(self, capacity: float | Mapping[str, float]) -> None:
+        """Changes the limit from now on; what was spent under the old one still counts.
+
+        Limits of several dimensions take a mapping: dimensions that are not named stay as they are.
+        The shorter windows of a rate and its burst change in proportion.
+        """
         with self._lock:
-            self._max_capacity = amount("capacity", capacity)
-            self._ledger.set_capacity(self._max_capacity)
-        self._emitter.emit(events.CAPACITY, capacity)
+            self._limits = self._limits.with_capacity("capacity", capacity)
+            for ledger, bound in zip(self._ledgers, self._limits.bounds, strict=True):
+                ledger.set_capacity(bound.capacity)
+        self._emitter.emit(events.CAPACITY, self._limits.most)
         self._changed()
 
     def grant(
-        self, up_to: float, at_least: float = 0.0, claimant: object = None
+        self, up_to: AnyCost, at_least: AnyCost = 0.0, claimant: object = None
     ) -> ProvisionedGrant:
         """Sets aside up to `up_to` of what may be spent now, possibly nothing."""
-        up_to = amount("up_to", up_to, zero=True)
-        at_least = amount("at_least", at_least, zero=True)
+        up_to = self._limits.checked("up_to", up_to)
+        at_least = self._limits.checked("at_least", at_least)
         with self._lock:
             now = self._clock.now()
-            free = 0.0
+            free = self._limits.nothing
             if self._turns.is_for(claimant, now):
-                free = min(up_to, self._ledger.available(now, at_least))
-            if covers(free, at_least) or claimant is None:
+                free = lesser(up_to, self._ledger.available(now, at_least))
+            if is_covered(free, at_least) or claimant is None:
                 self._turns.end(claimant)
             else:
                 until = self._ledger.ready_at(at_least, now) + GRACE
@@ -131,23 +160,25 @@ class ProvisionedResource(Resource):
             self._ledger.hold(free)
         return ProvisionedGrant(self, free)
 
-    def take(self, cost: float, claimant: object = None) -> bool:
-        """Spends `cost` now, if that may be; otherwise `claimant` waits for its turn."""
-        cost = amount("cost", cost, zero=True)
+    def take(self, cost: AnyCost, claimant: object, receipt: Receipt) -> bool:
+        """Charges `cost` as begun now, if that may be; otherwise `claimant` waits for its turn."""
         with self._lock:
             now = self._clock.now()
-            free = 0.0
+            free = self._limits.nothing
             if self._turns.is_for(claimant, now):
                 free = self._ledger.available(now, cost)
-            if not covers(free, cost):
+            if not is_covered(free, cost):
                 self._turns.wait(claimant, cost, self._ledger.ready_at(cost, now) + GRACE)
                 return False
             self._turns.end(claimant)
-            self._ledger.spend(min(cost, free), now)
+            payment = self._ledger.payment(lesser(cost, free), now, receipt)
+            receipt.spend = payment.spend
+            payment.enter()
             return True
 
-    def ready_at(self, cost: float) -> float:
+    def ready_at(self, cost: AnyCost) -> float:
         """When it is worth asking again for `cost`."""
+        cost = self._limits.checked("cost", cost)
         with self._lock:
             return self._ledger.ready_at(cost, self._clock.now())
 
@@ -155,12 +186,12 @@ class ProvisionedResource(Resource):
         """Nobody looks at a limit of one process from outside: `source` is not asked."""
         return Publication(Tally(), source)
 
-    def charge(self, cost: float) -> Spend:
+    def charge(self, cost: AnyCost) -> Spend:
         """Charges `cost` of what a grant holds."""
         with self._lock:
             return self._ledger.charge(cost, self._clock.now())
 
-    def give_back(self, unused: float) -> None:
+    def give_back(self, unused: AnyCost) -> None:
         """Takes back what a grant did not spend."""
         with self._lock:
             self._ledger.release(unused)
@@ -169,21 +200,21 @@ class ProvisionedResource(Resource):
 class ProvisionedGrant:
     """One deal with a ProvisionedResource, for the one thread that made it."""
 
-    def __init__(self, limiter: ProvisionedResource, amount: float) -> None:
+    def __init__(self, limiter: ProvisionedResource, amount: AnyCost) -> None:
         self.amount = amount
         self._limiter = limiter
         self._unused = amount
 
-    def fits(self, cost: float) -> bool:
+    def fits(self, cost: AnyCost) -> bool:
         """Whether all of `cost` was granted."""
-        return covers(self.amount, cost)
+        return is_covered(self.amount, cost)
 
-    def spend(self, cost: float) -> Spend:
+    def spend(self, cost: AnyCost) -> Spend:
         """Charges `cost` of it for a batch that is about to start."""
-        self._unused -= cost
+        self._unused = self._unused - cost
         return self._limiter.charge(cost)
 
     def close(self) -> None:
         """Gives back what was not spent."""
-        unused, self._unused = self._unused, 0.0
+        unused, self._unused = self._unused, self.amount * 0
         self._limiter.give_back(unused)

@@ -9,12 +9,16 @@ import time
 import uuid
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 from limiters import events
 from limiters._budgets.purse import Parts, Purse
+from limiters._budgets.several import AnyPurse
 from limiters._budgets.window import WindowLedger
+from limiters._costs import AnyCost
 from limiters._instance_share import InstanceShare
 from limiters._plain_numbers import plain
+from limiters._resource.reservation import Receipt
 from limiters._resource.resource import Resource
 from limiters._resource.turns import GRACE
 from limiters._sharing.arguments import terms_of
@@ -43,6 +47,7 @@ from limiters.leases._messages import (
     weight_units,
 )
 from limiters.leases.protocol import LeaseManager
+from limiters.limits import Limits
 
 _log = logging.getLogger("limiters.shared")
 
@@ -72,6 +77,7 @@ class SharedResource(Resource):
         self._reserved = options.reserved_capacity
         self._interval = in_seconds(options.max_interval)
         self._terms = terms_of(options)
+        self._limits = Limits.of(self._terms.capacity + self._reserved, self._terms.period / 1000)
         super().__init__(options.clock)
 
     def _begin(self) -> None:
@@ -122,6 +128,14 @@ class SharedResource(Resource):
     def instance(self) -> str:
         """The name under which it takes part, until it begins anew."""
         return self._share.instance
+
+    @property
+    def limits(self) -> Limits:
+        """What it allows: all that is shared, and what is reserved."""
+        most, (bound,) = self.max_capacity, self._limits.bounds
+        if most and (bound.capacity, bound.period) != (most, self.period):
+            self._limits = Limits.of(most, self.period)
+        return self._limits
 
     @property
     def max_capacity(self) -> float:
@@ -207,7 +221,9 @@ class SharedResource(Resource):
     def _follow_demand(self) -> None:
         self._want(self._clock.now())
 
-    def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> SharedGrant:
+    def grant(
+        self, up_to: AnyCost, at_least: AnyCost = 0.0, claimant: object = None
+    ) -> SharedGrant:
         """Sets aside up to `up_to` of what may be spent now, possibly nothing."""
         up_to = amount("up_to", up_to, zero=True)
         at_least = amount("at_least", at_least, zero=True)
@@ -227,10 +243,12 @@ class SharedResource(Resource):
             usable = max(at_least, min(up_to, self._demands.get(claimant, 0.0)))
             self._share.short(sum(parts) < usable, now)
             self._purse.hold(parts)
-            return SharedGrant(self._lock, self._clock, self._purse, self._share.tenure, parts)
+            return SharedGrant(
+                self._lock, self._clock, cast(AnyPurse, self._purse), self._share.tenure, parts
+            )
 
-    def take(self, cost: float, claimant: object = None) -> bool:
-        """Spends `cost` now, if that may be; otherwise `claimant` waits for its turn."""
+    def take(self, cost: AnyCost, claimant: object, receipt: Receipt) -> bool:
+        """Charges `cost` as begun now, if that may be; otherwise `claimant` waits for its turn."""
         cost = amount("cost", cost, zero=True)
         with self._lock:
             now = self._clock.now()
@@ -246,11 +264,14 @@ class SharedResource(Resource):
             if self._turns.end(claimant):
                 self._want(now)  # it gathers no longer
             self._share.short(False, now)
-            self._purse.spend(min(cost, there), now)
+            payment = self._purse.payment(min(cost, there), now, receipt)
+            receipt.spend = payment.spend
+            payment.enter()
             return True
 
-    def ready_at(self, cost: float) -> float:
+    def ready_at(self, cost: AnyCost) -> float:
         """When it is worth asking again for `cost`, as far as is known: capacity may come."""
+        cost = amount("cost", cost, zero=True)
         with self._lock:
             now = self._clock.now()
             self._share.settle(now)

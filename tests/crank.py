@@ -9,6 +9,7 @@ from typing import Any
 from dispatcher import Event, Operation, Watcher
 from dispatcher._core.admission import Admission
 from dispatcher._core.batches.executors import Job, Runners
+from dispatcher._core.cost_terms import CostTerms
 from dispatcher._core.engine import Engine
 from dispatcher._core.environment import Environment
 from dispatcher._core.mailbox import Mailbox
@@ -103,11 +104,11 @@ class Home:
 class Entrance(Batcher):
     """The ways into a Batcher, with no Batcher behind them."""
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: Buffer, costs: CostTerms) -> None:
         home = Home()
         self._buffer = buffer
         self._engine_thread = home  # type: ignore[assignment]
-        self._admission = Admission(buffer, home, error_on_full_buffer=True)
+        self._admission = Admission(buffer, home, costs, error_on_full_buffer=True)
 
 
 class Crank:
@@ -138,7 +139,7 @@ class Crank:
             observed=Observed(),
         )
         self.engine = Engine(self.buffer, environment)
-        self.entrance = Entrance(self.buffer)
+        self.entrance = Entrance(self.buffer, self.engine.costs)
         self.wake = 0.0
         self.turn()
 
@@ -215,7 +216,7 @@ def ignore(batch: list[Operation]) -> None:
     pass
 
 
-def batchable(watcher: Watcher, *payloads: Any, cost: float = 1, **kwargs: Any) -> list[Operation]:
+def batchable(watcher: Watcher, *payloads: Any, cost: Any = 1, **kwargs: Any) -> list[Operation]:
     return [Operation(watcher, cost, one, batchable=True, **kwargs) for one in payloads]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from dispatcher._core.queues.batch import CURRENT, OperationBatch
 from limiters import SharedResource
 from limiters._budgets.purse import Purse
+from limiters._budgets.spend import Payment
 from limiters.leases._messages import Terms
 from limiters.verifier import Spent
 
@@ -42,6 +43,6 @@ class _NotedPurse(Purse):
         super().__init__(purse.reserved, purse.permit, purse.shared)
         self._log = log
 
-    def spend(self, cost: float, now: float) -> None:
-        super().spend(cost, now)
+    def payment(self, cost: float, now: float, owner: object = None) -> Payment:
         self._log.append(Spent(now, "all", cost))
+        return super().payment(cost, now, owner)

@@ -149,9 +149,9 @@ class Instance:
         share.settle(now)
         while self.backlog >= self.cost:
             if share.permit.available(now) >= self.cost * (1 - 1e-8):
-                share.permit.spend(self.cost, now)
+                share.permit.payment(self.cost, now).enter()
             elif share.ledger.available(now, self.cost) >= self.cost * (1 - 1e-8):
-                share.ledger.spend(self.cost, now)
+                share.ledger.payment(self.cost, now).enter()
             else:
                 break
             self.spent.append((now, self.cost))

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from dispatcher import _interpreter as interpreter
+from dispatcher._core.cost_terms import CostTerms
 from dispatcher._core.queues.batch import CURRENT, OperationBatch
-from dispatcher._core.queues.buffer import Buffer
+from dispatcher._core.queues.buffer import NEVER, Buffer
 from dispatcher._core.queues.chunk import Chunk
 from dispatcher._core.queues.stages import BatchState
 from dispatcher.errors import (
@@ -23,11 +24,11 @@ from dispatcher.errors import (
     ForkedError,
     NoOperationError,
     NoWatcherError,
-    TooExpensiveError,
     TooManyAttemptsError,
 )
 from dispatcher.operation import Claim, Operation, attempt_of
 from dispatcher.watcher import Waitable, Watcher
+from limiters._costs import AnyCost
 from limiters._support.validation import ArgumentError, Seconds, optional_seconds
 
 interpreter.check()
@@ -48,24 +49,51 @@ class Admission:
     """Everything about accepting operations but the fast way, `Batcher.enqueue`: that one is in
     the Batcher itself, since one call more for each operation costs a tenth of the throughput."""
 
-    def __init__(self, buffer: Buffer, home: Home, *, error_on_full_buffer: bool) -> None:
+    def __init__(
+        self, buffer: Buffer, home: Home, costs: CostTerms, *, error_on_full_buffer: bool
+    ) -> None:
         self._buffer = buffer
         self._home = home
+        self._costs = costs
         self.error_on_full_buffer = error_on_full_buffer
+
+    def enqueue(self, operation: Operation, timeout: float | None) -> None:
+        """Batcher.enqueue for what takes a closer look: a watcher that is new here, or one whose
+        batches cost something; a cost that is large, or in dimensions; what cannot be accepted."""
+        buffer = self._buffer
+        cost = self._prepare(operation)
+        while operation._where is not None:
+            if not self.may_enter(operation):
+                self.requeue(operation)
+                return
+        if buffer.closed:
+            raise BatcherStoppedError
+        try:
+            operation._cost = cost
+            operation._where = buffer
+            buffer.inbox.append(operation)
+            patience = 0.0 if self.error_on_full_buffer else timeout
+            buffer.settle(operation, patience, CURRENT.get(), full=not operation._batchable)
+        except EnqueueError:
+            raise
+        except BaseException:
+            buffer.interrupted(operation)
+            raise
 
     async def enqueue_async(self, operation: Operation, timeout: Seconds | None) -> None:
         """See Batcher.enqueue_async."""
         limit = optional_seconds("timeout", timeout, zero=True)
         patience = 0.0 if self.error_on_full_buffer else limit
         buffer = self._buffer
-        self.prepare(operation)
+        cost = self._prepare(operation)
         while operation._where is not None:
             if not self.may_enter(operation):
                 self.requeue(operation)
                 return
-        if operation._cost > buffer.ceiling:
+        if buffer.closed:
             raise BatcherStoppedError
         try:
+            operation._cost = cost
             operation._where = buffer
             buffer.inbox.append(operation)
             buffer.notice(operation, full=not operation._batchable)
@@ -107,14 +135,15 @@ class Admission:
     def _enter(self, arrivals: Arrivals, timeout: float | None) -> None:
         buffer, chunk = self._buffer, arrivals.chunk
         for watcher in arrivals.watchers.values():
-            if watcher._home is not self._home:
-                self._adopt(watcher)
+            self._adopt(watcher)
         inside = CURRENT.get()
         strict = self.error_on_full_buffer
         if strict and len(chunk.operations) > buffer.size:
             raise BufferFullError(buffer.size)
         buffer.announce()
-        if buffer.ceiling < 0:
+        for operation, cost in arrivals.normal:
+            operation._cost = cost
+        if buffer.closed:
             raise self._stopped()
         buffer.inbox.append(chunk)
         if strict:
@@ -123,22 +152,25 @@ class Admission:
             timeout = None  # the engine has taken some of it, and will take the rest
         buffer.settle(chunk, timeout, inside, full=arrivals.single)
 
-    def prepare(self, operation: Operation) -> None:
-        """Checks `operation`, and makes its watcher known."""
-        self._check(operation)
+    def _prepare(self, operation: Operation) -> AnyCost:
+        """Checks `operation`, and makes its watcher known; its cost in the form of the limiter."""
+        cost = self._check(operation)
         assert operation._watcher is not None
-        if operation._watcher._home is not self._home:
-            self._adopt(operation._watcher)
+        self._adopt(operation._watcher)
+        return cost
 
-    def _check(self, operation: Operation) -> None:
+    def _check(self, operation: Operation) -> AnyCost:
         if not isinstance(operation, Operation) or not isinstance(operation._watcher, Watcher):
             raise self.explain(operation)
         if not hasattr(operation._watcher, "_terms"):  # a class of the user's with its own __init__
             raise self.explain(operation)
-        if operation._cost > self._buffer.ceiling:
-            if self._buffer.ceiling < 0:
-                raise self._stopped()
-            raise TooExpensiveError(operation._cost, self._buffer.max_cost)
+        if self._buffer.closed:
+            raise self._stopped()
+        cost = self._costs.normal("cost", operation._cost)
+        refusal = self._costs.refusal(cost, self._costs.of_batch(operation._watcher._terms))
+        if refusal is not None:
+            raise refusal
+        return cost
 
     def _stopped(self) -> Exception:
         return ForkedError() if self._home.forked else BatcherStoppedError()
@@ -198,14 +230,12 @@ class Admission:
         self._home.check_fork()
         chunk = arrivals.chunk
         chunk.operations = given
-        ceiling = self._buffer.ceiling
         watcher: Watcher | None = None
+        ceiling: float = NEVER
         for operation in given:
             try:
                 if operation._watcher is not watcher or operation._cost > ceiling:
-                    self._check(operation)
-                    watcher = operation._watcher
-                    arrivals.meet(watcher)
+                    watcher, ceiling = self._look_at(operation, arrivals)
                 if operation._order is not None or not operation._batchable:
                     arrivals.meet(watcher, plain=False, single=not operation._batchable)
                 while operation._where is not None:
@@ -222,10 +252,26 @@ class Admission:
             chunk.operations = [one for one in given if id(one) not in arrivals.own]
         chunk.end = len(chunk.operations)
 
+    def _look_at(self, operation: Operation, arrivals: Arrivals) -> tuple[Watcher | None, float]:
+        """Checks one of them. Its watcher, and what the next one of that may cost at most to need
+        no closer look than that."""
+        cost = self._check(operation)
+        if cost is not operation._cost:
+            arrivals.normal.append((operation, cost))
+        watcher = operation._watcher
+        assert watcher is not None
+        arrivals.meet(watcher)
+        return watcher, NEVER if watcher._terms.batch_cost else self._buffer.ceiling
+
     def _adopt(self, watcher: Watcher) -> None:
+        """Makes `watcher` known, unless it is. Only if its batches cost nothing of their own do its
+        operations pass the door of Batcher.enqueue, which looks at their own cost alone."""
+        door = self if watcher._terms.batch_cost else self._home
+        if watcher._home is door:
+            return
         watcher._batchers[id(self._home)] = self._home
         self._buffer.adopt(watcher._terms.max_batch_size or math.inf)
-        watcher._home = self._home
+        watcher._home = door
 
 
 class Arrivals:
@@ -238,6 +284,8 @@ class Arrivals:
         """Those in flight that their own callback enqueues again, by identity."""
         self.watchers: dict[int, Watcher] = {}
         """By identity."""
+        self.normal: list[tuple[Operation, AnyCost]] = []
+        """Operations whose cost has another form in the limiter, and that cost."""
         self.single = False
         """Whether any operation is a full batch by itself."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dispatcher.events import AUDIT_FAIL, AUDIT_PASS, AUDIT_SKIP
-from limiters._plain_numbers import plain
+from limiters._costs import AnyCost, Costs, plain_cost
 from limiters._support.float_error import FLOAT_ERROR
 
 
@@ -16,7 +16,7 @@ class Finding(NamedTuple):
     message: str = ""
 
 
-def audit(recorded: float, counted: float, *, busy: bool) -> Finding:
+def audit(recorded: AnyCost, counted: AnyCost, *, busy: bool) -> Finding:
     """Compares the target that is recorded with the one that is counted now.
 
     >>> audit(30, 20, busy=False)
@@ -24,6 +24,16 @@ def audit(recorded: float, counted: float, *, busy: bool) -> Finding:
     """
     if busy:
         return Finding(AUDIT_SKIP)
-    if abs(recorded - counted) <= FLOAT_ERROR * max(1.0, counted):
+    if _agree(recorded, counted):
         return Finding(AUDIT_PASS)
-    return Finding(AUDIT_FAIL, f"the target was {plain(recorded)} and is set to {plain(counted)}")
+    return Finding(
+        AUDIT_FAIL, f"the target was {plain_cost(recorded)} and is set to {plain_cost(counted)}"
+    )
+
+
+def _agree(recorded: AnyCost, counted: AnyCost) -> bool:
+    if isinstance(recorded, Costs) and isinstance(counted, Costs):
+        return all(_agree(recorded.amount(one), counted.amount(one)) for one in recorded + counted)
+    assert isinstance(recorded, (int, float))
+    assert isinstance(counted, (int, float))
+    return abs(recorded - counted) <= FLOAT_ERROR * max(1.0, counted)

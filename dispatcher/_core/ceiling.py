@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 from dispatcher._core.batches.end import BatchEnd
+from dispatcher._core.cost_terms import CostTerms
 from dispatcher._core.queues.buffer import Buffer
+from dispatcher._core.queues.lane import Lane
 from dispatcher._core.queues.lanes import Lanes
 from dispatcher.errors import TooExpensiveError
-from dispatcher.operation import one_cost
-from limiters._support.float_error import ALL_BUT_ERROR, covers
+from dispatcher.operation import Operation
+from limiters._costs import AnyCost, Costs, is_covered
 from limiters.limiter import RateLimiter
 
 
@@ -17,32 +17,51 @@ class CostCeiling:
     """Owned by the engine. Follows `max_capacity`, which may change at run time (law C9)."""
 
     def __init__(
-        self, limiter: RateLimiter | None, buffer: Buffer, lanes: Lanes, batch_end: BatchEnd
+        self,
+        limiter: RateLimiter | None,
+        costs: CostTerms,
+        buffer: Buffer,
+        lanes: Lanes,
+        batch_end: BatchEnd,
     ) -> None:
         self._limiter = limiter
+        self._costs = costs
         self._buffer = buffer
         self._lanes = lanes
         self._batch_end = batch_end
-        self._ceiling = math.inf if limiter is None else limiter.max_capacity
-        buffer.admit_up_to(self._ceiling)
+        self._admit()
 
-    def covers(self, cost: float) -> bool:
+    def covers(self, cost: AnyCost) -> bool:
         """Whether the limiter could ever grant `cost`."""
-        return covers(self._ceiling, cost)
+        return is_covered(self._costs.most, cost)
 
     def follow(self, now: float) -> None:
         """Adopts the limiter's present maximum."""
         limiter = self._limiter
-        if limiter is not None and limiter.max_capacity != self._ceiling:
-            self._ceiling = limiter.max_capacity
-            self._buffer.admit_up_to(self._ceiling)
+        if limiter is not None and limiter.max_capacity != self._costs.most:
+            self._costs.most = limiter.max_capacity
+            self._admit()
             self.refuse_oversized(now)
 
     def refuse_oversized(self, now: float) -> None:
         """Operations that could never go out any more fail, rather than block what follows."""
-        ceiling = self._ceiling
         for lane in self._lanes:
-            oversized = self._lanes.withdraw(lane, ceiling / ALL_BUT_ERROR)
-            if oversized:
-                error = TooExpensiveError(max(map(one_cost, oversized)), ceiling)
-                self._batch_end.fail(now, lane, oversized, error)
+            self._refuse_oversized(now, lane)
+
+    def _refuse_oversized(self, now: float, lane: Lane) -> None:
+        def fits(operation: Operation) -> bool:
+            return self.covers(lane.batch_cost + operation._cost)
+
+        oversized = self._lanes.withdraw(lane, keep=fits)
+        refusals = (self._costs.refusal(one._cost, lane.batch_cost) for one in oversized)
+        errors = [one for one in refusals if one is not None]
+        if errors:
+            self._batch_end.fail(now, lane, oversized, max(errors, key=_excess))
+
+    def _admit(self) -> None:
+        self._buffer.admit_up_to(self._costs.quick_up_to)
+
+
+def _excess(error: TooExpensiveError) -> float:
+    cost = error.cost
+    return cost.amount(error.dimension) if isinstance(cost, Costs) else cost

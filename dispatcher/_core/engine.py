@@ -14,6 +14,7 @@ from dispatcher import events
 from dispatcher._core.batches.end import BatchEnd
 from dispatcher._core.batches.start import BatchStart
 from dispatcher._core.ceiling import CostCeiling
+from dispatcher._core.cost_terms import CostTerms
 from dispatcher._core.demand import Demand
 from dispatcher._core.environment import Environment
 from dispatcher._core.flush import Flusher
@@ -48,13 +49,14 @@ class Engine:
         self.post = environment.mailbox.post
         self._mailbox = environment.mailbox
         # Each part is made of those above it; none knows the engine.
-        self.open_work = OpenWork(buffer)
-        self.lanes = Lanes()
-        self.demand = Demand(limiter, self.lanes, self.open_work, environment)
+        self.costs = CostTerms(limiter)
+        self.open_work = OpenWork(buffer, self.costs.nothing)
+        self.lanes = Lanes(self.costs.of_batch)
+        self.demand = Demand(limiter, self.costs, self.lanes, self.open_work, environment)
         self.pausing = Pausing(pause, self.demand, self.open_work.totals, self.emit)
         self.batch_end = BatchEnd(self.open_work, self.lanes, self.pausing, environment)
         self._batch_start = BatchStart(self.open_work, self.lanes, self.batch_end, environment)
-        self._ceiling = CostCeiling(limiter, buffer, self.lanes, self.batch_end)
+        self._ceiling = CostCeiling(limiter, self.costs, buffer, self.lanes, self.batch_end)
         self._inbox = InboxReader(buffer, self.open_work, self.lanes, limited=limiter is not None)
         self._flusher = Flusher(
             environment,
@@ -62,6 +64,7 @@ class Engine:
             buffer,
             self.lanes,
             limiter=limiter,
+            costs=self.costs,
             ceiling=self._ceiling,
             demand=self.demand,
             batch_start=self._batch_start,

@@ -7,14 +7,17 @@ import math
 from dispatcher import events
 from dispatcher._core.batches.start import BatchStart
 from dispatcher._core.ceiling import CostCeiling
+from dispatcher._core.cost_terms import CostTerms
 from dispatcher._core.demand import Demand
 from dispatcher._core.environment import Environment
 from dispatcher._core.flush_grid import FlushGrid
 from dispatcher._core.open_work import OpenWork
 from dispatcher._core.queues.budget import Allowance, Unlimited
+from dispatcher._core.queues.budget_by_dimension import AllowanceByDimension
 from dispatcher._core.queues.buffer import Buffer
 from dispatcher._core.queues.lanes import LaneQueue, Lanes
 from dispatcher._core.queues.planner import Plan, Slots, plan
+from limiters._costs import AnyCost, greater
 from limiters._support.validation import in_seconds
 from limiters.limiter import RateLimiter
 
@@ -33,6 +36,7 @@ class Flusher:
         lanes: Lanes,
         *,
         limiter: RateLimiter | None,
+        costs: CostTerms,
         ceiling: CostCeiling,
         demand: Demand,
         batch_start: BatchStart,
@@ -44,6 +48,8 @@ class Flusher:
         self._buffer = buffer
         self._lanes = lanes
         self._limiter = limiter
+        self._nothing = costs.nothing
+        self._allowance_of = Allowance.of if costs.are_numbers else AllowanceByDimension.of
         self._ceiling = ceiling
         self._demand = demand
         self._batch_start = batch_start
@@ -52,7 +58,7 @@ class Flusher:
         self._most = options.max_concurrent_batches
         self._due: float = -1
         """Operations with a ticket up to this one are sent without waiting for a full batch."""
-        self._wanted: float | None = None
+        self._wanted: AnyCost | None = None
         """The cost that the next batch waits for, if it waits for budget."""
         self.crowded = False
         """Whether something waits for a slot."""
@@ -64,7 +70,7 @@ class Flusher:
     def run_due(self, now: float, newest: int, *, asked: bool, draining: bool) -> None:
         """Starts what can be started. `newest`: the last ticket; `asked`: flush() was called;
         `draining`: nothing waits for a full batch now."""
-        gathering, self._wanted = self._wanted or 0.0, None
+        gathering, self._wanted = self._wanted or self._nothing, None
         self.crowded = False
         tick = self._grid.due(now)
         full = self._open_work.waiting >= self._buffer.size
@@ -91,7 +97,7 @@ class Flusher:
         self._grid.schedule(now, waits=waits)
         return min(ready, self._grid.next), company
 
-    def _raise_planned(self, now: float, gathering: float) -> int:
+    def _raise_planned(self, now: float, gathering: AnyCost) -> int:
         free = math.inf if self._most is None else self._most - len(self._open_work.inflight)
         slots = Slots(free, self._runners.threads_left)
         raised = 0
@@ -106,13 +112,17 @@ class Flusher:
         return raised
 
     def _plan_within(
-        self, limiter: RateLimiter, queue: LaneQueue, slots: Slots, gathering: float, now: float
+        self, limiter: RateLimiter, queue: LaneQueue, slots: Slots, gathering: AnyCost, now: float
     ) -> Plan:
-        # What it waited for is asked for in full: the sum of all costs may be off by a little.
-        ready = max(self._lanes.ready_cost, gathering)
+        ready = self._lanes.ready_cost
+        if self._lanes.paid:
+            ready += self._lanes.batch_costs()
+        if gathering:
+            # What it waited for is asked for in full: the sum of all costs may be off by a little.
+            ready = greater(ready, gathering)
         grant = limiter.grant(ready, gathering, self._demand)
         try:
-            planned = plan(queue, Allowance.of(grant, limiter, ready), slots, self._due)
+            planned = plan(queue, self._allowance_of(grant, limiter, ready), slots, self._due)
             self._batch_start.carry_out(now, planned, grant)
         finally:
             grant.close()

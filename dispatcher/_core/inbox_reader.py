@@ -10,6 +10,7 @@ from dispatcher._core.queues.lanes import Lanes
 from dispatcher.errors import KeyComparisonError
 from dispatcher.operation import Operation, cost_of, key_of, one_cost
 from dispatcher.watcher import Watcher
+from limiters._costs import AnyCost
 
 
 class InboxReader:
@@ -31,7 +32,7 @@ class InboxReader:
             return
         touched: dict[Lane, None] = {}
         ordered: list[Operation] = []
-        cost: float = 0
+        cost: AnyCost = 0
         came = count = 0
         with self._open_work.changing:
             for run in self._buffer.take():
@@ -74,7 +75,11 @@ class InboxReader:
     ) -> list[Operation]:
         """Puts those into their lanes that need no more than a place at the end; the others."""
         limited = self._limited
-        if plain and operations and not (limited and not all(map(one_cost, operations))):
+        if (
+            plain
+            and operations
+            and (not limited or all(map(one_cost, operations)) or self._is_paid(operations[0]))
+        ):
             assert operations[0]._watcher is not None
             lane = self._lanes.of(operations[0]._watcher)
             touched[lane] = None
@@ -86,7 +91,7 @@ class InboxReader:
             if (
                 operation._order is None
                 and operation._batchable
-                and (operation._cost or not limited)
+                and (operation._cost or not limited or self._is_paid(operation))
             ):
                 if operation._watcher is not watcher:
                     assert operation._watcher is not None
@@ -99,10 +104,17 @@ class InboxReader:
                 ordered.append(operation)
         return ordered
 
+    @staticmethod
+    def _is_paid(operation: Operation) -> bool:
+        """Whether its batch costs something, even if no operation in it does."""
+        assert operation._watcher is not None
+        return bool(operation._watcher._terms.batch_cost)
+
     def _admit(self, operation: Operation, touched: dict[Lane, None]) -> None:
         assert operation._watcher is not None
+        free = self._limited and not operation._cost and not self._is_paid(operation)
         # With a key it keeps its place behind others of its key, whatever those cost.
-        free = self._limited and not operation._cost and key_of(operation) is None
+        free = free and key_of(operation) is None
         lane = self._lanes.of(operation._watcher, free=free)
         try:
             lane.admit(operation)

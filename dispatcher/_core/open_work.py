@@ -18,6 +18,7 @@ from dispatcher._core.queues.lane import Lane
 from dispatcher._core.queues.stages import BatchState, Stage, check, check_batch
 from dispatcher.events import AUDIT_FAIL
 from dispatcher.operation import Operation, cost_of
+from limiters._costs import AnyCost
 
 NEWEST = 0.2
 """What the last callback counts for in how long they took lately."""
@@ -68,11 +69,13 @@ class OpenWork:
     reader takes no lock.
     """
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: Buffer, nothing: AnyCost = 0) -> None:
+        """`nothing`: the cost of nothing, in the form of the limiter."""
         self._buffer = buffer
+        self._nothing = nothing
         self.changing = Changing()
         """For what changes in more than one step, or together with the inbox."""
-        self.target: float = 0
+        self.target = nothing
         self.waiting = 0
         """Operations accepted and not in flight, those that rest before a retry included."""
         self.inflight: set[OperationBatch] = set()
@@ -89,17 +92,17 @@ class OpenWork:
         else:
             self.callback_seconds += (seconds - self.callback_seconds) * NEWEST
 
-    def read(self) -> tuple[float, int, int]:
+    def read(self) -> tuple[AnyCost, int, int]:
         """The target, the batches in flight and the operations waiting, right now."""
         return self.changing.look(self._read)
 
-    def _read(self) -> tuple[float, int, int]:
+    def _read(self) -> tuple[AnyCost, int, int]:
         cost, count = self._buffer.arrived()
         return self.target + cost, len(self.inflight), self.waiting + count
 
     # Transitions. The engine's thread only.
 
-    def accepted(self, cost: float, count: int) -> None:
+    def accepted(self, cost: AnyCost, count: int) -> None:
         """`count` operations that came in are WAITING. For a caller that has begun the change."""
         self.target += cost
         self.waiting += count
@@ -183,7 +186,7 @@ class OpenWork:
                 if id(operation) not in again:
                     self.first_raised.pop(id(operation), None)
 
-    def _end(self, batch: OperationBatch, state: BatchState, cost: float, back: int) -> None:
+    def _end(self, batch: OperationBatch, state: BatchState, cost: AnyCost, back: int) -> None:
         with self.changing:
             batch.state = state
             self.inflight.discard(batch)
@@ -209,14 +212,14 @@ class OpenWork:
     def audit(self, *, busy: bool) -> Finding:
         """Checks the target while nothing waits, and repairs it."""
         with self.changing:
-            counted = sum(batch.cost for batch in self.inflight)
+            counted = self._nothing + sum(batch.cost for batch in self.inflight)
             finding = audit(self.target, counted, busy=busy)
             if finding.event == AUDIT_FAIL:
                 self.target = counted
             return finding
 
-    def _reduce(self, cost: float) -> None:
+    def _reduce(self, cost: AnyCost) -> None:
         self.target -= cost
         # Sums of fractions leave crumbs.
         if not self.waiting and not self.inflight:
-            self.target = 0
+            self.target = self._nothing

@@ -85,12 +85,12 @@ class SubjectBuilder(Generic[M]):
         span = together_within if isinstance(together_within, timedelta) else within
         self._together = TimeSpan(span) if within else None
         self._max_cost: float | None = None
-        self._limits: costs.Limits | None = None
+        self._limits: costs.BatchLimits | None = None
         if max_batch_cost is not None:
             if cost is None:
                 raise ArgumentError("max_batch_cost", max_batch_cost, "be None if no cost is given")
             self._max_cost = amount("max_batch_cost", max_batch_cost)
-            self._limits = costs.Limits(self._most, self._max_cost)
+            self._limits = costs.BatchLimits(self._most, self._max_cost)
         self._clear()
 
     def _clear(self) -> None:

@@ -13,6 +13,7 @@ from dispatcher._core.batches.executors import Job, Runners
 from dispatcher._core.queues.batch import OperationBatch
 from dispatcher.operation import Operation
 from dispatcher.watcher import Watcher
+from limiters._costs import AnyCost
 
 
 @dataclass(slots=True)
@@ -32,8 +33,8 @@ class RaisedBatch:
         return [operation.payload for operation in self.operations]
 
     @property
-    def cost(self) -> float:
-        """The sum of its operations' costs."""
+    def cost(self) -> AnyCost:
+        """What its operations cost together."""
         return sum(operation.cost for operation in self.operations)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
-from limiters._budgets.window import Spend, Tenure
+from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment, Tenure
 from limiters._support.float_error import FLOAT_ERROR, covers
 
 
@@ -18,12 +20,16 @@ class PermitBudget:
     (10.0, 0.0)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, at_end: bool = False) -> None:
+        """`at_end`: whether what it pays for counts from the end of a call."""
+        self._new_entry: Callable[[float, float, Tenure], BudgetEntry] = (
+            partial(CallEntry, ends=CallEnds()) if at_end else BudgetEntry
+        )
         self.number = 0
         self._left = 0.0
         self._held = 0.0
         self._tenure = Tenure(-math.inf)
-        self._spends: list[Spend] = []
+        self._spends: list[BudgetEntry] = []
         self._recent: list[tuple[float, float]] = []
         self.total = 0.0
         """What permits have paid for, of callbacks that have begun, until the last report."""
@@ -57,29 +63,34 @@ class PermitBudget:
         """Gives back what was held and not charged."""
         self._held = max(0.0, self._held - amount)
 
-    def charge(self, cost: float, now: float) -> Spend:
+    def charge(self, cost: float, now: float) -> BudgetEntry:
         """Turns what is held into one that may start while the permit is valid; never, if it was
         closed since."""
         self._held = max(0.0, self._held - cost)
         if not covers(self._left, cost):
-            return Spend(cost, now, Tenure(-math.inf))
+            return self._new_entry(cost, now, Tenure(-math.inf))
         self._left -= cost
         if self._left <= cost * FLOAT_ERROR:
             self._left = 0.0
-        spend = Spend(cost, now, self._tenure)
-        self._spends.append(spend)
-        return spend
+        entry = self._new_entry(cost, now, self._tenure)
+        self._spends.append(entry)
+        return entry
 
-    def spend(self, cost: float, now: float) -> None:
-        """Counts `cost` as begun now, by one step."""
-        self._left = max(0.0, self._left - cost)
-        spend = Spend(cost, now, self._tenure)
-        spend.started_at = now
-        self._spends.append(spend)
+    def payment(self, cost: float, now: float, owner: object = None) -> Payment:
+        """`cost` as begun now, to be entered without setting it aside before."""
+        entry = self._new_entry(cost, now, self._tenure)
+        entry.started(now)
+        return Payment((self, entry))
+
+    def enter(self, entry: BudgetEntry) -> None:
+        """Counts it as begun now: by one step."""
+        self._left = max(0.0, self._left - entry.cost)
+        self._spends.append(entry)
 
     def close(self, now: float) -> tuple[int, tuple[tuple[int, float], ...]]:
         """Ends the permit: its number, and (age in milliseconds, cost) of what it was used for;
-        an age of -1 for what may still start. Nothing if it was reported before."""
+        an age of -1 for what may still start, or runs and counts from its end. Nothing if it was
+        reported before."""
         number, spends = self.number, self._spends
         self.number, self._spends, self._left, self._held = 0, [], 0.0, 0.0
         self._tenure = Tenure(-math.inf)  # of what was charged, each keeps its own
@@ -87,7 +98,7 @@ class PermitBudget:
         for one in spends:
             if not one.cost:
                 continue
-            began = one.started_at
+            began = one.stamp
             age = -1 if began is None else max(0, math.floor((now - began) * 1000))
             report.append((age, one.cost))
             self._recent.append((now if began is None else began, one.cost))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from limiters._budgets.ledger import BoundLedger
 from limiters._budgets.permit import PermitBudget
-from limiters._budgets.window import Spend, Tenure, WindowLedger
+from limiters._budgets.spend import Payment, Spend, SpendOfSeveral, Tenure
 from limiters._support.float_error import covers
 
 GRAIN = 1e-4
@@ -22,6 +23,11 @@ class Parts(NamedTuple):
     reserved: float = 0.0
     permit: float = 0.0
     shared: float = 0.0
+
+    @property
+    def amount(self) -> float:
+        """In all."""
+        return sum(self)
 
     def up_to(self, amount: float) -> Parts:
         """At most `amount` of it, in the order in which budgets pay.
@@ -53,44 +59,16 @@ class Parts(NamedTuple):
         return Parts(self.reserved, self.permit, rest - self.permit)
 
 
-class SpendOfSeveral(Spend):
-    """One batch, charged to several budgets."""
-
-    __slots__ = ("_parts",)
-
-    def __init__(self, *parts: Spend) -> None:
-        super().__init__(sum(part.cost for part in parts), parts[0].charged_at)
-        self._parts = parts
-
-    def may_start(self, now: float) -> bool:
-        """Whether the capacity of both is still held."""
-        return all(part.may_start(now) for part in self._parts)
-
-    def started(self, now: float) -> bool:
-        """The callback begins now, unless this says no."""
-        if not self.may_start(now):
-            self.cancel()
-            return False
-        for part in self._parts:
-            part.started(now)
-        self.started_at = now
-        return True
-
-    def cancel(self) -> None:
-        """The batch was never started: it stops counting."""
-        for part in self._parts:
-            part.cancel()
-
-
 class Purse:
     """The budgets as one. Not thread-safe.
 
+    >>> from limiters._budgets.window import WindowLedger
     >>> purse = Purse(WindowLedger(100, 1.0), PermitBudget(), WindowLedger(1000, 1.0))
     >>> purse.available(now=0.0, at_least=500)
     Parts(reserved=100.0, permit=0.0, shared=400.0)
     """
 
-    def __init__(self, reserved: WindowLedger, permit: PermitBudget, shared: WindowLedger) -> None:
+    def __init__(self, reserved: BoundLedger, permit: PermitBudget, shared: BoundLedger) -> None:
         self.reserved = reserved
         self.permit = permit
         self.shared = shared
@@ -132,17 +110,19 @@ class Purse:
             charged.append(self.permit.charge(parts.permit, now))
         if parts.reserved or not charged:
             charged.append(self.reserved.charge(parts.reserved, now))
-        return charged[0] if len(charged) == 1 else SpendOfSeveral(*charged)
+        return charged[0] if len(charged) == 1 else SpendOfSeveral(charged)
 
-    def spend(self, cost: float, now: float) -> None:
-        """Counts `cost`, which is available, as begun now."""
+    def payment(self, cost: float, now: float, owner: object = None) -> Payment:
+        """`cost`, which is available, as begun now: to be entered without setting it aside."""
         parts = self.available(now, cost).paying(cost)
+        paying: list[Payment] = []
         if parts.reserved:
-            self.reserved.spend(parts.reserved, now)
+            paying.append(self.reserved.payment(parts.reserved, now, owner))
         if parts.permit:
-            self.permit.spend(parts.permit, now)
+            paying.append(self.permit.payment(parts.permit, now, owner))
         if parts.shared:
-            self.shared.spend(parts.shared, now)
+            paying.append(self.shared.payment(parts.shared, now, owner))
+        return Payment.of(paying)
 
     def ready_at(self, cost: float, now: float) -> float:
         """The earliest time at which `cost` may be available, as far as is known now."""

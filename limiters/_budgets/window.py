@@ -3,10 +3,11 @@
 Pure: it reads no clock, starts no thread and takes no lock. Two rules bound what may go:
 
 * the *window*: what was spent in any `period` is at most the capacity. An entry counts in
-  full from the moment it is charged until one period after the callback it paid for began;
-* the *pace*: capacity comes in evenly, and at most `BURST` of a period's worth of it is
-  kept for later, so that a full second is not fired in its first millisecond. Only an
-  amount dearer than that gathers for longer.
+  full from the moment it is charged until one period after the callback it paid for began, or
+  ended, if the limit counts from the end of calls;
+* the *pace*: capacity comes in evenly, and at most a burst of it is kept for later, so that a
+  full second is not fired in its first millisecond. Only an amount dearer than that gathers for
+  longer.
 
 Fractions are carried: nothing is rounded but the age of an entry, to the safe side.
 """
@@ -19,62 +20,20 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
 from limiters._budgets.inherited import InheritedSpending
+from limiters._budgets.spend import BudgetEntry, Payment, Tenure
 from limiters._guard import guard_of
 from limiters._support.float_error import ALL_BUT_ERROR, FLOAT_ERROR
+from limiters.limits import BURST
 
-BURST = 0.1
-"""The share of a period's capacity that may go at once after a rest."""
-
-UNEVEN_BURST, UNEVEN_PERIODS = 0.3, 3
-"""The same, at least, for a few periods after capacity changed hands: others spent at other times,
-and room comes back in the same uneven way. If others spent more than this at one time, so much may
-go at once: an operation that costs the whole limit leaves room for all of it at once."""
+UNEVEN, UNEVEN_PERIODS = 3, 3
+"""So many times a burst may go at once, at least, for a few periods after capacity changed hands:
+others spent at other times, and room comes back in the same uneven way. If others spent more than
+this at one time, so much may go at once: an operation that costs the whole limit leaves room for
+all of it at once."""
 
 SLICES = 1000
 """Entries that began in the same slice of a period are one entry, so that the ledger's size
 depends on time, not on the number of batches. It costs at most 1/SLICES of the capacity."""
-
-
-class Tenure:
-    """For how long capacity is held. Whoever renews it in time prolongs it; once it has ended,
-    what was charged under it and has not begun may not begin any more."""
-
-    __slots__ = ("until",)
-
-    def __init__(self, until: float) -> None:
-        self.until = until
-
-
-class Spend:
-    """What one batch was charged. Whoever runs it says when it began; until then it counts."""
-
-    __slots__ = ("charged_at", "cost", "started_at", "tenure")
-
-    def __init__(self, cost: float, charged_at: float, tenure: Tenure | None = None) -> None:
-        self.cost = cost
-        self.charged_at = charged_at
-        self.started_at: float | None = None
-        self.tenure = tenure
-
-    def may_start(self, now: float) -> bool:
-        """Whether the capacity is still held."""
-        return self.tenure is None or now < self.tenure.until
-
-    def started(self, now: float) -> bool:
-        """The callback begins now, unless this says no: then it must not, and costs nothing.
-
-        Safe to call from any thread.
-        """
-        if not self.may_start(now):
-            self.cancel()
-            return False
-        self.started_at = now
-        return True
-
-    def cancel(self) -> None:
-        """The batch was never started: it stops counting."""
-        self.cost = 0
-        self.started_at = self.charged_at
 
 
 class WindowLedger:
@@ -92,15 +51,21 @@ class WindowLedger:
     1.006
     """
 
-    def __init__(self, capacity: float, period: float, *, shared: bool = False) -> None:
-        """`shared`: with other processes, whose clocks judge its windows too."""
+    def __init__(
+        self, capacity: float, period: float, *, burst: float = BURST, shared: bool = False
+    ) -> None:
+        """`burst`: the share of the capacity that may go at once after a rest. `shared`: with other
+        processes, whose clocks judge its windows too."""
         self.capacity = capacity
+        self._new_entry: Callable[[float, float, Tenure | None], BudgetEntry] = BudgetEntry
+        self.even_burst = burst
+        """The share of the capacity that may go at once after a rest."""
         self._shared = shared
         self._uneven_until = -math.inf
-        self._uneven = UNEVEN_BURST
+        self._uneven = self.uneven_burst
         self._measure_in(period)
         self._held = 0.0
-        self._starting: list[Spend] = []
+        self._starting: list[BudgetEntry] = []
         self.inherited = InheritedSpending()
         self.charges = 0
         """How many batches it has paid for."""
@@ -116,12 +81,17 @@ class WindowLedger:
 
     def burst(self, now: float) -> float:
         """What may go at once after a rest."""
-        return self.capacity * (self._uneven if now < self._uneven_until else BURST)
+        return self.capacity * (self._uneven if now < self._uneven_until else self.even_burst)
+
+    @property
+    def uneven_burst(self) -> float:
+        """The share of the capacity that may go at once, at least, after it has changed hands."""
+        return min(1.0, round(UNEVEN * self.even_burst, 12))  # 0.3 of 0.1, without an error
 
     def changed_hands(self, peak: float, now: float) -> None:
         """A part of what is held came from others, or went to them. `peak` is the largest part of
         the capacity that others spent at one time: so much room comes back at one time."""
-        before = self._uneven if now < self._uneven_until else UNEVEN_BURST
+        before = self._uneven if now < self._uneven_until else self.uneven_burst
         self._uneven = min(1.0, max(before, peak))
         self._uneven_until = now + UNEVEN_PERIODS * self.period
 
@@ -154,26 +124,27 @@ class WindowLedger:
         """Sets `amount` aside for charges to come; nobody else is offered it meanwhile."""
         self._held += amount
 
-    def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> Spend:
+    def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> BudgetEntry:
         """Turns `cost` of what is held into an entry that counts from now on."""
         self._held -= cost
         self.charges += 1
         self._pace(cost, now)
-        spend = Spend(cost, now, tenure)
-        self._starting.append(spend)
-        return spend
+        entry = self._new_entry(cost, now, tenure)
+        self._starting.append(entry)
+        return entry
 
-    def spend(self, cost: float, now: float) -> None:
-        """Counts `cost` as begun now, without setting it aside before.
+    def payment(self, cost: float, now: float, owner: object = None) -> Payment:
+        """`cost` as begun now, to be entered without setting it aside before."""
+        entry = self._new_entry(cost, now, None)
+        entry.started(now)
+        return Payment((self, entry))
 
-        For callers that may be interrupted at any point: it is counted by one step, and an
-        interrupt before that has changed no more than the pace, by a moment.
-        """
-        self._pace(cost, now)
+    def enter(self, entry: BudgetEntry) -> None:
+        """Counts it from now on: by one step, and an interrupt before that has changed no more than
+        the pace, by a moment."""
+        self._pace(entry.cost, entry.charged_at)
         self.charges += 1
-        spend = Spend(cost, now)
-        spend.started_at = now
-        self._starting.append(spend)
+        self._starting.append(entry)
 
     def _pace(self, cost: float, now: float) -> None:
         if self.capacity:  # it may have gone since the amount was set aside
@@ -227,9 +198,13 @@ class WindowLedger:
         self._note_starts()
         return self._total
 
+    def charged(self) -> float:
+        """What was charged, since this ledger was made, and not cancelled."""
+        return self.total() + self.starting
+
     @property
     def starting(self) -> float:
-        """What is charged and has not begun, as far as is known."""
+        """What is charged and has no time stamp yet, as far as is known: its call has not begun."""
         return math.fsum(spend.cost for spend in self._starting)
 
     @property
@@ -269,17 +244,17 @@ class WindowLedger:
         return self.capacity / self.period
 
     def _note_starts(self) -> None:
-        begun = [spend for spend in self._starting if spend.started_at is not None]
+        begun = [spend for spend in self._starting if spend.stamp is not None]
         for spend in begun:
-            assert spend.started_at is not None
-            slice_ = self._slice_of(spend.started_at) if spend.cost else 0
+            assert spend.stamp is not None
+            slice_ = self._slice_of(spend.stamp) if spend.cost else 0
             before = self._started.get(slice_, 0.0)
             if spend.cost:  # from here on without a call, so that it is counted once
                 self._started[slice_] = before + spend.cost
                 self._total += spend.cost
                 spend.cost = 0
         if begun:
-            self._starting = [spend for spend in self._starting if spend.started_at is None]
+            self._starting = [spend for spend in self._starting if spend.stamp is None]
 
     def _expires(self, slice_: int) -> float:
         return slice_ * self._slice + self._life
@@ -288,9 +263,9 @@ class WindowLedger:
         slices = sorted(self._started.items())
         own = ((self._expires(slice_), cost) for slice_, cost in slices)
         started = heapq.merge(own, self.inherited.coming_free())
-        # One that has not begun yet lives at least this long; whoever waits looks again then.
-        soonest = now + self._slice
-        starting = sorted(
-            (max(soonest, spend.charged_at + self._life), spend.cost) for spend in self._starting
-        )
+        starting = sorted((self._soonest_end(one, now), one.cost) for one in self._starting)
         return heapq.merge(started, starting) if starting else started
+
+    def _soonest_end(self, entry: BudgetEntry, now: float) -> float:
+        """Until when one that has not begun counts at least; whoever waits looks again then."""
+        return max(now + self._slice, entry.charged_at + self._life)

@@ -19,10 +19,12 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from limiters._costs import AnyCost, is_covered
+from limiters._resource.reservation import Receipt, Reservation
 from limiters._support.clock import Clock
-from limiters._support.float_error import covers
-from limiters._support.validation import Seconds, amount, optional_seconds
+from limiters._support.validation import ArgumentError, Seconds, optional_seconds
 from limiters.errors import ExceedsCapacityError, ImproperOrderError, LimiterStoppedError
+from limiters.limits import Limits
 
 SOONEST = 0.001
 """The soonest to ask the limiter again."""
@@ -38,12 +40,14 @@ class Grantor(Protocol):
     """What the line asks of its limiter."""
 
     @property
-    def max_capacity(self) -> float: ...
+    def limits(self) -> Limits: ...
+    @property
+    def max_capacity(self) -> AnyCost: ...
     @property
     def started(self) -> bool: ...
-    def give_me(self, target: float, claimant: object = None) -> None: ...
-    def take(self, cost: float, claimant: object = None) -> bool: ...
-    def ready_at(self, cost: float) -> float: ...
+    def give_me(self, target: AnyCost, claimant: object = None) -> None: ...
+    def take(self, cost: AnyCost, claimant: object, receipt: Receipt) -> bool: ...
+    def ready_at(self, cost: AnyCost) -> float: ...
 
 
 class QueuedCaller:
@@ -53,7 +57,7 @@ class QueuedCaller:
 
     _numbers = itertools.count()
 
-    def __init__(self, cost: float, wake: Callable[[], object]) -> None:
+    def __init__(self, cost: AnyCost, wake: Callable[[], object]) -> None:
         self.cost = cost
         self.wake = wake
         self.number = next(self._numbers)
@@ -73,7 +77,7 @@ class AcquireQueue:
         self._lock = threading.RLock()
         self._line: list[QueuedCaller] = []
         self._first: QueuedCaller | None = None
-        self._told = 0.0
+        self._told: AnyCost = 0.0
 
     def wake(self) -> None:
         """Capacity may have come, or the limiter was stopped."""
@@ -90,13 +94,40 @@ class AcquireQueue:
             self._tell()
             return list(self._line)
 
-    def acquire(self, cost: float, timeout: Seconds | None) -> bool:
+    def acquire(self, cost: object, timeout: Seconds | None) -> bool:
         """Waits until `cost` is granted, and spends it; False if that took too long."""
-        cost, deadline = self._checked(cost, timeout)
+        return self.take(self._without_end(cost), _seconds_of(timeout), Receipt())
+
+    async def acquire_async(self, cost: object, timeout: Seconds | None) -> bool:
+        """`acquire` for coroutines."""
+        return await self.take_async(self._without_end(cost), _seconds_of(timeout), Receipt())
+
+    def reserve(self, cost: object, timeout: Seconds | None) -> Reservation:
+        """What waits until `cost` is granted as its block begins, and ends it with the block."""
+        return Reservation(self._checked(cost), _seconds_of(timeout), self, self._clock)
+
+    def take(self, cost: AnyCost, timeout: float | None, receipt: Receipt) -> bool:
+        """Waits until `cost` is granted, and charges it; False if that took too long. Whatever
+        interrupts it, nothing is charged."""
+        try:
+            return self._take(cost, self._deadline(cost, timeout), receipt)
+        except BaseException:
+            receipt.cancel()
+            raise
+
+    async def take_async(self, cost: AnyCost, timeout: float | None, receipt: Receipt) -> bool:
+        """`take` for coroutines."""
+        try:
+            return await self._take_async(cost, self._deadline(cost, timeout), receipt)
+        except BaseException:
+            receipt.cancel()
+            raise
+
+    def _take(self, cost: AnyCost, deadline: float, receipt: Receipt) -> bool:
         gate: queue.SimpleQueue[None] = queue.SimpleQueue()
         waiter = QueuedCaller(cost, lambda: gate.put(None))
         try:
-            while not self._granted(waiter):
+            while not self._granted(waiter, receipt):
                 wait = self._wait(waiter, deadline)
                 if wait <= 0:
                     return False
@@ -107,9 +138,7 @@ class AcquireQueue:
             waiter.gone = True
             self._leave()
 
-    async def acquire_async(self, cost: float, timeout: Seconds | None) -> bool:
-        """`acquire` for coroutines."""
-        cost, deadline = self._checked(cost, timeout)
+    async def _take_async(self, cost: AnyCost, deadline: float, receipt: Receipt) -> bool:
         gate = asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -121,7 +150,7 @@ class AcquireQueue:
 
         waiter = QueuedCaller(cost, wake)
         try:
-            while not self._granted(waiter):
+            while not self._granted(waiter, receipt):
                 wait = self._wait(waiter, deadline)
                 if wait <= 0:
                     return False
@@ -134,16 +163,34 @@ class AcquireQueue:
             waiter.gone = True
             self._leave()
 
-    def _checked(self, cost: float, timeout: Seconds | None) -> tuple[float, float]:
-        cost = amount("cost", cost, zero=True)
-        most = optional_seconds("timeout", timeout, zero=True)
+    def _checked(self, cost: object) -> AnyCost:
+        checked = self._limiter.limits.checked("cost", cost)
+        self._check_possible(checked)
+        return checked
+
+    def _without_end(self, cost: object) -> AnyCost:
+        checked = self._checked(cost)
+        if ends := self._limiter.limits.ends_of(checked):
+            names = " and ".join(ends) or "the limit"
+            raise ArgumentError(
+                "cost",
+                cost,
+                f"be without {names}, which lasts until the call has ended",
+                "acquire() cannot know when that is; use: with limiter.reserve(cost)",
+            )
+        return checked
+
+    def _check_possible(self, cost: AnyCost) -> None:
+        most = self._limiter.max_capacity
+        if not is_covered(most, cost):
+            raise ExceedsCapacityError(cost, most)
+
+    def _deadline(self, cost: AnyCost, timeout: float | None) -> float:
         if not self._limiter.started:
             raise ImproperOrderError("this limiter is not started; call start() first")
-        if not covers(self._limiter.max_capacity, cost):
-            raise ExceedsCapacityError(cost, self._limiter.max_capacity)
-        return cost, math.inf if most is None else self._clock.now() + most
+        return math.inf if timeout is None else self._clock.now() + timeout
 
-    def _granted(self, waiter: QueuedCaller) -> bool:
+    def _granted(self, waiter: QueuedCaller, receipt: Receipt) -> bool:
         with self._lock:
             now = waiter.asked_at = time.monotonic()
             if waiter not in self._line:
@@ -152,9 +199,8 @@ class AcquireQueue:
             self._tell()
             if self._line[0] is not waiter:
                 return False
-        if not covers(self._limiter.max_capacity, waiter.cost):  # which has changed meanwhile
-            raise ExceedsCapacityError(waiter.cost, self._limiter.max_capacity)
-        return self._limiter.take(waiter.cost, self)
+        self._check_possible(waiter.cost)  # the capacity may have changed meanwhile
+        return self._limiter.take(waiter.cost, self, receipt)
 
     def _wait(self, waiter: QueuedCaller, deadline: float) -> float:
         """How long to wait before looking again; zero or less once it is too late."""
@@ -174,7 +220,7 @@ class AcquireQueue:
 
     def _tell(self) -> None:
         # With the lock: of two who tell, the one who knows less must not be the last.
-        wanted = math.fsum(waiter.cost for waiter in self._line)
+        wanted = self._limiter.limits.sum(waiter.cost for waiter in self._line)
         if wanted != self._told:
             self._limiter.give_me(wanted, self)
             self._told = wanted
@@ -192,3 +238,7 @@ class AcquireQueue:
                 return
             del self._line[0]
         self._first = None
+
+
+def _seconds_of(timeout: Seconds | None) -> float | None:
+    return optional_seconds("timeout", timeout, zero=True)

@@ -5,19 +5,22 @@ from __future__ import annotations
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Self
 
 from limiters import events
+from limiters._costs import AnyCost
 from limiters._resource.acquire_queue import AcquireQueue
+from limiters._resource.reservation import Receipt, Reservation
 from limiters._resource.turns import Turns
 from limiters._resource.wake_ups import WakeUps
 from limiters._support.clock import Clock, clock_of
 from limiters._support.forking import begin_in_child
-from limiters._support.validation import Seconds, amount
+from limiters._support.validation import Seconds
 from limiters.errors import ImproperOrderError
 from limiters.events import Emitter, Event, Listener
 from limiters.limiter import Ending, Grant
+from limiters.limits import Limits
 
 _all: weakref.WeakSet[Resource] = weakref.WeakSet()
 
@@ -40,7 +43,7 @@ class Resource(ABC):
         self._wake_ups = WakeUps()
         self._line = AcquireQueue(self, self._clock)
         self._turns = Turns()
-        self._demands: dict[object, float] = {}
+        self._demands: dict[object, AnyCost] = {}
         self._started = self._stopped = self._left = False
         self._leaving = threading.RLock()
 
@@ -61,15 +64,20 @@ class Resource(ABC):
 
     @property
     @abstractmethod
-    def max_capacity(self) -> float:
+    def limits(self) -> Limits:
+        """What it allows, by dimension."""
+
+    @property
+    @abstractmethod
+    def max_capacity(self) -> AnyCost:
         """What could be had at most in one period."""
 
-    def give_me(self, target: float, claimant: object = None) -> None:
+    def give_me(self, target: AnyCost, claimant: object = None) -> None:
         """Says how much waits to be spent; several who ask are told apart as claimants."""
-        target = amount("target", target, zero=True)
+        target = self.limits.checked("target", target)
         with self._lock:
             before = self._demand
-            if target > 0:
+            if target:
                 self._demands[claimant] = target
             else:  # who waits for nothing stands in nobody's way
                 self._demands.pop(claimant, None)
@@ -84,22 +92,22 @@ class Resource(ABC):
         """The demand may be another one. For who has the lock."""
 
     @abstractmethod
-    def grant(self, up_to: float, at_least: float = 0.0, claimant: object = None) -> Grant:
+    def grant(self, up_to: AnyCost, at_least: AnyCost = 0.0, claimant: object = None) -> Grant:
         """Sets aside up to `up_to` of what may be spent now, possibly nothing."""
 
     @abstractmethod
-    def take(self, cost: float, claimant: object = None) -> bool:
-        """Spends `cost` now, if that may be; otherwise `claimant` waits for its turn. Whatever
-        interrupts it, nothing stays set aside."""
+    def take(self, cost: AnyCost, claimant: object, receipt: Receipt) -> bool:
+        """Charges `cost` as begun now, if that may be; otherwise `claimant` waits for its turn.
+        Nothing is set aside, and whatever interrupts it, `receipt` can cancel what was charged."""
 
     @abstractmethod
-    def ready_at(self, cost: float) -> float:
+    def ready_at(self, cost: AnyCost) -> float:
         """When it is worth asking again for `cost`."""
 
     @property
-    def _demand(self) -> float:
+    def _demand(self) -> AnyCost:
         """What all claimants together wait for. For who has the lock."""
-        return sum(self._demands.values())
+        return sum(self._demands.values(), self.limits.nothing)
 
     @abstractmethod
     def _provision(self) -> None:
@@ -179,17 +187,34 @@ class Resource(ABC):
         """Calls `fn(event)` for the events named, or for all of them."""
         return self._emitter.add_listener(fn, *names)
 
-    def acquire(self, cost: float, timeout: Seconds | None = None) -> bool:
+    def acquire(self, cost: float | Mapping[str, float], timeout: Seconds | None = None) -> bool:
         """Waits until `cost` may be spent, and spends it; False if that took too long.
 
-        First come first served. Raises TooExpensiveError for what could never be had, and
-        LimiterStoppedError if the limiter is stopped meanwhile. Thread-safe.
+        First come first served, in all dimensions at one instant. Raises ExceedsCapacityError for
+        what could never be had, ArgumentError for what lasts as long as a call (calls in flight),
+        which takes `reserve`, and LimiterStoppedError if the limiter is stopped meanwhile.
+        Thread-safe.
         """
         return self._line.acquire(cost, timeout)
 
-    async def acquire_async(self, cost: float, timeout: Seconds | None = None) -> bool:
+    async def acquire_async(
+        self, cost: float | Mapping[str, float], timeout: Seconds | None = None
+    ) -> bool:
         """The same for coroutines."""
         return await self._line.acquire_async(cost, timeout)
+
+    def reserve(
+        self, cost: float | Mapping[str, float], timeout: Seconds | None = None
+    ) -> Reservation:
+        """`cost` for one call, to be made in the block of `with` or `async with`.
+
+        The block begins when all of the cost may be spent, first come first served with those who
+        `acquire`; calls in flight are free again when it ends, whatever ends it. Where the wait
+        takes longer than `timeout`, `with` raises ReserveTimeoutError, and nothing is charged.
+        Raises ExceedsCapacityError for what could never be had. Thread-safe; each reservation is
+        for one block.
+        """
+        return self._line.reserve(cost, timeout)
 
 
 def _begin_in_child() -> None:

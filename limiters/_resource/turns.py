@@ -6,6 +6,8 @@ once would never see it come together.
 
 from __future__ import annotations
 
+from limiters._costs import AnyCost
+
 GRACE = 0.1
 """Seconds after its amount could be had that a claimant who does not ask again is forgotten."""
 
@@ -26,19 +28,19 @@ class Turns:
     """
 
     def __init__(self) -> None:
-        self._line: dict[object, tuple[float, float]] = {}
+        self._line: dict[object, tuple[AnyCost, float]] = {}
 
     def is_for(self, claimant: object, now: float) -> bool:
         """Whether `claimant` may be granted anything."""
         self._forget_the_gone(now)
         return not self._line or next(iter(self._line)) == claimant
 
-    def wait(self, claimant: object, amount: float, until: float) -> None:
+    def wait(self, claimant: object, amount: AnyCost, until: float) -> None:
         """`claimant` waits for `amount`, at the end of the line or where it stands; it asks
         again by `until`."""
         self._line[claimant] = (amount, until)
 
-    def gathering(self, now: float) -> float:
+    def gathering(self, now: float) -> AnyCost:
         """The amount that the first in line waits for."""
         self._forget_the_gone(now)
         return next(iter(self._line.values()))[0] if self._line else 0.0

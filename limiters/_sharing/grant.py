@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from limiters._budgets.purse import Parts, Purse
-from limiters._budgets.window import Spend, Tenure
+from limiters._budgets.several import AnyParts, AnyPurse
+from limiters._budgets.spend import Spend, Tenure
+from limiters._costs import AnyCost, is_covered
 from limiters._support.clock import Clock
-from limiters._support.float_error import covers
 
 
 class SharedGrant:
@@ -18,20 +18,20 @@ class SharedGrant:
     """
 
     def __init__(
-        self, lock: threading.RLock, clock: Clock, purse: Purse, tenure: Tenure, parts: Parts
+        self, lock: threading.RLock, clock: Clock, purse: AnyPurse, tenure: Tenure, parts: AnyParts
     ) -> None:
-        self.amount = sum(parts)
+        self.amount = parts.amount
         self._lock = lock
         self._clock = clock
         self._purse = purse
         self._tenure = tenure
         self._parts = parts
 
-    def fits(self, cost: float) -> bool:
+    def fits(self, cost: AnyCost) -> bool:
         """Whether all of `cost` was granted."""
-        return covers(self.amount, cost)
+        return is_covered(self.amount, cost)
 
-    def spend(self, cost: float) -> Spend:
+    def spend(self, cost: AnyCost) -> Spend:
         """Charges `cost` of it for a batch that is about to start; what is reserved first."""
         paying = self._parts.paying(cost)
         self._parts = self._parts.less(paying)
@@ -40,6 +40,6 @@ class SharedGrant:
 
     def close(self) -> None:
         """Gives back what was not spent."""
-        parts, self._parts = self._parts, Parts()
+        parts, self._parts = self._parts, self._parts.less(self._parts)
         with self._lock:
             self._purse.release(parts)

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from limiters._costs import AnyCost
 from limiters._stats.histogram import SECONDS, Histogram
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Costs, unless said otherwise. What counts up never goes back while the limiter lives."""
+    """Costs, unless said otherwise: numbers if the limit has one dimension, Costs otherwise. What
+    counts up never goes back while the limiter lives."""
 
     name: str
     """The limit's."""
-    shared: float
+    shared: AnyCost
     """What is held of the shared capacity, for one period."""
-    reserved: float
-    max: float
+    reserved: AnyCost
+    max: AnyCost
     """What could be had at most in one period."""
-    demand: float
+    demand: AnyCost
     """What waits to be spent."""
     member: str = ""
     """Its host and process, as others see it; "" if nothing is shared."""
-    spent_shared: float = 0.0
+    spent_shared: AnyCost = 0.0
     """In all, of callbacks that have begun."""
-    spent_reserved: float = 0.0
+    spent_reserved: AnyCost = 0.0
     partitions_held: float = 0.0
     partitions_wanted: float = 0.0
     fair_share: float = 0.0

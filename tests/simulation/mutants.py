@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from limiters import _instance_share
-from limiters._budgets.window import Tenure
+from limiters._budgets.spend import Tenure
 from limiters._instance_share import InstanceShare, News
 from limiters.leases._confirmed_clock import ConfirmedClock
 from limiters.leases._coordinator import Coordinator, certainty, permits

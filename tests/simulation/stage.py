@@ -39,13 +39,13 @@ class Player:
         share = self.share
         worth = share.settle(now)
         if self.oversized and share.permit.available(now) >= self.oversized - 1e-9:
-            share.permit.spend(self.oversized, now)
+            share.permit.payment(self.oversized, now).enter()
             self._note(self.oversized, now)
             self.oversized = 0.0
         room = min(worth - share.ledger.spent(now), self.backlog)
         piece = self.stage.capacity / PIECES
         for _ in range(math.floor(room / piece + 1e-6)):
-            share.ledger.spend(piece, now)
+            share.ledger.payment(piece, now).enter()
             self._note(piece, now)
 
     def _note(self, cost: float, now: float) -> None:

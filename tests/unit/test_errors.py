@@ -35,7 +35,12 @@ from dispatcher.worker._process.health_server import PortInUseError
 from dispatcher.worker._process.process import NoTopicError
 from dispatcher.worker.errors import WorkerFailedError
 from limiters import ArgumentError
-from limiters.errors import DamagedLimitError, NothingRunError, ServerStartError
+from limiters.errors import (
+    DamagedLimitError,
+    NothingRunError,
+    ReserveTimeoutError,
+    ServerStartError,
+)
 from limiters.errors import ExceedsCapacityError as TooExpensiveForALimiterError
 from limiters.leases._codec import FormatError
 
@@ -62,6 +67,7 @@ MADE: dict[type[BaseException], Callable[[], BaseException]] = {
     PortInUseError: lambda: PortInUseError("localhost", 80, "it is taken"),
     RegistrationCycleError: lambda: RegistrationCycleError("meter", "house"),
     Reject: lambda: Reject({"why": 7}),
+    ReserveTimeoutError: lambda: ReserveTimeoutError({"tokens": 5}, 1.5),
     Retry: lambda: Retry(after=1.5),
     ServerStartError: lambda: ServerStartError("it ended", "its log"),
     SignalledError: lambda: SignalledError(signal.SIGTERM),

@@ -109,7 +109,11 @@ class BatchEnd:
     def callback_ended(self, batch: OperationBatch, error: BaseException | None) -> None:
         """For the thread that ran the callback."""
         batch.returned_at = self._clock()
-        self._post(self.settle, batch, error)
+        try:
+            if batch.spend is not None:  # first: what it frees is there when the engine looks
+                batch.spend.ended(batch.returned_at)
+        finally:
+            self._post(self.settle, batch, error)
 
     def settle(self, now: float, batch: OperationBatch, error: BaseException | None) -> None:
         """The callback of `batch` returned, or raised `error`."""
@@ -244,6 +248,8 @@ class BatchEnd:
     def _abandon(self, now: float, batch: OperationBatch) -> None:
         self._open_work.ending(batch)
         self._open_work.totals.batches_abandoned += 1
+        if batch.spend is not None:
+            batch.spend.abandoned(now)
         terms = batch.lane.terms
         error = BatchAbandonedError(self._time_for(batch.lane))
         others = Stage.DONE if terms.retry_abandoned else Stage.ABANDONED

@@ -18,7 +18,7 @@ from dispatcher._core.open_work import OpenWork
 from dispatcher._core.queues.batch import CURRENT, OperationBatch
 from dispatcher._core.queues.lanes import Lanes
 from dispatcher._core.queues.planner import Plan
-from limiters._budgets.window import Spend
+from limiters._budgets.spend import Spend
 from limiters.limiter import Grant
 
 
@@ -70,8 +70,8 @@ class BatchStart:
         operations = batch.operations
         # A thread begins at once; a coroutine does when its loop is free, which may be too late.
         starting: Callable[[], bool] | None = batch.may_begin if on_batch.on_loop else None
-        if grant is not None and batch.cost:
-            batch.spend = grant.spend(batch.cost)
+        if grant is not None and (cost := batch.whole_cost):
+            batch.spend = grant.spend(cost)
             starting = partial(self._starting, batch, batch.spend)
         if self._observed.observers:
             self._observed.raised(batch, now)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from dispatcher._core.queues.stages import BatchState
 from dispatcher.operation import Operation
-from limiters._budgets.window import Spend
+from limiters._budgets.spend import Spend
+from limiters._costs import AnyCost
 
 if TYPE_CHECKING:
     from dispatcher._core.queues.lane import Lane, Line
@@ -41,7 +42,8 @@ class OperationBatch:
         self.operations: list[Operation] = []
         self.lines: list[Line] = []
         """Of the keys that it holds."""
-        self.cost: float = 0
+        self.cost: AnyCost = 0
+        """Of its operations."""
         self.spend: Spend | None = None
         self.buffer: object = None
         """That of the Batcher which has raised it."""
@@ -52,6 +54,11 @@ class OperationBatch:
         self.state = BatchState.IN_FLIGHT
         self.requeued: dict[int, Operation] = {}
         """Enqueued again by the callback, by identity; accepted when the batch ends."""
+
+    @property
+    def whole_cost(self) -> AnyCost:
+        """Of its operations, and of the batch itself."""
+        return self.lane.batch_cost + self.cost
 
     @property
     def over(self) -> bool:

@@ -36,6 +36,7 @@ from dispatcher._core.changing import Changing
 from dispatcher._core.queues.chunk import Chunk, ChunkRun
 from dispatcher.errors import BatcherStoppedError, BufferFullError
 from dispatcher.operation import Claim, Operation, cost_of
+from limiters._costs import AnyCost
 from limiters._support.float_error import ALL_BUT_ERROR
 
 NEVER = -1
@@ -72,9 +73,9 @@ class Buffer(Claim):
         self.ring_at: float = 0
         """The length of the inbox from which a producer goes the slow way: to wake the engine, or
         to wait. NEVER once the buffer is closed, and while the engine changes the room."""
-        self.max_cost = math.inf
         self.ceiling = math.inf
-        """What costs more could never go out; it is refused at the door. NEVER once closed."""
+        """What costs more is looked at before it comes in: it may be more than could ever go out.
+        Costs in dimensions are more than any number. NEVER once closed."""
         self.closed = False
         self.ended = False
         """Whether nothing will ever be taken again."""
@@ -280,13 +281,13 @@ class Buffer(Claim):
             return 0
         return sum(self._count(one) - 1 for one in list(self.inbox) if isinstance(one, Chunk))
 
-    def arrived(self) -> tuple[float, int]:
+    def arrived(self) -> tuple[AnyCost, int]:
         """The cost and the number of the operations in the inbox that are accepted."""
         return self.changing.look(self._arrived)
 
-    def _arrived(self) -> tuple[float, int]:
+    def _arrived(self) -> tuple[AnyCost, int]:
         room = self.room
-        cost: float = 0
+        cost: AnyCost = 0
         count = 0
         for one in list(self.inbox):
             if count >= room:
@@ -392,11 +393,11 @@ class Buffer(Claim):
                 waiting.refused = True
                 waiting.wake()
 
-    def admit_up_to(self, max_cost: float) -> None:
-        """Refuses at the door what costs more, but for what sums of fractions are off by."""
-        self.max_cost = max_cost
+    def admit_up_to(self, cost: float) -> None:
+        """Lets in what costs no more, but for what sums of fractions are off by, without a closer
+        look."""
         if not self.closed:
-            self.ceiling = max_cost / ALL_BUT_ERROR
+            self.ceiling = cost / ALL_BUT_ERROR
 
     def end(self) -> None:
         """Nothing will be taken any more."""

@@ -15,22 +15,39 @@ WORTH_IT = 0.005
 """The share of a limit that may lie idle before batches are made smaller for it."""
 
 
-def even(full: float, cost: float, limit: float) -> float:
-    """How many operations make a batch: at most `full`, which cost `cost`, of a `limit`.
+def even(full: float, cost: float, limit: float, batch_cost: float = 0) -> float:
+    """How many operations make a batch: at most `full`, which cost `cost`, of a `limit`, of which
+    each batch takes `batch_cost` besides.
 
     >>> even(200, cost=2_000, limit=20_000), even(200, cost=2_000, limit=21_000)
     (200, 190)
     >>> even(200, cost=1e-310, limit=20_000)
     200
+    >>> even(200, cost=2_000, limit=21_000, batch_cost=100), even(200, 2_000, 20_000, 500)
+    (200, 200)
+    >>> even(200, cost=2_000, limit=23_000, batch_cost=10)
+    190
     """
     if math.isinf(full) or math.isinf(limit):
         return full
-    fitting = limit * (1 + FLOAT_ERROR) / cost * full
-    if not full <= fitting < full / WORTH_IT:  # what is left over is less than a batch
+    whole = limit * (1 + FLOAT_ERROR) / (cost + batch_cost)
+    if not 1 <= whole < 1 / WORTH_IT:  # what is left over is less than a batch
         return full
-    most = int(fitting)
+    if batch_cost:
+        return _even_with_batch_cost(full, cost, limit * (1 + FLOAT_ERROR), batch_cost, int(whole))
+    most = int(whole * full)
     idle = most % int(full)
     if idle <= most * WORTH_IT:
         return full
     smaller = most // math.ceil(most / full)
     return smaller if most % smaller < idle else full
+
+
+def _even_with_batch_cost(
+    full: float, cost: float, limit: float, batch_cost: float, batches: int
+) -> float:
+    """One batch more pays its own cost, too: smaller ones have to let more operations through."""
+    left = limit - (batches + 1) * batch_cost
+    smaller = int(min(full, left * full / cost // (batches + 1)))
+    gained = smaller * (batches + 1) - full * batches
+    return smaller if gained > full * batches * WORTH_IT else full

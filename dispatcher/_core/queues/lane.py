@@ -17,11 +17,12 @@ import heapq
 import itertools
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from dispatcher._core.queues.batch import OperationBatch
-from dispatcher.operation import Operation, Order, one_cost, ticket_of
+from dispatcher.operation import Operation, Order, cost_of, one_cost, ticket_of
 from dispatcher.watcher import Watcher
+from limiters._costs import AnyCost
 
 Rank = tuple[int, int]
 """What goes first: the negative priority, then the ticket."""
@@ -91,8 +92,10 @@ class Lane:
     their batch) and a heap of all others that are ready. The first two are what makes the
     common case fast; the order is by rank over all three."""
 
-    def __init__(self, watcher: Watcher, *, free: bool = False) -> None:
+    def __init__(self, watcher: Watcher, batch_cost: AnyCost = 0, *, free: bool = False) -> None:
         self.watcher = watcher
+        self.batch_cost = batch_cost
+        """What a batch costs besides its operations, in the form of the limiter."""
         self.terms = watcher._terms
         self.on_loop = self.terms.on_batch.on_loop
         """Whether its batches are raised on the event loop, rather than on threads."""
@@ -123,6 +126,12 @@ class Lane:
     def missing(self) -> float:
         """How many more batchable operations make a full batch."""
         return self.full - len(self.plain) - self._company
+
+    @property
+    def batches(self) -> float:
+        """How many batches what waits would make, if all could go and each were full."""
+        alone = len(self.singles) + self._ready - self._company
+        return alone - (-(len(self) - alone) // self.full)
 
     @property
     def idle(self) -> bool:
@@ -187,22 +196,13 @@ class Lane:
         head = self.head(single=False)
         return head is not None and ticket_of(head) <= due
 
-    def gather(self, enough: float) -> tuple[float, bool]:
-        """What the next batch will cost, as far as it waits already, and whether that is all of
-        it: only whole operations of at most `enough` count, but for the first one."""
-        head = self.head(single=False)
-        if head is None:
-            return 0, True
+    def next_costs(self) -> Iterator[AnyCost]:
+        """What those operations cost, one by one, that wait already for the next batch."""
         room = int(min(self.full, len(self.plain) + len(self._heap)))
         ready = (entry.operation for entry in self._heap[:room] if entry.operation)
         entries = (operation._cost for operation in ready if operation._batchable)
         costs = itertools.chain(map(one_cost, itertools.islice(self.plain, room)), entries)
-        gathered = 0.0
-        for cost in itertools.islice(costs, room):
-            if gathered + cost > enough:
-                return max(head._cost, gathered), False
-            gathered += cost
-        return max(head._cost, gathered), gathered < enough
+        return itertools.islice(costs, room)
 
     def take(self, operation: Operation, batch: OperationBatch) -> None:
         """Moves the head, as `head` gave it, into `batch`."""
@@ -245,20 +245,22 @@ class Lane:
                 line.entry = None
         self._promoted.clear()
 
-    def stuck_cost(self) -> float:
+    def stuck_cost(self) -> AnyCost:
         """What waits behind keys that are held, and could not be raised whatever the budget."""
         held = (line for line in self._all_lines() if line.holder and line.followers)
-        return sum(one._cost for line in held for one in line.followers or ())
+        return cost_of(one for line in held for one in line.followers or ())
 
-    def withdraw(self, unwanted: float = -1) -> list[Operation]:
-        """Takes out, in no order, everything that waits and costs more than `unwanted`."""
+    def withdraw(self, keep: Callable[[Operation], bool] | None = None) -> list[Operation]:
+        """Takes out, in no order, everything that waits, but for what is to be kept."""
         entries = [e.operation for e in self._heap if e.operation]
         behind = [o for line in self._all_lines() for o in line.followers or ()]
         waiting = [*self.plain, *self.singles, *entries, *behind]
-        taken = [o for o in waiting if o._cost > unwanted]
-        if taken:
-            self._keep([o for o in waiting if o._cost <= unwanted])
-        return taken
+        kept = [] if keep is None else [one for one in waiting if keep(one)]
+        if len(kept) == len(waiting):
+            return []
+        self._keep(kept)
+        keeps = set(map(id, kept))
+        return [one for one in waiting if id(one) not in keeps]
 
     def _keep(self, operations: list[Operation]) -> None:
         self.plain.clear()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 
 from dispatcher._core.queues.lane import Lane, Rank, rank_of
 from dispatcher.operation import Operation, cost_of
-from dispatcher.watcher import Watcher
+from dispatcher.watcher import Watcher, WatcherTerms
+from limiters._costs import AnyCost
 
 
 class LaneQueue:
@@ -60,11 +62,15 @@ class Lanes:
     """Every lane with something to remember, and the two queues the planner serves: what
     costs, and what costs nothing and so must not wait for budget behind it."""
 
-    def __init__(self) -> None:
+    def __init__(self, batch_cost: Callable[[WatcherTerms], AnyCost] | None = None) -> None:
+        """`batch_cost` says what batches of a watcher cost besides their operations."""
+        self._batch_cost = batch_cost
         self.costly = LaneQueue()
         self.free = LaneQueue()
-        self.ready_cost: float = 0
+        self.ready_cost: AnyCost = 0
         """The cost of what waits in lanes; what rests before a retry is in none."""
+        self.paid: dict[Lane, None] = {}
+        """Those whose batches cost something besides."""
         self._lanes: dict[tuple[int, bool], Lane] = {}
         """By the identity of their watchers, whose class may define `==` as it likes."""
 
@@ -87,8 +93,17 @@ class Lanes:
         """The lane of `watcher`; a new one if it had none."""
         lane = self._lanes.get((id(watcher), free))
         if lane is None:
-            lane = self._lanes[id(watcher), free] = Lane(watcher, free=free)
+            cost = 0 if self._batch_cost is None else self._batch_cost(watcher._terms)
+            lane = self._lanes[id(watcher), free] = Lane(watcher, cost, free=free)
+            if cost:
+                self.paid[lane] = None
         return lane
+
+    def batch_costs(self, most: float = math.inf) -> AnyCost:
+        """What the batches that all that waits would make cost besides; of at most so many."""
+        batches = sum(lane.batches for lane in self._lanes.values())
+        share = min(1.0, most / batches) if batches else 0.0
+        return sum(lane.batch_cost * (lane.batches * share) for lane in self.paid)
 
     def queue(self, lane: Lane) -> None:
         """The lane's head may have changed."""
@@ -105,9 +120,11 @@ class Lanes:
         self.ready_cost += cost_of(operations)
         self.queue(lane)
 
-    def withdraw(self, lane: Lane, unwanted: float = -1) -> list[Operation]:
-        """Takes out what waits in `lane` and costs more than `unwanted`."""
-        taken = lane.withdraw(unwanted)
+    def withdraw(
+        self, lane: Lane, keep: Callable[[Operation], bool] | None = None
+    ) -> list[Operation]:
+        """Takes out what waits in `lane`, but for what is to be kept."""
+        taken = lane.withdraw(keep)
         self.ready_cost -= cost_of(taken)
         self.queue(lane)
         return taken
@@ -126,6 +143,7 @@ class Lanes:
         if all(one.forgettable for one in lanes):
             for one in lanes:
                 del self._lanes[id(one.watcher), one.free]
+                self.paid.pop(one, None)
             lane.watcher._home = None
 
     def _both(self, watcher: Watcher) -> list[Lane]:

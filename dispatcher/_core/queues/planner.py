@@ -7,6 +7,7 @@
   overtakes it on budget, so it gets what it needs however dear it is (law C4).
 * A batch is opened only when the budget covers what it will gather, or a burst's worth:
   scarce budget makes fewer batches, not smaller ones, but as `even_batches` says.
+* A batch pays what it costs besides its operations when it is opened, once.
 * When the last slot is taken, the batches that are open are still filled.
 """
 
@@ -20,6 +21,7 @@ from dispatcher._core.queues.budget import Budget
 from dispatcher._core.queues.lane import Lane, Rank, rank_of
 from dispatcher._core.queues.lanes import LaneQueue
 from dispatcher.operation import Operation, ticket_of
+from limiters._costs import AnyCost
 
 
 class Slots:
@@ -50,7 +52,7 @@ class Plan:
     """What to raise, in this order, and what stood in the way of more."""
 
     batches: list[OperationBatch] = field(default_factory=list)
-    wanted: float | None = None
+    wanted: AnyCost | None = None
     """The cost that the next batch waits for, if it is the budget it waits for."""
     crowded: bool = False
     """Whether something ripe found no slot."""
@@ -131,20 +133,20 @@ class _Planning:
             batch.sequence = min(batch.sequence, ticket_of(head))
             self.budget.draw(lane.plain, int(min(room, len(lane.plain))), batch)
             if lane.plain and len(batch.operations) < batch.full:
-                self.plan.wanted = lane.plain[0]._cost
+                self.plan.wanted = lane.batch_cost + lane.plain[0]._cost
                 return False
         elif self.budget.take(head):
             lane.take(head, batch)
-        else:
-            self.plan.wanted = head._cost
+        else:  # it opens the next batch
+            self.plan.wanted = lane.batch_cost + head._cost
             return False
         if len(batch.operations) >= batch.full:
             lane.close()
         return True
 
     def raise_single(self, lane: Lane, head: Operation) -> bool:
-        if not self.budget.take(head):
-            self.plan.wanted = head._cost
+        if not self.budget.take_single(lane, head):
+            self.plan.wanted = lane.batch_cost + head._cost
             return False
         self.slots.take(lane)
         batch = OperationBatch(lane, ticket_of(head))

@@ -49,8 +49,8 @@ class CostGroup(NamedTuple):
     cost: int
 
 
-class Limits:
-    """The limits of a batch."""
+class BatchLimits:
+    """How much a batch may hold."""
 
     def __init__(self, most: int, most_cost: float) -> None:
         self.most = most
@@ -80,9 +80,11 @@ class Limits:
         return PackingState(closed, count, cost)
 
 
-def best_order(state: PackingState, groups: Sequence[CostGroup], limits: Limits) -> Sequence[int]:
-    """Return the order that leaves the fewest batches, then the emptiest open one, among those that
-    are no further than next-fit's. Searched in bounded time."""
+def best_order(
+    state: PackingState, groups: Sequence[CostGroup], limits: BatchLimits
+) -> Sequence[int]:
+    """The order that leaves the fewest batches, then the emptiest open one, as far as it can be
+    found in short time, among those that leave next-fit's own no advantage."""
 
     def end(order: Iterable[int]) -> PackingState:
         return functools.reduce(lambda at, n: limits.step(at, groups[n]), order, state)
@@ -136,7 +138,7 @@ def _limit(most: float) -> int:
 
 
 def _further_orders(
-    state: PackingState, groups: Sequence[CostGroup], limits: Limits, largest_first: list[int]
+    state: PackingState, groups: Sequence[CostGroup], limits: BatchLimits, largest_first: list[int]
 ) -> Iterator[Sequence[int]]:
     if len(groups) <= MOST_GROUPS:
         yield from _all_worth_a_look(state, groups, limits)
@@ -145,7 +147,7 @@ def _further_orders(
 
 
 def _largest_that_fits(
-    state: PackingState, groups: Sequence[CostGroup], limits: Limits, largest_first: list[int]
+    state: PackingState, groups: Sequence[CostGroup], limits: BatchLimits, largest_first: list[int]
 ) -> Sequence[int]:
     order: list[int] = []
     rest = largest_first
@@ -166,7 +168,7 @@ def _largest_that_fits(
 
 
 def _all_worth_a_look(
-    state: PackingState, groups: Sequence[CostGroup], limits: Limits
+    state: PackingState, groups: Sequence[CostGroup], limits: BatchLimits
 ) -> Iterator[Sequence[int]]:
     """Return the orders of the groups that no other order surpasses in every respect."""
     reached: dict[frozenset[int], dict[PackingState, tuple[int, ...]]] = {frozenset(): {state: ()}}

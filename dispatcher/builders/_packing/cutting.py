@@ -75,7 +75,7 @@ class ByCount:
 class ByCost:
     """Cuts batches with a maximum number of measurements and a maximum cost."""
 
-    def __init__(self, limits: costs.Limits, each: Sequence[float]) -> None:
+    def __init__(self, limits: costs.BatchLimits, each: Sequence[float]) -> None:
         self._limits = limits
         self._costs = each
         self._state = costs.PackingState(0, 0, 0)

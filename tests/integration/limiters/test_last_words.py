@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from limiters import LeaseManagerError, MemoryLeaseManager, SharedResource
+from limiters._resource.reservation import Receipt
 from limiters.leases._messages import Reply, Request
 from limiters.leases._totals import COUNTERS
 from tests.waiting import until
@@ -44,7 +45,7 @@ def test_m2_the_last_totals_are_counted_once(trouble: dict[str, int]) -> None:
     manager = Deaf(**trouble)
     with SharedResource(shared_capacity=100, lease_manager=manager) as limiter:
         limiter.give_me(100)
-        until(lambda: limiter.take(50))
+        until(lambda: limiter.take(50, None, Receipt()))
     assert spent(manager) == 50
     assert manager.left <= 2 + sum(trouble.values()), "what failed at the end is told, too"
 
@@ -54,5 +55,5 @@ def test_m2_nobody_talks_to_a_wall_for_ever(trouble: dict[str, int]) -> None:
     manager = Deaf(**trouble)
     with SharedResource(shared_capacity=100, lease_manager=manager) as limiter:
         limiter.give_me(100)
-        until(lambda: limiter.take(50))
+        until(lambda: limiter.take(50, None, Receipt()))
     assert manager.left <= 3

@@ -139,7 +139,7 @@ def test_stop_does_not_wait_for_a_lease_manager_that_never_answers() -> None:
 def test_a_target_that_is_none_is_named_and_harms_nothing(target: object) -> None:
     with limiter_of(Moody()) as limiter:
         with pytest.raises(ValueError, match=r"^target must be .*, not"):
-            limiter.give_me(target)  # type: ignore[arg-type]
+            limiter.give_me(target)
         assert limiter.acquire(20, LONG)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.builders._packing import costs, packing
-from dispatcher.builders._packing.costs import CostGroup, Limits, PackingState
+from dispatcher.builders._packing.costs import BatchLimits, CostGroup, PackingState
 from dispatcher.builders._packing.packing import best_order, largest_first, walk
 
 few = st.lists(st.integers(1, 12), min_size=1, max_size=6)
@@ -123,7 +123,7 @@ def groups_of(timestamp: list[list[int]]) -> list[CostGroup]:
 
 
 def led(
-    limits: Limits, state: PackingState, groups: list[CostGroup], order: Sequence[int]
+    limits: BatchLimits, state: PackingState, groups: list[CostGroup], order: Sequence[int]
 ) -> PackingState:
     for index in order:
         state = limits.step(state, groups[index])
@@ -134,7 +134,7 @@ def led(
 def test_s6_with_costs_never_further_than_next_fit(
     timestamps: list[list[list[int]]], most: int, most_cost: int
 ) -> None:
-    limits = Limits(most, most_cost)
+    limits = BatchLimits(most, most_cost)
     for searched in (6, 0):
         ours = theirs = PackingState(0, 0, 0)
         for timestamp in timestamps:
@@ -151,7 +151,7 @@ def test_s6_with_costs_never_further_than_next_fit(
 def test_s4_with_costs_the_best_of_the_orders_that_keep_s6(
     timestamp: list[list[int]], most: int, most_cost: int, number: int, cost: int
 ) -> None:
-    limits, groups = Limits(most, most_cost), groups_of(timestamp)
+    limits, groups = BatchLimits(most, most_cost), groups_of(timestamp)
     state = PackingState(0, min(number, most), costs.exact(min(cost, most_cost)))
     orders = list(itertools.permutations(range(len(groups))))
     bound = led(limits, state, groups, orders[0])
@@ -169,18 +169,18 @@ def test_s1_a_sum_of_costs_is_allowed_just_when_it_rounds_to_no_more(
     each: list[float], most: float
 ) -> None:
     total = sum(each) if all(isinstance(one, int) for one in each) else math.fsum(each)
-    assert Limits(1, most).allow(0, sum(map(costs.exact, each))) == (total <= most)
+    assert BatchLimits(1, most).allow(0, sum(map(costs.exact, each))) == (total <= most)
 
 
 def test_s1_a_sum_just_between_two_floats_is_rounded_as_floats_are() -> None:
     odd = math.nextafter(1.0, 2)
     half = [odd, 2.0**-53]
     assert math.fsum(half) > odd
-    assert not Limits(10, odd).allow(2, sum(map(costs.exact, half)))
-    assert Limits(10, 1.0).allow(2, sum(map(costs.exact, [1.0, 2.0**-53])))
+    assert not BatchLimits(10, odd).allow(2, sum(map(costs.exact, half)))
+    assert BatchLimits(10, 1.0).allow(2, sum(map(costs.exact, [1.0, 2.0**-53])))
 
 
 def test_s1_ten_tenths_are_one() -> None:
-    assert Limits(10, 1.0).allow(10, 10 * costs.exact(0.1))
-    assert not Limits(10, 1).allow(10, costs.exact(1) + costs.exact(1e-15))
-    assert not Limits(10, 2**60).allow(10, costs.exact(2**60 + 1))
+    assert BatchLimits(10, 1.0).allow(10, 10 * costs.exact(0.1))
+    assert not BatchLimits(10, 1).allow(10, costs.exact(1) + costs.exact(1e-15))
+    assert not BatchLimits(10, 2**60).allow(10, costs.exact(2**60 + 1))

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limiters._budgets.window import UNEVEN_BURST
+from limiters._budgets.window import UNEVEN
 from limiters._instance_share import MIN_REQUEST_INTERVAL, InstanceShare, in_slices
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
 from limiters.leases._format import DRIFT, NEVER, UNITS
 from limiters.leases._messages import Kind, Reply, Request, Terms, usable_lease
+from limiters.limits import BURST
 from tests.examples import examples
 
 TERMS = Terms(capacity=1_000.0, factor=100.0, period=1_000, lease=2_000)
@@ -89,7 +90,7 @@ def test_c10_an_amount_is_worth_an_exact_fraction_of_the_capacity(units: int, wo
 
 
 def test_c3_before_anything_is_held_a_share_says_how_much_may_go_at_once() -> None:
-    assert holding(0).burst(NOW) == 1_000 * UNEVEN_BURST
+    assert holding(0).burst(NOW) == 1_000 * round(UNEVEN * BURST, 12)
 
 
 def test_c9_a_capacity_that_changes_moves_nothing_but_what_a_unit_is_worth() -> None:
@@ -111,7 +112,7 @@ def test_c9_while_a_capacity_rises_what_is_in_force_counts() -> None:
 
 def test_c3_what_may_go_at_once_is_never_more_than_could_be_held() -> None:
     share = InstanceShare("me", replace(TERMS, capacity=10.0, factor=1_000.0))
-    assert share.burst(NOW) == 10 * UNEVEN_BURST
+    assert share.burst(NOW) == 10 * (UNEVEN * BURST)
 
 
 def test_c2_a_lease_is_counted_from_before_its_request_was_sent() -> None:
@@ -598,11 +599,11 @@ class Several:
         random, now = self.random, self.now
         one.settle(now)
         if (free := one.permit.available(now)) > 0 and random.random() < 0.8:
-            one.permit.spend(free, now)
+            one.permit.payment(free, now).enter()
             self.spent.append((now, free))
         most = random.random() * 800
         if (free := one.ledger.available(now, most)) > 0:
-            one.ledger.spend(free, now)
+            one.ledger.payment(free, now).enter()
             self.spent.append((now, free))
 
     def bound(self, end: float) -> float:

@@ -9,8 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from limiters._resource.acquire_queue import PATIENCE, AcquireQueue, QueuedCaller
+from limiters._resource.reservation import Receipt
 from limiters._support.clock import MonotonicClock
 from limiters.errors import ExceedsCapacityError, ImproperOrderError, LimiterStoppedError
+from limiters.limits import Limits
 from tests.waiting import until
 
 
@@ -19,6 +21,7 @@ class FakeBudget:
 
     def __init__(self, free: float = 0.0) -> None:
         self.free = free
+        self.limits = Limits.of(100.0)
         self.max_capacity = 100.0
         self.started = True
         self.told: list[float] = []
@@ -29,7 +32,7 @@ class FakeBudget:
         self.on_give_me(target)
         self.told.append(target)
 
-    def take(self, cost: float, claimant: object = None) -> bool:
+    def take(self, cost: float, claimant: object, receipt: Receipt) -> bool:
         self.asked.set()
         if self.free < cost:
             return False
@@ -43,6 +46,10 @@ class FakeBudget:
 def line_of(free: float = 0.0) -> tuple[AcquireQueue, FakeBudget]:
     budget = FakeBudget(free)
     return AcquireQueue(budget, MonotonicClock()), budget
+
+
+def caller(cost: float) -> QueuedCaller:
+    return QueuedCaller(cost, lambda: None)
 
 
 def in_thread(target: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
@@ -81,7 +88,7 @@ def test_what_does_not_suffice_goes_back() -> None:
 def test_a_cost_that_is_none_is_named(bad: object) -> None:
     line, _ = line_of()
     with pytest.raises(ValueError, match=r"^cost .*not"):
-        line.acquire(bad, None)  # type: ignore[arg-type]
+        line.acquire(bad, None)
 
 
 @pytest.mark.parametrize("bad", [-1, float("nan"), float("inf"), "1"])
@@ -249,25 +256,25 @@ def test_who_waits_in_a_loop_that_has_stopped_loses_its_turn() -> None:
 
 def test_who_lost_its_turn_is_first_again_when_it_asks() -> None:
     line, budget = line_of()
-    lost, second = QueuedCaller(50, lambda: None), QueuedCaller(5, lambda: None)
-    assert not line._granted(lost)
-    assert not line._granted(second)
+    lost, second = caller(50), caller(5)
+    assert not line._granted(lost, Receipt())
+    assert not line._granted(second, Receipt())
     lost.asked_at -= PATIENCE + 1
     budget.free = 50.0
-    assert line._granted(second)
+    assert line._granted(second, Receipt())
     second.gone = True
-    assert not line._granted(lost)
-    third = QueuedCaller(5, lambda: None)
-    assert not line._granted(third)
+    assert not line._granted(lost, Receipt())
+    third = caller(5)
+    assert not line._granted(third, Receipt())
     budget.free = 50.0
-    assert not line._granted(third)
-    assert line._granted(lost)
+    assert not line._granted(third, Receipt())
+    assert line._granted(lost, Receipt())
 
 
 def test_those_who_are_lost_no_longer_count_as_demand() -> None:
     line, budget = line_of()
-    lost = QueuedCaller(50, lambda: None)
-    line._granted(lost)
+    lost = caller(50)
+    line._granted(lost, Receipt())
     lost.asked_at -= PATIENCE + 1
     line.wake()
     assert budget.told == [50, 0]

@@ -90,7 +90,7 @@ def test_it_is_open_while_something_of_it_may_start() -> None:
 def test_one_step_counts_what_is_spent_without_setting_it_aside() -> None:
     budget = PermitBudget()
     budget.open(7, 10.0, until=5.0)
-    budget.spend(4.0, 1.0)
+    budget.payment(4.0, 1.0).enter()
     assert budget.available(1.0) == 6.0
     assert budget.close(3.0) == (7, ((2_000, 4.0),))
     assert budget.total == 4.0

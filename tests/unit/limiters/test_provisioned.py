@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from limiters import ProvisionedResource
+from limiters import ArgumentError, Costs, InFlight, Limits, ProvisionedResource, Rate
+from limiters._budgets.slots import LOOK_AGAIN
 from limiters.testing import ManualClock
 
 
@@ -28,3 +29,119 @@ def test_c5_who_wants_nothing_any_more_is_in_nobodys_way() -> None:
 def test_a_target_that_is_none_is_named(target: float) -> None:
     with pytest.raises(ValueError, match="target must be"):
         ProvisionedResource(100).give_me(target)
+
+
+API = Limits(
+    requests=Rate(60, per=6, also=[Rate(10, per=1)]), tokens=Rate(9_000, per=6), calls=InFlight(3)
+)
+
+
+def several(**changed: float) -> tuple[ProvisionedResource, ManualClock]:
+    clock = ManualClock()
+    limiter = ProvisionedResource(API, clock=clock)
+    if changed:
+        limiter.set_capacity(changed)
+    limiter.start()
+    return limiter, clock
+
+
+def test_v1_a_limit_of_several_dimensions_says_what_it_allows() -> None:
+    limiter, _ = several()
+    assert limiter.limits == API
+    assert limiter.max_capacity == limiter.capacity
+    assert limiter.capacity == {"requests": 10, "tokens": 9_000, "calls": 3}
+    assert limiter.burst == {"requests": 1, "tokens": 900, "calls": 3}
+    assert limiter.period == 6.0
+    assert repr(limiter) == f"ProvisionedResource({API!r})"
+
+
+def test_the_period_of_calls_in_flight_alone_is_how_long_one_may_last() -> None:
+    limiter = ProvisionedResource(Limits(calls=InFlight(20, max_operation_time=30)))
+    assert (limiter.capacity, limiter.period) == (20, 30.0)
+
+
+def test_v2_a_grant_gives_back_in_all_dimensions_what_was_not_spent() -> None:
+    limiter, clock = several()
+    grant = limiter.grant({"requests": 5, "tokens": 900, "calls": 5})
+    assert grant.amount == {"requests": 1, "tokens": 900, "calls": 3}
+    assert grant.fits({"requests": 1, "tokens": 500, "calls": 1})
+    assert not grant.fits({"requests": 1, "tokens": 901})
+    spend = grant.spend({"requests": 1, "tokens": 500, "calls": 1})
+    assert limiter.grant({"tokens": 1, "calls": 1}).amount == Costs(), "nothing is left of either"
+    grant.close()
+    assert spend.started(clock.now())
+    assert limiter.grant({"tokens": 1_000, "calls": 5}).amount == {"tokens": 400, "calls": 2}
+    standing = limiter.standing()
+    assert standing.spent_reserved == {"requests": 1, "tokens": 500, "calls": 1}
+    assert (standing.reserved, standing.shared) == (limiter.capacity, Costs())
+
+
+def test_n1_a_slot_is_free_when_the_call_has_ended_and_whoever_waits_is_woken() -> None:
+    limiter, clock = several(calls=1)
+    woken: list[float] = []
+    limiter.add_wake_up(lambda: woken.append(clock.now()))
+    grant = limiter.grant({"calls": 1})
+    spend = grant.spend({"calls": 1})
+    grant.close()
+    assert spend.started(0.0)
+    assert limiter.grant({"calls": 1}).amount == Costs()
+    assert limiter.ready_at({"calls": 1}) == LOOK_AGAIN
+    clock.advance(50)
+    spend.ended(clock.now())
+    assert woken == [50.0]
+    assert limiter.grant({"calls": 1}).amount == {"calls": 1}
+
+
+def test_v2_who_gathers_in_one_dimension_holds_nothing_of_another() -> None:
+    limiter, clock = several()
+    limiter.acquire({"tokens": 9_000})
+    dear = limiter.grant({"requests": 1, "tokens": 5_000}, {"requests": 1, "tokens": 5_000}, "dear")
+    assert dear.amount == {"requests": 1}
+    dear.close()
+    assert limiter.grant({"requests": 1}, {"requests": 1}, "cheap").amount == Costs(), "its turn"
+    limiter.give_me(0, "dear")
+    assert limiter.grant({"requests": 1}, {"requests": 1}, "cheap").amount == {"requests": 1}
+    assert clock.now() == 0
+
+
+def test_c9_capacities_change_by_dimension_and_windows_in_proportion() -> None:
+    limiter, _ = several(requests=120, calls=5)
+    assert limiter.capacity == {"requests": 20, "tokens": 9_000, "calls": 5}
+    assert [bound.capacity for bound in limiter.limits.bounds] == [120, 20, 9_000, 5]
+    assert limiter.grant({"requests": 100, "calls": 9}).amount == {"requests": 2, "calls": 5}
+
+
+@pytest.mark.parametrize(
+    ("capacity", "message"),
+    [
+        (5, "capacity must say of which dimension it is, not 5; as in {'requests': 5}"),
+        ({"toks": 5}, "capacity must be of requests and tokens and calls alone"),
+        ({"calls": 1.5}, "capacity must be a whole number, not 1.5"),
+        ({"tokens": 0}, r"capacity\['tokens'\] must be more than zero"),
+    ],
+)
+def test_c9_a_capacity_that_is_none_changes_nothing(capacity: object, message: str) -> None:
+    limiter, _ = several()
+    with pytest.raises(ArgumentError, match=message):
+        limiter.set_capacity(capacity)  # type: ignore[arg-type]
+    assert limiter.limits == API
+
+
+def test_a_limit_of_one_named_dimension_takes_both_kinds_of_cost() -> None:
+    limiter = ProvisionedResource(Limits(tokens=Rate(100, burst=100)), clock=ManualClock())
+    limiter.start()
+    assert limiter.acquire(40)
+    assert limiter.acquire({"tokens": 40})
+    assert limiter.grant(30).amount == pytest.approx(20)
+    limiter.set_capacity({"tokens": 50})
+    assert limiter.capacity == 50
+
+
+def test_events_tell_costs_of_several_dimensions() -> None:
+    limiter, _ = several()
+    heard: list[object] = []
+    limiter.add_listener(lambda event: heard.append((event.name, event.value)))
+    limiter.give_me({"tokens": 5}, "somebody")
+    limiter.set_capacity({"tokens": 90})
+    limiter.stop()
+    assert heard[:2] == [("target", {"tokens": 5}), ("capacity", limiter.capacity)]

@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limiters._budgets.window import Spend
+from limiters._budgets.spend import Spend
 from limiters._sharing.grant import SharedGrant
 from limiters.leases._messages import Reply, Request
 from limiters.testing import ManualClock
@@ -61,9 +61,9 @@ class Crowd:
                 self.spends.append((name, grant.spend(amount), amount))
             grant.close()
         elif self.spends:
-            name, spend, _ = self.spends.pop(random.randrange(len(self.spends)))
+            name, spend, amount = self.spends.pop(random.randrange(len(self.spends)))
             if spend.started(self.clock.now()):
-                self.log.append((self.clock.now(), name, spend.cost))
+                self.log.append((self.clock.now(), name, amount))
 
 
 @settings(max_examples=examples(60), deadline=None)

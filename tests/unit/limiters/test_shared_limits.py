@@ -11,6 +11,7 @@ import pytest
 
 from dispatcher import Watcher
 from limiters import MemoryLeaseManager
+from limiters._resource.reservation import Receipt
 from limiters.testing import ManualClock
 from limiters.verifier import verify
 from tests.crank import Crank, batchable, ends, ignore
@@ -346,7 +347,7 @@ def test_c1_reserved_capacity_is_for_the_period_that_an_operator_has_set() -> No
 
     def spend() -> None:
         nonlocal spent
-        spent += one.limiter.take(1.0)
+        spent += one.limiter.take(1.0, None, Receipt())
 
     before = one.limiter.standing().spent_reserved
     one.run(4.9, spend)

@@ -81,7 +81,7 @@ def test_a_capacity_that_no_float_can_hold_is_named(value: Any) -> None:
 @pytest.mark.parametrize("limiter", [ProvisionedResource, shared], ids=["provisioned", "shared"])
 def test_what_is_asked_of_a_limiter_is_an_amount(limiter: Any, value: Any) -> None:
     with limiter(10) as one:
-        for call, name in [(one.take, "cost"), (one.grant, "up_to"), (one.give_me, "target")]:
+        for call, name in [(one.acquire, "cost"), (one.grant, "up_to"), (one.give_me, "target")]:
             with pytest.raises(ArgumentError, match=rf"^{name} must be "):
                 call(value)
         with pytest.raises(ArgumentError, match=r"^at_least must be "):

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limiters._budgets.window import BURST, Spend, Tenure, WindowLedger
+from limiters._budgets.spend import Spend, Tenure
+from limiters._budgets.window import WindowLedger
 from limiters._guard import GUARD
+from limiters.limits import BURST
 
 
 def charge(ledger: WindowLedger, cost: float, now: float) -> Spend:

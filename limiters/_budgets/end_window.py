@@ -1,0 +1,71 @@
+"""The ledger of a rate that its server counts from the end of a call. Pure.
+
+An entry counts in full while its call runs, however long that takes, and for a period after its
+end. So it is among what may not be released as long as the call runs: its time stamp, the end, is
+not known yet.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment
+from limiters._budgets.window import WindowLedger
+from limiters.limits import BURST
+
+
+class EndWindowLedger(WindowLedger):
+    """Not thread-safe.
+
+    >>> ledger = EndWindowLedger(capacity=10, period=1.0)
+    >>> ledger.hold(10)
+    >>> call = ledger.charge(10, now=0.0)
+    >>> call.started(0.0)
+    True
+    >>> ledger.available(now=60.0, at_least=10)
+    0.0
+    >>> call.ended(60.0)
+    >>> ledger.available(now=61.1, at_least=10)
+    10.0
+    """
+
+    def __init__(
+        self, capacity: float, period: float, *, burst: float = BURST, shared: bool = False
+    ) -> None:
+        super().__init__(capacity, period, burst=burst, shared=shared)
+        self._ends = CallEnds()
+        self._new_entry = partial(CallEntry, ends=self._ends)
+
+    def payment(self, cost: float, now: float, owner: object = None) -> Payment:
+        """`cost` as begun now, to be entered without setting it aside before. It ends with `owner`
+        at the latest."""
+        entry = CallEntry(cost, now, None, self._ends)
+        if owner is not None:
+            entry.owned_by(owner)
+        entry.started(now)
+        return Payment((self, entry))
+
+    def spent(self, now: float) -> float:
+        """What counts now: what runs, what ended in the last period, and what is about to begin."""
+        for one in self._ends.each():
+            if one.stamp is None:  # its owner was lost, when is not known
+                one.stamp = now
+        return super().spent(now)
+
+    def total(self) -> float:
+        """What has begun, since this ledger was made."""
+        return super().total() + self.running
+
+    @property
+    def running(self) -> float:
+        """What has begun and not ended."""
+        begun = (one for one in self._starting if one.started_at is not None and one.stamp is None)
+        return math.fsum(one.cost for one in begun)
+
+    def charged(self) -> float:
+        """What was charged, since this ledger was made, and not cancelled."""
+        return super().total() + self.starting
+
+    def _soonest_end(self, entry: BudgetEntry, now: float) -> float:
+        return now + self._life

@@ -1,0 +1,95 @@
+"""The ledger of one bound: what all kinds have in common, and which kind a bound has. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from limiters._budgets.end_window import EndWindowLedger
+from limiters._budgets.slots import SlotLedger
+from limiters._budgets.spend import BudgetEntry, Payment, Spend, Tenure, nothing
+from limiters._budgets.window import WindowLedger
+from limiters.limits import Bound, BoundKind
+
+
+class BoundLedger(Protocol):
+    """How much of one bound may be spent now. Not thread-safe."""
+
+    @property
+    def capacity(self) -> float:
+        """What no window, or no number of calls in flight, may exceed."""
+
+    @property
+    def period(self) -> float:
+        """The seconds of its window; of slots, after which it is worth looking again."""
+
+    def burst(self, now: float) -> float:
+        """What may go at once after a rest."""
+
+    def available(self, now: float, at_least: float = 0.0) -> float:
+        """What may be charged now; amounts dearer than a burst say so in `at_least`."""
+
+    def outlook(self, now: float) -> Callable[[float, float], float]:
+        """`available` for any time from `now` on, if nothing is spent until then."""
+
+    def hold(self, amount: float) -> None:
+        """Sets `amount` aside for charges to come."""
+
+    def release(self, amount: float) -> None:
+        """Gives back what was held and not charged."""
+
+    def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> Spend:
+        """Turns `cost` of what is held into an entry that counts from now on."""
+
+    def payment(self, cost: float, now: float, owner: object = None) -> Payment:
+        """`cost` as begun now, to be entered without setting it aside before."""
+
+    def enter(self, entry: BudgetEntry) -> None:
+        """Counts it from now on, by one step."""
+
+    def ready_at(self, cost: float, now: float) -> float:
+        """The earliest time at which `cost` may be available, as far as is known now."""
+
+    def set_capacity(self, capacity: float) -> None:
+        """Changes the capacity from now on; it may be zero."""
+
+    def spent(self, now: float) -> float:
+        """What counts now."""
+
+    def total(self) -> float:
+        """What has begun, since this ledger was made."""
+
+    def charged(self) -> float:
+        """What was charged, since this ledger was made, and not cancelled."""
+
+    @property
+    def starting(self) -> float:
+        """What is charged and has no time stamp yet, as far as is known."""
+
+    @property
+    def pledged(self) -> float:
+        """What is set aside, or charged and has no time stamp yet."""
+
+
+def window_of(bound: Bound, capacity: float, *, shared: bool = False) -> WindowLedger:
+    """A ledger of a bound that is a window, for so much of its capacity."""
+    kind = EndWindowLedger if bound.at_end else WindowLedger
+    burst = bound.burst / bound.capacity
+    return kind(capacity, bound.period, burst=burst, shared=shared)
+
+
+def ledger_of(
+    bound: Bound,
+    capacity: float | None = None,
+    *,
+    shared: bool = False,
+    freed: Callable[[], object] = nothing,
+) -> BoundLedger:
+    """A ledger of `bound`, for all of it or for so much of its capacity.
+
+    `freed` is called after a slot was freed, by the thread that did it.
+    """
+    capacity = bound.capacity if capacity is None else capacity
+    if bound.kind is BoundKind.SLOTS:
+        return SlotLedger(capacity, strict=bound.strict, freed=freed)
+    return window_of(bound, capacity, shared=shared)

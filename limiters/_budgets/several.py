@@ -1,0 +1,244 @@
+"""The bounds of a limit as one: what is charged is charged to all of them, or to none. Pure.
+
+Amounts come as costs by dimension. A dimension with several windows has several bounds, and a cost
+counts in each of them; of what is there, the least of them counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, cast
+
+from limiters._budgets.ledger import BoundLedger
+from limiters._budgets.purse import Parts, Purse
+from limiters._budgets.spend import Payment, Spend, SpendOfSeveral, Tenure
+from limiters._costs import AnyCost, lesser
+from limiters.limits import Limits
+
+
+class LedgerOfBounds:
+    """The ledgers of a limit's bounds, with the methods of one. Not thread-safe.
+
+    >>> from limiters import InFlight, Rate
+    >>> from limiters._budgets.ledger import ledger_of
+    >>> limits = Limits(tokens=Rate(1_000), calls=InFlight(2))
+    >>> ledger = LedgerOfBounds(limits, [ledger_of(bound) for bound in limits.bounds])
+    >>> ledger.available(now=0.0)
+    Costs(tokens=100, calls=2)
+    """
+
+    def __init__(self, limits: Limits, ledgers: Sequence[BoundLedger]) -> None:
+        self._limits = limits
+        self.ledgers = tuple(ledgers)
+
+    @property
+    def capacity(self) -> AnyCost:
+        """What no window may exceed."""
+        return self._limits.smallest(one.capacity for one in self.ledgers)
+
+    def burst(self, now: float) -> AnyCost:
+        """What may go at once after a rest."""
+        return self._limits.smallest(one.burst(now) for one in self.ledgers)
+
+    def available(self, now: float, at_least: AnyCost = 0.0) -> AnyCost:
+        """What may be charged now."""
+        least = self._limits.by_bound(at_least)
+        pairs = zip(self.ledgers, least, strict=True)
+        return self._limits.smallest(one.available(now, amount) for one, amount in pairs)
+
+    def hold(self, amount: AnyCost) -> None:
+        """Sets `amount` aside for charges to come."""
+        for one, part in zip(self.ledgers, self._limits.by_bound(amount), strict=True):
+            one.hold(part)
+
+    def release(self, amount: AnyCost) -> None:
+        """Gives back what was held and not charged."""
+        for one, part in zip(self.ledgers, self._limits.by_bound(amount), strict=True):
+            one.release(part)
+
+    def charge(self, cost: AnyCost, now: float, tenure: Tenure | None = None) -> Spend:
+        """Turns `cost` of what is held into entries that count from now on."""
+        pairs = zip(self.ledgers, self._limits.by_bound(cost), strict=True)
+        return SpendOfSeveral([one.charge(part, now, tenure) for one, part in pairs if part])
+
+    def payment(self, cost: AnyCost, now: float, owner: object = None) -> Payment:
+        """`cost` as begun now, to be entered without setting it aside before."""
+        pairs = zip(self.ledgers, self._limits.by_bound(cost), strict=True)
+        return Payment.of(one.payment(part, now, owner) for one, part in pairs if part)
+
+    def ready_at(self, cost: AnyCost, now: float) -> float:
+        """The earliest time at which `cost` may be available in all of them."""
+        pairs = zip(self.ledgers, self._limits.by_bound(cost), strict=True)
+        return max((one.ready_at(part, now) for one, part in pairs if part), default=now)
+
+    def total(self) -> AnyCost:
+        """What has begun, since these ledgers were made."""
+        return self._limits.smallest(one.total() for one in self.ledgers)
+
+
+class AnyLedger(Protocol):
+    """The ledger of a limit, as its user sees it: amounts are numbers or costs by dimension, as the
+    limit adds them up."""
+
+    def burst(self, now: float) -> AnyCost:
+        """What may go at once after a rest."""
+
+    def available(self, now: float, at_least: AnyCost = 0.0) -> AnyCost:
+        """What may be charged now."""
+
+    def hold(self, amount: AnyCost) -> None:
+        """Sets `amount` aside for charges to come."""
+
+    def release(self, amount: AnyCost) -> None:
+        """Gives back what was held and not charged."""
+
+    def charge(self, cost: AnyCost, now: float, tenure: Tenure | None = None) -> Spend:
+        """Turns `cost` of what is held into what counts from now on."""
+
+    def payment(self, cost: AnyCost, now: float, owner: object = None) -> Payment:
+        """`cost` as begun now, to be entered without setting it aside before."""
+
+    def ready_at(self, cost: AnyCost, now: float) -> float:
+        """The earliest time at which `cost` may be available."""
+
+    def total(self) -> AnyCost:
+        """What has begun, since it was made."""
+
+
+def one_ledger(limits: Limits, ledgers: Sequence[BoundLedger]) -> AnyLedger:
+    """The ledgers of all bounds of a limit as one; the only one as it is."""
+    if len(ledgers) == 1:
+        return cast(AnyLedger, ledgers[0])  # amounts are numbers, as of the limit
+    return LedgerOfBounds(limits, ledgers)
+
+
+class PartsOfBounds(NamedTuple):
+    """An amount of a limit of several bounds: its parts in each of them."""
+
+    limits: Limits
+    bounds: tuple[Parts, ...]
+
+    @property
+    def amount(self) -> AnyCost:
+        """As a cost."""
+        return self.limits.smallest(sum(parts) for parts in self.bounds)
+
+    def up_to(self, amount: AnyCost) -> PartsOfBounds:
+        """At most `amount` of it, in the order in which budgets pay."""
+        # No window gives more than its dimension has in the others: that would be of no use.
+        most = self.limits.by_bound(lesser(amount, self.amount))
+        pairs = zip(self.bounds, most, strict=True)
+        return PartsOfBounds(self.limits, tuple(parts.up_to(one) for parts, one in pairs))
+
+    def less(self, other: PartsOfBounds) -> PartsOfBounds:
+        """What is left of it without `other`."""
+        pairs = zip(self.bounds, other.bounds, strict=True)
+        return PartsOfBounds(self.limits, tuple(mine.less(its) for mine, its in pairs))
+
+    def paying(self, cost: AnyCost) -> PartsOfBounds:
+        """Who pays for `cost`, which this covers, in each bound."""
+        pairs = zip(self.bounds, self.limits.by_bound(cost), strict=True)
+        return PartsOfBounds(self.limits, tuple(parts.paying(one) for parts, one in pairs))
+
+
+class PurseOfBounds:
+    """The purses of a limit's bounds, with the methods of one. Not thread-safe."""
+
+    def __init__(self, limits: Limits, purses: Sequence[Purse]) -> None:
+        self._limits = limits
+        self.purses = tuple(purses)
+
+    @property
+    def nothing(self) -> PartsOfBounds:
+        """Parts of no amount."""
+        return PartsOfBounds(self._limits, (Parts(),) * len(self.purses))
+
+    def capacity(self, now: float) -> AnyCost:
+        """What reserved and shared capacity are worth, and what is left of a permit."""
+        return self._limits.smallest(one.capacity(now) for one in self.purses)
+
+    def burst(self, now: float) -> AnyCost:
+        """What may go at once after a rest."""
+        return self._limits.smallest(one.burst(now) for one in self.purses)
+
+    def available(self, now: float, at_least: AnyCost = 0.0) -> PartsOfBounds:
+        """What may be charged now, to each budget of each bound."""
+        pairs = zip(self.purses, self._limits.by_bound(at_least), strict=True)
+        return PartsOfBounds(self._limits, tuple(one.available(now, least) for one, least in pairs))
+
+    def hold(self, parts: PartsOfBounds) -> None:
+        """Sets amounts aside for charges to come."""
+        for purse, one in zip(self.purses, parts.bounds, strict=True):
+            purse.hold(one)
+
+    def release(self, parts: PartsOfBounds) -> None:
+        """Gives back what was held and not charged."""
+        for purse, one in zip(self.purses, parts.bounds, strict=True):
+            purse.release(one)
+
+    def charge(self, parts: PartsOfBounds, now: float, tenure: Tenure) -> Spend:
+        """Turns what is held into entries that count from now on."""
+        pairs = zip(self.purses, parts.bounds, strict=True)
+        return SpendOfSeveral([purse.charge(one, now, tenure) for purse, one in pairs if any(one)])
+
+    def payment(self, cost: AnyCost, now: float, owner: object = None) -> Payment:
+        """`cost`, which is available, as begun now: to be entered without setting it aside."""
+        pairs = zip(self.purses, self._limits.by_bound(cost), strict=True)
+        return Payment.of(purse.payment(one, now, owner) for purse, one in pairs if one)
+
+    def ready_at(self, cost: AnyCost, now: float) -> float:
+        """The earliest time at which `cost` may be available in all of them."""
+        pairs = zip(self.purses, self._limits.by_bound(cost), strict=True)
+        return max((purse.ready_at(one, now) for purse, one in pairs if one), default=now)
+
+
+class AnyParts(Protocol):
+    """Parts or PartsOfBounds, with amounts as their limit adds them up."""
+
+    @property
+    def amount(self) -> AnyCost:
+        """In all, as a cost."""
+
+    def up_to(self, amount: AnyCost) -> AnyParts:
+        """At most `amount` of it, in the order in which budgets pay."""
+
+    def less(self, other: Any) -> AnyParts:
+        """What is left of it without `other`."""
+
+    def paying(self, cost: AnyCost) -> AnyParts:
+        """Who pays for `cost`, which this covers."""
+
+
+class AnyPurse(Protocol):
+    """A Purse or a PurseOfBounds, with amounts as their limit adds them up."""
+
+    def capacity(self, now: float) -> AnyCost:
+        """What reserved and shared capacity are worth, and what is left of a permit."""
+
+    def burst(self, now: float) -> AnyCost:
+        """What may go at once after a rest."""
+
+    def available(self, now: float, at_least: AnyCost = 0.0) -> AnyParts:
+        """What may be charged now."""
+
+    def hold(self, parts: Any) -> None:
+        """Sets amounts aside for charges to come."""
+
+    def release(self, parts: Any) -> None:
+        """Gives back what was held and not charged."""
+
+    def charge(self, parts: Any, now: float, tenure: Tenure) -> Spend:
+        """Turns what is held into entries that count from now on."""
+
+    def payment(self, cost: AnyCost, now: float, owner: object = None) -> Payment:
+        """`cost`, which is available, as begun now: to be entered without setting it aside."""
+
+    def ready_at(self, cost: AnyCost, now: float) -> float:
+        """The earliest time at which `cost` may be available."""
+
+
+def one_purse(limits: Limits, purses: Sequence[Purse]) -> AnyPurse:
+    """The purses of all bounds of a limit as one; the only one as it is."""
+    if len(purses) == 1:
+        return cast(AnyPurse, purses[0])  # amounts are numbers, as of the limit
+    return PurseOfBounds(limits, purses)

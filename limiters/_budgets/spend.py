@@ -1,0 +1,260 @@
+"""What one batch was charged, from the charge until it no longer counts. Pure.
+
+The ledger that made an entry reads it, while other threads note when the batch began and ended: so
+each step here is one assignment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+
+class Tenure:
+    """How long capacity is held. Its holder renews it in time; once it has ended, what was charged
+    under it and has not begun may not begin any more."""
+
+    __slots__ = ("until",)
+
+    def __init__(self, until: float) -> None:
+        self.until = until
+
+
+class Spend(ABC):
+    """What one batch was charged. It counts in full until the batch begins, and for a period more.
+
+    Whoever runs the batch calls `started` and `ended`, or `cancel`. Safe to call from any thread.
+    """
+
+    __slots__ = ("started_at",)
+
+    started_at: float | None
+    """When the callback began; None if it has not."""
+
+    @abstractmethod
+    def may_start(self, now: float) -> bool:
+        """Whether the capacity is still held."""
+
+    @abstractmethod
+    def started(self, now: float) -> bool:
+        """The callback begins now, unless this returns False: then it must not, and costs
+        nothing."""
+
+    @abstractmethod
+    def ended(self, now: float) -> None:
+        """The callback has returned. Idempotent."""
+
+    @abstractmethod
+    def abandoned(self, now: float) -> None:
+        """The batch was abandoned; its callback still runs, and `ended` follows. Idempotent."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """The batch was never started: it stops counting. Idempotent."""
+
+
+class BudgetEntry(Spend):
+    """What one ledger was charged for a batch."""
+
+    __slots__ = ("charged_at", "cost", "stamp", "tenure")
+
+    def __init__(self, cost: float, charged_at: float, tenure: Tenure | None = None) -> None:
+        self.cost = cost
+        self.charged_at = charged_at
+        self.started_at: float | None = None
+        self.stamp: float | None = None
+        """From when on its period is counted; None as long as that is not known."""
+        self.tenure = tenure
+
+    def may_start(self, now: float) -> bool:
+        """Whether the capacity is still held."""
+        return self.tenure is None or now < self.tenure.until
+
+    def started(self, now: float) -> bool:
+        """The callback begins now, unless this returns False."""
+        if not self.may_start(now):
+            self.cancel()
+            return False
+        self.started_at = self.stamp = now
+        return True
+
+    def ended(self, now: float) -> None:
+        """Counts from its start: its end changes nothing."""
+
+    def abandoned(self, now: float) -> None:
+        """Counts from its start: this changes nothing."""
+
+    def cancel(self) -> None:
+        """The batch was never started: it stops counting."""
+        self.cost = 0
+        self.started_at = self.stamp = self.charged_at
+
+
+def nothing() -> None:
+    """For entries whose end frees nothing at that moment."""
+
+
+class CallEntry(BudgetEntry):
+    """What counts as long as its call lasts: a slot, or a window that counts from the end.
+
+    * `freed`: called after it has ended or was cancelled, by the thread that says so, and without
+      a lock.
+    * `lax`: whether it ends when its batch is abandoned.
+    """
+
+    __slots__ = ("_ends", "_freed", "_lax", "_owner")
+
+    def __init__(
+        self,
+        cost: float,
+        charged_at: float,
+        tenure: Tenure | None,
+        ends: CallEnds,
+        freed: Callable[[], object] = nothing,
+        lax: bool = False,
+    ) -> None:
+        super().__init__(cost, charged_at, tenure)
+        self._ends = ends
+        self._freed = freed
+        self._lax = lax
+        self._owner: Lost | None = None
+
+    def owned_by(self, owner: object) -> None:
+        """It also ends when `owner` exists no more: an interrupt may come before all else that a
+        caller can do to end it."""
+        self._owner = Lost(owner, self, self._ends)
+
+    def started(self, now: float) -> bool:
+        """The callback begins now, unless this returns False."""
+        if not self.may_start(now):
+            self.cancel()
+            return False
+        self.started_at = now
+        return True
+
+    def ended(self, now: float) -> None:
+        """The callback has returned. Idempotent."""
+        if self.stamp is None:
+            self._ends.report(self)  # first: an interrupt before the next line costs no slot
+            self.stamp = now
+            self._owner = None
+            self._freed()
+
+    def abandoned(self, now: float) -> None:
+        """The batch was abandoned; its callback still runs."""
+        if self._lax:
+            self.ended(now)
+
+    def cancel(self) -> None:
+        """The batch was never started: it stops counting. Idempotent."""
+        if self.stamp is None:
+            self.cost = 0
+            self.started_at = self.charged_at
+            self.ended(self.charged_at)
+
+
+class Lost(weakref.ref[object]):
+    """Reports an entry once its owner exists no more. No Python code runs for that, so nothing can
+    interrupt it."""
+
+    __slots__ = ("entry",)
+
+    def __new__(cls, owner: object, entry: CallEntry, ends: CallEnds) -> Lost:
+        return super().__new__(cls, owner, ends.report)
+
+    def __init__(self, owner: object, entry: CallEntry, ends: CallEnds) -> None:
+        super().__init__(owner, ends.report)  # type: ignore[call-arg]  # as typeshed has it
+        self.entry = entry
+
+
+class CallEnds:
+    """The calls that have ended, or lost their owner, since a ledger looked last. Any thread may
+    report, and one that looks may be interrupted: then it finds them again."""
+
+    def __init__(self) -> None:
+        self._reported: deque[CallEntry | Lost] = deque()
+        self.report: Callable[[CallEntry | Lost], None] = self._reported.append
+
+    def each(self) -> Iterator[CallEntry]:
+        """Each of them, as long as it was not dealt with: that is when the next one is asked
+        for."""
+        for one in tuple(self._reported):
+            yield one.entry if isinstance(one, Lost) else one
+            with contextlib.suppress(ValueError):  # a signal handler has done it meanwhile
+                self._reported.remove(one)
+
+
+class SpendOfSeveral(Spend):
+    """One batch, charged to several budgets."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Iterable[Spend]) -> None:
+        self._parts = tuple(parts)
+        self.started_at = self._parts[0].started_at if self._parts else None
+
+    def may_start(self, now: float) -> bool:
+        """Whether the capacity of all is still held."""
+        return all(part.may_start(now) for part in self._parts)
+
+    def started(self, now: float) -> bool:
+        """The callback begins now, unless this returns False."""
+        if not self.may_start(now):
+            self.cancel()
+            return False
+        for part in self._parts:
+            part.started(now)
+        self.started_at = now
+        return True
+
+    def ended(self, now: float) -> None:
+        """The callback has returned. Idempotent."""
+        for part in self._parts:
+            part.ended(now)
+
+    def abandoned(self, now: float) -> None:
+        """The batch was abandoned; its callback still runs."""
+        for part in self._parts:
+            part.abandoned(now)
+
+    def cancel(self) -> None:
+        """The batch was never started: it stops counting."""
+        for part in self._parts:
+            part.cancel()
+
+
+class Payer(Protocol):
+    """A ledger, or a permit: what an entry can be entered in."""
+
+    def enter(self, entry: BudgetEntry) -> None:
+        """Counts it from now on, by one step."""
+
+
+class Payment:
+    """A batch that has begun and is about to be charged, to one or several ledgers.
+
+    For callers that may be interrupted at any point: as long as nothing is entered it has no
+    effect, and `spend.cancel()` undoes what was entered, also if that is only a part.
+    """
+
+    __slots__ = ("entries", "spend")
+
+    def __init__(self, *entries: tuple[Payer, BudgetEntry]) -> None:
+        self.entries = entries
+        self.spend: Spend = (
+            entries[0][1] if len(entries) == 1 else SpendOfSeveral(entry for _, entry in entries)
+        )
+
+    @classmethod
+    def of(cls, payments: Iterable[Payment]) -> Payment:
+        """Several as one."""
+        return cls(*(one for payment in payments for one in payment.entries))
+
+    def enter(self) -> None:
+        """Counts it in each of its ledgers."""
+        for payer, entry in self.entries:
+            payer.enter(entry)
