@@ -104,12 +104,14 @@ def name_of(sequence: Any) -> bytes:
 
 
 def name_in_lane(lane: Any, subject: Any) -> bytes:
-    """What a subject is called in Redis as one of a lane. No sequence has such a name.
+    """What a subject is called in Redis as one of a lane. No sequence has such a name, nor has any
+    other subject of any lane, whatever is in their names.
 
     >>> name_in_lane("pumps", "a")
-    b'@=pumps =a'
+    b'@6=pumps =a'
     """
-    return b"@%s %s" % (name_of(lane), name_of(subject))
+    named = name_of(lane)
+    return b"@%d%s %s" % (len(named), named, name_of(subject))
 
 
 def units_of(

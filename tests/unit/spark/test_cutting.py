@@ -253,6 +253,16 @@ def test_a_batch_costs_no_more_than_it_may(rows: list[Row], most: int, limit: fl
         assert unit.cost <= max(limit, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(("a =b", "c"), ("a", "b =c")), ((None, "c"), ("", "c")), (("a", None), ("a", "-"))],
+)
+def test_no_two_subjects_of_lanes_share_a_name_in_redis(
+    one: tuple[Any, Any], other: tuple[Any, Any]
+) -> None:
+    assert name_in_lane(*one) != name_in_lane(*other)
+
+
 def test_a_lane_is_cut_as_the_subject_builder_cuts_it() -> None:
     rows: list[Row] = [(subject, at, n) for n, (subject, at) in enumerate(
         itertools.product("aabbbc", range(4))
