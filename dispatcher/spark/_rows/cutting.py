@@ -293,7 +293,7 @@ class _Pieces:
         places = piece.places[count:]
         if piece.refused:
             return replace(piece, places=places)
-        return replace(self._piece(places), late=piece.late)
+        return replace(self._batch(places), late=piece.late)
 
     def _refused(self, start: int, end: int, reason: str) -> Iterator[_Piece]:
         for some in range(start, end, self._cut.most_rows):
@@ -313,7 +313,15 @@ class _Pieces:
                 yield whole
                 return
         for batch in self._built(places) if cut.in_order else self._as_they_come(places):
-            yield self._piece(batch)
+            yield self._batch(batch)
+
+    def _batch(self, places: Sequence[int]) -> _Piece:
+        """A piece that was found to cost no more than a batch may. Added in another order its costs
+        may be a little more: a limit of just that much would refuse it in each replay."""
+        piece, most = self._piece(places), self._cut.most_cost
+        if most is not None and len(places) > 1:
+            piece.cost = min(piece.cost, most)
+        return piece
 
     def _piece(self, places: Sequence[int]) -> _Piece:
         first = last = None
