@@ -50,6 +50,9 @@ class Unit:
     of_subjects: dict[bytes, LedgerEntry] = field(default_factory=dict)
     """In a lane where rows are late by subject: what is to be remembered of its subjects."""
     acknowledged: bool = False
+    is_rest: bool = False
+    """Whether the unit before it is what was acknowledged of the same one, which was then cut in
+    another way."""
     in_dead_letters: bool = False
     """Whether it was refused, and dead letters have taken it."""
     records: Sequence[int] | None = None
@@ -136,36 +139,34 @@ def units_of(
     if cut.late_by_subject:
         reach = pieces.by_subject = _Reach(group, batch, entries)
     proof = Proof(_joined(group.hashes))
-    for piece in pieces.all():
-        end = start + len(piece.places)
-        if piece.first is not None and piece.last is not None and not piece.refused:
-            reached = piece.first if cut.each else piece.last
+    for whole in pieces.all():
+        if whole.first is not None and whole.last is not None and not whole.refused:
+            reached = whole.first if cut.each else whole.last
             until = reached if until is None else max(until, reached)
-        if start < acknowledged < end:  # it was cut in another way then
-            proof.add(piece.places[: acknowledged - start])
-            piece, start = pieces.rest_of(piece, acknowledged - start), acknowledged
-            _check(proof, entry)
-        proof.add(piece.places)
-        if end == acknowledged:
-            _check(proof, entry)
-        left = end > acknowledged
-        yield Unit(
-            sequence=name,
-            subject=group.sequence,
-            rows=_chosen(rows, together, piece.places, cut) if left else None,
-            source=Source(group.sources, piece.places),
-            size=end - start,
-            first=piece.first,
-            last=piece.last,
-            cost=piece.cost,
-            late=piece.late,
-            refused=piece.refused,
-            start=start,
-            entry=LedgerEntry(batch, end, before, until, proof.digest()) if left else entry,
-            of_subjects={} if reach is None or piece.refused else reach.with_rows(piece.places),
-            acknowledged=not left,
-        )
-        start = end
+        for piece in pieces.parted(whole, acknowledged - start):
+            end = start + len(piece.places)
+            proof.add(piece.places)
+            if end == acknowledged:
+                _check(proof, entry)
+            left = end > acknowledged
+            yield Unit(
+                sequence=name,
+                subject=group.sequence,
+                rows=_chosen(rows, together, piece.places, cut) if left else None,
+                source=Source(group.sources, piece.places),
+                size=end - start,
+                first=piece.first,
+                last=piece.last,
+                cost=piece.cost,
+                late=piece.late,
+                refused=piece.refused,
+                start=start,
+                entry=LedgerEntry(batch, end, before, until, proof.digest()) if left else entry,
+                of_subjects={} if reach is None or piece.refused else reach.with_rows(piece.places),
+                acknowledged=not left,
+                is_rest=piece.is_rest,
+            )
+            start = end
     if start < acknowledged:
         raise OtherRowsError
 
@@ -226,6 +227,7 @@ class _Piece:
     cost: float = 0.0
     late: bool = False
     refused: str = ""
+    is_rest: bool = False
 
 
 class _Pieces:
@@ -288,12 +290,18 @@ class _Pieces:
         unreadable = self._group.unreadable
         return [one for one in places if one not in unreadable] if unreadable else places
 
-    def rest_of(self, piece: _Piece, count: int) -> _Piece:
-        """`piece` without its first `count` rows."""
-        places = piece.places[count:]
-        if piece.refused:
-            return replace(piece, places=places)
-        return replace(self._batch(places), late=piece.late)
+    def parted(self, piece: _Piece, count: int) -> Iterator[_Piece]:
+        """Its first `count` rows and the rest of it, or `piece` if it does not go on there. The
+        first part costs what all of it does, so that packs are those that were made of the whole.
+        """
+        if not 0 < count < len(piece.places):
+            yield piece
+            return
+        yield replace(piece, places=piece.places[:count])
+        rest = (
+            piece if piece.refused else replace(self._batch(piece.places[count:]), late=piece.late)
+        )
+        yield replace(rest, places=piece.places[count:], is_rest=True)
 
     def _refused(self, start: int, end: int, reason: str) -> Iterator[_Piece]:
         for some in range(start, end, self._cut.most_rows):
