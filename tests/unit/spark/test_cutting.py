@@ -253,6 +253,29 @@ def test_a_batch_costs_no_more_than_it_may(rows: list[Row], most: int, limit: fl
         assert unit.cost <= max(limit, 1.0)
 
 
+def test_a_batch_costs_no_more_than_it_may_in_whatever_order_its_costs_are_added() -> None:
+    of_rows = [0.3, 0.7, 1.1, 0.7, 1.1, 0.05, 1.1, 0.7, 0.7, 0.05, 0.2, 0.7, 0.1, 1.1, 0.1, 0.7]
+    of_rows += [0.2, 0.1, 0.3, 0.7]
+    assert np.sum(of_rows[:-1]) > 10.0, "added one after the other they are 10"
+    (group,) = groups([("a", place, place) for place in range(20)], [20], AsTuple())
+
+    found = units_of(
+        group, Cut(500, 10.0), LedgerEntry(), 0, lambda group, rows: np.array(of_rows), AsTuple()
+    )
+
+    assert [(unit.size, unit.cost) for unit in found] == [(19, 10.0), (1, 0.7)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(("a =b", "c"), ("a", "b =c")), ((None, "c"), ("", "c")), (("a", None), ("a", "-"))],
+)
+def test_no_two_subjects_of_lanes_share_a_name_in_redis(
+    one: tuple[Any, Any], other: tuple[Any, Any]
+) -> None:
+    assert name_in_lane(*one) != name_in_lane(*other)
+
+
 def test_a_lane_is_cut_as_the_subject_builder_cuts_it() -> None:
     rows: list[Row] = [(subject, at, n) for n, (subject, at) in enumerate(
         itertools.product("aabbbc", range(4))
