@@ -208,6 +208,15 @@ def test_k8_a_retry_is_of_the_whole_pack_with_its_key() -> None:
     assert (sums["retries"], sums["cost"], sums["batches"]) == (1, 12, 1)
 
 
+@pytest.mark.parametrize("disliked", ["b", "abc"])
+def test_the_time_waited_is_that_of_the_batches_that_count(disliked: str) -> None:
+    sums = run(Handler(dislikes(*disliked)), rows("abc"), dead_letters=lambda dead: None)
+
+    assert sums["batches"] == 3 - len(disliked)
+    assert sums["longest_wait"] > 0
+    assert sums["waited"] <= sums["batches"] * sums["longest_wait"], "or the average is too long"
+
+
 def test_k8_without_dead_letters_a_pack_that_fails_for_good_fails_the_task() -> None:
     with pytest.raises(BatchFailedError, match="6 rows of 3 subjects, 'a' to 'c', in micro-batch"):
         run(dislikes("b"), rows("abc"))
