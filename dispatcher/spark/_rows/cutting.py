@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 NO_SUBJECT = "it has no subject"
 NO_TIME = "it has no time"
 LATE = "it is late: what came after it was sent already"
+TOO_EXPENSIVE = (
+    "it costs {cost:,g}, and a batch may cost {most:,g}: max_batch_cost, or what the limit can "
+    "grant in one period"
+)
 
 
 Costs = Callable[[RowGroup, Rows], "float | np.ndarray[Any, Any]"]
@@ -320,7 +324,20 @@ class _Pieces:
             if cut.most_cost is None or whole.cost <= cut.most_cost:
                 yield whole
                 return
-        for batch in self._built(places) if cut.in_order else self._as_they_come(places):
+        if not cut.in_order:
+            for batch in self._as_they_come(places):
+                yield self._batch(batch)
+            return
+        begin = 0
+        for index, cost in self._beyond_a_batch(places):
+            yield from self._parts(places[begin:index])
+            reason = TOO_EXPENSIVE.format(cost=cost, most=cut.most_cost)
+            yield _Piece([places[index]], refused=reason)
+            begin = index + 1
+        if begin > 0:
+            yield from self._parts(places[begin:])
+            return
+        for batch in self._built(places):
             yield self._batch(batch)
 
     def _batch(self, places: Sequence[int]) -> _Piece:
@@ -330,6 +347,16 @@ class _Pieces:
         if most is not None and len(places) > 1:
             piece.cost = min(piece.cost, most)
         return piece
+
+    def _beyond_a_batch(self, places: Sequence[int]) -> list[tuple[int, float]]:
+        """Which of `places` have a row that costs more than a batch may, and what it costs."""
+        most, costs = self._cut.most_cost, self._costs
+        if most is None:
+            return []
+        if isinstance(costs, float):
+            return [(index, costs) for index in range(len(places))] if costs > most else []
+        each = self._at(costs, places).tolist()
+        return [(index, cost) for index, cost in enumerate(each) if cost > most]
 
     def _piece(self, places: Sequence[int]) -> _Piece:
         first = last = None
