@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 NO_SUBJECT = "it has no subject"
 NO_TIME = "it has no time"
+TOO_EXPENSIVE = "it costs more than a batch may, by max_batch_cost or by the limit"
 LATE = "it is late: what came after it was sent already"
 
 
@@ -320,8 +321,28 @@ class _Pieces:
             if cut.most_cost is None or whole.cost <= cut.most_cost:
                 yield whole
                 return
-        for batch in self._built(places) if cut.in_order else self._as_they_come(places):
-            yield self._batch(batch)
+        if not cut.in_order:
+            for batch in self._as_they_come(places):
+                yield self._batch(batch)
+            return
+        begin = 0
+        for index in (*self._too_expensive(places), len(places)):
+            if index > begin:
+                for batch in self._built(places[begin:index]):
+                    yield self._batch(batch)
+            if index < len(places):
+                yield _Piece(places[index : index + 1], refused=TOO_EXPENSIVE)
+            begin = index + 1
+
+    def _too_expensive(self, places: Sequence[int]) -> Sequence[int]:
+        """Which of `places` cost more than a batch may, each by itself."""
+        most, costs = self._cut.most_cost, self._costs
+        if most is None:
+            return ()
+        if isinstance(costs, float):
+            return range(len(places)) if costs > most else ()
+        found: list[int] = (self._at(costs, places) > most).nonzero()[0].tolist()
+        return found
 
     def _batch(self, places: Sequence[int]) -> _Piece:
         """A piece that was found to cost no more than a batch may. Added in another order its costs
