@@ -351,6 +351,29 @@ def test_k8_rows_that_partial_failure_names_are_tried_again_and_nothing_else_is(
     ]
 
 
+def test_k8_a_row_that_costs_more_than_the_limit_becomes_a_dead_letter_and_nothing_else_does() -> (
+    None
+):
+    dead: list[int] = []
+    handler = Handler()
+
+    def price(row: dict[str, Any]) -> float:
+        return 25.0 if row["n"] == 9801 else 1.0
+
+    def take_dead(batch: list[Any]) -> None:
+        dead.extend(numbers(batch))
+
+    most = Division(1, 10, 20.0)
+    run(handler, rows("abc"), division=most, cost=price, dead_letters=take_dead)
+
+    assert dead == [9801]
+    assert sorted(n for batch in handler.batches for n in batch) == [9700, 9701, 9800, 9900, 9901]
+    with pytest.raises(
+        UnusableRowsError, match=r"a row of subject 'b' .* it costs 25, and a batch may"
+    ):
+        run(Handler(), rows("abc"), division=most, cost=price)
+
+
 def test_k3_k8_a_pack_is_acknowledged_as_one_and_a_replay_sends_the_others(
     claimed: Claimed,
 ) -> None:
