@@ -4,6 +4,7 @@ hand."""
 from __future__ import annotations
 
 import functools
+import operator
 import os
 import statistics
 import tempfile
@@ -17,12 +18,21 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from benchmarks.figures import Figure
 from benchmarks.spark_session import TWO_EXECUTORS, spark_session
 from dispatcher.spark import LimiterConfig, SubjectSink
+from dispatcher.spark._ledger import claims
+from dispatcher.spark._ledger.claims import SendClaim
+from dispatcher.spark._ledger.division import Division
+from dispatcher.spark._options import DeliveryOptions
+from dispatcher.spark._rows.cutting import Cut
+from dispatcher.spark._rows.groups import Columns
+from dispatcher.spark._task.task import TaskJob
 from limiters.embedded import EmbeddedRedis
 from limiters.verifier import verify
 
 ROWS, SUBJECTS = 1_000_000, 5_000
 FEW_ROWS = 100_000
 """Two for each subject."""
+MOST = 500
+"""Rows in a batch, as by default."""
 CALL = 0.02
 """How long a call takes, in seconds."""
 ROUNDS = 5
@@ -39,6 +49,7 @@ def run() -> Iterator[Figure]:
         with spark_session() as spark:
             yield from _throughput(spark, server.url)
             yield from _packed(spark, server.url)
+            yield _task_time(server.url)
             yield _empty(spark, server.url)
         with spark_session(TWO_EXECUTORS) as spark:
             yield from _limited(spark, server.url)
@@ -150,14 +161,64 @@ def _packed(spark: SparkSession, url: str) -> Iterator[Figure]:
         at_least=5.0,
         note=f"{FEW_ROWS / seconds[True]:,.0f} rows/s, {CALL * 1000:.0f} ms a call",
     )
-    tasks, most = 2, 500
+    tasks = 2
     yield Figure(
         "batches of many subjects, calls beyond one a task",
-        (calls[True] - tasks) / (FEW_ROWS / most),
+        (calls[True] - tasks) / (FEW_ROWS / MOST),
         "of rows / maximum",
         at_most=1.1,
         note=f"{calls[True]:,} calls, {calls[False]:,} with pack=False",
     )
+
+
+def _task_time(url: str) -> Figure:
+    """Measure a task without Spark, since the processor time of Spark's workers is not known."""
+    import pyarrow as pa
+
+    subjects = sorted(map(str, range(FEW_ROWS // 4)))
+    columns = {"subject": [one for one in subjects for _ in range(2)]}
+    rows = pa.table({**columns, "at": list(range(FEW_ROWS // 2))}).to_batches(10_000)
+    spent: dict[bool, list[float]] = {True: [], False: []}
+    for turn in range(ROUNDS):
+        for pack in spent:
+            division = Division.within(1, MOST) if pack else None
+            job = TaskJob(
+                DeliveryOptions(handler=take_nothing, rows="tuple", cost=1.0),
+                Columns("subject", "at"),
+                Cut(MOST),
+                "number",
+                f"task {pack} {turn}",
+                0,
+                _claim(url, f"task {pack} {turn}", division),
+                division=division,
+            )
+            began = time.process_time()
+            list(job.run(rows))
+            spent[pack].append(time.process_time() - began)
+    return Figure(
+        "batches of many subjects, processor time of a task",
+        statistics.median(map(operator.truediv, spent[True], spent[False])),
+        "x pack=False",
+        at_most=0.4,
+    )
+
+
+def _claim(url: str, query: str, division: Division | None) -> SendClaim:
+    place = claims.Place(url, "dispatcher", query, query)
+    redis = claims.Redis(place, 60)
+    try:
+        return claims.QueryRun().claim(
+            redis,
+            place,
+            0,
+            signature="",
+            time_kind="number",
+            lease=60,
+            remember=60,
+            division=division,
+        )
+    finally:
+        redis.close()
 
 
 def _limited(spark: SparkSession, url: str) -> Iterator[Figure]:

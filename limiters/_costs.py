@@ -121,7 +121,7 @@ def _named(cost: AnyCost | Mapping[str, float]) -> Iterator[tuple[str, float]]:
 
 def checked_cost(name: str, value: object) -> AnyCost:
     """`value` as a cost: a number, or a mapping of dimensions to numbers; zero or more."""
-    if not isinstance(value, Mapping):
+    if isinstance(value, NUMBERS) or not isinstance(value, Mapping):
         return amount(name, value, zero=True)
     amounts = {}
     for dimension, one in value.items():
@@ -148,10 +148,9 @@ def greater(one: AnyCost, other: AnyCost) -> AnyCost:
     >>> greater(5, 4), greater(Costs({"tokens": 5, "calls": 1}), Costs({"tokens": 6}))
     (5, Costs(tokens=6, calls=1))
     """
-    if isinstance(one, Costs) or isinstance(other, Costs):
-        there = other if isinstance(other, Costs) else Costs()
-        return one.combined(there, max) if isinstance(one, Costs) else there
-    return max(one, other)
+    if isinstance(one, NUMBERS):
+        return max(one, other) if isinstance(other, NUMBERS) else other
+    return one.combined(other, max) if isinstance(other, Costs) else one
 
 
 def is_covered(there: AnyCost, cost: AnyCost) -> bool:

@@ -16,7 +16,7 @@ from limiters._costs import NUMBERS, AnyCost, Costs, checked_cost
 from limiters._guard import guard_of
 from limiters._plain_numbers import plain
 from limiters._support import validation
-from limiters._support.validation import ArgumentError, amount, text
+from limiters._support.validation import MAX_AMOUNT, ArgumentError, amount, text
 
 BURST = 0.1
 """The share of the shortest window that may go at once after a rest, unless the user says more."""
@@ -258,7 +258,16 @@ class Limits:
     Costs(requests=10, calls=20)
     """
 
-    __slots__ = ("_dimensions", "_lasting", "_slots", "bounds", "is_scalar", "most", "nothing")
+    __slots__ = (
+        "_dimensions",
+        "_is_plain",
+        "_lasting",
+        "_slots",
+        "bounds",
+        "is_scalar",
+        "most",
+        "nothing",
+    )
 
     _dimensions: Mapping[str, Rate | InFlight]
     bounds: tuple[Bound, ...]
@@ -307,6 +316,7 @@ class Limits:
         self.most = self.smallest(bound.capacity for bound in self.bounds)
         slots = [one for one in self.bounds if one.kind is BoundKind.SLOTS]
         self._slots = [bound.dimension for bound in slots]
+        self._is_plain = self.is_scalar and not slots
         self._lasting = {bound.dimension for bound in self.bounds if bound.at_end or bound in slots}
 
     def with_capacity(self, name: str, capacity: object) -> Limits:
@@ -359,8 +369,8 @@ class Limits:
 
     def checked(self, name: str, value: object) -> AnyCost:
         """`value`, whatever it is, as a cost that this limit adds up: see `normal`."""
-        if type(value) in NUMBERS and self.is_scalar and not self._slots:
-            return amount(name, value, zero=True)  # what follows comes to the same
+        if type(value) in NUMBERS and 0 <= value <= MAX_AMOUNT and self._is_plain:  # type: ignore[operator]
+            return value  # what follows comes to the same
         return self.normal(name, checked_cost(name, value))
 
     def normal(self, name: str, cost: AnyCost) -> AnyCost:

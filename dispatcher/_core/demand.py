@@ -83,7 +83,7 @@ class Demand:
         if math.isfinite(batches) and usable:
             largest = max((lane.full for lane in lanes if len(lane)), default=1)
             usable = lesser(usable, ready * (batches * largest / waiting))
-        return usable + lanes.batch_costs(batches)
+        return usable + lanes.batch_costs(batches) if lanes.paid else usable
 
     def _ask_for(self, cost: AnyCost) -> None:
         if self._limiter is None or (not cost and not self._asked):

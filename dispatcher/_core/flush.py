@@ -114,8 +114,12 @@ class Flusher:
     def _plan_within(
         self, limiter: RateLimiter, queue: LaneQueue, slots: Slots, gathering: AnyCost, now: float
     ) -> Plan:
-        # What it waited for is asked for in full: the sum of all costs may be off by a little.
-        ready = greater(self._lanes.ready_cost + self._lanes.batch_costs(), gathering)
+        ready = self._lanes.ready_cost
+        if self._lanes.paid:
+            ready += self._lanes.batch_costs()
+        if gathering:
+            # What it waited for is asked for in full: the sum of all costs may be off by a little.
+            ready = greater(ready, gathering)
         grant = limiter.grant(ready, gathering, self._demand)
         try:
             planned = plan(queue, self._allowance_of(grant, limiter, ready), slots, self._due)

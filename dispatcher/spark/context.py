@@ -1,4 +1,4 @@
-"""What a handler is told besides its rows."""
+"""What a handler is given in addition to its rows."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Context:
     batch_id: int
     """The micro-batch."""
     subject: Any
-    """Whose rows they are, if all are of one subject, and None if not: see `subjects`. With
-    order="global" the lane's name."""
+    """Whose rows they are, if all are of one subject. None in a batch of several: see `subjects`,
+    or give the sink pack=False. With order="global" the lane's name."""
     first: datetime | date | float | None
     last: datetime | date | float | None
     key: str
@@ -60,7 +60,7 @@ class Context:
 
 
 def key_of(*facts: object) -> str:
-    """A key that says who, what and when, the same wherever it is reckoned.
+    """A key that says who, what and when, the same in each process.
 
     >>> key_of("orders", 7, "meter-1") == key_of("orders", 7, "meter-1")
     True

@@ -32,8 +32,9 @@ class MicroBatch:
     cost: float
     """Of all attempts."""
     waited: float
-    """The seconds that batches waited for budget and for their turn, on average."""
+    """The seconds that batches waited for capacity and for their turn, on average."""
     longest_wait: float
+    """The seconds that one batch waited at most, also if its rows were rejected in the end."""
     handling: float
     """The seconds that a call of the handler took, on average."""
     seconds: float

@@ -34,7 +34,7 @@ class RaisedBatch:
 
     @property
     def cost(self) -> AnyCost:
-        """What its operations cost together."""
+        """The sum of its operations' costs."""
         return sum(operation.cost for operation in self.operations)
 
 

@@ -1,5 +1,5 @@
-"""What a message costs: a number, a field of its body, or what a function says; in several
-dimensions, each of them. Pure."""
+"""The cost of a message: a number, a field of its body, or the result of a function; in several
+dimensions, one of these for each. Pure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class MessageCosts:
             self.mean = self._rule = self._normal("cost", amount("cost", rule, zero=True))
 
     def of(self, message: Lease) -> AnyCost:
-        """What it costs. ValueError: nothing that can be used; a function may raise anything."""
+        """Return the cost of a message. ValueError if it cannot be used; a function may raise
+        anything."""
         if self._rule is self.mean:
             return self.mean
         rule = self._rule
@@ -74,7 +75,7 @@ class MessageCosts:
 
 
 def normal_batch_cost(cost: AnyCost, limits: Limits | None) -> AnyCost:
-    """What a batch costs, in the form of the limiter."""
+    """Return the cost of a batch, in the form of the limiter."""
     if limits is None:
         return 0
     return limits.checked("batch_cost", cost)

@@ -58,7 +58,7 @@ class Calls:
         """Average duration of a batch in seconds, by the calls so far."""
 
     def watcher(self, batch_cost: AnyCost = 0) -> Watcher:
-        """What the Batcher raises batches to, each of which costs `batch_cost` besides."""
+        """The watcher to which the Batcher raises batches, each at an additional `batch_cost`."""
         on_batch = self._call_async if self._handler.is_async else self._call
         return Watcher(
             on_batch,

@@ -38,12 +38,12 @@ class Intake:
 
     @property
     def mean_cost(self) -> AnyCost | None:
-        """What a message costs on average, if that is known."""
+        """The average cost of a message; None before the first one."""
         return self._costs.mean
 
     @property
     def batch_cost(self) -> AnyCost:
-        """What a batch costs besides its messages."""
+        """The cost of a batch, in addition to that of its messages."""
         return self._watcher.batch_cost
 
     def operations(self, held: Sequence[Held]) -> tuple[list[Operation], Refused]:

@@ -78,8 +78,8 @@ class WorkerOptions(ConvertedOptions):
     batch_cost: float | Mapping[str, float] = field(
         default=0,
         metadata=about(
-            "what a batch costs besides its messages: a number or, for a limit of several "
-            "dimensions, as in requests=1,calls=1",
+            "cost of a batch, in addition to that of its messages: a number or, for a limit of "
+            "several dimensions, as in requests=1,calls=1",
             _batch_cost,
         ),
     )

@@ -34,7 +34,7 @@ class View:
     batch_time: float | None = None
     """How long a batch takes, as far as is known."""
     capacity: AnyCost | None = None
-    """What may be spent in a period; None if there is no limit."""
+    """The cost that may be spent in a period; None if there is no limit."""
     speed: AnyCost = math.inf
     """How much of it comes in a second."""
     mean_cost: AnyCost | None = 1.0
@@ -93,7 +93,7 @@ def _budget_soon(view: View) -> float:
 def _paid_soon(capacity: AnyCost, speed: AnyCost, cost: AnyCost) -> float:
     """How often `cost` can be paid for within `AHEAD`."""
     if isinstance(cost, Costs) and isinstance(capacity, Costs) and isinstance(speed, Costs):
-        # What does not come by time is there at once.
+        # A dimension without a rate, such as slots, has all of its capacity immediately.
         return min(
             _paid_soon(capacity.amount(name), speed.get(name, math.inf), one)
             for name, one in cost.items()

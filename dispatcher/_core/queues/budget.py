@@ -74,25 +74,20 @@ class Unlimited:
 
 
 class Allowance:
-    """A fixed amount. `capacity` is what may be spent in a period, and `limit` the same if batches
-    have to wait for it."""
+    """A fixed amount; `limit` is what batches may cost in a period, if they have to wait for it."""
 
     scarce = True
 
-    def __init__(
-        self, amount: float, burst: float, limit: float = math.inf, capacity: float = math.inf
-    ) -> None:
+    def __init__(self, amount: float, burst: float, limit: float = math.inf) -> None:
         self.left = amount
         self.burst = burst
         self.limit = limit
-        self.capacity = capacity
 
     @classmethod
     def of(cls, grant: Grant, limiter: RateLimiter, ready: AnyCost) -> Allowance:
         """What `limiter` has granted, where `ready` is the cost of all that could go out."""
-        capacity = limiter.capacity
-        limit = math.inf if grant.fits(ready) else capacity
-        return cls(grant.amount, limiter.burst, limit, capacity)
+        limit = math.inf if grant.fits(ready) else limiter.capacity
+        return cls(grant.amount, limiter.burst, limit)
 
     def take(self, operation: Operation) -> bool:
         """Spends its cost if it is left, but for what sums of fractions are off by."""
@@ -137,7 +132,7 @@ class Allowance:
     def _worth_waiting_for(self, batch_cost: float) -> float:
         """What operations of a batch cost for which it waits, if it costs something itself: a burst
         or more, of which `batch_cost` is no large part; but not more than a period has."""
-        most = max(self.burst, self.capacity)
+        most = max(self.burst, self.limit)
         return max(0.0, min(most, max(self.burst, batch_cost / BATCH_COST_PART)) - batch_cost)
 
 

@@ -69,7 +69,7 @@ class Lanes:
         self.free = LaneQueue()
         self.ready_cost: AnyCost = 0
         """The cost of what waits in lanes; what rests before a retry is in none."""
-        self._paid: dict[Lane, None] = {}
+        self.paid: dict[Lane, None] = {}
         """Those whose batches cost something besides."""
         self._lanes: dict[tuple[int, bool], Lane] = {}
         """By the identity of their watchers, whose class may define `==` as it likes."""
@@ -96,16 +96,14 @@ class Lanes:
             cost = 0 if self._batch_cost is None else self._batch_cost(watcher._terms)
             lane = self._lanes[id(watcher), free] = Lane(watcher, cost, free=free)
             if cost:
-                self._paid[lane] = None
+                self.paid[lane] = None
         return lane
 
     def batch_costs(self, most: float = math.inf) -> AnyCost:
         """What the batches that all that waits would make cost besides; of at most so many."""
-        if not self._paid:
-            return 0
         batches = sum(lane.batches for lane in self._lanes.values())
         share = min(1.0, most / batches) if batches else 0.0
-        return sum(lane.batch_cost * (lane.batches * share) for lane in self._paid)
+        return sum(lane.batch_cost * (lane.batches * share) for lane in self.paid)
 
     def queue(self, lane: Lane) -> None:
         """The lane's head may have changed."""
@@ -145,7 +143,7 @@ class Lanes:
         if all(one.forgettable for one in lanes):
             for one in lanes:
                 del self._lanes[id(one.watcher), one.free]
-                self._paid.pop(one, None)
+                self.paid.pop(one, None)
             lane.watcher._home = None
 
     def _both(self, watcher: Watcher) -> list[Lane]:

@@ -119,7 +119,7 @@ def settings_of(options: type) -> list[Setting]:
 
 
 def _reader_of(hint: object) -> Callable[[str], object] | None:
-    """What reads a text, where its type alone does not say it."""
+    """Return the reader of a text, if its type alone does not determine one."""
     kinds = {get_origin(one) or one for one in get_args(hint)}
     if {float, Mapping} <= kinds:
         return numbers_or_texts
@@ -127,7 +127,7 @@ def _reader_of(hint: object) -> Callable[[str], object] | None:
 
 
 def numbers_or_texts(text: str) -> object:
-    """What may be one value or several with names; each is a number if it looks like one.
+    """Read one value, or several with names; each is a number if it looks like one.
 
     >>> numbers_or_texts("2.5"), numbers_or_texts("requests=1,tokens=size")
     (2.5, {'requests': 1.0, 'tokens': 'size'})

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 NO_SUBJECT = "it has no subject"
 NO_TIME = "it has no time"
 LATE = "it is late: what came after it was sent already"
+TOO_EXPENSIVE = (
+    "it costs {cost:,g}, and a batch may cost {most:,g}: max_batch_cost, or what the limit can "
+    "grant in one period"
+)
 
 
 Costs = Callable[[RowGroup, Rows], "float | np.ndarray[Any, Any]"]
@@ -50,6 +54,9 @@ class Unit:
     of_subjects: dict[bytes, LedgerEntry] = field(default_factory=dict)
     """In a lane where rows are late by subject: what is to be remembered of its subjects."""
     acknowledged: bool = False
+    is_rest: bool = False
+    """Whether the unit before it is what was acknowledged of the same one, which was then cut in
+    another way."""
     in_dead_letters: bool = False
     """Whether it was refused, and dead letters have taken it."""
     records: Sequence[int] | None = None
@@ -104,12 +111,14 @@ def name_of(sequence: Any) -> bytes:
 
 
 def name_in_lane(lane: Any, subject: Any) -> bytes:
-    """What a subject is called in Redis as one of a lane. No sequence has such a name.
+    """What a subject is called in Redis as one of a lane. No sequence has such a name, nor has any
+    other subject of any lane, whatever is in their names.
 
     >>> name_in_lane("pumps", "a")
-    b'@=pumps =a'
+    b'@6=pumps =a'
     """
-    return b"@%s %s" % (name_of(lane), name_of(subject))
+    named = name_of(lane)
+    return b"@%d%s %s" % (len(named), named, name_of(subject))
 
 
 def units_of(
@@ -134,36 +143,34 @@ def units_of(
     if cut.late_by_subject:
         reach = pieces.by_subject = _Reach(group, batch, entries)
     proof = Proof(_joined(group.hashes))
-    for piece in pieces.all():
-        end = start + len(piece.places)
-        if piece.first is not None and piece.last is not None and not piece.refused:
-            reached = piece.first if cut.each else piece.last
+    for whole in pieces.all():
+        if whole.first is not None and whole.last is not None and not whole.refused:
+            reached = whole.first if cut.each else whole.last
             until = reached if until is None else max(until, reached)
-        if start < acknowledged < end:  # it was cut in another way then
-            proof.add(piece.places[: acknowledged - start])
-            piece, start = pieces.rest_of(piece, acknowledged - start), acknowledged
-            _check(proof, entry)
-        proof.add(piece.places)
-        if end == acknowledged:
-            _check(proof, entry)
-        left = end > acknowledged
-        yield Unit(
-            sequence=name,
-            subject=group.sequence,
-            rows=_chosen(rows, together, piece.places, cut) if left else None,
-            source=Source(group.sources, piece.places),
-            size=end - start,
-            first=piece.first,
-            last=piece.last,
-            cost=piece.cost,
-            late=piece.late,
-            refused=piece.refused,
-            start=start,
-            entry=LedgerEntry(batch, end, before, until, proof.digest()) if left else entry,
-            of_subjects={} if reach is None or piece.refused else reach.with_rows(piece.places),
-            acknowledged=not left,
-        )
-        start = end
+        for piece in pieces.parted(whole, acknowledged - start):
+            end = start + len(piece.places)
+            proof.add(piece.places)
+            if end == acknowledged:
+                _check(proof, entry)
+            left = end > acknowledged
+            yield Unit(
+                sequence=name,
+                subject=group.sequence,
+                rows=_chosen(rows, together, piece.places, cut) if left else None,
+                source=Source(group.sources, piece.places),
+                size=end - start,
+                first=piece.first,
+                last=piece.last,
+                cost=piece.cost,
+                late=piece.late,
+                refused=piece.refused,
+                start=start,
+                entry=LedgerEntry(batch, end, before, until, proof.digest()) if left else entry,
+                of_subjects={} if reach is None or piece.refused else reach.with_rows(piece.places),
+                acknowledged=not left,
+                is_rest=piece.is_rest,
+            )
+            start = end
     if start < acknowledged:
         raise OtherRowsError
 
@@ -224,6 +231,7 @@ class _Piece:
     cost: float = 0.0
     late: bool = False
     refused: str = ""
+    is_rest: bool = False
 
 
 class _Pieces:
@@ -286,12 +294,18 @@ class _Pieces:
         unreadable = self._group.unreadable
         return [one for one in places if one not in unreadable] if unreadable else places
 
-    def rest_of(self, piece: _Piece, count: int) -> _Piece:
-        """`piece` without its first `count` rows."""
-        places = piece.places[count:]
-        if piece.refused:
-            return replace(piece, places=places)
-        return replace(self._piece(places), late=piece.late)
+    def parted(self, piece: _Piece, count: int) -> Iterator[_Piece]:
+        """Its first `count` rows and the rest of it, or `piece` if it does not go on there. The
+        first part costs what all of it does, so that packs are those that were made of the whole.
+        """
+        if not 0 < count < len(piece.places):
+            yield piece
+            return
+        yield replace(piece, places=piece.places[:count])
+        rest = (
+            piece if piece.refused else replace(self._batch(piece.places[count:]), late=piece.late)
+        )
+        yield replace(rest, places=piece.places[count:], is_rest=True)
 
     def _refused(self, start: int, end: int, reason: str) -> Iterator[_Piece]:
         for some in range(start, end, self._cut.most_rows):
@@ -310,8 +324,39 @@ class _Pieces:
             if cut.most_cost is None or whole.cost <= cut.most_cost:
                 yield whole
                 return
-        for batch in self._built(places) if cut.in_order else self._as_they_come(places):
-            yield self._piece(batch)
+        if not cut.in_order:
+            for batch in self._as_they_come(places):
+                yield self._batch(batch)
+            return
+        begin = 0
+        for index, cost in self._beyond_a_batch(places):
+            yield from self._parts(places[begin:index])
+            reason = TOO_EXPENSIVE.format(cost=cost, most=cut.most_cost)
+            yield _Piece([places[index]], refused=reason)
+            begin = index + 1
+        if begin > 0:
+            yield from self._parts(places[begin:])
+            return
+        for batch in self._built(places):
+            yield self._batch(batch)
+
+    def _batch(self, places: Sequence[int]) -> _Piece:
+        """A piece that was found to cost no more than a batch may. Added in another order its costs
+        may be a little more: a limit of just that much would refuse it in each replay."""
+        piece, most = self._piece(places), self._cut.most_cost
+        if most is not None and len(places) > 1:
+            piece.cost = min(piece.cost, most)
+        return piece
+
+    def _beyond_a_batch(self, places: Sequence[int]) -> list[tuple[int, float]]:
+        """Which of `places` have a row that costs more than a batch may, and what it costs."""
+        most, costs = self._cut.most_cost, self._costs
+        if most is None:
+            return []
+        if isinstance(costs, float):
+            return [(index, costs) for index in range(len(places))] if costs > most else []
+        each = self._at(costs, places).tolist()
+        return [(index, cost) for index, cost in enumerate(each) if cost > most]
 
     def _piece(self, places: Sequence[int]) -> _Piece:
         first = last = None

@@ -5,6 +5,9 @@ If none has, the next pack is opened; when too many are open, the oldest is clos
 order and the sizes of the subjects decides, so a replay that has the same subjects in the same
 order has the same packs. A change of these rules needs another version: see division.py.
 
+Sums are compared, and never what is left: a pack that fits here costs, with the same numbers added
+in the same order, no more than a limit of just that size allows.
+
 When a pack is opened, none of the open ones had room for a subject of size s: each pack but the
 last one is filled to more than `most - s`. Of subjects of at most 9 % of a batch that makes at most
 1.1 times as many packs as there could be, and one more; of larger ones at most twice as many.
@@ -13,7 +16,7 @@ last one is filled to more than `most - s`. Of subjects of at most 9 % of a batc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import le, sub
+from operator import add, eq, le
 from typing import Generic, TypeVar
 
 OPEN_AT_ONCE = 8
@@ -46,15 +49,18 @@ class Packing(Generic[Item]):
     def add(self, item: Item, size: Size) -> Iterator[list[Item]]:
         """Packs `item`, which fits; the packs that are closed by that."""
         packs = self._open
-        pack = next((one for one in packs if all(map(le, size, one.room))), None)
-        if pack is None:
+        for pack in packs:
+            filled = tuple(map(add, pack.size, size))
+            if self.fits(filled):
+                break
+        else:
             if len(packs) == OPEN_AT_ONCE:
                 yield packs.pop(0).items
-            pack = _Pack(self._most)
+            pack, filled = _Pack(), size
             packs.append(pack)
         pack.items.append(item)
-        pack.room = tuple(map(sub, pack.room, size))
-        if 0 in pack.room:
+        pack.size = filled
+        if any(map(eq, filled, self._most)):
             packs.remove(pack)
             yield pack.items
 
@@ -65,8 +71,8 @@ class Packing(Generic[Item]):
 
 
 class _Pack(Generic[Item]):
-    __slots__ = ("items", "room")
+    __slots__ = ("items", "size")
 
-    def __init__(self, room: Size) -> None:
+    def __init__(self) -> None:
         self.items: list[Item] = []
-        self.room = room
+        self.size: Size = ()

@@ -109,11 +109,11 @@ def _early(units: Sequence[Unit]) -> int:
 
 
 def _size(units: Sequence[Unit]) -> Size:
-    return sum(unit.size for unit in units), sum(unit.cost for unit in units)
+    return sum(unit.size for unit in units), sum(unit.cost for unit in units if not unit.is_rest)
 
 
 def _is_one_batch(units: Sequence[Unit]) -> bool:
-    return sum(not unit.refused for unit in units) <= 1
+    return sum(not (unit.refused or unit.is_rest) for unit in units) <= 1
 
 
 def _packs_of(subjects: list[tuple[Sequence[Unit], int]]) -> Iterator[Pack]:

@@ -196,8 +196,7 @@ class Delivery:
             self._sums.add(retries=1, cost=operation.cost)
             return
         pack.begun_at = now
-        waited = now - pack.waiting_since
-        self._sums.add(waited=waited, longest_wait=waited, cost=operation.cost)
+        self._sums.add(longest_wait=now - pack.waiting_since, cost=operation.cost)
 
     def _judge(self, pack: Pack, handed: list[Any], attempt: int, error: BaseException) -> None:
         """Raises `error`, for the Batcher to try again or to give up; but what is given up and
@@ -266,7 +265,11 @@ class Delivery:
             numbers["sent_rows"] += sent
             numbers["rejected_rows"] += unit.size - sent
             numbers["late_rows"] += unit.size * unit.late
-        self._sums.add(batches=numbers["sent_rows"] > 0, **numbers)
+        if numbers["sent_rows"]:
+            # Together, since the one is divided by the other: packs that were divided, and those
+            # of which all was rejected, count for neither.
+            self._sums.add(batches=1, waited=pack.begun_at - pack.waiting_since)
+        self._sums.add(**numbers)
 
     def _send_dead_letters_now(self, pack: Pack) -> None:
         for unit in self._dead(pack):

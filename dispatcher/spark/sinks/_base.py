@@ -219,7 +219,6 @@ class Sink(StreamOptions, DeliveryOptions):
         if limiter is not None and limiter.shared_capacity and ended > claimed:
             periods = (ended - claimed) / in_seconds(limiter.period)
             used = sums["cost"] / (limiter.shared_capacity * periods)
-        begun = sums["batches"] or 1
         counts = {name: int(number) for name, number in sums.items()}
         return MicroBatch(
             query=query,
@@ -237,7 +236,7 @@ class Sink(StreamOptions, DeliveryOptions):
             retries=counts["retries"],
             throttled=counts["throttled"],
             cost=sums["cost"],
-            waited=sums["waited"] / begun,
+            waited=sums["waited"] / (sums["batches"] or 1),
             longest_wait=sums["longest_wait"],
             handling=sums["handling"] / (sums["calls"] or 1),
             seconds=ended - began,

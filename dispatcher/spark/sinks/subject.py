@@ -123,7 +123,7 @@ class OrderOptions(CheckedOptions):
                 "pack",
                 self.pack,
                 "go with order='subject'",
-                "with 'global' a batch holds what comes next, whose it may be",
+                "with 'global' a batch holds rows of any subject",
             )
         if self.gate is not None and self.order != "subject":
             raise ArgumentError(

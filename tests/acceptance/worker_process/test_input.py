@@ -87,7 +87,7 @@ def test_a_handler_that_does_not_import_says_why(
     ("options", "code", "said"),
     [
         (["--topic", "wrok"], 3, "there is no topic 'wrok'"),
-        (["--batch", "3"], 2, "unrecognized arguments: --batch 3"),
+        (["--bunch", "3"], 2, "unrecognized arguments: --bunch 3"),
         (["--concurrency", "0"], 2, "--concurrency must be at least 1, not 0"),
         (["--shared-capacity", "5"], 2, "--shared-capacity needs --limit"),
         (["--shared-capacity", "5", "--reserved", "1"], 2, "--shared-capacity needs --limit"),

@@ -14,7 +14,7 @@ from dispatcher.errors import TooExpensiveError
 from dispatcher.operation import Operation
 from dispatcher.outcomes import PartialFailure, Reject
 from dispatcher.registration import RedisEntityStore, RegistrationGate
-from dispatcher.spark import BatchFailedError
+from dispatcher.spark import BatchFailedError, UnusableRowsError
 from dispatcher.spark._ledger import claims
 from dispatcher.spark._ledger.claims import Place, QueryRun, SendClaim
 from dispatcher.spark._ledger.division import Division
@@ -208,6 +208,58 @@ def test_k8_a_retry_is_of_the_whole_pack_with_its_key() -> None:
     assert (sums["retries"], sums["cost"], sums["batches"]) == (1, 12, 1)
 
 
+EXPENSIVE = 100 * ord("b") + 1
+"""The number of the second row of b."""
+
+
+def price(row: dict[str, Any]) -> float:
+    """Beyond the five that a batch may cost, of one row."""
+    return 6.0 if row["n"] == EXPENSIVE else 1.0
+
+
+COSTS: list[dict[str, Any]] = [
+    {"division": Division(1, 10, 5.0)},
+    {"division": None, "cut": Cut(10, 5.0)},
+]
+
+
+@pytest.mark.parametrize("most", COSTS, ids=["packed", "alone"])
+def test_a_row_that_costs_more_than_a_batch_may_is_a_dead_letter_and_all_others_are_sent(
+    most: dict[str, Any],
+) -> None:
+    dead: list[tuple[Any, list[int], str]] = []
+
+    def take_dead(batch: list[Any], context: Context) -> None:
+        dead.append((context.subject, numbers(batch), context.reason))
+
+    handler = Handler()
+    sums = run(handler, rows("abc", 4), cost=price, dead_letters=take_dead, **most)
+
+    ((subject, found, reason),) = dead
+    assert (subject, found) == ("b", [EXPENSIVE])
+    assert "it costs 6, and a batch may cost 5: max_batch_cost, or what the limit" in reason
+    of_b = [n for batch in handler.batches for n in batch if n in numbers(rows("b", 4))]
+    assert of_b == sorted(of_b), "in order of time"
+    sent = sorted(n for batch in handler.batches for n in batch)
+    assert sent == [n for n in numbers(rows("abc", 4)) if n != EXPENSIVE]
+    assert (sums["sent_rows"], sums["rejected_rows"]) == (11, 1)
+
+
+@pytest.mark.parametrize("most", COSTS, ids=["packed", "alone"])
+def test_without_dead_letters_such_a_row_fails_the_task_by_its_name(most: dict[str, Any]) -> None:
+    with pytest.raises(UnusableRowsError, match=r"a row of subject 'b' in .*: it costs 6, and"):
+        run(Handler(), rows("abc", 4), cost=price, **most)
+
+
+@pytest.mark.parametrize("disliked", ["b", "abc"])
+def test_the_time_waited_is_that_of_the_batches_that_count(disliked: str) -> None:
+    sums = run(Handler(dislikes(*disliked)), rows("abc"), dead_letters=lambda dead: None)
+
+    assert sums["batches"] == 3 - len(disliked)
+    assert sums["longest_wait"] > 0
+    assert sums["waited"] <= sums["batches"] * sums["longest_wait"], "or the average is too long"
+
+
 def test_k8_without_dead_letters_a_pack_that_fails_for_good_fails_the_task() -> None:
     with pytest.raises(BatchFailedError, match="6 rows of 3 subjects, 'a' to 'c', in micro-batch"):
         run(dislikes("b"), rows("abc"))
@@ -297,6 +349,29 @@ def test_k8_rows_that_partial_failure_names_are_tried_again_and_nothing_else_is(
         ("b", 0, 1),
         ("d", 1, 3),
     ]
+
+
+def test_k8_a_row_that_costs_more_than_the_limit_becomes_a_dead_letter_and_nothing_else_does() -> (
+    None
+):
+    dead: list[int] = []
+    handler = Handler()
+
+    def price(row: dict[str, Any]) -> float:
+        return 25.0 if row["n"] == 9801 else 1.0
+
+    def take_dead(batch: list[Any]) -> None:
+        dead.extend(numbers(batch))
+
+    most = Division(1, 10, 20.0)
+    run(handler, rows("abc"), division=most, cost=price, dead_letters=take_dead)
+
+    assert dead == [9801]
+    assert sorted(n for batch in handler.batches for n in batch) == [9700, 9701, 9800, 9900, 9901]
+    with pytest.raises(
+        UnusableRowsError, match=r"a row of subject 'b' .* it costs 25, and a batch may"
+    ):
+        run(Handler(), rows("abc"), division=most, cost=price)
 
 
 def test_k3_k8_a_pack_is_acknowledged_as_one_and_a_replay_sends_the_others(

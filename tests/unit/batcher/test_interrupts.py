@@ -6,11 +6,13 @@ import asyncio
 import functools
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from dispatcher import BufferFullError, Operation, Watcher
-from limiters import ProvisionedResource, SharedResource
+from limiters import Limits, ProvisionedResource, Rate, SharedResource
+from limiters._costs import Costs
 from limiters.testing import ManualClock
 from tests.crank import Crank, batchable, ignore
 from tests.interrupting import ERRORS, SoftLimitError, each_point
@@ -18,11 +20,62 @@ from tests.interrupting import ERRORS, SoftLimitError, each_point
 SIZE, COST = 4, 2
 
 
-def make(crank: Crank, known: Watcher, count: int) -> list[Operation]:
+class CostsInNumbers:
+    """Costs in numbers: those that pass the door of `Batcher.enqueue` unseen."""
+
+    cost: Any = COST
+    batch_cost: Any = 0
+    sparse = 1
+    """Of so many points at which to interrupt, one is tried."""
+
+    def crank(self) -> Crank:
+        return Crank(buffer_size=SIZE)
+
+    def watcher(self, size: int | None = None) -> Watcher:
+        return Watcher(ignore, max_batch_size=size, batch_cost=self.batch_cost)
+
+    def of(self, count: int) -> Any:
+        """What so many operations cost in a Batcher."""
+        return COST * count
+
+
+class CostsByDimension(CostsInNumbers):
+    """Those that are looked at."""
+
+    sparse = 4
+    cost: Any = Costs({"tokens": COST})
+    batch_cost: Any = Costs({"requests": 1})
+    limits = Limits(tokens=Rate(1_000), requests=Rate(1_000))
+
+    def crank(self) -> Crank:
+        clock = ManualClock()
+        limiter = ProvisionedResource(self.limits, clock=clock)
+        return Crank(limiter=limiter, clock=clock, buffer_size=SIZE)
+
+    def of(self, count: int) -> Any:
+        return {"tokens": COST * count} if count else {}
+
+
+class CostsOfOneDimension(CostsByDimension):
+    """Those that become numbers."""
+
+    batch_cost = Costs({"tokens": 1})
+    limits = Limits(tokens=Rate(1_000))
+
+    def of(self, count: int) -> Any:
+        return COST * count
+
+
+kinds = pytest.mark.parametrize(
+    "costs", [CostsInNumbers(), CostsByDimension(), CostsOfOneDimension()]
+)
+
+
+def make(costs: CostsInNumbers, known: Watcher, count: int) -> list[Operation]:
     """Some for a watcher that is known, some for one that is new."""
-    watchers = itertools.cycle([known, Watcher(ignore, max_batch_size=2)])
+    watchers, cost = itertools.cycle([known, costs.watcher(2)]), costs.cost
     return [
-        Operation(next(watchers), COST, number, batchable=number != 1, key="k" if number else None)
+        Operation(next(watchers), cost, number, batchable=number != 1, key="k" if number else None)
         for number in range(count)
     ]
 
@@ -38,11 +91,13 @@ def raised(crank: Crank) -> list[Operation]:
     return found
 
 
-def check_each(crank: Crank, operations: list[Operation], where: str) -> None:
+def check_each(
+    crank: Crank, costs: CostsInNumbers, operations: list[Operation], where: str
+) -> None:
     """Each was accepted, and is raised once, or was not, and may be enqueued again."""
     target, _, waiting = crank.engine.open_work.read()
     accepted = raised(crank)
-    assert (target, waiting) == (COST * len(accepted), len(accepted)), where
+    assert (target, waiting) == (costs.of(len(accepted)), len(accepted)), where
     assert len(set(accepted)) == len(accepted), where
     for operation in operations:
         if operation not in accepted:
@@ -61,14 +116,15 @@ def check_each(crank: Crank, operations: list[Operation], where: str) -> None:
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("count", [1, 3, SIZE + 1])
+@kinds
 def test_b2_an_interrupted_enqueue_many_accepts_each_operation_or_leaves_no_trace(
-    count: int, error: type[BaseException]
+    costs: CostsInNumbers, count: int, error: type[BaseException]
 ) -> None:
-    crank, known = Crank(buffer_size=SIZE), Watcher(ignore, max_batch_size=3)
+    crank, known = costs.crank(), costs.watcher(3)
     made: list[list[Operation]] = []
 
     def prepare() -> Callable[[], object]:
-        made.append(make(crank, known, count))
+        made.append(make(costs, known, count))
 
         def call() -> None:
             try:
@@ -78,26 +134,27 @@ def test_b2_an_interrupted_enqueue_many_accepts_each_operation_or_leaves_no_trac
 
         return call
 
-    for where in each_point(prepare, error=error, every_bytecode=True, step=7):
-        check_each(crank, made[-1], where)
+    for where in each_point(prepare, error=error, every_bytecode=True, step=7 * costs.sparse):
+        check_each(crank, costs, made[-1], where)
 
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("batchable", [True, False])
+@kinds
 def test_b2_an_interrupted_enqueue_accepts_its_operation_or_leaves_no_trace(
-    batchable: bool, error: type[BaseException]
+    costs: CostsInNumbers, batchable: bool, error: type[BaseException]
 ) -> None:
-    crank, known = Crank(buffer_size=SIZE), Watcher(ignore, max_batch_size=3)
+    crank, known = costs.crank(), costs.watcher(3)
     made: list[list[Operation]] = []
     watchers = itertools.cycle([known, None])
 
     def prepare() -> Callable[[], object]:
-        watcher = next(watchers) or Watcher(ignore)
-        made.append([Operation(watcher, COST, None, batchable=batchable)])
+        watcher = next(watchers) or costs.watcher()
+        made.append([Operation(watcher, costs.cost, None, batchable=batchable)])
         return lambda: crank.entrance.enqueue(made[-1][0])
 
-    for where in each_point(prepare, error=error, every_bytecode=True):
-        check_each(crank, made[-1], where)
+    for where in each_point(prepare, error=error, every_bytecode=True, step=costs.sparse):
+        check_each(crank, costs, made[-1], where)
 
 
 def test_b2_a_claim_whose_call_was_interrupted_twice_is_void() -> None:

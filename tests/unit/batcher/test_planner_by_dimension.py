@@ -225,7 +225,7 @@ def test_v3_in_numbers_each_batch_pays_its_cost_once(
 ) -> None:
     watcher = Watcher(ignore, max_batch_size=4, batch_cost=batch_cost)
     made = [Operation(watcher, c, n, batchable=b) for n, (b, c) in enumerate(given_operations)]
-    budget = Allowance(money, burst, capacity=40)
+    budget = Allowance(money, burst, limit=40)
     planned = plan(room(*made).costly, budget, Slots(), math.inf)
     spent = sum(batch.cost + batch_cost for batch in planned.batches)
     assert spent + budget.left == money

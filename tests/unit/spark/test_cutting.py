@@ -18,6 +18,7 @@ from dispatcher.spark._rows.cutting import (
     LATE,
     NO_SUBJECT,
     NO_TIME,
+    TOO_EXPENSIVE,
     Cut,
     Unit,
     name_in_lane,
@@ -251,6 +252,53 @@ def test_a_batch_costs_no_more_than_it_may(rows: list[Row], most: int, limit: fl
     for unit in units(rows, [6], cut):
         assert unit.cost == len(unit.rows)
         assert unit.cost <= max(limit, 1.0)
+
+
+def test_a_batch_costs_no_more_than_it_may_in_whatever_order_its_costs_are_added() -> None:
+    of_rows = [0.3, 0.7, 1.1, 0.7, 1.1, 0.05, 1.1, 0.7, 0.7, 0.05, 0.2, 0.7, 0.1, 1.1, 0.1, 0.7]
+    of_rows += [0.2, 0.1, 0.3, 0.7]
+    assert np.sum(of_rows[:-1]) > 10.0, "added one after the other they are 10"
+    (group,) = groups([("a", place, place) for place in range(20)], [20], AsTuple())
+
+    found = units_of(
+        group, Cut(500, 10.0), LedgerEntry(), 0, lambda group, rows: np.array(of_rows), AsTuple()
+    )
+
+    assert [(unit.size, unit.cost) for unit in found] == [(19, 10.0), (1, 0.7)]
+
+
+@pytest.mark.parametrize("costs", [[2.0, 9.0, 2.0, 2.0, 9.0], 9.0])
+@pytest.mark.parametrize("same_subject", [True, False])
+def test_a_row_that_costs_more_than_a_batch_may_is_refused_in_its_place(
+    costs: Any, same_subject: bool
+) -> None:
+    (group,) = groups([("a", place, place) for place in range(5)], [2], AsTuple())
+    group.subjects = ["a"] * 5
+    found = units_of(
+        group,
+        Cut(10, 5.0, same_subject=same_subject),
+        LedgerEntry(),
+        0,
+        lambda group, rows: np.array(costs) if isinstance(costs, list) else costs,
+        AsTuple(),
+    )
+
+    sent = [([row[2] for row in unit.rows], unit.refused) for unit in found]
+    reason = TOO_EXPENSIVE.format(cost=9.0, most=5.0)
+    if isinstance(costs, list):
+        assert sent == [([0], ""), ([1], reason), ([2, 3], ""), ([4], reason)]
+    else:
+        assert sent == [([place], reason) for place in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(("a =b", "c"), ("a", "b =c")), ((None, "c"), ("", "c")), (("a", None), ("a", "-"))],
+)
+def test_no_two_subjects_of_lanes_share_a_name_in_redis(
+    one: tuple[Any, Any], other: tuple[Any, Any]
+) -> None:
+    assert name_in_lane(*one) != name_in_lane(*other)
 
 
 def test_a_lane_is_cut_as_the_subject_builder_cuts_it() -> None:

@@ -154,6 +154,26 @@ def test_k3_k8_of_a_pack_whose_subjects_were_sent_one_by_one_a_replay_sends_the_
         assert all(pack.is_rest == bool(done) for pack in again)
 
 
+@given(some_rows, earlier, st.integers(1, 3), st.data())
+def test_k3_k8_a_replay_has_the_same_packs_after_one_that_cut_subjects_smaller(
+    rows: list[Row], entries: Entries, most: int, data: st.DataObject
+) -> None:
+    packs = packs_of(rows, entries)
+    by_subject = packs_of(rows, entries, division=None, cut=Cut(most))
+    sent = some_of(data, by_subject)
+
+    again = packs_of(rows, acknowledged(sent, entries))
+
+    done = set(numbers(sent))
+    expected = [[one for one in numbers([pack]) if one not in done] for pack in packs]
+
+    assert [numbers([pack]) for pack in again] == [found for found in expected if found]
+
+
+def numbers(packs: list[Pack]) -> list[int]:
+    return [row[2] for pack in packs for unit in pack.units for row in unit.rows]
+
+
 @given(some_rows, earlier, st.data())
 def test_k8_what_was_begun_by_subjects_is_finished_in_packs_and_the_other_way_round(
     rows: list[Row], entries: Entries, data: st.DataObject
@@ -163,9 +183,6 @@ def test_k8_what_was_begun_by_subjects_is_finished_in_packs_and_the_other_way_ro
     sent = some_of(data, begun)
 
     again = packs_of(rows, acknowledged(sent, entries), division=then)
-
-    def numbers(packs: list[Pack]) -> list[int]:
-        return [row[2] for pack in packs for unit in pack.units for row in unit.rows]
 
     assert sorted(numbers(sent) + numbers(again)) == sorted(row[2] for row in rows)
 

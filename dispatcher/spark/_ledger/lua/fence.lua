@@ -8,7 +8,7 @@
 --             sequences rows of that batch were acknowledged), division ("<batch> <how it is divided>")
 --   sequences hash, one for each checkpoint, generation and turn: a sequence -> what was
 --             acknowledged of it, see entry.py; "!<pack>" -> "!<batch>" if it is sent by subjects;
---             "@<lane> <subject>" -> up to which time a subject of a lane was sent
+--             "@<length of lane><lane> <subject>" -> up to which time a subject of a lane was sent
 --   totals    hash: name -> sum over all micro-batches that ended
 -- A task may send until its entry in `senders` runs out. It runs out by itself, or it is
 -- renewed; so whoever has claimed a higher epoch waits until there is no other.
