@@ -213,15 +213,19 @@ end
 -- Who has the slots that are left over, and how many of these are still held by others.
 local function divide_slots(b, bound, seen, limited, lives)
   local crowd, rights, lots, buckets, left = seen.crowd, {}, {}, {}, bound.whole
-  local parts = {}
+  local parts, fair = {}, seen.fair
   for i = 1, #crowd.weights do
-    local units = lives[i] and limit.fair_units or limit.level_units
-    local weights = lives[i] and limit.fair_weights or limit.level_weights
-    local scale, scarcest, most = shares.scale(crowd, i, units, weights)
-    for k = 1, #limit.bounds do
-      parts[k] = shares.part(crowd.needs[k][i], k, scale, scarcest, most)
+    local scale, scarcest, most = fair.scales[i], fair.scarcest[i], fair.most[i]
+    if not lives[i] and limit.level_units ~= limit.fair_units then
+      scale, scarcest, most = shares.scale(crowd, i, limit.level_units, limit.level_weights)
     end
-    local part = permits.eased(bound, parts[b], scarcest ~= 0, 0, permits.stretch(parts))
+    local part = shares.part(crowd.needs[b][i], b, scale, scarcest, most)
+    if scarcest ~= 0 and bound.ease ~= 1 then
+      for k = 1, #limit.bounds do
+        parts[k] = shares.part(crowd.needs[k][i], k, scale, scarcest, most)
+      end
+      part = permits.eased(bound, part, true, 0, permits.stretch(parts))
+    end
     local right, lot = right_to_slots(bound, crowd.needs[b][i], part, seen.arrivals[i], limited[i],
       lives[i])
     rights[i], lots[i], left = right, lot, left - right
