@@ -9,6 +9,7 @@ import copy
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import accumulate
 
 from limiters._instance_share import InstanceShare
