@@ -1,9 +1,9 @@
 """An LLM's API that allows 60 requests and 12,000 tokens a minute (here a minute is a second).
 
-What a request costs is estimated before it is sent: the tokens of its prompt and the longest
-answer asked for, and no less than a request's share of the minute, so that one limit holds both.
-Where the estimate was too low the API says 429 after all, and when to come again: nothing is
-lost, and until then nobody asks. A mail API is the same with a cost of 1 and no tokens.
+Both are limits of their own: a call takes one request, and as many tokens as its prompt and the
+longest answer asked for may have, which is estimated before it is sent. Where the estimate was too
+low the API says 429 after all, and when to come again: nothing is lost, and until then no call is
+made. A mail API is the same with a batch cost of one request and no tokens.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import time
 from collections import deque
 
 from dispatcher import Batcher, Operation, ProvisionedResource, Throttled, Watcher
+from limiters import Limits, Rate
 
 MINUTE, REQUESTS, TOKENS = 1.0, 60, 12_000
 LONGEST_ANSWER = 100
@@ -47,10 +48,9 @@ class Api:
         return f"an answer to {prompt[:10]}"
 
 
-def cost(prompt: str) -> float:
-    """What a request is reckoned with."""
-    tokens = len(prompt) / 4 + LONGEST_ANSWER  # a rule of thumb, or the model's own tokenizer
-    return max(tokens, TOKENS / REQUESTS)
+def cost(prompt: str) -> dict[str, float]:
+    """How many tokens a call may take."""
+    return {"tokens": len(prompt) / 4 + LONGEST_ANSWER}  # or by the model's own tokenizer
 
 
 def main() -> None:
@@ -64,9 +64,10 @@ def main() -> None:
         except TooManyRequestsError as error:
             raise Throttled(retry_after=error.retry_after) from None
 
-    watcher = Watcher(ask)
+    limits = Limits(requests=Rate(REQUESTS, per=MINUTE), tokens=Rate(TOKENS, per=MINUTE))
+    watcher = Watcher(ask, batch_cost={"requests": 1})
     began = time.monotonic()
-    with Batcher(rate_limiter=ProvisionedResource(TOKENS, period=MINUTE)) as batcher:
+    with Batcher(rate_limiter=ProvisionedResource(limits)) as batcher:
         for number in range(150):
             prompt = "question? " * chance.choice([10, 50, 150])
             batcher.enqueue(Operation(watcher, cost(prompt), (number, prompt)))

@@ -145,12 +145,12 @@ class Rate:
             raise ArgumentError(
                 "also",
                 self,
-                f"have less capacity than the {plain(outer.capacity)} of {outer.per_text}",
+                f"have less capacity than the {plain(outer.capacity)} of {outer._per_text}",
                 "no shorter window can be filled beyond a longer one, so it has no meaning",
             )
 
     @property
-    def per_text(self) -> str:
+    def _per_text(self) -> str:
         """Its window, in a message."""
         return f"{plain_seconds(self.per)} s"
 
@@ -381,6 +381,31 @@ class Limits:
         if not cost:
             return Costs()
         raise self._without_dimension(name, cost)
+
+    def speed(self, capacity: AnyCost) -> AnyCost:
+        """How much of each rate comes in a second to a holder of `capacity`, which is given as
+        `smallest` does it: by the slowest of its windows. Calls in flight do not come by time: of
+        Costs they are left out, and as the only dimension they are there at once.
+
+        >>> Limits(calls=Rate(600, per=60, also=[Rate(20, per=1)])).speed(10)
+        5.0
+        """
+        rates = [bound for bound in self.bounds if bound.kind is BoundKind.RATE]
+        part: dict[str, float] = {}
+        for bound in rates:
+            held = capacity.amount(bound.dimension) if isinstance(capacity, Costs) else capacity
+            least = min(one.capacity for one in rates if one.dimension == bound.dimension)
+            speed = held / least * bound.capacity / bound.period
+            part[bound.dimension] = min(speed, part.get(bound.dimension, math.inf))
+        return next(iter(part.values()), math.inf) if self.is_scalar else Costs(part)
+
+    def in_whole_slots(self, cost: AnyCost) -> AnyCost:
+        """`cost`, a calculated one, with calls in flight rounded up to whole ones."""
+        if not self._slots:
+            return cost
+        if isinstance(cost, Costs):
+            return Costs({**cost, **{one: math.ceil(cost.amount(one)) for one in self._slots}})
+        return math.ceil(cost)
 
     def ends_of(self, cost: AnyCost) -> tuple[str, ...]:
         """The dimensions of `cost` that last as long as a call, so that its end has to be known:

@@ -1,7 +1,8 @@
 """Judges a run from the log of what was spent when: did any window go over, was it fair?
 
 It knows nothing of ledgers and leases. Whoever ran callbacks notes (time, instance, cost) as
-each of them began, by one clock, and hands the notes in.
+each of them began, by one clock, and hands the notes in. For limits of several dimensions the cost
+is a mapping, and (time, instance, cost, end) also says when the callback returned.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from limiters._plain_numbers import plain
 from limiters._support.float_error import covers
 from limiters._support.validation import UNSHOWN, ArgumentError, Seconds, amount, seconds
+from limiters.limits import Bound, BoundKind, Limits
 
 
 class Spent(NamedTuple):
@@ -24,6 +26,16 @@ class Spent(NamedTuple):
     at: float
     instance: str
     cost: float
+
+
+class SpentCall(NamedTuple):
+    """One entry of the log of limits of several dimensions."""
+
+    at: float
+    instance: str
+    cost: float | Mapping[str, float]
+    end: float | None = None
+    """When the callback returned. None: it never did, and may have run as long as a call may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +66,25 @@ class Verdict:
             f"{result} of {self.windows}; the fullest at {self.worst:.4f} of the limit, "
             f"ending at {self.worst_at:.3f}; {self.used:.4f} of the capacity used"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsVerdict:
+    """What `verify_limits` found, for each window and each number of calls in flight."""
+
+    bounds: tuple[tuple[Bound, Verdict], ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether no window was over, and never too many calls ran (laws V1 and N1)."""
+        return all(verdict.holds for _, verdict in self.bounds)
+
+    def of(self, dimension: str) -> tuple[Verdict, ...]:
+        """The verdicts on one dimension: on its longest window first."""
+        return tuple(verdict for bound, verdict in self.bounds if bound.dimension == dimension)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{bound}: {verdict}" for bound, verdict in self.bounds)
 
 
 Capacity = float | Sequence[tuple[float, float]]
@@ -113,6 +144,91 @@ def verify(
         worst_at=worst_at,
         total=total,
         used=_used(entries, steps, period),
+    )
+
+
+def verify_limits(
+    log: Iterable[SpentCall | tuple[Any, ...]],
+    limits: Limits | Sequence[tuple[float, Limits]],
+    *,
+    settling: Seconds = 0.0,
+    late: Seconds = 0.0,
+) -> LimitsVerdict:
+    """Judges each dimension of `limits` from the log: every window of each rate, and at every start
+    how many calls are in flight.
+
+    `limits` may be those in force one after the other: (from when, limits), all of the same
+    dimensions and windows. `settling` and `late` are those of `verify`. A window that counts from
+    the end of a call is judged by ends. Where the number of calls was lowered, those that ran
+    already are no fault; one that begins beside them is.
+
+    >>> from limiters import InFlight, Limits, Rate
+    >>> limits = Limits(tokens=Rate(100), calls=InFlight(1))
+    >>> log = [(0.0, "a", {"tokens": 90, "calls": 1}, 0.6), (0.5, "b", {"tokens": 9, "calls": 1})]
+    >>> verify_limits(log, limits).of("tokens")[0].worst
+    0.99
+    >>> print(verify_limits(log, limits).of("calls")[0])
+    1 OVER of 2; the fullest at 2.0000 of the limit, ending at 0.500; 1.0000 of the capacity used
+    """
+    steps = [(-math.inf, limits)] if isinstance(limits, Limits) else list(limits)
+    if not steps:
+        raise ArgumentError("limits", UNSHOWN, "name at least one Limits, not an empty list")
+    first = steps[0][1]
+    calls = [SpentCall(*entry) for entry in log]
+    costs = [first.by_bound(first.checked("cost", call.cost)) for call in calls]
+    verdicts = []
+    for number, bound in enumerate(first.bounds):
+        capacity = [(at, one.bounds[number].capacity) for at, one in steps]
+        pairs = zip(calls, costs, strict=True)
+        charged = [(call, cost[number]) for call, cost in pairs if cost[number]]
+        if bound.kind is BoundKind.SLOTS:
+            intervals = [(call.at, _end_of(call, bound), slots) for call, slots in charged]
+            verdicts.append((bound, _verify_slots(intervals, capacity, settling)))
+        else:
+            spent = [
+                (_end_of(call, bound) if bound.at_end else call.at, call.instance, cost)
+                for call, cost in charged
+            ]
+            verdict = verify(spent, capacity, period=bound.period, settling=settling, late=late)
+            verdicts.append((bound, verdict))
+    return LimitsVerdict(tuple(verdicts))
+
+
+def _end_of(call: SpentCall, bound: Bound) -> float:
+    return call.at + bound.max_operation_time if call.end is None else call.end
+
+
+def _verify_slots(
+    calls: list[tuple[float, float, float]],
+    capacity: Sequence[tuple[float, float]],
+    settling: Seconds,
+) -> Verdict:
+    """Calls as (start, end, slots): how many are in flight as each of them begins."""
+    steps = _steps(capacity)
+    if not calls:
+        return Verdict(0, 0, 0.0, 0.0, 0.0, 0.0)
+    changes = [(start, 1, slots) for start, _, slots in calls]
+    changes += [(end, 0, -slots) for _, end, slots in calls]  # first, where both come together
+    running, over, worst, worst_at = 0.0, 0, 0.0, calls[0][0]
+    for at, starts, slots in sorted(changes):
+        running += slots
+        if not starts:
+            continue
+        limit = _largest(steps, at - seconds("settling", settling, zero=True), at)
+        full = running / limit if limit else math.inf
+        over += not covers(limit, running)
+        if full > worst:
+            worst, worst_at = full, at
+    first, last = min(start for start, _, _ in calls), max(start for start, _, _ in calls)
+    busy = math.fsum(slots * max(0.0, min(end, last) - start) for start, end, slots in calls)
+    there = _could_have(steps, first, last)
+    return Verdict(
+        windows=len(calls),
+        over=over,
+        worst=worst,
+        worst_at=worst_at,
+        total=math.fsum(slots for _, _, slots in calls),
+        used=busy / there if there else 0.0,
     )
 
 

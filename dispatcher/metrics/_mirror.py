@@ -64,7 +64,7 @@ class Mirror:
                 self._copy(reading)
             gauges = {(one.metric, one.labels) for one in readings if one.metric.kind == "gauge"}
             for metric, labels in self._gauges - gauges:
-                self._value(metric, metric.name, metric.labels, labels).set(GONE[metric.together])
+                self._value(metric, metric.name, (), labels).set(GONE[metric.together])
             self._gauges = gauges
 
     def _run(self) -> None:
@@ -87,35 +87,36 @@ class Mirror:
     def _copy(self, reading: Reading) -> None:
         metric, labels, value = reading.metric, reading.labels, reading.value
         if isinstance(value, Histogram):
-            names = (*metric.labels, "le")
             for at, count in enumerate(value.counts):
                 told = (*labels, le_of(value, at))
-                self._count(metric, f"{metric.name}_bucket", names, told, count)
-            self._count(metric, f"{metric.name}_sum", metric.labels, labels, value.sum)
+                self._count(metric, f"{metric.name}_bucket", ("le",), told, count)
+            self._count(metric, f"{metric.name}_sum", (), labels, value.sum)
         elif metric.kind == "counter":
             # Of what all processes read in one place, the sum would say nothing.
             if metric.together == "sum":
-                self._count(metric, metric.name, metric.labels, labels, value)
+                self._count(metric, metric.name, (), labels, value)
         else:
-            self._value(metric, metric.name, metric.labels, labels).set(value)
+            self._value(metric, metric.name, (), labels).set(value)
 
     def _count(
-        self, metric: Metric, name: str, names: tuple[str, ...], labels: tuple[str, ...], now: float
+        self, metric: Metric, name: str, more: tuple[str, ...], labels: tuple[str, ...], now: float
     ) -> None:
         """Adds what was counted since the last copy."""
         place = name, labels
         before = self._counted.get(place, 0.0)
-        value = self._value(metric, name, names, labels)
+        value = self._value(metric, name, more, labels)
         if now != before:
             value.inc(now - before if now > before else now)
             self._counted[place] = now
 
     def _value(
-        self, metric: Metric, name: str, names: tuple[str, ...], labels: tuple[str, ...]
+        self, metric: Metric, name: str, more: tuple[str, ...], labels: tuple[str, ...]
     ) -> Any:
+        """That of `labels`; `more`: the names of those that the metric itself does not have."""
         place = name, labels
         if place not in self._values:
             family = metric.name.removesuffix("_total")
+            names = (*metric.labels[: len(labels) - len(more)], *more)
             self._values[place] = values.ValueClass(
                 metric.kind,
                 family,

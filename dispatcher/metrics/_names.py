@@ -28,6 +28,7 @@ class Metric:
     """As it is asked for; that of a counter ends in _total."""
     kind: Kind
     labels: tuple[str, ...]
+    """A `dimension` is the last, and only values of limits that have several have it."""
     text: str
     together: Together = "sum"
     """How several of the same labels are put together: in one process, or in several."""
@@ -57,7 +58,12 @@ OPERATIONS = _counter(
 )
 BATCHES = _counter("batches", "batcher limit outcome", "Batches ended: done, failed, abandoned.")
 BATCH_SIZE = _histogram("batch_size", "batcher limit", "Operations in a raised batch.", SIZES)
-BATCH_COST = _histogram("batch_cost", "batcher limit", "Cost of a raised batch.", COSTS)
+BATCH_COST = _histogram(
+    "batch_cost",
+    "batcher limit dimension",
+    "Cost of a raised batch, its operations and the batch itself.",
+    COSTS,
+)
 OPERATION_WAIT = _histogram(
     "operation_wait_seconds",
     "batcher limit",
@@ -68,7 +74,11 @@ CALLBACK = _histogram(
 )
 BUFFER = _gauge("buffer_operations", "batcher limit", "Operations accepted and not in flight.")
 BUFFER_SIZE = _gauge("buffer_size_operations", "batcher limit", "Operations that may wait.")
-NEEDS = _gauge("needs_capacity", "batcher limit", "Cost of all operations that have not ended.")
+NEEDS = _gauge(
+    "needs_capacity",
+    "batcher limit dimension",
+    "Cost of all operations that have not ended.",
+)
 INFLIGHT = _gauge("inflight_batches", "batcher limit", "Batches raised and not ended.")
 PAUSED = _gauge("paused", "batcher limit", "Whether the Batcher is paused.", "max")
 THROTTLED = _counter("throttled", "batcher limit", "Refusals of the datastore (429).")
@@ -79,10 +89,12 @@ PAUSES = _counter("pauses", "batcher limit", "Pauses begun.")
 
 CAPACITY = _gauge(
     "capacity",
-    "limit kind",
+    "limit kind dimension",
     "What may be spent in a period: shared (held now), reserved, max (could be had at most).",
 )
-SPENT = _counter("spent_cost", "limit kind", "Cost of callbacks begun, shared and reserved.")
+SPENT = _counter(
+    "spent_cost", "limit kind dimension", "Cost of callbacks begun, shared and reserved."
+)
 PARTITIONS = _gauge("partitions", "limit state", "Partitions held, and wanted, with fractions.")
 LIMITER_INFO = _gauge(
     "limiter_info",
@@ -90,7 +102,7 @@ LIMITER_INFO = _gauge(
     "1, with the name that the exporter and `dispatcher leases` have for this instance.",
     "max",
 )
-DEMAND = _gauge("demand", "limit", "Cost that waits to be spent.")
+DEMAND = _gauge("demand", "limit dimension", "Cost that waits to be spent.")
 FAIR_SHARE = _gauge("fair_share", "limit", "Fair share of this process, in partitions.")
 PERMITS = _counter("permits", "limit", "Permits granted.")
 PERMIT_WAIT = _gauge(

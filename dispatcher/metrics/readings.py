@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from dispatcher.metrics._names import Metric
+from limiters._costs import AnyCost, Costs
 from limiters._stats.histogram import Histogram
 
 Value = float | Histogram
@@ -14,13 +15,31 @@ Exemplar = tuple[Mapping[str, str], float, float]
 
 
 class Reading(NamedTuple):
-    """One value. Labels are in the order of the metric's."""
+    """One value. Labels are in the order of the metric's; one without a dimension has no label for
+    it."""
 
     metric: Metric
     labels: tuple[str, ...]
     value: Value
     exemplars: Mapping[int, Exemplar] | None = None
     """Of a distribution: for some of its buckets."""
+
+
+def by_dimension(
+    metric: Metric, labels: tuple[str, ...], cost: AnyCost, dimensions: Iterable[str]
+) -> Iterator[Reading]:
+    """A cost, by each of `dimensions`; a number has none.
+
+    >>> from dispatcher.metrics._names import DEMAND
+    >>> read = by_dimension(DEMAND, ("api",), Costs({"tokens": 5}), ("requests", "tokens"))
+    >>> [(one.labels, one.value) for one in read]
+    [(('api', 'requests'), 0), (('api', 'tokens'), 5)]
+    """
+    if isinstance(cost, Costs):
+        for name in dimensions:
+            yield Reading(metric, (*labels, name), cost.amount(name))
+    else:
+        yield Reading(metric, labels, cost)
 
 
 class Readings:

@@ -1,4 +1,5 @@
-"""What a message costs: a number, a field of its body, or what a function says. Pure."""
+"""What a message costs: a number, a field of its body, or what a function says; in several
+dimensions, each of them. Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +7,11 @@ import math
 from collections.abc import Callable, Mapping
 
 from dispatcher.timeline import Lease
+from limiters._costs import AnyCost
 from limiters._support.validation import UNSHOWN, ArgumentError, amount
+from limiters.limits import Limits
 
-Cost = float | str | Callable[[Lease], float]
+Cost = float | str | Mapping[str, float | str] | Callable[[Lease], float | Mapping[str, float]]
 
 _SMOOTHING = 0.01
 """How much one message counts in the mean."""
@@ -17,39 +20,74 @@ _SMOOTHING = 0.01
 class MessageCosts:
     """Reads costs, and remembers what they are on average. Not thread-safe.
 
+    * `limits`: those to whose form costs are brought; None if there is no limiter. Costs in
+      dimensions count for nothing then: there is nothing that they could be charged to.
+
     >>> MessageCosts(2.5).mean
     2.5
     """
 
-    def __init__(self, rule: Cost) -> None:
-        self.mean: float | None = None
+    def __init__(self, rule: Cost, limits: Limits | None = None) -> None:
+        self.mean: AnyCost | None = None
         """None while it is not known."""
         self._rule = rule
+        self._limits = limits
         if isinstance(rule, str):
-            if not rule:
-                raise ArgumentError("cost", UNSHOWN, "name a field of the body, not ''")
+            _check_field("cost", rule)
+        elif isinstance(rule, Mapping):
+            named = {name: one for name, one in rule.items() if isinstance(one, str)}
+            for name, field in named.items():
+                _check_field(f"cost[{name!r}]", field)
+            known = self._normal("cost", {**rule, **dict.fromkeys(named, 1)})
+            if not named:
+                self.mean = self._rule = known
         elif not callable(rule):
-            self.mean = amount("cost", rule, zero=True)
+            self.mean = self._rule = self._normal("cost", amount("cost", rule, zero=True))
 
-    def of(self, message: Lease) -> float:
+    def of(self, message: Lease) -> AnyCost:
         """What it costs. ValueError: nothing that can be used; a function may raise anything."""
+        if self._rule is self.mean:
+            return self.mean
         rule = self._rule
+        found: object
         if isinstance(rule, str):
-            cost = _field(message, rule)
-        elif callable(rule):
-            cost = rule(message)
+            found = _field(message, rule)
+        elif isinstance(rule, Mapping):
+            found = {
+                name: _field(message, one) if isinstance(one, str) else one
+                for name, one in rule.items()
+            }
         else:
-            return rule
-        if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < math.inf:
-            raise ValueError(f"the cost of {message.id!r} must be zero or more, not {cost!r}")
+            assert callable(rule)
+            found = rule(message)
+        cost = self._normal(f"the cost of {message.id!r}", found)
         mean = cost if self.mean is None else self.mean
         self.mean = mean + (cost - mean) * _SMOOTHING
         return cost
 
+    def _normal(self, name: str, cost: object) -> AnyCost:
+        if isinstance(cost, Mapping):
+            return 0 if self._limits is None else self._limits.checked(name, cost)
+        if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < math.inf:
+            raise ValueError(f"{name} must be zero or more, not {cost!r}")
+        return cost if self._limits is None else self._limits.normal(name, cost)
 
-def _field(message: Lease, name: str) -> float:
+
+def normal_batch_cost(cost: AnyCost, limits: Limits | None) -> AnyCost:
+    """What a batch costs, in the form of the limiter."""
+    if limits is None:
+        return 0
+    return limits.checked("batch_cost", cost)
+
+
+def _check_field(name: str, field: str) -> None:
+    if not field:
+        raise ArgumentError(name, UNSHOWN, "name a field of the body, not ''")
+
+
+def _field(message: Lease, name: str) -> object:
     body = message.body
     if not isinstance(body, Mapping) or name not in body:
         raise ValueError(f"the body of {message.id!r} has no field {name!r}, which is its cost")
-    cost: float = body[name]
-    return cost
+    found: object = body[name]
+    return found

@@ -19,6 +19,7 @@ from dispatcher.worker._message_results import Fates, judge
 from dispatcher.worker._messages import HandlerRun, Held
 from dispatcher.worker._settling import Settler, Work
 from dispatcher.worker.context import WorkerContext
+from limiters._costs import AnyCost
 from limiters._support.callables import keep_last_raise
 
 _SMOOTHING = 0.2
@@ -56,12 +57,13 @@ class Calls:
         self.batch_time: float | None = None
         """How long one takes, as far as is known."""
 
-    def watcher(self) -> Watcher:
-        """What the Batcher raises batches to."""
+    def watcher(self, batch_cost: AnyCost = 0) -> Watcher:
+        """What the Batcher raises batches to, each of which costs `batch_cost` besides."""
         on_batch = self._call_async if self._handler.is_async else self._call
         return Watcher(
             on_batch,
             max_batch_size=self._batch_size,
+            batch_cost=batch_cost,
             on_failure=self._given_up,
             retry_abandoned=True,  # not that there is a retry: but so they are handed over
         )

@@ -12,6 +12,7 @@ from dispatcher.timeline import Timeline
 from dispatcher.watcher import Watcher
 from dispatcher.worker._costs import MessageCosts
 from dispatcher.worker._messages import Held
+from limiters._costs import AnyCost, is_covered
 from limiters.limiter import RateLimiter
 
 Refused = list[tuple[Held, BaseException]]
@@ -36,9 +37,14 @@ class Intake:
         self._own_attempts = policy.max_attempts
 
     @property
-    def mean_cost(self) -> float | None:
+    def mean_cost(self) -> AnyCost | None:
         """What a message costs on average, if that is known."""
         return self._costs.mean
+
+    @property
+    def batch_cost(self) -> AnyCost:
+        """What a batch costs besides its messages."""
+        return self._watcher.batch_cost
 
     def operations(self, held: Sequence[Held]) -> tuple[list[Operation], Refused]:
         """Those that may go to the Batcher, and what is wrong with each of the others."""
@@ -58,7 +64,7 @@ class Intake:
         own, allowed = self._own_attempts, self._timeline.max_attempts
         self._policy.max_attempts = min((it for it in (own, allowed) if it), default=None)
 
-    def _operation(self, one: Held, most: float | None) -> Operation:
+    def _operation(self, one: Held, most: AnyCost | None) -> Operation:
         lease, allowed = one.lease, self._policy.max_attempts
         if allowed is not None and lease.attempt > allowed:
             raise Reject(
@@ -66,6 +72,7 @@ class Intake:
                 "was killed or its handler hung"
             )
         cost = self._costs.of(lease)
-        if most is not None and cost > most:
-            raise TooExpensiveError(cost, most)
+        batch_cost = self.batch_cost
+        if most is not None and not is_covered(most, batch_cost + cost):
+            raise TooExpensiveError(cost, most, batch_cost)
         return Operation(self._watcher, cost, one, batchable=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from dispatcher.worker._log_words import counted
 from dispatcher.worker._messages import Held
 from dispatcher.worker._room import View, claim, to_lease
 from dispatcher.worker._settling import Settler
+from limiters._costs import AnyCost
 from limiters.limiter import Ending
 
 logger = logging.getLogger("dispatcher.worker")
@@ -90,9 +92,9 @@ class Leasing:
         finally:  # it may have demanded something while it was closed
             self._demand(0)
 
-    def _demand(self, cost: float) -> None:
+    def _demand(self, cost: AnyCost) -> None:
         if self._limiter is not None:
-            self._limiter.give_me(cost, self)
+            self._limiter.give_me(self._limiter.limits.in_whole_slots(cost), self)
 
     def _take_back(self) -> None:
         """What it had before it was restarted is due at once, as it was."""
@@ -140,6 +142,7 @@ class Leasing:
         if not self._is_running() or self._batcher.state != "running":
             self._check_batcher()
             slots = 0
+        capacity = None if limiter is None else limiter.capacity
         return View(
             slots=slots,
             running=self._holds.running,
@@ -147,9 +150,10 @@ class Leasing:
             waiting=self._holds.waiting,
             settling=self._holds.settling,
             batch_time=self._calls.batch_time,
-            capacity=None if limiter is None else limiter.capacity,
-            period=1.0 if limiter is None else limiter.period,
+            capacity=capacity,
+            speed=math.inf if limiter is None else limiter.limits.speed(capacity),
             mean_cost=self._intake.mean_cost,
+            batch_cost=self._intake.batch_cost,
             due=self._consumer.due,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tenacity.wait import wait_exponential_jitter
@@ -11,6 +12,7 @@ from dispatcher._retry import RetryPolicy, Stop, Wait
 from dispatcher.timeline import Timeline
 from dispatcher.timeline._encoding.times import milliseconds
 from dispatcher.worker._costs import Cost, MessageCosts
+from limiters._costs import checked_cost
 from limiters._support.options import ConvertedOptions, about, documented
 from limiters._support.validation import ArgumentError, Seconds, count, seconds
 from limiters.limiter import RateLimiter
@@ -39,6 +41,11 @@ def _cost(name: str, value: Cost) -> Cost:
     return value
 
 
+def _batch_cost(name: str, value: object) -> object:
+    checked_cost(name, value)
+    return value
+
+
 def _retry(name: str, value: object) -> object:
     RetryPolicy.of(value, None)
     return value
@@ -63,8 +70,17 @@ class WorkerOptions(ConvertedOptions):
         default=1,
         metadata=about(
             "what a message costs: a number, the name of a field of its body, or, in Python, a "
-            "function of the message",
+            "function of the message. For a limit of several dimensions each of them, as in "
+            "requests=1,tokens=size",
             _cost,
+        ),
+    )
+    batch_cost: float | Mapping[str, float] = field(
+        default=0,
+        metadata=about(
+            "what a batch costs besides its messages: a number or, for a limit of several "
+            "dimensions, as in requests=1,calls=1",
+            _batch_cost,
         ),
     )
     concurrency: int = field(

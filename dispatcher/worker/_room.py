@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from limiters._costs import AnyCost, Costs
+
 AHEAD = 0.5
 """For how many seconds of work a worker leases ahead."""
 
@@ -31,10 +33,12 @@ class View:
     """Messages that have ended and are not yet deleted or released."""
     batch_time: float | None = None
     """How long a batch takes, as far as is known."""
-    capacity: float | None = None
+    capacity: AnyCost | None = None
     """What may be spent in a period; None if there is no limit."""
-    period: float = 1.0
-    mean_cost: float | None = 1.0
+    speed: AnyCost = math.inf
+    """How much of it comes in a second."""
+    mean_cost: AnyCost | None = 1.0
+    batch_cost: AnyCost = 0
     due: int = 0
     """How many messages are due and not leased, as far as is known."""
 
@@ -44,7 +48,7 @@ def to_lease(view: View) -> int:
 
     >>> to_lease(View(slots=4, running=0, batch_size=100, waiting=0))
     100
-    >>> to_lease(View(slots=4, running=0, batch_size=100, waiting=0, capacity=60))
+    >>> to_lease(View(slots=4, running=0, batch_size=100, waiting=0, capacity=60, speed=60))
     30
     >>> to_lease(View(slots=4, running=4, batch_size=100, waiting=0, batch_time=60))
     0
@@ -53,13 +57,13 @@ def to_lease(view: View) -> int:
     return max(0, int(min(room, view.batch_size)))
 
 
-def claim(view: View) -> float:
+def claim(view: View) -> AnyCost:
     """The cost of what is due and not leased, as far as free slots could use it: the limiter's
     shares follow the demand (law C5)."""
-    if view.capacity is None:
+    messages = max(0, min(view.due, _room_in_slots(view)))
+    if view.capacity is None or view.mean_cost is None or not messages:
         return 0.0
-    messages = min(view.due, _room_in_slots(view))
-    return max(0.0, messages * (view.mean_cost or 0.0))
+    return view.mean_cost * messages + view.batch_cost * math.ceil(messages / view.batch_size)
 
 
 def _room_in_slots(view: View) -> int:
@@ -77,9 +81,21 @@ def _slots_soon(view: View) -> int:
 
 
 def _budget_soon(view: View) -> float:
-    if view.capacity is None or view.mean_cost == 0:
+    if view.capacity is None or (view.mean_cost is not None and not view.mean_cost):
         return math.inf
     if view.mean_cost is None or not view.capacity:
         return FEW
     # One is leased even if it takes longer to gather its cost: else it would never be.
-    return max(1.0, view.capacity * min(1.0, AHEAD / view.period) / view.mean_cost)
+    return max(1.0, _paid_soon(view.capacity, view.speed, view.mean_cost))
+
+
+def _paid_soon(capacity: AnyCost, speed: AnyCost, cost: AnyCost) -> float:
+    """How often `cost` can be paid for within `AHEAD`."""
+    if isinstance(cost, Costs) and isinstance(capacity, Costs) and isinstance(speed, Costs):
+        # What does not come by time is there at once.
+        return min(
+            _paid_soon(capacity.amount(name), speed.get(name, math.inf), one)
+            for name, one in cost.items()
+        )
+    soon: float = min(capacity, speed * AHEAD)
+    return soon / cost

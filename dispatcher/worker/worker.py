@@ -16,7 +16,7 @@ from dispatcher._retry import RetryPolicy
 from dispatcher.batcher import Batcher
 from dispatcher.errors import ImproperOrderError
 from dispatcher.timeline import ReleaseLease
-from dispatcher.worker._costs import MessageCosts
+from dispatcher.worker._costs import MessageCosts, normal_batch_cost
 from dispatcher.worker._environment import WorkerEnvironment
 from dispatcher.worker._handler_calls import Calls
 from dispatcher.worker._intake import Intake
@@ -115,7 +115,9 @@ class Worker:
         self._keeper = Keeper(environment, overran=self._overran)
         self._settler = Settler(environment)
         self._calls = Calls(environment, self.handler, self._settler, policy)
-        costs, watcher = MessageCosts(options.cost), self._calls.watcher()
+        limits = None if options.rate_limiter is None else options.rate_limiter.limits
+        costs = MessageCosts(options.cost, limits)
+        watcher = self._calls.watcher(normal_batch_cost(options.batch_cost, limits))
         self._intake = Intake(timeline, costs, options.rate_limiter, watcher, policy)
         self._leasing = Leasing(
             environment,

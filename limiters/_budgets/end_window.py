@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from limiters._budgets.spend import CallEnds, CallEntry, LedgerEntry, Payment
+from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment
 from limiters._budgets.window import WindowLedger
 from limiters.limits import BURST
 
@@ -67,5 +67,5 @@ class EndWindowLedger(WindowLedger):
         """What was charged, since this ledger was made, and not cancelled."""
         return super().total() + self.starting
 
-    def _soonest_end(self, entry: LedgerEntry, now: float) -> float:
+    def _soonest_end(self, entry: BudgetEntry, now: float) -> float:
         return now + self._life

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from limiters._budgets.end_window import EndWindowLedger
 from limiters._budgets.slots import SlotLedger
-from limiters._budgets.spend import LedgerEntry, Payment, Spend, Tenure, nothing
+from limiters._budgets.spend import BudgetEntry, Payment, Spend, Tenure, nothing
 from limiters._budgets.window import WindowLedger
 from limiters.limits import Bound, BoundKind
 
@@ -44,7 +44,7 @@ class BoundLedger(Protocol):
     def payment(self, cost: float, now: float, owner: object = None) -> Payment:
         """`cost` as begun now, to be entered without setting it aside before."""
 
-    def enter(self, entry: LedgerEntry) -> None:
+    def enter(self, entry: BudgetEntry) -> None:
         """Counts it from now on, by one step."""
 
     def ready_at(self, cost: float, now: float) -> float:

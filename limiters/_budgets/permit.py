@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from limiters._budgets.spend import CallEnds, CallEntry, LedgerEntry, Payment, Tenure
+from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment, Tenure
 from limiters._support.float_error import FLOAT_ERROR, covers
 
 
@@ -22,14 +22,14 @@ class PermitBudget:
 
     def __init__(self, *, at_end: bool = False) -> None:
         """`at_end`: whether what it pays for counts from the end of a call."""
-        self._new_entry: Callable[[float, float, Tenure], LedgerEntry] = (
-            partial(CallEntry, ends=CallEnds()) if at_end else LedgerEntry
+        self._new_entry: Callable[[float, float, Tenure], BudgetEntry] = (
+            partial(CallEntry, ends=CallEnds()) if at_end else BudgetEntry
         )
         self.number = 0
         self._left = 0.0
         self._held = 0.0
         self._tenure = Tenure(-math.inf)
-        self._spends: list[LedgerEntry] = []
+        self._spends: list[BudgetEntry] = []
         self._recent: list[tuple[float, float]] = []
         self._longest = 0.0
         self.total = 0.0
@@ -64,7 +64,7 @@ class PermitBudget:
         """Gives back what was held and not charged."""
         self._held = max(0.0, self._held - amount)
 
-    def charge(self, cost: float, now: float) -> LedgerEntry:
+    def charge(self, cost: float, now: float) -> BudgetEntry:
         """Turns what is held into one that may start while the permit is valid; never, if it was
         closed since."""
         self._held = max(0.0, self._held - cost)
@@ -83,7 +83,7 @@ class PermitBudget:
         entry.started(now)
         return Payment((self, entry))
 
-    def enter(self, entry: LedgerEntry) -> None:
+    def enter(self, entry: BudgetEntry) -> None:
         """Counts it as begun now: by one step."""
         self._left = max(0.0, self._left - entry.cost)
         self._spends.append(entry)

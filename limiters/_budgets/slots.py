@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from limiters._budgets.spend import CallEnds, CallEntry, LedgerEntry, Payment, Tenure, nothing
+from limiters._budgets.spend import BudgetEntry, CallEnds, CallEntry, Payment, Tenure, nothing
 from limiters._support.float_error import ALL_BUT_ERROR
 
 LOOK_AGAIN = 0.25
@@ -45,7 +45,7 @@ class SlotLedger:
         self._lax = not strict
         self._freed = freed
         self._held = 0.0
-        self._calls: dict[LedgerEntry, float] = {}
+        self._calls: dict[BudgetEntry, float] = {}
         self._ends = CallEnds()
         self._total = 0.0
 
@@ -71,7 +71,7 @@ class SlotLedger:
         """Gives back what was held and not charged."""
         self._held -= amount
 
-    def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> LedgerEntry:
+    def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> BudgetEntry:
         """Turns `cost` of what is held into slots that are taken."""
         self._held -= cost
         entry = self._new_entry(cost, now, tenure)
@@ -90,7 +90,7 @@ class SlotLedger:
         entry.started(now)
         return Payment((self, entry))
 
-    def enter(self, entry: LedgerEntry) -> None:
+    def enter(self, entry: BudgetEntry) -> None:
         """Its slots are taken from now on: by one step."""
         self.charges += 1
         self._calls[entry] = entry.cost

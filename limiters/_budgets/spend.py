@@ -57,7 +57,7 @@ class Spend(ABC):
         """The batch was never started: it stops counting. Idempotent."""
 
 
-class LedgerEntry(Spend):
+class BudgetEntry(Spend):
     """What one ledger was charged for a batch."""
 
     __slots__ = ("charged_at", "cost", "stamp", "tenure")
@@ -98,7 +98,7 @@ def nothing() -> None:
     """For entries whose end frees nothing at that moment."""
 
 
-class CallEntry(LedgerEntry):
+class CallEntry(BudgetEntry):
     """What counts as long as its call lasts: a slot, or a window that counts from the end.
 
     * `freed`: called after it has ended or was cancelled, by the thread that says so, and without
@@ -230,7 +230,7 @@ class SpendOfSeveral(Spend):
 class Payer(Protocol):
     """A ledger, or a permit: what an entry can be entered in."""
 
-    def enter(self, entry: LedgerEntry) -> None:
+    def enter(self, entry: BudgetEntry) -> None:
         """Counts it from now on, by one step."""
 
 
@@ -243,7 +243,7 @@ class Payment:
 
     __slots__ = ("entries", "spend")
 
-    def __init__(self, *entries: tuple[Payer, LedgerEntry]) -> None:
+    def __init__(self, *entries: tuple[Payer, BudgetEntry]) -> None:
         self.entries = entries
         self.spend: Spend = (
             entries[0][1] if len(entries) == 1 else SpendOfSeveral(entry for _, entry in entries)

@@ -20,7 +20,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
 from limiters._budgets.inherited import InheritedSpending
-from limiters._budgets.spend import LedgerEntry, Payment, Tenure
+from limiters._budgets.spend import BudgetEntry, Payment, Tenure
 from limiters._guard import guard_of
 from limiters._support.float_error import ALL_BUT_ERROR, FLOAT_ERROR
 from limiters.limits import BURST
@@ -57,7 +57,7 @@ class WindowLedger:
         """`burst`: the share of the capacity that may go at once after a rest. `shared`: with other
         processes, whose clocks judge its windows too."""
         self.capacity = capacity
-        self._new_entry: Callable[[float, float, Tenure | None], LedgerEntry] = LedgerEntry
+        self._new_entry: Callable[[float, float, Tenure | None], BudgetEntry] = BudgetEntry
         self.even_burst = burst
         """The share of the capacity that may go at once after a rest."""
         self._shared = shared
@@ -65,7 +65,7 @@ class WindowLedger:
         self._uneven = self.uneven_burst
         self._measure_in(period)
         self._held = 0.0
-        self._starting: list[LedgerEntry] = []
+        self._starting: list[BudgetEntry] = []
         self.inherited = InheritedSpending()
         self.charges = 0
         """How many batches it has paid for."""
@@ -86,7 +86,7 @@ class WindowLedger:
     @property
     def uneven_burst(self) -> float:
         """The share of the capacity that may go at once, at least, after it has changed hands."""
-        return min(1.0, UNEVEN * self.even_burst)
+        return min(1.0, round(UNEVEN * self.even_burst, 12))  # 0.3 of 0.1, without an error
 
     def changed_hands(self, peak: float, now: float) -> None:
         """A part of what is held came from others, or went to them. `peak` is the largest part of
@@ -124,7 +124,7 @@ class WindowLedger:
         """Sets `amount` aside for charges to come; nobody else is offered it meanwhile."""
         self._held += amount
 
-    def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> LedgerEntry:
+    def charge(self, cost: float, now: float, tenure: Tenure | None = None) -> BudgetEntry:
         """Turns `cost` of what is held into an entry that counts from now on."""
         self._held -= cost
         self.charges += 1
@@ -139,7 +139,7 @@ class WindowLedger:
         entry.started(now)
         return Payment((self, entry))
 
-    def enter(self, entry: LedgerEntry) -> None:
+    def enter(self, entry: BudgetEntry) -> None:
         """Counts it from now on: by one step, and an interrupt before that has changed no more than
         the pace, by a moment."""
         self._pace(entry.cost, entry.charged_at)
@@ -266,6 +266,6 @@ class WindowLedger:
         starting = sorted((self._soonest_end(one, now), one.cost) for one in self._starting)
         return heapq.merge(started, starting) if starting else started
 
-    def _soonest_end(self, entry: LedgerEntry, now: float) -> float:
+    def _soonest_end(self, entry: BudgetEntry, now: float) -> float:
         """Until when one that has not begun counts at least; whoever waits looks again then."""
         return max(now + self._slice, entry.charged_at + self._life)

@@ -53,13 +53,12 @@ class Grantor(Protocol):
 class QueuedCaller:
     """One caller in the line; `wake` may be called from any thread."""
 
-    __slots__ = ("asked_at", "cost", "gone", "number", "receipt", "wake")
+    __slots__ = ("asked_at", "cost", "gone", "number", "wake")
 
     _numbers = itertools.count()
 
-    def __init__(self, cost: AnyCost, receipt: Receipt, wake: Callable[[], object]) -> None:
+    def __init__(self, cost: AnyCost, wake: Callable[[], object]) -> None:
         self.cost = cost
-        self.receipt = receipt
         self.wake = wake
         self.number = next(self._numbers)
         self.asked_at = 0.0
@@ -126,9 +125,9 @@ class AcquireQueue:
 
     def _take(self, cost: AnyCost, deadline: float, receipt: Receipt) -> bool:
         gate: queue.SimpleQueue[None] = queue.SimpleQueue()
-        waiter = QueuedCaller(cost, receipt, lambda: gate.put(None))
+        waiter = QueuedCaller(cost, lambda: gate.put(None))
         try:
-            while not self._granted(waiter):
+            while not self._granted(waiter, receipt):
                 wait = self._wait(waiter, deadline)
                 if wait <= 0:
                     return False
@@ -149,9 +148,9 @@ class AcquireQueue:
             except RuntimeError:  # the loop was closed
                 waiter.gone = True
 
-        waiter = QueuedCaller(cost, receipt, wake)
+        waiter = QueuedCaller(cost, wake)
         try:
-            while not self._granted(waiter):
+            while not self._granted(waiter, receipt):
                 wait = self._wait(waiter, deadline)
                 if wait <= 0:
                     return False
@@ -191,7 +190,7 @@ class AcquireQueue:
             raise ImproperOrderError("this limiter is not started; call start() first")
         return math.inf if timeout is None else self._clock.now() + timeout
 
-    def _granted(self, waiter: QueuedCaller) -> bool:
+    def _granted(self, waiter: QueuedCaller, receipt: Receipt) -> bool:
         with self._lock:
             now = waiter.asked_at = time.monotonic()
             if waiter not in self._line:
@@ -201,7 +200,7 @@ class AcquireQueue:
             if self._line[0] is not waiter:
                 return False
         self._check_possible(waiter.cost)  # the capacity may have changed meanwhile
-        return self._limiter.take(waiter.cost, self, waiter.receipt)
+        return self._limiter.take(waiter.cost, self, receipt)
 
     def _wait(self, waiter: QueuedCaller, deadline: float) -> float:
         """How long to wait before looking again; zero or less once it is too late."""

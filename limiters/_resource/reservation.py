@@ -29,6 +29,10 @@ class Receipt:
             self.spend.cancel()
 
 
+_NONE = Receipt()
+"""In place of a receipt that is no longer needed."""
+
+
 class WaitingLine(Protocol):
     """How a reservation waits: those who acquire wait in the same line."""
 
@@ -93,5 +97,8 @@ class Reservation:
             raise ReserveTimeoutError(self.cost, self._timeout)
 
     def _end(self) -> None:
-        if self._receipt.spend is not None:
-            self._receipt.spend.ended(self._clock.now())
+        try:
+            if self._receipt.spend is not None:
+                self._receipt.spend.ended(self._clock.now())
+        finally:
+            self._receipt = _NONE  # what has no owner has ended, also if that was interrupted

@@ -70,8 +70,7 @@ class BatchStart:
         operations = batch.operations
         # A thread begins at once; a coroutine does when its loop is free, which may be too late.
         starting: Callable[[], bool] | None = batch.may_begin if on_batch.on_loop else None
-        cost = batch.lane.batch_cost + batch.cost
-        if grant is not None and cost:
+        if grant is not None and (cost := batch.whole_cost):
             batch.spend = grant.spend(cost)
             starting = partial(self._starting, batch, batch.spend)
         if self._observed.observers:

@@ -56,6 +56,11 @@ class OperationBatch:
         """Enqueued again by the callback, by identity; accepted when the batch ends."""
 
     @property
+    def whole_cost(self) -> AnyCost:
+        """Of its operations, and of the batch itself."""
+        return self.lane.batch_cost + self.cost
+
+    @property
     def over(self) -> bool:
         """Whether its operations may be enqueued again like any others."""
         return self.state in (BatchState.ENDED, BatchState.ABANDONED)

@@ -14,7 +14,6 @@ from dispatcher.operation import Operation, cost_of
 from limiters._costs import AnyCost, Costs, greater
 from limiters._support.float_error import ALL_BUT_ERROR
 from limiters.limiter import Grant, RateLimiter
-from limiters.limits import BoundKind, Limits
 
 
 class AllowanceByDimension:
@@ -49,7 +48,8 @@ class AllowanceByDimension:
         assert isinstance(amount, Costs)
         assert isinstance(burst, Costs)
         assert isinstance(capacity, Costs)
-        speeds = speeds_of(limiter.limits, capacity)
+        speeds = limiter.limits.speed(capacity)
+        assert isinstance(speeds, Costs)
         waits = not grant.fits(ready)
         return cls(amount, burst, capacity=capacity, speeds=speeds, waits=waits)
 
@@ -120,7 +120,8 @@ class AllowanceByDimension:
         what it takes in all; but not more than a period has."""
         seconds = max((self._seconds(name, one) for name, one in batch_cost.items()), default=0.0)
         enough: dict[str, float] = {}
-        for name, burst in self.burst.items():
+        for name in self.capacity + self.burst:
+            burst = self.burst.amount(name)
             worth = seconds / BATCH_COST_PART * self.speeds.get(name, 0.0)
             most = max(burst, self.capacity.amount(name))
             enough[name] = max(0.0, min(most, max(burst, worth)) - batch_cost.amount(name))
@@ -145,25 +146,6 @@ class AllowanceByDimension:
         """How long that amount of a dimension takes to come in."""
         speed = self.speeds.get(name, 0.0)
         return amount / speed if speed else 0.0
-
-
-def speeds_of(limits: Limits, capacity: Costs) -> dict[str, float]:
-    """How much of each rate comes in a second to whoever has `capacity` of the limit, which is
-    that of the smallest window: by the slowest of its windows.
-
-    >>> from limiters import InFlight, Limits, Rate
-    >>> limits = Limits(requests=Rate(600, per=60, also=[Rate(20, per=1)]), calls=InFlight(5))
-    >>> speeds_of(limits, Costs({"requests": 10, "calls": 5}))
-    {'requests': 5.0}
-    """
-    rates = [bound for bound in limits.bounds if bound.kind is BoundKind.RATE]
-    smallest: dict[str, float] = {}
-    slowest: dict[str, float] = {}
-    for bound in rates:
-        name, speed = bound.dimension, bound.capacity / bound.period
-        smallest[name] = min(bound.capacity, smallest.get(name, bound.capacity))
-        slowest[name] = min(speed, slowest.get(name, speed))
-    return {name: capacity.amount(name) / smallest[name] * slowest[name] for name in smallest}
 
 
 def _costs(cost: AnyCost) -> Costs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -112,10 +112,30 @@ def settings_of(options: type) -> list[Setting]:
         if not one.init or (declared[one.name].kind is None and looks.read is None):
             continue
         hint = hints[one.name]
-        read = looks.read or (number_or_text if {float, str} <= set(get_args(hint)) else None)
+        read = looks.read or _reader_of(hint)
         many = get_origin(hint) is tuple and read is None
         found.append(Setting(declared[one.name], looks, many, read))
     return found
+
+
+def _reader_of(hint: object) -> Callable[[str], object] | None:
+    """What reads a text, where its type alone does not say it."""
+    kinds = {get_origin(one) or one for one in get_args(hint)}
+    if {float, Mapping} <= kinds:
+        return numbers_or_texts
+    return number_or_text if {float, str} <= kinds else None
+
+
+def numbers_or_texts(text: str) -> object:
+    """What may be one value or several with names; each is a number if it looks like one.
+
+    >>> numbers_or_texts("2.5"), numbers_or_texts("requests=1,tokens=size")
+    (2.5, {'requests': 1.0, 'tokens': 'size'})
+    """
+    if "=" not in text:
+        return number_or_text(text)
+    parts = (part.partition("=") for part in text.split(","))
+    return {name.strip(): number_or_text(value.strip()) for name, _, value in parts}
 
 
 def number_or_text(text: str) -> float | str:

@@ -10,7 +10,7 @@ from dispatcher.metrics import _names as names
 from dispatcher.metrics._kinds.limits import ForeignLimiterPart, label_of
 from dispatcher.metrics._kinds.watch import Watch
 from dispatcher.metrics.parts import Options, Part, instrumentable, parts_of
-from dispatcher.metrics.readings import Reading
+from dispatcher.metrics.readings import Reading, by_dimension
 from dispatcher.state import State
 from limiters.provisioned import ProvisionedResource
 from limiters.shared import SharedResource
@@ -23,7 +23,9 @@ class BatcherPart:
         self._batcher = weakref.ref(batcher)
         self._totals = batcher.live_totals
         self._labels = (options.name or "default", label_of(batcher.rate_limiter, options))
-        self._watch = Watch(options)
+        limiter = batcher.rate_limiter
+        self._dimensions = () if limiter is None else limiter.limits.dimensions
+        self._watch = Watch(options, self._dimensions if len(self._dimensions) > 1 else ())
 
     def begin(self) -> None:
         """See Beginning."""
@@ -48,14 +50,16 @@ class BatcherPart:
         yield Reading(names.PAUSES, labels, totals.pauses)
         seen = watch.read()
         yield Reading(names.BATCH_SIZE, labels, seen.size)
-        yield Reading(names.BATCH_COST, labels, seen.cost)
+        for dimension, costs in seen.costs.items():
+            yield Reading(names.BATCH_COST, (*labels, *dimension), costs)
         yield Reading(names.OPERATION_WAIT, labels, seen.wait)
         yield Reading(names.CALLBACK, labels, seen.callback, seen.exemplars)
         batcher = self._batcher()
         if batcher is not None:
             yield Reading(names.BUFFER, labels, batcher.operations_in_buffer)
             yield Reading(names.BUFFER_SIZE, labels, batcher.max_buffer_size)
-            yield Reading(names.NEEDS, labels, batcher.needs_capacity)
+            needs = batcher.needs_capacity
+            yield from by_dimension(names.NEEDS, labels, needs, self._dimensions)
             yield Reading(names.INFLIGHT, labels, batcher.inflight)
             yield Reading(names.PAUSED, labels, batcher.state is State.PAUSED)
 

@@ -6,8 +6,10 @@ import weakref
 from collections.abc import Iterable, Iterator
 
 from dispatcher.metrics import _names as names
+from dispatcher.metrics._names import Metric
 from dispatcher.metrics.parts import Options, Part, instrumentable
-from dispatcher.metrics.readings import Reading
+from dispatcher.metrics.readings import Reading, by_dimension
+from limiters._costs import AnyCost
 from limiters.limiter import RateLimiter
 from limiters.provisioned import ProvisionedResource
 from limiters.shared import SharedResource
@@ -29,6 +31,7 @@ class LimiterPart:
         self._shares = isinstance(limiter, SharedResource)
         self._standing = limiter.standing()
         self.limit = label_of(limiter, options)
+        self._dimensions = limiter.limits.dimensions
 
     @property
     def subject(self) -> object:
@@ -41,18 +44,18 @@ class LimiterPart:
         if limiter is not None:
             self._standing = limiter.standing()
         now = self._standing
-        yield Reading(names.SPENT, (limit, "reserved"), now.spent_reserved)
+        yield from self._cost(names.SPENT, (limit, "reserved"), now.spent_reserved)
         if self._shares:
-            yield Reading(names.SPENT, (limit, "shared"), now.spent_shared)
+            yield from self._cost(names.SPENT, (limit, "shared"), now.spent_shared)
             yield Reading(names.SYNC, (limit,), now.sync_seconds)
             yield Reading(names.SYNC_FAILURES, (limit,), now.sync_failures)
             yield Reading(names.PERMITS, (limit,), now.permits)
         if limiter is None:
             return
-        yield Reading(names.CAPACITY, (limit, "shared"), now.shared)
-        yield Reading(names.CAPACITY, (limit, "reserved"), now.reserved)
-        yield Reading(names.CAPACITY, (limit, "max"), now.max)
-        yield Reading(names.DEMAND, (limit,), now.demand)
+        yield from self._cost(names.CAPACITY, (limit, "shared"), now.shared)
+        yield from self._cost(names.CAPACITY, (limit, "reserved"), now.reserved)
+        yield from self._cost(names.CAPACITY, (limit, "max"), now.max)
+        yield from self._cost(names.DEMAND, (limit,), now.demand)
         if self._shares:
             yield Reading(names.LIMITER_INFO, (limit, now.member), 1)
             yield Reading(names.PARTITIONS, (limit, "held"), now.partitions_held)
@@ -65,6 +68,9 @@ class LimiterPart:
             yield Reading(names.REFUSED, (limit,), now.refused)
         if now.connected is not None:
             yield Reading(names.LIMIT_REDIS_UP, (limit,), now.connected)
+
+    def _cost(self, metric: Metric, labels: tuple[str, ...], cost: AnyCost) -> Iterator[Reading]:
+        return by_dimension(metric, labels, cost, self._dimensions)
 
 
 class ForeignLimiterPart:
@@ -83,8 +89,9 @@ class ForeignLimiterPart:
         """See Part."""
         limiter = self._limiter()
         if limiter is not None:
-            yield Reading(names.CAPACITY, (self.limit, "shared"), limiter.capacity)
-            yield Reading(names.CAPACITY, (self.limit, "max"), limiter.max_capacity)
+            for kind, cost in (("shared", limiter.capacity), ("max", limiter.max_capacity)):
+                labels, dimensions = (self.limit, kind), limiter.limits.dimensions
+                yield from by_dimension(names.CAPACITY, labels, cost, dimensions)
 
 
 @instrumentable(SharedResource)

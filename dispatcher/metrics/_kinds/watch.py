@@ -12,6 +12,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dispatcher._core.queues.batch import OperationBatch
@@ -20,6 +21,7 @@ from dispatcher.metrics._kinds.arrivals import ArrivalTimes
 from dispatcher.metrics.parts import ExemplarOf, Options
 from dispatcher.metrics.readings import Exemplar
 from dispatcher.operation import Operation, ticket_of
+from limiters._costs import AnyCost, Costs
 from limiters._stats.histogram import Histogram
 
 _log = logging.getLogger("dispatcher.metrics")
@@ -36,7 +38,8 @@ class BatchesSeen:
     """What was seen of the batches of one Batcher."""
 
     size: Histogram
-    cost: Histogram
+    costs: dict[tuple[str, ...], Histogram]
+    """By dimension; () for that of a limit in numbers."""
     wait: Histogram
     callback: Histogram
     exemplars: dict[int, Exemplar] = field(default_factory=dict)
@@ -46,7 +49,7 @@ class BatchesSeen:
         """The same, as of now."""
         return BatchesSeen(
             self.size.copy(),
-            self.cost.copy(),
+            {dimension: costs.copy() for dimension, costs in self.costs.items()},
             self.wait.copy(),
             self.callback.copy(),
             dict(self.exemplars),
@@ -56,10 +59,13 @@ class BatchesSeen:
 class Watch:
     """The Observer. Told on the engine's thread; read by any."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, dimensions: Sequence[str] = ()) -> None:
+        """`dimensions`: of the limit, if it has several."""
+        bounds = options.cost_bounds or names.BATCH_COST.bounds
+        labels: list[tuple[str, ...]] = [(name,) for name in dimensions]
         self._seen = BatchesSeen(
             Histogram(names.BATCH_SIZE.bounds),
-            Histogram(options.cost_bounds or names.BATCH_COST.bounds),
+            {one: Histogram(bounds) for one in labels or [()]},
             Histogram(names.OPERATION_WAIT.bounds),
             Histogram(names.CALLBACK.bounds),
         )
@@ -67,7 +73,7 @@ class Watch:
         self._arrivals = ArrivalTimes()
         self._newest = -1
         self._looked = 0.0
-        self._notes: deque[tuple[int, float, float, int, int, float]] = deque()
+        self._notes: deque[tuple[int, float, float, int, int, AnyCost]] = deque()
         """In the order in which it happened: see `came_in` and `raised`."""
         self._ended: deque[float] = deque()
         self._sorting = threading.Lock()
@@ -83,7 +89,7 @@ class Watch:
     def raised(self, batch: OperationBatch, now: float) -> None:
         operations = batch.operations
         last = ticket_of(operations[-1])
-        self._notes.append((len(operations), now, now, batch.sequence, last, batch.cost))
+        self._notes.append((len(operations), now, now, batch.sequence, last, batch.whole_cost))
 
     def returned(self, batch: OperationBatch, seconds: float) -> None:
         self._ended.append(seconds)
@@ -106,7 +112,7 @@ class Watch:
         notes, ended, seen = self._notes, self._ended, self._seen
         # Their lengths are taken first: more may come meanwhile.
         sizes: Counter[float] = Counter()
-        costs: Counter[float] = Counter()
+        costs: Counter[AnyCost] = Counter()
         at, spread = self._arrivals.at, seen.wait.note_spread
         for _ in range(len(notes)):
             count, now, since, oldest, last, cost = notes.popleft()
@@ -119,7 +125,8 @@ class Watch:
             longest, shortest = now - at(oldest, now), now - at(last, now)
             spread(shortest if shortest < longest else longest, longest, count)
         seen.size.note_counted(sizes)
-        seen.cost.note_counted(costs)
+        for dimension, histogram in seen.costs.items():
+            histogram.note_counted(_in(dimension, costs))
         seen.callback.note_all([ended.popleft() for _ in range(len(ended))])
 
     def _note_exemplar(
@@ -136,3 +143,13 @@ class Watch:
             bucket = bisect_left(self._seen.callback.bounds, seconds)
             with self._sorting:
                 self._seen.exemplars[bucket] = (labels, seconds, time.time())
+
+
+def _in(dimension: tuple[str, ...], costs: Mapping[AnyCost, int]) -> Mapping[float, int]:
+    """How often each amount of `dimension` is in `costs`."""
+    if not dimension:
+        return costs
+    found: Counter[float] = Counter()
+    for cost, count in costs.items():
+        found[cost.amount(*dimension) if isinstance(cost, Costs) else 0] += count
+    return found

@@ -29,5 +29,5 @@ class Shown:
         return found[0] if found else None
 
 
-def operations(watcher: Watcher, count: int, cost: float = 1) -> list[Operation]:
+def operations(watcher: Watcher, count: int, cost: Any = 1) -> list[Operation]:
     return [Operation(watcher, cost, number, batchable=True) for number in range(count)]

@@ -80,8 +80,11 @@ WORKER = """
 import sys
 from dispatcher import Batcher, Operation, Watcher
 from dispatcher.metrics import instrument
+from limiters import Limits, ProvisionedResource, Rate
 batcher = Batcher()
 instrument(batcher, name="orders")
+api = ProvisionedResource(Limits(requests=Rate(10), tokens=Rate(100)))
+instrument(api, name="api")
 watcher = Watcher(lambda batch: None, max_batch_size=10)
 with batcher:
     for round in range(2):
@@ -138,6 +141,7 @@ def test_several_processes_are_shown_as_one(tmp_path: Path) -> None:
         assert now["dispatcher_batch_size_bucket", "", "10.0", "orders"] == 20
         assert now["dispatcher_batch_size_bucket", "", "5.0", "orders"] == 0
         assert now["dispatcher_buffer_size_operations", "", "orders"] == 20_000
+        assert now["dispatcher_capacity", "api", "max", "tokens"] == 200
         workers[0].kill()  # what it has counted stays
         workers[0].wait()
         out, _ = workers[1].communicate("\nend\n", timeout=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -14,7 +15,7 @@ from dispatcher.metrics import (
 )
 from dispatcher.registration import MemoryEntityStore, RegistrationGate
 from dispatcher.timeline import Message, Timeline
-from limiters import MemoryLeaseManager, SharedResource
+from limiters import InFlight, Limits, MemoryLeaseManager, Rate, SharedResource
 from limiters.embedded import EmbeddedRedis
 from tests.integration.metrics.shown import Shown, operations
 from tests.waiting import LONG, until
@@ -53,6 +54,32 @@ def test_a_limiter_comes_with_its_batcher(shown: Shown) -> None:
     assert shown("sync_failures_total") == 0
     assert shown("redis_up") == 1
     assert shown("batches_total", limit="orders", outcome="done") == 100 / 10
+
+
+def test_costs_in_several_dimensions_are_shown_by_dimension(shown: Shown) -> None:
+    limits = Limits(requests=Rate(100), tokens=Rate(10_000), calls=InFlight(5))
+    limiter = ProvisionedResource(limits)
+    go_on = threading.Event()
+    watcher = Watcher(
+        lambda batch: go_on.wait(LONG), max_batch_size=10, batch_cost={"requests": 1, "calls": 1}
+    )
+    batcher = Batcher(rate_limiter=limiter)
+    instrument(batcher, shown.registry, name="api")
+    assert shown("needs_capacity", dimension="tokens") == 0
+    with batcher:
+        batcher.enqueue_many(operations(watcher, 20, cost={"tokens": 5}))
+        until(lambda: shown("inflight_batches") == 2)
+        assert shown("needs_capacity", dimension="tokens") == 100
+        assert shown("needs_capacity", dimension="requests") == 0
+        go_on.set()
+        assert batcher.drain(30)
+    for dimension, capacity, spent in (("requests", 100, 2), ("tokens", 10_000, 100)):
+        assert shown("capacity", kind="max", dimension=dimension) == capacity
+        assert shown("spent_cost_total", kind="reserved", dimension=dimension) == spent
+        assert shown("batch_cost_sum", dimension=dimension) == spent
+        assert shown("batch_cost_count", dimension=dimension) == 2
+        assert shown("demand", dimension=dimension) == 0
+    assert shown("capacity", kind="max", dimension="calls") == 5
 
 
 def test_limiters_of_one_process_and_of_the_users_own(shown: Shown) -> None:

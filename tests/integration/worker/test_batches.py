@@ -14,6 +14,7 @@ from tenacity.wait import wait_fixed
 from dispatcher import PartialFailure, Reject, Retry, Throttled
 from dispatcher.timeline import Lease, Message, Snapshot, Timeline
 from dispatcher.worker import Life, WorkerContext
+from limiters import InFlight, Limits, ProvisionedResource, Rate
 from limiters.embedded import EmbeddedRedis
 from tests.integration.worker.handled import Made, Noted, create, dead, many
 from tests.waiting import until
@@ -204,3 +205,27 @@ def test_a_back_off_without_end_is_not_its_end(timeline: Timeline, run: Made) ->
     worker = run(Noted(lambda messages: 1 / 0), retry=lambda state: math.inf)
     until(lambda: worker.totals.retried == 1)
     assert worker.life is Life.RUNNING
+
+
+def test_costs_in_several_dimensions_are_charged_by_message_and_by_batch(
+    timeline: Timeline, run: Made
+) -> None:
+    create(timeline, *(Message({"size": 10 + number}, id=f"m{number}") for number in range(5)))
+    create(timeline, Message({"size": 5_000}, id="large"), Message("no size", id="none"))
+    limiter = ProvisionedResource(Limits(requests=Rate(100), tokens=Rate(1_000), calls=InFlight(3)))
+    handler = Noted()
+    worker = run(
+        handler,
+        rate_limiter=limiter,
+        cost={"tokens": "size"},
+        batch_cost={"requests": 1, "calls": 1},
+        max_attempts=1,
+    )
+    until(lambda: worker.totals.done == 5 and worker.totals.dead == 2)
+    spent: Any = limiter.standing().spent_reserved
+    assert spent["tokens"] == sum(range(10, 15))
+    assert spent["requests"] == spent["calls"] == len(handler.batches)
+    said = dead(timeline)
+    assert "costs 5000 of tokens, more than the limiter's max_capacity of 1000" in said["large"]
+    assert "has no field 'size'" in said["none"]
+    until(lambda: limiter.standing().demand == {})

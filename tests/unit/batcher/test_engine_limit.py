@@ -11,7 +11,7 @@ from dispatcher import (
 )
 from dispatcher._core.waiters import DrainWaiter
 from limiters import ProvisionedResource
-from limiters._budgets.spend import LedgerEntry, Spend, Tenure
+from limiters._budgets.spend import BudgetEntry, Spend, Tenure
 from limiters.errors import ExceedsCapacityError as TooExpensiveErrorOfTheLimiter
 from limiters.testing import ManualClock
 from tests.crank import Crank, batchable, ends, ignore, limited
@@ -245,7 +245,7 @@ class Lapsing(ProvisionedResource):
 
     def charge(self, cost: float) -> Spend:
         spend = super().charge(cost)
-        assert isinstance(spend, LedgerEntry)
+        assert isinstance(spend, BudgetEntry)
         spend.tenure = self.tenure
         return spend
 

@@ -49,7 +49,7 @@ def line_of(free: float = 0.0) -> tuple[AcquireQueue, FakeBudget]:
 
 
 def caller(cost: float) -> QueuedCaller:
-    return QueuedCaller(cost, Receipt(), lambda: None)
+    return QueuedCaller(cost, lambda: None)
 
 
 def in_thread(target: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
@@ -257,24 +257,24 @@ def test_who_waits_in_a_loop_that_has_stopped_loses_its_turn() -> None:
 def test_who_lost_its_turn_is_first_again_when_it_asks() -> None:
     line, budget = line_of()
     lost, second = caller(50), caller(5)
-    assert not line._granted(lost)
-    assert not line._granted(second)
+    assert not line._granted(lost, Receipt())
+    assert not line._granted(second, Receipt())
     lost.asked_at -= PATIENCE + 1
     budget.free = 50.0
-    assert line._granted(second)
+    assert line._granted(second, Receipt())
     second.gone = True
-    assert not line._granted(lost)
+    assert not line._granted(lost, Receipt())
     third = caller(5)
-    assert not line._granted(third)
+    assert not line._granted(third, Receipt())
     budget.free = 50.0
-    assert not line._granted(third)
-    assert line._granted(lost)
+    assert not line._granted(third, Receipt())
+    assert line._granted(lost, Receipt())
 
 
 def test_those_who_are_lost_no_longer_count_as_demand() -> None:
     line, budget = line_of()
     lost = caller(50)
-    line._granted(lost)
+    line._granted(lost, Receipt())
     lost.asked_at -= PATIENCE + 1
     line.wake()
     assert budget.told == [50, 0]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limiters.verifier import fairness, verify
+from limiters import ArgumentError, InFlight, Limits, Rate
+from limiters.verifier import SpentCall, fairness, verify, verify_limits
 from tests.examples import examples
 
 # Times and periods in quarters, costs in whole numbers: sums and differences are exact.
@@ -147,3 +148,97 @@ def test_c5_fairness_by_weight_and_of_nothing() -> None:
     assert fairness(log, ["a", "b"], start=0, end=1, weights={"a": 1, "b": 3}) == 1
     assert fairness(log, ["a", "b"], start=0, end=1) == pytest.approx(0.8)
     assert fairness([], ["a", "b"], start=0, end=1) == 1
+
+
+API = Limits(
+    requests=Rate(6, per=6, also=[Rate(2, per=1)]),
+    tokens=Rate(9, per=2, counts="end", max_operation_time=4),
+    calls=InFlight(3, max_operation_time=4),
+)
+
+calls = st.lists(
+    st.tuples(
+        quarters,
+        st.sampled_from("abc"),
+        st.fixed_dictionaries(
+            {"requests": st.integers(0, 2), "tokens": st.integers(0, 5), "calls": st.integers(0, 2)}
+        ),
+        st.none() | st.integers(1, 12).map(lambda number: number / 4),
+    ).map(lambda it: SpentCall(*it[:3], None if it[3] is None else it[0] + it[3])),
+    max_size=15,
+)
+
+
+def end_of(call: SpentCall) -> float:
+    return call.at + 4 if call.end is None else call.end
+
+
+def amount(call: SpentCall, dimension: str) -> float:
+    assert isinstance(call.cost, dict)
+    return float(call.cost[dimension])
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(calls)
+def test_v1_v7_each_dimension_and_window_is_judged_by_definition(log: list[SpentCall]) -> None:
+    verdict = verify_limits(log, API)
+    ends = [eighth / 8 for eighth in range(8 * 25)]
+    for window, per, capacity in ((0, 6, 6), (1, 1, 2)):
+        over = any(
+            sum(amount(it, "requests") for it in log if end - per < it.at <= end) > capacity
+            for end in ends
+        )
+        assert verdict.of("requests")[window].holds is not over
+    over = any(
+        sum(amount(it, "tokens") for it in log if end - 2 < end_of(it) <= end) > 9 for end in ends
+    )
+    assert verdict.of("tokens")[0].holds is not over
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(calls)
+def test_n1_calls_in_flight_are_counted_by_definition(log: list[SpentCall]) -> None:
+    over = any(
+        sum(amount(it, "calls") for it in log if it.at <= at < end_of(it)) > 3
+        for at in (eighth / 8 for eighth in range(8 * 25))
+    )
+    verdict = verify_limits(log, API)
+    assert verdict.of("calls")[0].holds is not over
+    assert verdict.holds is all(one.holds for _, one in verdict.bounds)
+
+
+def test_n1_one_that_begins_beside_calls_that_are_too_many_already_is_over() -> None:
+    def limits(number: int) -> Limits:
+        return Limits(requests=Rate(100), calls=InFlight(number))
+
+    steps = [(0.0, limits(3)), (1.0, limits(1))]
+    running = [SpentCall(0.5, "a", {"calls": 3}, 3.0)]
+    assert verify_limits(running, steps).holds
+    assert not verify_limits([*running, SpentCall(2.0, "b", {"calls": 1}, 4.0)], steps).holds
+    assert verify_limits([*running, SpentCall(3.0, "b", {"calls": 1}, 4.0)], steps).holds
+    late = [SpentCall(0.5, "a", {"calls": 2}, 3.0), SpentCall(1.2, "b", {"calls": 1}, 2.0)]
+    assert not verify_limits(late, steps).holds
+    assert verify_limits(late, steps, settling=0.5).holds
+
+
+def test_v7_a_log_of_another_dimension_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="cost must be of requests and tokens and calls alone"):
+        verify_limits([(0.0, "a", {"toks": 1})], API)
+    with pytest.raises(ArgumentError, match="limits must name at least one Limits"):
+        verify_limits([], [])
+
+
+def test_the_verdict_has_a_line_for_each_bound() -> None:
+    lines = str(verify_limits([(0.0, "a", {"requests": 3}, 0.5)], API)).splitlines()
+    assert [line.split(": ")[1] for line in lines] == [
+        "6 per 6 s",
+        "2 per 1 s",
+        "9 per 2 s",
+        "3 in flight",
+    ]
+    assert "1 OVER of 1" in lines[1]
+
+
+def test_a_log_of_one_dimension_takes_numbers() -> None:
+    assert verify_limits([(0.0, "a", 5), (0.5, "a", 5)], Limits.of(10)).holds
+    assert not verify_limits([(0.0, "a", 1, 2.0), (1.0, "a", 1)], Limits(calls=InFlight(1))).holds

@@ -26,7 +26,7 @@ from limiters._stats.histogram import Histogram
 
 BOUNDED = {
     *("limit", "batcher", "topic", "gate", "builder", "member", "query"),
-    *("outcome", "kind", "state", "reason", "cause", "longer_than", "what"),
+    *("outcome", "kind", "state", "reason", "cause", "longer_than", "what", "dimension"),
 }
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 
@@ -126,7 +126,7 @@ def test_a_watch_loses_nothing_while_others_read_it_and_holds_little_while_nobod
     def scrape() -> None:
         while not ended.is_set():
             seen = watch.read()
-            assert sum(seen.size.counts) == sum(seen.cost.counts)
+            assert sum(seen.size.counts) == sum(seen.costs[()].counts)
             assert sum(seen.wait.counts) == seen.size.sum
 
     def work(since: int) -> None:
@@ -146,7 +146,8 @@ def test_a_watch_loses_nothing_while_others_read_it_and_holds_little_while_nobod
     assert [one.result() for one in scraping] == [None, None]
     seen = watch.read()
     assert (sum(seen.size.counts), seen.size.sum) == (4_000, 12_000)
-    assert (sum(seen.cost.counts), seen.cost.sum) == (4_000, 30_000)
+    costs = seen.costs[()]
+    assert (sum(costs.counts), costs.sum) == (4_000, 30_000)
     assert (sum(seen.callback.counts), seen.callback.sum) == (4_000, 1_000)
     assert sum(seen.wait.counts) == 12_000
     assert seen.wait.sum == pytest.approx(600)

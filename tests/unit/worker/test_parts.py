@@ -14,6 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from dispatcher import ArgumentError
 from dispatcher.timeline import Delete, Ending, Lease, LeaseLost, Timeline
 from dispatcher.timeline.outcomes import MessageOutcome
 from dispatcher.worker._costs import MessageCosts
@@ -30,6 +31,7 @@ from dispatcher.worker._process.health_server import (
 from dispatcher.worker._process.systemd import LINE, READY, WATCHDOG, Notifier
 from dispatcher.worker._settling import Settler
 from dispatcher.worker.totals import WorkerTotals
+from limiters import Limits, Rate
 from tests.logged import told_of
 from tests.worker_leases import lease, leases
 
@@ -39,6 +41,52 @@ def test_a_cost_is_a_number_a_field_or_a_function() -> None:
     assert MessageCosts(2).of(message) == 2
     assert MessageCosts("units").of(message) == 7
     assert MessageCosts(lambda it: it.body["units"] * 2).of(message) == 14
+
+
+API = Limits(requests=Rate(10), tokens=Rate(1_000))
+
+
+def test_a_cost_in_several_dimensions_is_a_number_a_field_or_a_function_in_each() -> None:
+    message = lease(body={"size": 7, "cost": {"tokens": 3}})
+    rules: list[tuple[Any, dict[str, float]]] = [
+        ({"requests": 1, "tokens": 5}, {"requests": 1, "tokens": 5}),
+        ({"requests": 1, "tokens": "size"}, {"requests": 1, "tokens": 7}),
+        (lambda it: {"tokens": it.body["size"]}, {"tokens": 7}),
+        ("cost", {"tokens": 3}),
+        (0, {}),
+    ]
+    for rule, cost in rules:
+        assert MessageCosts(rule, API).of(message) == cost
+    assert MessageCosts({"tokens": "size"}, Limits(tokens=Rate(10))).of(message) == 7
+    assert MessageCosts({"tokens": "size"}).of(message) == 0  # there is no limiter
+
+
+def test_the_mean_of_costs_in_several_dimensions() -> None:
+    costs = MessageCosts({"requests": 1, "tokens": "size"}, API)
+    for size in (10, *[20] * 1_000):
+        costs.of(lease(body={"size": size}))
+    assert costs.mean == {"requests": pytest.approx(1), "tokens": pytest.approx(20, abs=0.1)}
+    assert MessageCosts({"tokens": 5}, API).mean == {"tokens": 5}
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ({"token": "size"}, "^cost must be of requests and tokens alone"),
+        ({"tokens": ""}, "name a field"),
+        ({"tokens": -1}, "tokens"),
+        (5, "of which dimension it is"),
+    ],
+)
+def test_a_rule_of_other_dimensions_than_the_limit_is_refused_by_name(rule: Any, says: str) -> None:
+    with pytest.raises(ArgumentError, match=says):
+        MessageCosts(rule, API)
+
+
+@pytest.mark.parametrize("cost", [5, {"token": 5}, {"tokens": -1}, {"tokens": "7"}])
+def test_a_cost_of_other_dimensions_is_refused_by_its_message(cost: Any) -> None:
+    with pytest.raises(ValueError, match="the cost of 'm'"):
+        MessageCosts(lambda message: cost, API).of(lease())
 
 
 def test_the_mean_follows_what_was_read() -> None:

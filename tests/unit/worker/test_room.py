@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.worker._room import AHEAD, FEW, View, claim, to_lease
+from limiters._costs import Costs
 
 views = st.builds(
     View,
@@ -16,7 +19,7 @@ views = st.builds(
     waiting=st.integers(0, 10_000),
     batch_time=st.none() | st.floats(0, 100),
     capacity=st.none() | st.just(0.0) | st.floats(0.001, 1e6),
-    period=st.sampled_from([0.1, 1.0, 60.0]),
+    speed=st.sampled_from([0.01, 1.0, 1e6]),
     mean_cost=st.none() | st.floats(0, 1e4),
     due=st.integers(0, 20_000),
 )
@@ -30,8 +33,8 @@ def test_no_more_than_slots_and_budget_can_use_soon(view: View) -> None:
         together = number + view.waiting
         assert together <= view.slots * view.batch_size
         if view.capacity is not None and view.mean_cost:
-            share = min(1.0, AHEAD / view.period)
-            most = max(1, view.capacity * share / view.mean_cost) if view.capacity else FEW
+            soon = min(view.capacity, view.speed * AHEAD)
+            most = max(1, soon / view.mean_cost) if view.capacity else FEW
             assert together <= most
 
 
@@ -79,3 +82,18 @@ def test_busy_slots_count_as_far_as_they_will_be_free_soon(
 
 def test_nothing_while_all_slots_hang_or_it_pauses() -> None:
     assert to_lease(View(slots=0, running=0, batch_size=50, waiting=0)) == 0
+
+
+def test_of_several_dimensions_the_one_that_pays_for_the_fewest_counts() -> None:
+    view = View(
+        *(4, 0, 50, 0),
+        capacity=Costs({"requests": 100, "tokens": 1_000, "calls": 20}),
+        speed=Costs({"requests": 100, "tokens": 1_000}),
+        mean_cost=Costs({"tokens": 50, "calls": 1}),
+        batch_cost=Costs({"requests": 1}),
+        due=120,
+    )
+    assert to_lease(view) == 1_000 * AHEAD / 50
+    assert claim(view) == {"requests": 3, "tokens": 6_000, "calls": 120}
+    assert to_lease(replace(view, mean_cost=Costs())) == 50
+    assert to_lease(replace(view, capacity=Costs())) == FEW
