@@ -5,6 +5,8 @@ Measured inside the server by its slow log, beside a PING there and back.
 
 from __future__ import annotations
 
+import functools
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -16,12 +18,27 @@ from redis import Redis
 from benchmarks.figures import Figure
 from limiters._instance_share import InstanceShare
 from limiters.embedded import EmbeddedRedis
-from limiters.leases._messages import Terms
+from limiters.leases._codec import arguments_of, reply_of
+from limiters.leases._messages import BoundTerms, Terms
+from limiters.leases._scripts import SYNC, keys_of
 from limiters.leases.redis import RedisLeaseManager
+from tests.bounds import BoundedInstance
 
 INSTANCES, PARTITIONS, ROUNDS = 1_000, 10_000, 6
 TERMS = Terms.scalar(float(PARTITIONS), 1.0, 1_000, 2_000)
 WAITING = 300
+BOUNDED = Terms(
+    (
+        BoundTerms.rate(10_000.0, 1_000),
+        BoundTerms.rate(60_000.0, 6_000),
+        BoundTerms.rate(2e6, 1_000),
+        BoundTerms.in_flight(1_500, 1_000),
+    ),
+    1.0,
+    2_000,
+    "requests:start,requests:start,tokens:start,calls:slots",
+)
+BOUNDS = len(BOUNDED.bounds)
 
 CONFIG = ("slowlog-log-slower-than 0", "slowlog-max-len 1000000")
 
@@ -54,6 +71,7 @@ def run() -> Iterator[Figure]:
         ]
         found = [(what, _microseconds(client, case)) for what, case in cases]
         manager.close()
+        found += [(f"{BOUNDS} bounds, {what}", times) for what, times in _several_bounds(client)]
     for what, times in found:
         name = f"{INSTANCES:,} instances, {PARTITIONS:,} partitions, {what}"
         for title, share, at_most in (("p50", 0.5, None), ("p99", 0.99, 2.0), ("max", 1.0, 5.0)):
@@ -65,6 +83,51 @@ def run() -> Iterator[Figure]:
                 at_most=at_most,
                 note=f"{value / ping:.2g} of a PING there and back",
             )
+
+
+def _several_bounds(client: Any) -> Iterator[tuple[str, list[int]]]:
+    """The same of a limit of requests, with a nested window, tokens and calls in flight."""
+    crowd = _BoundedCrowd(client)
+    yield "first calls", _microseconds(client, crowd.ask)
+    yield "all renew", _microseconds(client, lambda: crowd.ask(ROUNDS))
+    yield "one in ten changes", _microseconds(client, lambda: crowd.ask(ROUNDS, changing=0.1))
+
+
+class _BoundedCrowd:
+    """Instances that follow the rules, all of them busy, of mixes that differ."""
+
+    def __init__(self, client: Any) -> None:
+        self._client: Any = client
+        self._random = Random(1)
+        self._keys = keys_of("benchmark", "bounds")
+        self._instances = [
+            BoundedInstance(f"instance-{n:04}", BOUNDED, (1.0, 1.0, tokens, 1.0), lasts=100)
+            for n in range(INSTANCES)
+            for tokens in [self._random.choice([60.0, 400.0])]
+        ]
+
+    def ask(self, times: int = 1, changing: float = 0.0) -> None:
+        """Each of them asks so many times."""
+        for _ in range(times):
+            for one in self._instances:
+                if self._random.random() < changing:
+                    one.backlog = not one.backlog
+                self._exchange(one)
+
+    def _exchange(self, one: BoundedInstance) -> None:
+        for _ in range(4):  # it may be challenged first
+            now = math.floor(time.monotonic() * 1000)
+            one.spend(now, self._random)
+            arguments = [b"bounds", *arguments_of(one.compose(now))]
+            answer = self._client.evalsha(self._script(), len(self._keys), *self._keys, *arguments)
+            reply = reply_of(answer)
+            one.answered(reply, now)
+            if reply.kind == "answer":
+                return
+
+    @functools.cache  # noqa: B019 - there is one, as long as the benchmark
+    def _script(self) -> str:
+        return str(self._client.script_load(SYNC.source))
 
 
 class _Crowd:

@@ -50,6 +50,7 @@ from limiters.leases._format import (
     SALT,
     SCANNED,
     SCANNED_BOUND,
+    UNITS,
     Field,
     FieldKind,
     Fields,
@@ -244,6 +245,8 @@ def _bound(value: dict[str, Any], ledger: Entries, returning: Entries) -> Bound:
     terms = BoundTerms(**{name: value.pop(name) for name in _BOUND_TERMS[:4]})
     if fault_of_bound(terms):
         raise ValueError(f"no bound has this {fault_of_bound(terms)}")
+    if value["whole"] < 1 or (not terms.slots and (value["whole"] != UNITS or value["pool"] < 0)):
+        raise ValueError("no bound has so many units")
     return Bound(
         terms,
         ramp=Ramp(*(value.pop(f"ramp_{name}") for name in ("from", "at", "rate"))),

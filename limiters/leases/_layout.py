@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BoundLayout:
     """One bound in a layout."""
 
     dimension: str = ""
@@ -22,40 +22,40 @@ class Part:
     """Of slots, whether an abandoned call keeps its slot until it returns."""
 
 
-def layout_of(parts: Sequence[Part]) -> str:
+def layout_of(parts: Sequence[BoundLayout]) -> str:
     """The layout of bounds, in order; "" for a limit of one rate that has no name.
 
-    >>> layout_of([Part("requests"), Part("tokens", counts="end"), Part("calls", slots=True)])
-    'requests:start,tokens:end,calls:slots'
-    >>> layout_of([Part()])
+    >>> layout_of([BoundLayout("tokens", counts="end"), BoundLayout("calls", slots=True)])
+    'tokens:end,calls:slots'
+    >>> layout_of([BoundLayout()])
     ''
     """
-    if list(parts) == [Part()]:
+    if list(parts) == [BoundLayout()]:
         return ""
     return ",".join(f"{one.dimension}:{_kind(one)}" for one in parts)
 
 
-def _kind(part: Part) -> str:
+def _kind(part: BoundLayout) -> str:
     if part.slots:
         return "slots" if part.strict else "slots-freed-early"
     return part.counts
 
 
-def parts_of(layout: str) -> tuple[Part, ...]:
+def parts_of(layout: str) -> tuple[BoundLayout, ...]:
     """The bounds of a layout. ValueError if it is none.
 
     >>> parts_of("calls:slots-freed-early")
-    (Part(dimension='calls', slots=True, counts='start', strict=False),)
+    (BoundLayout(dimension='calls', slots=True, counts='start', strict=False),)
     """
-    return tuple(map(_part, layout.split(","))) if layout else (Part(),)
+    return tuple(map(_part, layout.split(","))) if layout else (BoundLayout(),)
 
 
-def _part(text: str) -> Part:
+def _part(text: str) -> BoundLayout:
     dimension, _, kind = text.rpartition(":")
     if kind in ("start", "end"):
-        return Part(dimension, counts=kind)
+        return BoundLayout(dimension, counts=kind)
     if kind in ("slots", "slots-freed-early"):
-        return Part(dimension, slots=True, strict=kind == "slots")
+        return BoundLayout(dimension, slots=True, strict=kind == "slots")
     raise ValueError(f"{text!r} is no bound of a layout")
 
 

@@ -156,6 +156,8 @@ class TermsChange(ConvertedOptions):
         not matter, or there is none. ArgumentError for a dimension that it has not."""
         lease = 0 if self.lease_time is None else milliseconds(self.lease_time)
         period = 0 if self.period is None else milliseconds(self.period)
+        if not self.names_dimensions and known is not None and known.layout and self.capacity:
+            raise self._by_name(known)
         if not self.names_dimensions or known is None:
             scalar = isinstance(self.capacity, Mapping) or isinstance(self.ramp, Mapping)
             capacity = 0.0 if scalar else self.capacity or 0.0
@@ -178,6 +180,12 @@ class TermsChange(ConvertedOptions):
             self.factor or 0.0,
             lease,
             known.layout,
+        )
+
+    def _by_name(self, known: Terms) -> ArgumentError:
+        names = names_of(known.layout, [one.period for one in known.bounds])
+        return ArgumentError(
+            "capacity", self.capacity, f"be given by the names of dimensions: {', '.join(names)}"
         )
 
     def _of_bounds(self, option: str, names: Sequence[str]) -> list[float]:

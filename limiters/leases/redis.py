@@ -123,11 +123,17 @@ class RedisLeaseManager(LeaseManager):
     @takes(TermsChange)
     def set_terms(self, change: TermsChange) -> bool:
         known = self.look() if change.names_dimensions else None
-        said = change.of(known.terms if known is not None else None)
+        terms = known.terms if known is not None else None
+        said = change.of(terms)
+        if terms is not None:
+            said.applied_to(terms)  # refuses what no limit can have
         answer = self._run(SET, _token(), *change_of(said))
         if isinstance(answer, list):
             goal, factor = (float(raw(one)) for one in answer)
             check_partitions(Terms.scalar(goal, factor, 0, 0))
+        if not isinstance(answer, int) and not change.names_dimensions:
+            view = self.look()  # a number, for a limit of several dimensions
+            change.of(view.terms if view is not None else None)
         if not isinstance(answer, int):
             raise ArgumentError(
                 "layout", said.layout, f"be that of the limit, {as_text(raw(answer))!r}"

@@ -18,7 +18,15 @@ from limiters._redis.script import of_source
 from limiters.leases import redis as module
 from limiters.leases._codec import limit_of
 from limiters.leases._coordinator.state import Limit
-from limiters.leases._format import HEADER, RECORD, UNITS
+from limiters.leases._format import (
+    HEADER,
+    HEADER_BOUND,
+    RECORD,
+    RECORD_BOUND,
+    SCANNED,
+    SCANNED_BOUND,
+    UNITS,
+)
 from limiters.leases._messages import Request, Terms
 from limiters.leases._scripts import TWIN, keys_of, source_of
 from tests.hostile.keys import TEXTS, Kept
@@ -195,9 +203,14 @@ VALUES = (math.nan, math.inf, -math.inf, 0.0, -1.0, 0.5, 1e-9, 1e300, -1e300, 2.
 
 def numbers() -> list[tuple[bytes, int, str]]:
     """Each number of the header and of a record: field, place, name."""
+    header = (*HEADER, *HEADER_BOUND)
+    record = (
+        *(*SCANNED, *SCANNED_BOUND),
+        *(*RECORD[len(SCANNED) :], *RECORD_BOUND[len(SCANNED_BOUND) :]),
+    )
     return [
         (field, place, one.name)
-        for field, declared in ((b"header", HEADER), (b"=a", RECORD), (b"=d", RECORD))
+        for field, declared in ((b"header", header), (b"=a", record), (b"=d", record))
         for place, one in enumerate(declared)
     ]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from limiters._instance_share import InstanceShare
 from limiters.leases._format import FORMAT, UNITS
-from limiters.leases._layout import Part, layout_of
+from limiters.leases._layout import BoundLayout, layout_of
 from limiters.leases._messages import (
     BoundTerms,
     Kind,
@@ -387,13 +387,13 @@ class Bounds(History):
             if random.random() < 0.3:
                 slots = random.choice((1, 3, 20, 500))
                 bounds.append(BoundTerms.in_flight(slots, random.choice((100, 1_000))))
-                parts.append(Part(f"calls{at}", slots=True))
+                parts.append(BoundLayout(f"calls{at}", slots=True))
             else:
                 period = random.choice((100, 1_000, 1_000, 6_000, 60_000))
                 running = random.choice((0, 0, 500))
                 capacity = random.choice((1e-3, 7.3, 10.0, 1_000.0, 123_456.7))
                 bounds.append(BoundTerms.rate(capacity, period, running=running))
-                parts.append(Part(f"rate{at // 2}", counts="end" if running else "start"))
+                parts.append(BoundLayout(f"rate{at // 2}", counts="end" if running else "start"))
         factor = bounds[0].capacity / random.choice((1, 3.7, 20))
         return Terms(tuple(bounds), factor, random.choice((400, 2_000)), layout_of(parts))
 

@@ -26,7 +26,7 @@ def divide(limit: Limit) -> None:
     are left over."""
     limit.shares_at = limit.now
     records = list(limit.records.values())
-    demands = [permits.demand_of(limit, one) for one in records]
+    demands = [permits.needs_of(limit, one) for one in records]
     fair, was_short = levels_of(demands, limit.wholes), limit.is_short
     for at, bound in enumerate(limit.bounds):
         bound.needs = sum(one.holdings[at].need for one in records)
@@ -127,7 +127,7 @@ def rights_of(limit: Limit, record: Record) -> Rights:
 def _without_lots(limit: Limit, record: Record) -> Rights:
     fair, on_permits = permits.fair_share(limit, record), permits.lives_on_permits(limit, record)
     levels = [bound.fair if on_permits else bound.level for bound in limit.bounds]
-    share = share_of(permits.demand_of(limit, record), levels)
+    share = share_of(permits.needs_of(limit, record), levels)
     units, lots = share.units, [LOT_BUCKETS] * len(levels)
     if share.limited and not on_permits:
         units = _whole_batches(limit, record, units)

@@ -12,7 +12,7 @@ from bisect import insort
 from collections.abc import Sequence
 
 from limiters.leases._coordinator.shares import (
-    Demand,
+    NeedShape,
     Share,
     dominant_share,
     share_of,
@@ -35,14 +35,14 @@ from limiters.leases._ledger import believed, slice_end
 from limiters.leases._messages import Request
 
 
-def demand_of(limit: Limit, record: Record) -> Demand:
+def needs_of(limit: Limit, record: Record) -> NeedShape:
     """What an instance needs of each bound."""
-    return Demand(record.needs, record.weight, limit.wholes)
+    return NeedShape(record.needs, record.weight, limit.wholes)
 
 
 def fair_share(limit: Limit, record: Record) -> Share:
     """What an instance may have of the limit, by shares and permits together."""
-    return share_of(demand_of(limit, record), limit.fair)
+    return share_of(needs_of(limit, record), limit.fair)
 
 
 def entitlement(limit: Limit, record: Record) -> int:

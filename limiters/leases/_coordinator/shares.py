@@ -31,7 +31,7 @@ class Level:
         return float(weight) * self.units / self.weight
 
 
-class Demand:
+class NeedShape:
     """What one instance needs of each bound, and its weight in each: that of the instance, times
     the ratio of its need to its dominant one, in parts of SHAPE."""
 
@@ -60,7 +60,7 @@ class Share:
         return [math.floor(part) for part in self.parts]
 
 
-def share_of(demand: Demand, levels: Sequence[Level]) -> Share:
+def share_of(demand: NeedShape, levels: Sequence[Level]) -> Share:
     """What these levels leave to an instance: the mix that it needs, as much of it as the scarcest
     of its bounds allows."""
     scale, scarcest, most = 1.0, -1, 0.0
@@ -79,12 +79,12 @@ def share_of(demand: Demand, levels: Sequence[Level]) -> Share:
 
 
 def levels_of(
-    demands: Sequence[Demand], wholes: Sequence[int], left: Sequence[int] | None = None
+    demands: Sequence[NeedShape], wholes: Sequence[int], left: Sequence[int] | None = None
 ) -> list[Level]:
     """The level of each bound, of which this much is `left` for these demands: all of it, unless
     said otherwise.
 
-    >>> [level] = levels_of([Demand([need], weight, [100]) for need, weight in
+    >>> [level] = levels_of([NeedShape([need], weight, [100]) for need, weight in
     ...                      ((10, 1), (100, 1), (100, 2))], [100])
     >>> level.units, level.weight // SHAPE
     (90, 3)

@@ -8,8 +8,7 @@ local records = state.records
 -- above, and the rest. Behind the first `length` of them comes the record of the calling instance, as
 -- it is now. nil if a record cannot be read.
 local function read_all(all, length)
-  local bounds = #limit.bounds
-  local crowd = { count = 0, needs = {}, weights = {}, wholes = state.wholes() }
+  local crowd = { needs = {}, weights = {}, wholes = state.wholes() }
   local seen_all = {
     crowd = crowd, batches = {}, units = {}, arrivals = {}, silents = {}, held = {}, needed = {},
     asking = { names = {}, places = {}, asks = {}, turns = {}, sinces = {} },
@@ -17,7 +16,7 @@ local function read_all(all, length)
   local weights, arrivals, silents = crowd.weights, seen_all.arrivals, seen_all.silents
   local asking, asked, count = seen_all.asking, 0, 0
   local removed, own, RECORD_BYTE = records.removed, records.own, state.RECORD_BYTE
-  for b = 1, bounds do
+  for b = 1, #limit.bounds do
     crowd.needs[b], seen_all.batches[b], seen_all.units[b] = {}, {}, {}
     seen_all.held[b], seen_all.needed[b], asking.asks[b] = 0, 0, {}
   end
@@ -29,7 +28,7 @@ local function read_all(all, length)
     local counts = byte(name) == RECORD_BYTE and name ~= own and not removed[name]
     if counts or i > length then
       local _, since, gathers, turn, seen, interval, weight, arrival, units, need, ask, piece, next_ =
-        scanned(text, bounds)
+        scanned(text, #limit.bounds)
       if not units then
         return nil
       end
@@ -43,7 +42,7 @@ local function read_all(all, length)
       if asks then
         asking.asks[1][asked + 1] = ask
       end
-      for b = 2, bounds do
+      for b = 2, #limit.bounds do
         units, need, ask, piece, next_ = scanned_bound(text, next_)
         if not units then
           return nil
@@ -64,8 +63,7 @@ local function read_all(all, length)
       end
     end
   end
-  crowd.count, asking.count = count, asked
-  seen_all.held[1], seen_all.needed[1] = first_held, first_needed
+    seen_all.held[1], seen_all.needed[1] = first_held, first_needed
   return seen_all
 end
 
@@ -73,7 +71,7 @@ end
 local function fair_shares(seen)
   local crowd, fair = seen.crowd, { scales = {}, scarcest = {}, most = {} }
   local short = permits.is_short()
-  for i = 1, crowd.count do
+  for i = 1, #crowd.weights do
     local scale, scarcest, most = 1, 0, 0
     if short then
       scale, scarcest, most = shares.scale(crowd, i, limit.fair_units, limit.fair_weights)
@@ -97,7 +95,7 @@ local function ease(seen)
     bound.ease = 1
     if some_short and limit.fair_weights[b] == 0 then
       local used = 0
-      for i = 1, seen.crowd.count do
+      for i = 1, #seen.crowd.weights do
         used = used + floor(fair_part(seen, i, b))
       end
       if used ~= 0 then
@@ -115,7 +113,7 @@ local function judge(seen)
   for b, bound in ipairs(limit.bounds) do
     worths[b], eases[b] = state.worth(bound), bound.ease
   end
-  for i = 1, seen.crowd.count do
+  for i = 1, #seen.crowd.weights do
     local is_limited, on_permits = scarcest[i] ~= 0, false
     for b = 1, #worths do
       local batch = batches[b][i]
@@ -134,7 +132,7 @@ end
 local function queue_of(seen, lives, all)
   local crowd, asking, queue, last = seen.crowd, seen.asking, {}, nil
   local now, clock = limit.now, permits.turns_at()
-  for k = 1, asking.count do
+  for k = 1, #asking.names do
     local i = asking.places[k]
     -- Most of those who wait come behind the last one of a full queue by their turn alone.
     local comes_later = last and last.turn <= clock and asking.turns[k] > clock
@@ -171,7 +169,7 @@ local function left_for_shares(seen, lives)
     local aside = asides[b]
     if bound.slots then
       aside = 0
-      for i = 1, crowd.count do
+      for i = 1, #crowd.weights do
         if lives[i] then
           aside = aside + floor(fair_part(seen, i, b))
         end
@@ -190,7 +188,7 @@ local function spread_spare(seen, limited, lives)
     local left, needed, needs = bound.whole - bound.needs, 0, seen.crowd.needs[b]
     bound.spare = 0
     if left > 0 then
-      for i = 1, seen.crowd.count do
+      for i = 1, #seen.crowd.weights do
         if not limited[i] and not lives[i] then
           needed = needed + needs[i]
         end
@@ -215,22 +213,26 @@ end
 -- Who has the slots that are left over, and how many of these are still held by others.
 local function divide_slots(b, bound, seen, limited, lives)
   local crowd, rights, lots, buckets, left = seen.crowd, {}, {}, {}, bound.whole
-  local parts = {}
-  for i = 1, crowd.count do
-    local units = lives[i] and limit.fair_units or limit.level_units
-    local weights = lives[i] and limit.fair_weights or limit.level_weights
-    local scale, scarcest, most = shares.scale(crowd, i, units, weights)
-    for k = 1, #limit.bounds do
-      parts[k] = shares.part(crowd.needs[k][i], k, scale, scarcest, most)
+  local parts, fair = {}, seen.fair
+  for i = 1, #crowd.weights do
+    local scale, scarcest, most = fair.scales[i], fair.scarcest[i], fair.most[i]
+    if not lives[i] and limit.level_units ~= limit.fair_units then
+      scale, scarcest, most = shares.scale(crowd, i, limit.level_units, limit.level_weights)
     end
-    local part = permits.eased(bound, parts[b], scarcest ~= 0, 0, permits.stretch(parts))
+    local part = shares.part(crowd.needs[b][i], b, scale, scarcest, most)
+    if scarcest ~= 0 and bound.ease ~= 1 then
+      for k = 1, #limit.bounds do
+        parts[k] = shares.part(crowd.needs[k][i], k, scale, scarcest, most)
+      end
+      part = permits.eased(bound, part, true, 0, permits.stretch(parts))
+    end
     local right, lot = right_to_slots(bound, crowd.needs[b][i], part, seen.arrivals[i], limited[i],
       lives[i])
     rights[i], lots[i], left = right, lot, left - right
     buckets[lot] = (buckets[lot] or 0) + 1
   end
   bound.lot = slots.drawn(buckets, left)
-  for i = 1, crowd.count do
+  for i = 1, #crowd.weights do
     if seen.silents[i] >= limit.now then
       local right = rights[i] + (lots[i] < bound.lot and 1 or 0)
       bound.lacking = bound.lacking + max(0, right - seen.units[b][i])
@@ -245,7 +247,7 @@ function division.divide(record)
   local length = #all
   all[length + 1], all[length + 2] = records.own, sealed(records.own, write_record(record))
   local seen = read_all(all, length)
-  local agree = seen and certainty.amounts_agree(seen.held, seen.crowd.count)
+  local agree = seen and certainty.amounts_agree(seen.held, #seen.crowd.weights)
   if agree then
     limit.shares_at = limit.now
     local was_short = permits.is_short()

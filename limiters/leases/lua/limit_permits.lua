@@ -16,7 +16,7 @@ function permits.crowd_of(record)
       needs[b] = { one.need }
     end
     record.crowd = {
-      count = 1, needs = needs, weights = { record.weight }, wholes = state.wholes(),
+      needs = needs, weights = { record.weight }, wholes = state.wholes(),
     }
   end
   return record.crowd
@@ -420,8 +420,11 @@ end
 local function missing_in(b, bound, ask, due, place)
   local spent = ledger.total(state.ledger_of(bound), limit.now - state.counts_of(bound))
   local room = bound.pool * state.worth(bound) - spent
-  for i = 1, place - 1 do
-    room = room - due[i].ask[b]
+  for i, one in ipairs(due) do
+    if i == place then
+      break
+    end
+    room = room - one.ask[b]
   end
   if room >= ask - FLOAT_ERROR * state.in_force(bound) then
     return 0

@@ -1,5 +1,5 @@
--- Fair shares of several bounds: _coordinator/shares.py in Lua. A crowd has `count` instances, their
--- `weights`, what they need of each bound (`needs`: a list for each bound), and the `wholes` of the
+-- Fair shares of several bounds: _coordinator/shares.py in Lua. A crowd has the `weights` of
+-- its instances, what they need of each bound (`needs`: a list for each bound), and the `wholes` of the
 -- bounds. A level is (units, weight), of all bounds in two lists: a weight of zero says that there is
 -- enough for all. Products of whole numbers stay below 2^53, or are taken in the same order.
 
@@ -14,11 +14,11 @@ local function grow(crowd)
   end
   if #wholes == 1 then
     local need, list = needs[1], grown[1]
-    for i = 1, crowd.count do
+    for i = 1, #crowd.weights do
       list[i] = need[i] > 0 and weights[i] * SHAPE or 0
     end
   else
-    for i = 1, crowd.count do
+    for i = 1, #crowd.weights do
       local dominant = 0
       for b = 1, #wholes do
         dominant = max(dominant, needs[b][i] / wholes[b])
@@ -113,7 +113,7 @@ function shares.levels(crowd, left, omitted)
     units[b], weights[b] = 0, 0
     wants[b] = wants_of(crowd.needs[b], omitted)
     local sum = 0
-    for i = 1, crowd.count do
+    for i = 1, #crowd.weights do
       sum = sum + wants[b][i]
     end
     if sum > left[b] then
@@ -147,7 +147,7 @@ function shares.levels(crowd, left, omitted)
       end
     end
     if #short > 0 then
-      for i = 1, crowd.count do
+      for i = 1, #crowd.weights do
         local scale, scarcest, most = shares.scale(crowd, i, units, weights)
         local out = omitted and omitted[i]
         for _, b in ipairs(short) do

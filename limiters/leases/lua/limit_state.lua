@@ -66,7 +66,7 @@ local function read_queue(text, bounds)
     later, one.turn, one.since, one.silent, one.fair, length, position =
       struct.unpack(WAITER, text, position)
     one.later = later ~= 0
-    for b = 1, bounds do
+    for b = 1, #bounds do
       one.ask[b], position = struct.unpack('<d', text, position)
       assert(is_finite(one.ask[b]))
     end
@@ -174,7 +174,7 @@ function state.load_limit(name, instance)
     one.fair_units[i], one.fair_weights[i] = b.fair_units, b.fair_weight
     one.level_units[i], one.level_weights[i] = b.level_units, b.level_weight
   end
-  local ok, queue = pcall(read_queue, stored.queue, #one.bounds)
+  local ok, queue = pcall(read_queue, stored.queue, one.bounds)
   if not ok then
     return nil, true
   end
@@ -203,18 +203,19 @@ end
 -- What came along with an instance's last grant, of each bound: an empty list if nothing did, or if
 -- it is lost.
 local function load_given(record)
-  local bounds, granted = #limit.bounds, false
+  local granted = false
   for _, one in ipairs(record.bounds) do
     one.given = {}
     granted = granted or one.granted > 0
   end
   local text = granted and unsealed(records.own, redis.call('HGET', GRANTS, records.own))
-  local values = text and #text >= 8 * (2 + bounds) and ledger.floats_in(text)
+  local start = 8 * (2 + #limit.bounds)
+  local values = text and #text >= start and ledger.floats_in(text)
   if not values or values[1] ~= record.born or values[2] ~= record.seq then
     return
   end
-  local lists, position = {}, 8 * (2 + bounds) + 1
-  for b = 1, bounds do
+  local lists, position = {}, start + 1
+  for b = 1, #limit.bounds do
     local count = values[2 + b]
     if not (is_whole(count) and count >= 0 and count <= #text) then
       return

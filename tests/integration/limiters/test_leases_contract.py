@@ -5,17 +5,32 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 from redis import Redis
 
-from limiters import LeaseManager, LeaseManagerError, MemoryLeaseManager, RedisLeaseManager
+from limiters import (
+    ArgumentError,
+    LeaseManager,
+    LeaseManagerError,
+    MemoryLeaseManager,
+    RedisLeaseManager,
+)
 from limiters._redis.script import of_source
 from limiters.embedded import EmbeddedRedis
 from limiters.leases._format import UNITS
-from limiters.leases._messages import Kind, Reply, Request, Terms, altered
+from limiters.leases._layout import BoundLayout, layout_of
+from limiters.leases._messages import (
+    BoundRequest,
+    BoundTerms,
+    Kind,
+    Reply,
+    Request,
+    Terms,
+    altered,
+)
 from limiters.leases._scripts import TWIN, registry_key, source_of
 from limiters.testing import ManualClock
 
@@ -289,6 +304,76 @@ def test_c9_anyone_changes_the_capacity_for_all(kept: Kept) -> None:
     view = kept.manager.look()
     assert view is not None
     assert (view.terms.capacity, view.terms.factor) == (2_000.0, 7.0)
+
+
+BOUNDED = Terms(
+    (BoundTerms.rate(600.0, 60_000), BoundTerms.rate(10.0, 1_000), BoundTerms.in_flight(20, 1_000)),
+    60.0,
+    50_000,
+    layout_of([BoundLayout("requests"), BoundLayout("requests"), BoundLayout("calls", slots=True)]),
+)
+
+
+def bounded(kept: Kept, seq: int = 1, **said: Any) -> Reply:
+    """One instance needs half of each bound."""
+    needs = tuple(BoundRequest(need=one.capacity / 2) for one in BOUNDED.bounds)
+    request = Request("a", seq, BOUNDED, needs, **said)
+    reply = kept.manager.sync(request)
+    if reply.kind is Kind.CHALLENGE:
+        return kept.manager.sync(replace(request, nonce=reply.nonce, ended=True))
+    return reply
+
+
+def test_v1_each_bound_is_granted_and_seen_by_its_name(kept: Kept) -> None:
+    reply = bounded(kept)
+    assert [
+        one.units >= terms.units // 2
+        for one, terms in zip(reply.bounds, BOUNDED.bounds, strict=True)
+    ]
+    view = kept.manager.look()
+    assert view is not None
+    assert [one.dimension for one in view.bounds] == ["requests", "requests/1s", "calls"]
+    [instance] = view.instances
+    assert [one.need for one in instance.bounds] == pytest.approx([300.0, 5.0, 10.0])
+    assert [one.held >= 0.5 for one in instance.bounds] == [True, True, True]
+
+
+def test_c9_an_operator_changes_the_capacity_of_one_dimension(kept: Kept) -> None:
+    born = bounded(kept).born
+    assert kept.manager.set_terms(capacity={"calls": 5.0, "requests/1s": 20.0})
+    reply = bounded(kept, 2, born=born)
+    assert [one.capacity for one in reply.terms.bounds] == [600.0, 20.0, 5.0]
+    assert [one.in_force for one in reply.terms.bounds] == [600.0, 20.0, 5.0]
+    view = kept.manager.look()
+    assert view is not None
+    assert [one.capacity for one in view.bounds] == [600.0, 20.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"capacity": 5.0}, "capacity must be given by the names of dimensions: requests, req"),
+        ({"capacity": {"tokens": 5.0}}, "capacity must be of one of the limit's dimensions: req"),
+        ({"capacity": {"calls": 2.5}}, "capacity must be what a limit can have, not 2.5"),
+        ({"capacity": {"calls": 2.0}, "period": 5.0}, "period must be left out"),
+    ],
+)
+def test_v7_a_change_that_does_not_fit_the_dimensions_is_refused(
+    kept: Kept, change: dict[str, Any], said: str
+) -> None:
+    bounded(kept)
+    with pytest.raises(ArgumentError, match=said):
+        kept.manager.set_terms(**change)
+    view = kept.manager.look()
+    assert view is not None
+    assert view.terms.bounds[2].capacity == 20.0
+
+
+def test_c11_an_instance_of_other_bounds_is_refused_and_told_which_there_are(kept: Kept) -> None:
+    bounded(kept)
+    reply = kept.ask("b", 1, terms=TERMS, need=5.0)
+    assert (reply.kind, reply.terms.layout) == (Kind.REFUSED, BOUNDED.layout)
+    assert len(reply.terms.bounds) == 3
 
 
 def test_c9_a_raise_can_be_ramped(kept: Kept) -> None:

@@ -15,7 +15,7 @@ from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.certainty import agrees
 from limiters.leases._coordinator.state import Registry
 from limiters.leases._format import DEFAULT_SPAN, NEVER, UNITS
-from limiters.leases._layout import Part, layout_of
+from limiters.leases._layout import BoundLayout, layout_of
 from limiters.leases._messages import BoundRequest, BoundTerms, Kind, Reply, Request, Terms
 from limiters.leases._terms_change import BoundChange, LimitChange
 from tests.bounds import BoundedInstance, over
@@ -25,13 +25,13 @@ RATES = Terms(
     (BoundTerms.rate(100.0, 1_000), BoundTerms.rate(20.0, 100), BoundTerms.rate(9_000.0, 1_000)),
     10.0,
     2_000,
-    layout_of([Part("requests"), Part("requests"), Part("tokens")]),
+    layout_of([BoundLayout("requests"), BoundLayout("requests"), BoundLayout("tokens")]),
 )
 CALLS = Terms(
     (BoundTerms.rate(1_000.0, 1_000), BoundTerms.in_flight(20, 1_000)),
     100.0,
     2_000,
-    layout_of([Part("requests"), Part("calls", slots=True)]),
+    layout_of([BoundLayout("requests"), BoundLayout("calls", slots=True)]),
 )
 
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from limiters.leases._coordinator.shares import (
-    Demand,
     Level,
+    NeedShape,
     Share,
     dominant_share,
     levels_of,
@@ -35,7 +35,7 @@ def crowds(draw: st.DrawFn) -> Crowd:
 
 def shares_of(crowd: Crowd, left: Sequence[int] | None = None) -> list[Share]:
     bounds, instances = crowd
-    demands = [Demand(needs, weight, bounds) for needs, weight in instances]
+    demands = [NeedShape(needs, weight, bounds) for needs, weight in instances]
     levels = levels_of(demands, bounds, left)
     return [share_of(one, levels) for one in demands]
 
@@ -89,7 +89,7 @@ def test_c5_the_order_in_which_instances_are_listed_changes_nothing(
 ) -> None:
     (bounds, one), other = orders
     first, second = (
-        levels_of([Demand(needs, weight, bounds) for needs, weight in instances], bounds)
+        levels_of([NeedShape(needs, weight, bounds) for needs, weight in instances], bounds)
         for instances in (one, other)
     )
     assert first == second
@@ -211,9 +211,9 @@ def test_v5_those_who_do_not_need_what_is_used_up_go_on() -> None:
 @given(crowds())
 def test_c4_the_dominant_share_is_what_one_gets_that_needs_all_of_its_bounds(crowd: Crowd) -> None:
     bounds, instances = crowd
-    levels = levels_of([Demand(needs, weight, bounds) for needs, weight in instances], bounds)
+    levels = levels_of([NeedShape(needs, weight, bounds) for needs, weight in instances], bounds)
     for needs, weight in instances:
-        demand = Demand(needs, weight, bounds)
+        demand = NeedShape(needs, weight, bounds)
         share, fair = share_of(demand, levels), dominant_share(needs, weight, levels, bounds)
         assert 1 <= fair <= UNITS
         if share.limited:
@@ -222,7 +222,7 @@ def test_c4_the_dominant_share_is_what_one_gets_that_needs_all_of_its_bounds(cro
 
 def test_nobody_and_nothing() -> None:
     assert levels_of([], [5]) == [Level()]
-    assert levels_of([Demand([0], 1_000, [5])], [5], [0]) == [Level()]
-    assert share_of(Demand([7], 1_000, [9]), [Level()]).units == [7]
-    [level] = levels_of([Demand([3], 1_000, [5])], [5], [0])
-    assert share_of(Demand([3], 1_000, [5]), [level]).units == [0]
+    assert levels_of([NeedShape([0], 1_000, [5])], [5], [0]) == [Level()]
+    assert share_of(NeedShape([7], 1_000, [9]), [Level()]).units == [7]
+    [level] = levels_of([NeedShape([3], 1_000, [5])], [5], [0])
+    assert share_of(NeedShape([3], 1_000, [5]), [level]).units == [0]
