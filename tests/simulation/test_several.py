@@ -3,7 +3,7 @@ to be found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -38,7 +38,7 @@ class Player:
         self.budget.join(self.share)
         self.running: list[tuple[float, Spend]] = []
 
-    def asks(self, waiting: dict[str, float], now: float) -> None:
+    def asks(self, waiting: Mapping[str, float], now: float) -> None:
         """One exchange, and further ones if it is sent back."""
         self.share.settle(now)
         self.share.want(self.scene.cost(waiting), 0.0, now)
@@ -50,7 +50,7 @@ class Player:
         raise AssertionError(reply)
 
     def starts(
-        self, cost: dict[str, float], now: float, lasts: float = 0.0, longer: float = 0.0
+        self, cost: Mapping[str, float], now: float, lasts: float = 0.0, longer: float = 0.0
     ) -> int:
         """As many calls as it may, each `longer` than the one before; how many."""
         costs = self.scene.cost(cost)
@@ -86,7 +86,7 @@ class Scene:
         self.server = SimulatedServer("s1", Coordinator(default_span=0), vouches=True)
         self.calls: list[Call] = []
 
-    def cost(self, amounts: dict[str, float]) -> AnyCost:
+    def cost(self, amounts: Mapping[str, float]) -> AnyCost:
         """As the limit adds costs up."""
         return self.limits.normal("cost", Costs(amounts))
 
@@ -113,7 +113,7 @@ def spent_at_once() -> float:
 
 
 def handed_over() -> float:
-    """One spends everything, and gives half of it to another, which needs only requests, at once."""
+    """One spends everything, and gives half of its requests to another at once."""
     scene = Scene(requests=Rate(100, per=1), tokens=Rate(1_000, per=1))
     one, other = Player(scene, "one"), Player(scene, "other")
     much = {"requests": 1_000, "tokens": 10_000}
@@ -243,7 +243,7 @@ def history_of_one_dimension(patch: pytest.MonkeyPatch) -> None:
 
 def slots_counted_by_increments(patch: pytest.MonkeyPatch) -> None:
     """A call is counted down whenever somebody says that it has ended."""
-    running: dict[str, float] = {"calls": 0.0}
+    running: Mapping[str, float] = {"calls": 0.0}
     enter, ended = SlotLedger.enter, CallEntry.ended
 
     def entered(self: SlotLedger, entry: CallEntry) -> None:
