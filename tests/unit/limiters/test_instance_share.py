@@ -114,7 +114,7 @@ def test_c9_while_a_capacity_rises_what_is_in_force_counts() -> None:
 
 def test_c3_what_may_go_at_once_is_never_more_than_could_be_held() -> None:
     share = InstanceShare("me", altered(TERMS, capacity=10.0, factor=1_000.0))
-    assert share.burst(NOW) == 10 * (UNEVEN * BURST)
+    assert share.burst(NOW) == pytest.approx(10 * UNEVEN * BURST)
 
 
 def test_c2_a_lease_is_counted_from_before_its_request_was_sent() -> None:
