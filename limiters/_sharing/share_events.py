@@ -299,5 +299,5 @@ def _described(terms: Terms) -> Iterator[tuple[str, str]]:
                 part.counts == "end"
             )
         found.setdefault(part.dimension, []).append(what)
-    for name, whats in found.items():
-        yield name, " and ".join(whats)
+    for name, windows in found.items():
+        yield name, " and ".join(windows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from limiters.leases._layout import Part, layout_of, parts_of
+from limiters.leases._layout import BoundLayout, layout_of, parts_of
 from limiters.leases._messages import BoundTerms, Terms, milliseconds
 from limiters.limits import BURST, MOST_BURST_S, Bound, BoundKind, Limits
 
@@ -34,10 +34,10 @@ def _terms_of(bound: Bound) -> BoundTerms:
     return BoundTerms.rate(bound.capacity, milliseconds(bound.period), running=running)
 
 
-def _part(bound: Bound) -> Part:
+def _part(bound: Bound) -> BoundLayout:
     if bound.kind is BoundKind.SLOTS:
-        return Part(bound.dimension, slots=True, strict=bound.strict)
-    return Part(bound.dimension, counts="end" if bound.at_end else "start")
+        return BoundLayout(bound.dimension, slots=True, strict=bound.strict)
+    return BoundLayout(bound.dimension, counts="end" if bound.at_end else "start")
 
 
 def bounds_of(terms: Terms) -> tuple[Bound, ...]:
@@ -52,7 +52,7 @@ def bounds_of(terms: Terms) -> tuple[Bound, ...]:
     return tuple(_bound_of(part, one, shortest[part.dimension]) for part, one in pairs)
 
 
-def _bound_of(part: Part, terms: BoundTerms, burst: float) -> Bound:
+def _bound_of(part: BoundLayout, terms: BoundTerms, burst: float) -> Bound:
     period = terms.period / 1000
     if part.slots:
         kind = BoundKind.SLOTS

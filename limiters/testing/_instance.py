@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from limiters._budgets.purse import Parts, Purse
-from limiters._budgets.spend import SpendOfSeveral
-from limiters._budgets.window import WindowLedger
-from limiters._costs import AnyCost, Costs
-from limiters._support.float_error import covers
+from limiters._budgets.several import AnyParts
+from limiters._budgets.spend import Spend, nothing
+from limiters._costs import AnyCost, Costs, is_covered
+from limiters._sharing.budget import Budget
 from limiters.leases._messages import Reply, Request, Terms, weight_units
 from limiters.testing.work import LastingWork, Work
 from limiters.verifier import Spent
@@ -49,10 +48,8 @@ class SimulatedInstance:
         self.share = cluster.share(
             name, terms, interval=cluster.interval, weight=weight_units(weight)
         )
-        self.purses = [
-            Purse(WindowLedger(0.0, cluster.interval), one.permit, one.ledger)
-            for one in self.share.bounds
-        ]
+        self.budget = Budget(cluster.limit, cluster.limit.nothing, nothing)
+        self.budget.join(self.share)
         self.timeout = min(cluster.timeout, terms.lease / 2000)
         self.alive = True
         self.leaving = False
@@ -109,21 +106,16 @@ class SimulatedInstance:
 
     def _spend(self, now: float) -> float | None:
         """Spends what it may; when more may be possible, if anything waits."""
-        local, share = self.local(now), self.share
+        local, share, budget = self.local(now), self.share, self.budget
         share.settle(local)
         while not (self.leaving or self.evicted) and (waiting := self.work.waiting(now)):
             piece = self.work.piece
-            costs = share.by_bound(piece)
-            parts = [
-                one.available(local, cost) for one, cost in zip(self.purses, costs, strict=True)
-            ]
-            lacking = [not covers(sum(one), cost) for one, cost in zip(parts, costs, strict=True)]
-            if any(lacking):
+            there = budget.purse.available(local, piece)
+            if not is_covered(there.amount, piece):
                 share.want(_finite(waiting), self._gathering(piece, local), local)
-                share.short(lacking, local)
-                pairs = zip(self.purses, costs, strict=True)
-                return max(one.ready_at(cost, local) for one, cost in pairs if cost)
-            self._raise(parts, costs, now)
+                share.short(budget.lacking(there, piece), local)
+                return budget.purse.ready_at(piece, local)
+            self._raise(there.paying(piece), now)
             share.want(_finite(waiting), 0.0, local)  # the next one has not waited yet
             share.short(False, local)
         share.want(0.0, 0.0, local)
@@ -134,32 +126,31 @@ class SimulatedInstance:
             return piece
         return piece if piece > self.share.burst(local) else 0.0
 
-    def _raise(self, parts: Sequence[Parts], costs: Sequence[float], now: float) -> None:
-        paying = [one.paying(cost) for one, cost in zip(parts, costs, strict=True)]
-        local, charged = self.local(now), []
-        for purse, one, cost in zip(self.purses, paying, costs, strict=True):
-            if cost:
-                purse.hold(one)
-                charged.append(purse.charge(one, local, self.share.tenure))
-        spend = charged[0] if len(charged) == 1 else SpendOfSeveral(charged)
-        piece = self.work.piece
+    def _raise(self, parts: AnyParts, now: float) -> None:
+        purse, piece = self.budget.purse, self.work.piece
+        purse.hold(parts)
+        spend = purse.charge(parts, self.local(now), self.share.tenure)
+        costs = self.share.by_bound(piece)
         lasts = self.work.lasts if isinstance(self.work, LastingWork) else 0.0
         self.work.went(piece, now)
 
         def begin(then: float) -> None:
             if spend.started(self.local(then)):
                 self.cluster.log.append(Spent(then, self.name, piece))
-                self.cluster.calls.append(Call(then, then + lasts, self.name, tuple(costs)))
+                self.cluster.calls.append(Call(then, then + lasts, self.name, costs))
                 if lasts:
                     self._later(then + lasts, end)
                 else:
-                    spend.ended(self.local(then))
+                    self._ended(spend, then)
 
         def end(then: float) -> None:
-            spend.ended(self.local(then))
+            self._ended(spend, then)
             self._tick(then)
 
         self._later(now + self.cluster.random.uniform(0, self.cluster.latest_start), begin)
+
+    def _ended(self, spend: Spend, now: float) -> None:
+        spend.ended(self.local(now))
 
     # Asking.
 

@@ -3,6 +3,7 @@ of a call, calls in flight."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Literal
 
@@ -93,6 +94,7 @@ class Several(Weather):
         ]
 
 
-def several(kind: type[Weather]) -> type[Weather]:
+def several(kind: Callable[..., Weather]) -> Callable[..., Weather]:
     """That kind of weather, with several bounds."""
+    assert isinstance(kind, type)
     return type(f"Several{kind.__name__}", (Several, kind), {})
