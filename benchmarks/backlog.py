@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 from dispatcher import Batcher, BatcherStoppedError, Operation, Watcher
 
 AT_ONCE = 1000
 
 
-def feeding(batcher: Batcher, watcher: Watcher, cost: float) -> threading.Thread:
+def feeding(
+    batcher: Batcher, watcher: Watcher, cost: float | Mapping[str, float]
+) -> threading.Thread:
     """Enqueues operations of `cost` on a thread of its own, until `batcher` is stopped."""
 
     def feed() -> None:
