@@ -30,7 +30,7 @@ SLOTS, MAX_OPERATION_TIME = 6, 5.0
 
 CALLS: LimitsByDimension = {"calls": {"in_flight": SLOTS, "max_operation_time": MAX_OPERATION_TIME}}
 CONTRACT: LimitsByDimension = {
-    "requests": {"rate": 40, "per": PERIOD, "also": [[12, 0.5]]},
+    "requests": {"rate": 40, "per": PERIOD, "also": [[10, 0.5]]},
     "tokens": {"rate": 8_000, "per": PERIOD},
     **CALLS,
 }
