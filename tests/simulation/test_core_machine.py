@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from contextlib import suppress
+from typing import Any
 
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
@@ -24,7 +25,8 @@ from dispatcher import (
     Watcher,
 )
 from dispatcher.operation import Claim
-from limiters import ProvisionedResource
+from limiters import InFlight, Limits, ProvisionedResource, Rate
+from limiters._costs import Costs
 from limiters.testing import ManualClock
 from tests.crank import Crank
 from tests.examples import examples
@@ -40,9 +42,8 @@ class CoreMachine(RuleBasedStateMachine):
     )
     def build(self, size: int, slots: int | None, capacity: int | None) -> None:
         clock = ManualClock()
-        limiter = None if capacity is None else ProvisionedResource(capacity, clock=clock)
         self.crank = Crank(
-            limiter=limiter,
+            limiter=self.limiter(clock, capacity),
             clock=clock,
             buffer_size=size,
             max_concurrent_batches=slots,
@@ -53,12 +54,20 @@ class CoreMachine(RuleBasedStateMachine):
         self.acceptances = 0
         self.made: list[Operation] = []
         self.watchers = [
-            Watcher(print, max_batch_size=3, on_failure=print),
+            Watcher(print, max_batch_size=3, on_failure=print, batch_cost=self.batch_cost),
             Watcher(print, retry=(wait_fixed(1), stop_after_attempt(3)), retry_abandoned=True),
-            Watcher(print, max_attempts=2, max_batch_size=1),
+            Watcher(print, max_attempts=2, max_batch_size=1, batch_cost=self.batch_cost),
         ]
         self.seen = 0
         self.first_raised: dict[Operation, int] = {}
+
+    batch_cost: Any = 0
+
+    def limiter(self, clock: ManualClock, capacity: int | None) -> ProvisionedResource | None:
+        return None if capacity is None else ProvisionedResource(capacity, clock=clock)
+
+    def cost(self, number: int) -> Any:
+        return number
 
     def accept(self, *operations: Operation) -> None:
         self.accepted.update(operations)
@@ -76,7 +85,7 @@ class CoreMachine(RuleBasedStateMachine):
     ) -> None:
         operation = Operation(
             self.watchers[watcher],
-            cost,
+            self.cost(cost),
             len(self.made),
             batchable=batchable,
             key=key,
@@ -96,7 +105,9 @@ class CoreMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 6), key=KEYS, batchable=st.booleans())
     def enqueue_many(self, count: int, key: str | None, batchable: bool) -> None:
         operations = [
-            Operation(self.watchers[0], 1, len(self.made) + n, batchable=batchable, key=key)
+            Operation(
+                self.watchers[0], self.cost(1), len(self.made) + n, batchable=batchable, key=key
+            )
             for n in range(count)
         ]
         before = self.crank.engine.open_work.read()
@@ -184,11 +195,14 @@ class CoreMachine(RuleBasedStateMachine):
             or (o._where is not None and o._where in self.crank.batches_in_flight())
         }
 
+    def is_cost_of(self, target: Any, operations: set[Operation]) -> bool:
+        return math.isclose(target, sum(o.cost for o in operations), abs_tol=1e-6)
+
     @invariant()
     def books_are_right(self) -> None:
         self.accepted &= self.live()
         target, inflight, waiting = self.crank.engine.open_work.read()
-        assert math.isclose(target, sum(o.cost for o in self.accepted), abs_tol=1e-6)
+        assert self.is_cost_of(target, self.accepted)
         assert inflight == len(self.crank.batches_in_flight())
         flying = [o for b in self.crank.batches_in_flight() for o in b.operations]
         assert len(set(flying)) == len(flying)
@@ -242,8 +256,39 @@ class CoreMachine(RuleBasedStateMachine):
         assert self.crank.runners.threads_used == 0
 
 
+class CoreMachineOfSeveralDimensions(CoreMachine):
+    """The same laws where costs have several dimensions and batches cost something themselves; and
+    at most three callbacks of such batches run, abandoned ones included (law N1)."""
+
+    batch_cost = Costs({"a": 1, "calls": 1})
+
+    def limiter(self, clock: ManualClock, capacity: int | None) -> ProvisionedResource:
+        limits = Limits(a=Rate(20), b=Rate(15, also=[Rate(13, per=0.3)]), calls=InFlight(3))
+        return ProvisionedResource(limits, clock=clock)
+
+    def cost(self, number: int) -> Any:
+        return Costs({"a": number, "b": 3 * number % 7})
+
+    def is_cost_of(self, target: Any, operations: set[Operation]) -> bool:
+        return bool(target == sum((o.cost for o in operations), Costs()))
+
+    @invariant()
+    def no_more_calls_run_than_there_may(self) -> None:
+        running = [call for call in self.crank.calls if not self.crank.handing_over(call)]
+        assert sum(call.operations[0].watcher is not self.watchers[1] for call in running) <= 3
+
+    def teardown(self) -> None:
+        super().teardown()
+        if hasattr(self, "crank"):
+            limiter = self.crank.engine.limiter
+            assert limiter is not None
+            grant = limiter.grant({"calls": 3}, claimant=self.crank.engine.demand)
+            assert grant.fits(Costs({"calls": 3}))
+
+
 TestCoreMachine = CoreMachine.TestCase
-TestCoreMachine.settings = settings(
+TestCoreMachineOfSeveralDimensions = CoreMachineOfSeveralDimensions.TestCase
+TestCoreMachine.settings = TestCoreMachineOfSeveralDimensions.settings = settings(
     max_examples=examples(200),
     stateful_step_count=50,
     deadline=None,

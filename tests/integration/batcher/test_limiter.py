@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import threading
+import time
 import weakref
 from typing import Any
 
 import pytest
+from tenacity import wait_fixed
 
 from dispatcher import (
     Batcher,
@@ -20,7 +23,7 @@ from dispatcher import (
     State,
     Watcher,
 )
-from limiters import MemoryLeaseManager, SharedResource
+from limiters import InFlight, Limits, MemoryLeaseManager, Rate, SharedResource
 from limiters.errors import LimiterStoppedError
 from tests.seen import PATIENCE, Seen
 from tests.waiting import until
@@ -47,6 +50,69 @@ def test_the_last_batcher_that_uses_a_limiter_stops_it() -> None:
         assert works(batcher)
         assert batcher.stop() == []
     assert not limiter.started
+
+
+@pytest.mark.parametrize("kind", ["threads", "coroutines"])
+def test_n1_no_more_callbacks_run_than_the_limit_has_slots_and_all_are_free_at_the_end(
+    kind: str,
+) -> None:
+    limiter = ProvisionedResource(Limits(tokens=Rate(1_000_000), calls=InFlight(3)))
+    running, most = [0], [0]
+
+    def enter() -> None:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+
+    def on_thread(batch: list[Operation]) -> None:
+        with lock:
+            enter()
+        time.sleep(0.001 * batch[0].payload)
+        with lock:
+            running[0] -= 1
+        if batch[0].payload == 2:
+            raise ValueError("some fail")
+
+    async def on_loop(batch: list[Operation]) -> None:
+        enter()
+        await asyncio.sleep(0.001 * batch[0].payload)
+        running[0] -= 1
+        if batch[0].payload == 2:
+            raise ValueError("some fail")
+
+    lock = threading.Lock()
+    callback: Any = on_thread if kind == "threads" else on_loop
+    watcher = Watcher(
+        callback, max_batch_size=2, batch_cost={"calls": 1}, retry=wait_fixed(0), max_attempts=2
+    )
+    with Batcher(rate_limiter=limiter) as batcher:
+        batcher.enqueue_many(
+            [Operation(watcher, {"tokens": 1}, n % 4, batchable=bool(n % 3)) for n in range(200)]
+        )
+        assert watcher.wait(PATIENCE)
+        assert 1 <= most[0] <= 3
+        until(lambda: batcher.inflight == 0)
+        assert batcher.needs_capacity == {}
+        grant = limiter.grant({"calls": 3})
+        assert grant.amount == {"calls": 3}
+        grant.close()
+
+
+def test_n4_an_abandoned_callback_keeps_its_slot_until_it_returns() -> None:
+    limiter = ProvisionedResource(Limits(tokens=Rate(1_000), calls=InFlight(1)))
+    go_on = threading.Event()
+    hangs = Watcher(
+        lambda batch: go_on.wait(PATIENCE), batch_cost={"calls": 1}, max_operation_time=0.05
+    )
+    seen = Seen()
+    waits = Watcher(seen, batch_cost={"calls": 1})
+    with Batcher(rate_limiter=limiter) as batcher:
+        batcher.enqueue(Operation(hangs, {"tokens": 1}, None))
+        batcher.enqueue(Operation(waits, {"tokens": 1}, "next"))
+        until(lambda: batcher.totals.abandoned == 1)
+        assert not waits.wait(0.1)
+        go_on.set()
+        assert waits.wait(PATIENCE)
+    assert seen.payloads == ["next"]
 
 
 def test_a_limiter_that_the_user_started_the_user_stops() -> None:

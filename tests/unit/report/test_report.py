@@ -12,12 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.report import Entry, ReportError, ReportFile, Run, image, page, report
+from dispatcher.report import (
+    Entry,
+    ReportError,
+    ReportFile,
+    Run,
+    image,
+    page,
+    report,
+    report_limits,
+)
 from dispatcher.report._charts.histograms import sizes, waits
 from dispatcher.report._charts.shares import granted_again, held_at, shares, shown
 from dispatcher.report._charts.svg import IMAGE, NARROW, WIDTH, picture
 from dispatcher.report._charts.use import use, windows
 from dispatcher.report.page import facts
+from limiters import InFlight, Limits, Rate
 
 RUN = Run(
     "a <run>",
@@ -308,3 +318,19 @@ def test_a_report_is_there_whole_or_as_it_was(
 def test_an_odd_place_such_as_a_device_is_written_to_and_not_replaced() -> None:
     ReportFile("/dev/null").write([RUN])
     assert not Path("/dev/null").is_file()
+
+
+def test_several_limits_have_a_column_for_each_window_and_a_line_for_calls(tmp_path: Path) -> None:
+    limits = Limits(
+        requests=Rate(6, per=6, also=[Rate(2, per=1)]), tokens=Rate(1_000), calls=InFlight(1)
+    )
+    call = {"requests": 1, "tokens": 400, "calls": 1}
+    log = [(0.0, "a", call, 0.4), (0.5, "b", call, 0.9), (0.8, "a", {"tokens": 300}, 1.0)]
+    verdict = report_limits(tmp_path / "run.html", log, limits, title="API")
+    assert not verdict.holds
+    assert [bound.dimension for bound, found in verdict.bounds if found.over] == ["tokens"]
+    said = texts((tmp_path / "run.html").read_text())
+    for bound in limits.bounds[:3]:
+        assert f"API, {bound}" in said
+    assert any(one.startswith("calls: 1 in flight: no window over of 2") for one in said)
+    assert any("1,100" in one for one in said)
