@@ -86,7 +86,7 @@ class WindowLedger:
     @property
     def uneven_burst(self) -> float:
         """The share of the capacity that may go at once, at least, after it has changed hands."""
-        return min(1.0, UNEVEN * self.even_burst)
+        return min(1.0, round(UNEVEN * self.even_burst, 12))  # 0.3 of 0.1, without an error
 
     def changed_hands(self, peak: float, now: float) -> None:
         """A part of what is held came from others, or went to them. `peak` is the largest part of
