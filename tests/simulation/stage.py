@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from limiters._instance_share import InstanceShare
 from limiters.leases._coordinator import Coordinator
-from limiters.leases._messages import Kind, Reply, Request, Terms, altered
+from limiters.leases._messages import Kind, Reply, Request, Terms
 from limiters.testing import SimulatedServer
 
 ENDLESS = 1e9
@@ -65,8 +65,8 @@ class Player:
 
     def keep(self, units: int) -> None:
         """It may keep so much."""
-        assert self.share.reply is not None
-        self.share.reply = altered(self.share.reply, keep=units)
+        [bound] = self.share.bounds
+        bound.reply = replace(bound.reply, keep=units)
 
 
 class Stage:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limiters._budgets.window import UNEVEN
 from limiters._bound_share import in_slices
+from limiters._budgets.window import UNEVEN
 from limiters._instance_share import MIN_REQUEST_INTERVAL, InstanceShare
 from limiters.leases._coordinator import Coordinator
 from limiters.leases._coordinator.state import Registry
@@ -204,7 +205,8 @@ def test_c2_one_that_stops_after_a_lowered_capacity_keeps_what_it_has_spent() ->
     share = holding()
     spend(share, 900.0, NOW + 0.1)
     spend(share, 20.0, NOW + 0.2, begins=False)
-    share.terms = altered(share.terms, in_force=500.0)
+    [bound] = share.bounds
+    bound.follow(replace(bound.terms, in_force=500.0), NOW + 0.3)
     request = share.leave(NOW + 0.5)
     assert (request.released, request.bounds[0].history) == (0, ())
 
