@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
-from benchmarks.contract import SYNCS, calls_to
+from benchmarks.contract import beyond_syncs, calls_to
 from benchmarks.figures import Figure
 from limiters.embedded import EmbeddedRedis
 from tests.processes import Processes
@@ -80,10 +80,9 @@ def _calm(server: EmbeddedRedis, api: CountingApi) -> Iterator[Figure]:
     name = f"{PROCESSES} processes: busy with a backlog"
     yield Figure(name, busy(calls, begin, end) / SLOTS, f"of {SLOTS}", at_least=0.95)
     served = sum(begin <= one.began < end for one in calls)
-    beside = asked - SYNCS * PROCESSES * (end - begin)
     yield Figure(
         f"{PROCESSES} processes: Redis calls beside 2 a second a process",
-        max(0.0, beside) / served,
+        beyond_syncs(asked, PROCESSES, end - begin) / served,
         "a call of the API",
         at_most=0.01,
         note=f"{served / (end - begin):.0f} calls a second",
