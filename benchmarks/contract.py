@@ -1,9 +1,9 @@
 """The whole contract of an API: requests and tokens a minute, requests a second, connections.
 
 A minute is six seconds here, the amounts scaled with it. Real processes call an API over HTTP, a
-process of its own that counts. Use is compared with one queue for everybody, first come, first
-served, that has the same calls (`benchmarks/one_queue.py`): calls of different cost cannot fill
-several limits at once. ROWS=text runs the rows whose titles contain it.
+process of its own that counts. Use is compared with a single queue, first come, first served, that
+has the same calls (`benchmarks/one_queue.py`): calls of different cost cannot fill several limits
+at once. ROWS=text runs the rows whose titles contain it.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _measured(title: str, mix: Mix, count: int) -> Iterator[Figure]:
     yield Figure(name, _fairness(calls, mix, begin, end), "", at_least=0.98)
     served = sum(begin <= one.began < end for one in calls)
     # Law C6, for permits.
-    name = f"{title}: Redis calls beside 2 a second a process"
+    name = f"{title}: Redis calls beyond 2 a second a process"
     value = beyond_syncs(asked, count, end - begin) / served
     yield Figure(name, value, "a call of the API", at_most=2.2)
 

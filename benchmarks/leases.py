@@ -96,7 +96,9 @@ def run() -> Iterator[Figure]:
 
 def _script_times(server: EmbeddedRedis, client: Any, limit: Limit) -> Iterator[Figure]:
     ping = _round_trip(client)
-    manager = RedisLeaseManager(server.url, name="benchmark", lease_time=LEASE_MS / 1000)
+    manager = RedisLeaseManager(
+        server.url, name="benchmark", lease_time=LEASE_MS / 1000, timeout=60
+    )
     crowd = _Crowd(manager, limit, INSTANCES)
     cases: list[tuple[str, Callable[[], object]]] = [
         ("first calls", crowd.ask),

@@ -129,8 +129,8 @@ def test_v1_no_limit_of_an_api_is_over_when_one_is_killed_stopped_or_cut_off(
 def test_n1_n2_the_slots_of_one_that_is_killed_are_free_again_and_never_too_early(
     slots: Stage,
 ) -> None:
-    # Its calls outlast its lease by far: those of whoever has their slots too early would be too
-    # many.
+    # Its calls outlast its lease by far: another one that had their slots too early would make one
+    # too many.
     long = 0.8 * MAX_OPERATION_TIME
     (killed,) = slots.cluster.start([["killed"]], shortest=long, longest=long)
     first, stopped = slots.start("cut off", "stopped")
@@ -165,7 +165,7 @@ def test_v1_n1_through_faults_at_random(limits: LimitsByDimension, seed: int) ->
         stage.start(*names[:3])
         stage.start(*names[3:])
         stage.await_calls(*names)
-        Faults(stage.cluster, [stage.proxy], seed).befall(30)
+        Faults(stage.cluster, [stage.proxy], seed).cause(30)
         running = [name for names in stage.cluster.running for name in names]
         stage.await_calls(*running)
         stage.judge()
