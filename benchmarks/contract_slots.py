@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
-from benchmarks.contract import SYNCS, calls_to
+from benchmarks.contract import beyond_syncs, calls_to
 from benchmarks.figures import Figure
 from limiters.embedded import EmbeddedRedis
 from tests.processes import Processes
@@ -59,13 +59,13 @@ def run() -> Iterator[Figure]:
         cluster.start([[name] for name in names[len(proxies) * BEHIND_A_PROXY :]])
         yield from _calm(server, api)
         faults = Faults(cluster, proxies, seed=24)
-        faults.befall(STORM)
+        faults.cause(STORM)
         time.sleep(SETTLING)
         heir, killed = _leave_one(cluster, names[-1])
         time.sleep(LEASE + MAX_OPERATION_TIME + 2 * INTERVAL + 2 * LOOKING + LONGEST)
         verdict, calls = api.judged(), api.calls()
-    told = ", ".join(f"{times} {what}" for what, times in faults.happened.items())
-    note = f"{told}; {verdict.calls} calls, {verdict.refused} refused by the API"
+    happened = ", ".join(f"{times} {what}" for what, times in faults.happened.items())
+    note = f"{happened}; {verdict.calls} calls, {verdict.refused} refused by the API"
     name = f"{PROCESSES} processes: calls in flight at most"
     yield Figure(name, verdict.in_flight, "calls", at_most=SLOTS, note=note)
     yield _free_again([one for one in calls if one.who == heir], killed)
@@ -80,10 +80,9 @@ def _calm(server: EmbeddedRedis, api: CountingApi) -> Iterator[Figure]:
     name = f"{PROCESSES} processes: busy with a backlog"
     yield Figure(name, busy(calls, begin, end) / SLOTS, f"of {SLOTS}", at_least=0.95)
     served = sum(begin <= one.began < end for one in calls)
-    beside = asked - SYNCS * PROCESSES * (end - begin)
     yield Figure(
-        f"{PROCESSES} processes: Redis calls beside 2 a second a process",
-        max(0.0, beside) / served,
+        f"{PROCESSES} processes: Redis calls beyond 2 a second a process",
+        beyond_syncs(asked, PROCESSES, end - begin) / served,
         "a call of the API",
         at_most=0.01,
         note=f"{served / (end - begin):.0f} calls a second",

@@ -38,18 +38,21 @@ class Limit:
 
     title: str
     terms: Terms
-    dimensions: dict[str, float]
-    """How much of each a batch costs for 1 of the first; none for a limit that is a number."""
+    mixes: tuple[dict[str, float], ...] = ()
+    """How much of each dimension a batch costs for 1 of the first; instances have them in turns.
+    None for a limit that is a number."""
 
-    def cost(self, amount: float) -> AnyCost:
-        """What is `amount` of the first dimension, in all of them. Calls are whole."""
-        if not self.dimensions:
+    def cost(self, amount: float, number: int) -> AnyCost:
+        """What is `amount` of the first dimension for an instance, in all of them. Calls are
+        whole."""
+        if not self.mixes:
             return amount
-        costs = {name: amount * factor for name, factor in self.dimensions.items()}
+        mix = self.mixes[number % len(self.mixes)]
+        costs = {name: amount * factor for name, factor in mix.items()}
         return Costs(costs | {"calls": max(1, round(amount / 5))} if amount else {})
 
 
-ONE = Limit("1 dimension", Terms.scalar(float(PARTITIONS), 1.0, 1_000, LEASE_MS), {})
+ONE = Limit("1 dimension", Terms.scalar(float(PARTITIONS), 1.0, 1_000, LEASE_MS))
 FOUR = Limit(
     "4 dimensions",
     terms_of_limits(
@@ -62,7 +65,11 @@ FOUR = Limit(
         factor=1.0,
         lease=LEASE_MS,
     ),
-    {"requests": 1, "tokens": 800, "bytes": 4_000},
+    (
+        {"requests": 1, "tokens": 800, "bytes": 4_000},
+        {"requests": 1, "tokens": 2_000, "bytes": 4_000},
+        {"requests": 1, "tokens": 300, "bytes": 9_000},
+    ),
 )
 
 CONFIG = ("slowlog-log-slower-than 0", "slowlog-max-len 1000000")
@@ -90,7 +97,9 @@ def run() -> Iterator[Figure]:
 
 def _script_times(server: EmbeddedRedis, client: Any, limit: Limit) -> Iterator[Figure]:
     ping = _round_trip(client)
-    manager = RedisLeaseManager(server.url, name="benchmark", lease_time=LEASE_MS / 1000)
+    manager = RedisLeaseManager(
+        server.url, name="benchmark", lease_time=LEASE_MS / 1000, timeout=60
+    )
     crowd = _Crowd(manager, limit, INSTANCES)
     cases: list[tuple[str, Callable[[], object]]] = [
         ("first calls", crowd.ask),
@@ -122,9 +131,9 @@ class _Crowd:
         self._manager = manager
         self._limit = limit
         self._random = Random(1)
-        self._need = {f"instance-{n:04}": 20.0 for n in range(size)}
-        self._shares = {name: self._share(name) for name in self._need}
-        self._gathers: set[str] = set()
+        self._need = [20.0] * size
+        self._shares = [self._share(f"instance-{n:04}") for n in range(size)]
+        self._gathers: set[int] = set()
 
     def _share(self, name: str) -> InstanceShare:
         return InstanceShare(name, self._limit.terms, label="host-1:4711")
@@ -132,54 +141,56 @@ class _Crowd:
     def ask(self, times: int = 1, changing: float = 0.0) -> None:
         """Let each instance ask this many times."""
         for _ in range(times):
-            for name, share in self._shares.items():
+            for number in range(len(self._shares)):
                 if self._random.random() < changing:
-                    self._need[name] = self._random.choice([0.0, 5.0, 20.0, 200.0])
-                self._exchange(name, share)
+                    self._need[number] = self._random.choice([0.0, 5.0, 20.0, 200.0])
+                self._exchange(number)
 
-    def _exchange(self, name: str, share: InstanceShare) -> None:
+    def _exchange(self, number: int) -> None:
+        share = self._shares[number]
         for _ in range(4):  # it may be challenged first
             now = time.monotonic()
-            need = self._limit.cost(self._need[name])
+            need = self._limit.cost(self._need[number], number)
             share.settle(now)
-            share.want(need, need if name in self._gathers else self._limit.cost(0.0), now)
+            nothing = self._limit.cost(0.0, number)
+            share.want(need, need if number in self._gathers else nothing, now)
             for _ in range(5):
-                self._spend(share, now)
+                self._spend(share, self._limit.cost(0.2, number), now)
             reply = self._manager.sync(share.compose(now, (20.0, 0.0, 0.0, 0.0, 1.0)))
             share.answered(reply, now, time.monotonic())
             if reply.kind == "answer":
                 return
 
-    def _spend(self, share: InstanceShare, now: float) -> None:
+    @staticmethod
+    def _spend(share: InstanceShare, cost: AnyCost, now: float) -> None:
         """Something of what it holds, so that hand-overs carry history. Calls end at once."""
-        costs = share.by_bound(self._limit.cost(0.2))
-        for bound, cost in zip(share.bounds, costs, strict=True):
-            if bound.ledger.available(now, cost) >= cost:
-                bound.ledger.hold(cost)
-                spend = bound.ledger.charge(cost, now)
+        for bound, amount in zip(share.bounds, share.by_bound(cost), strict=True):
+            if bound.ledger.available(now, amount) >= amount:
+                bound.ledger.hold(amount)
+                spend = bound.ledger.charge(amount, now)
                 spend.started(now)
                 spend.ended(now)
 
     def lowered(self) -> None:
         """An operator halves the capacity."""
         capacity = self._limit.terms.capacity
-        dimensions = self._limit.dimensions
-        self._manager.set_terms(capacity={"requests": capacity / 2} if dimensions else capacity / 2)
+        by_name = bool(self._limit.mixes)
+        self._manager.set_terms(capacity={"requests": capacity / 2} if by_name else capacity / 2)
         self.ask(2)
-        self._manager.set_terms(capacity={"requests": capacity} if dimensions else capacity)
+        self._manager.set_terms(capacity={"requests": capacity} if by_name else capacity)
 
     def wait_for_permits(self) -> None:
         """Many have an operation that costs more than their share."""
-        for name in list(self._need)[:WAITING]:
-            self._need[name] = 2_000.0
-            self._gathers.add(name)
+        for number in range(min(WAITING, len(self._need))):
+            self._need[number] = 2_000.0
+            self._gathers.add(number)
         self.ask(3)
 
     def expire(self) -> None:
         """All are silent for too long; others come."""
         time.sleep((LEASE_MS + self._limit.terms.counts) / 1000 + 0.1 + 2 * 0.5 + 0.5)
-        self._shares = {f"new-{n}": self._share(f"new-{n}") for n in range(100)}
-        self._need = dict.fromkeys(self._shares, 20.0)
+        self._shares = [self._share(f"new-{n}") for n in range(100)]
+        self._need = [20.0] * len(self._shares)
         self._gathers = set()
         self.ask()
 

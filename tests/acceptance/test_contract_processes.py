@@ -18,19 +18,19 @@ import pytest
 from limiters.embedded import EmbeddedRedis
 from tests.processes import Process, Processes
 from tests.processes.calls import LimitsByDimension
-from tests.processes.faults import Faults
+from tests.processes.faults import STOPPED, Faults
 from tests.processes.plan import CallerPlan
-from tests.servers.counted import most_at_once
+from tests.servers.counted import Call, most_at_once
 from tests.servers.counting_api import CountingApi, now
 from tests.servers.proxy import Proxy
 from tests.waiting import until
 
 LEASE, INTERVAL, PERIOD = 1.2, 0.3, 2.0
-SLOTS, MAX_OPERATION_TIME = 6, 3.0
+SLOTS, MAX_OPERATION_TIME = 6, 5.0
 
 CALLS: LimitsByDimension = {"calls": {"in_flight": SLOTS, "max_operation_time": MAX_OPERATION_TIME}}
 CONTRACT: LimitsByDimension = {
-    "requests": {"rate": 40, "per": PERIOD, "also": [[12, 0.5]]},
+    "requests": {"rate": 40, "per": PERIOD, "also": [[10, 0.5]]},
     "tokens": {"rate": 8_000, "per": PERIOD},
     **CALLS,
 }
@@ -79,11 +79,14 @@ class Stage:
         """Returns when each of `names` has begun a call that was served, after `since` or now."""
         since = now() if since is None else since
 
-        def called() -> set[str]:
-            calls = self.api.calls()
-            return {one.who for one in calls if one.began > since and not one.refused}
+        def called(name: str) -> bool:
+            return any(one.began > since for one in self.served(name))
 
-        until(lambda: set(names) <= called())
+        until(lambda: all(map(called, names)))
+
+    def served(self, name: str) -> list[Call]:
+        """The calls of `name` that were not refused."""
+        return [one for one in self.api.calls() if one.who == name and not one.refused]
 
     def judge(self) -> None:
         """Nothing was over, and something happened."""
@@ -100,7 +103,7 @@ def contract() -> Iterator[Stage]:
 
 @pytest.fixture
 def slots() -> Iterator[Stage]:
-    with Stage(CALLS, longest=1.0) as stage:
+    with Stage(CALLS, longest=0.3) as stage:
         yield stage
 
 
@@ -126,8 +129,13 @@ def test_v1_no_limit_of_an_api_is_over_when_one_is_killed_stopped_or_cut_off(
 def test_n1_n2_the_slots_of_one_that_is_killed_are_free_again_and_never_too_early(
     slots: Stage,
 ) -> None:
-    first, killed, stopped = slots.start("cut off", "killed", "stopped")
+    # Its calls outlast its lease by far: another one that had their slots too early would make one
+    # too many.
+    long = 0.8 * MAX_OPERATION_TIME
+    (killed,) = slots.cluster.start([["killed"]], shortest=long, longest=long)
+    first, stopped = slots.start("cut off", "stopped")
     slots.await_calls("cut off", "killed", "stopped")
+    until(lambda: any(one.began > now() - 0.5 for one in slots.served("killed")))
     killed.signal(signal.SIGKILL)
     at = now()
     slots.proxy.refuse()
@@ -139,8 +147,8 @@ def test_n1_n2_the_slots_of_one_that_is_killed_are_free_again_and_never_too_earl
     first.stop()  # so that one alone has to have them all
 
     def most_in_flight() -> int:
-        calls = [one for one in slots.api.calls() if one.who == "stopped" and one.began > at]
-        return most_at_once((one.arrived, one.ended) for one in calls if not one.refused)
+        calls = [one for one in slots.served("stopped") if one.began > at]
+        return most_at_once((one.arrived, one.ended) for one in calls)
 
     until(lambda: most_in_flight() == SLOTS)
     slots.judge()
@@ -151,14 +159,13 @@ def test_n1_n2_the_slots_of_one_that_is_killed_are_free_again_and_never_too_earl
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("limits", [CONTRACT, CALLS], ids=["contract", "slots"])
 def test_v1_n1_through_faults_at_random(limits: LimitsByDimension, seed: int) -> None:
-    # A process is stopped for up to 3.5 s, so the calls that it has begun may take as long.
-    lasting = {"calls": {"in_flight": SLOTS, "max_operation_time": MAX_OPERATION_TIME + 3.5}}
-    with Stage({**limits, **lasting}, longest=MAX_OPERATION_TIME) as stage:
+    # The calls that a process has begun when it is stopped may take longer by that.
+    with Stage(limits, longest=MAX_OPERATION_TIME - STOPPED[1]) as stage:
         names = [f"p{number}" for number in range(6)]
         stage.start(*names[:3])
         stage.start(*names[3:])
         stage.await_calls(*names)
-        Faults(stage.cluster, [stage.proxy], seed).befall(30)
+        Faults(stage.cluster, [stage.proxy], seed).cause(30)
         running = [name for names in stage.cluster.running for name in names]
         stage.await_calls(*running)
         stage.judge()

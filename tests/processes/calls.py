@@ -45,6 +45,6 @@ def drawn(name: str, tokens: Sequence[int], shortest: float, longest: float) -> 
 
 
 def in_turns(instances: Sequence[Iterator[Prompt]]) -> Iterator[Prompt]:
-    """One of each instance, again and again: as they come to one queue for everybody."""
+    """One of each instance, again and again: as they come to a single queue."""
     for some in zip_longest(*instances):
         yield from some

@@ -1,4 +1,4 @@
-"""What befalls the processes of a cluster: killed, stopped and let go on, cut off from Redis."""
+"""Faults in a cluster of processes: kills, stops, and connections to Redis that are cut."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAUSE = (0.1, 1.0)
 
 
 class Faults:
-    """Faults at random, from a seed. Who is killed has a successor, with another name."""
+    """Faults at random, from a seed. A process that is killed has a successor, of another name."""
 
     def __init__(self, cluster: Processes, proxies: Sequence[Proxy], seed: int) -> None:
         self._cluster = cluster
@@ -31,10 +31,10 @@ class Faults:
         self._chance = Random(seed)
         self._mends: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = count()
-        self._unwell = set[object]()
+        self._faulty = set[object]()
         self.happened = dict.fromkeys(("killed", "stopped", "cut off"), 0)
 
-    def befall(self, seconds: float) -> None:
+    def cause(self, seconds: float) -> None:
         """One after the other, for so long; all are mended in the end."""
         end = time.monotonic() + seconds
         faults = (self._kill, self._stop, self._cut_off)
@@ -48,7 +48,7 @@ class Faults:
     def _kill(self) -> None:
         names = self._chance.choice(list(self._cluster.running))
         process = self._cluster.running[names]
-        if process in self._unwell:
+        if process in self._faulty:
             return
         process.end()
         del self._cluster.running[names]
@@ -57,14 +57,14 @@ class Faults:
 
     def _stop(self) -> None:
         process = self._chance.choice(list(self._cluster.running.values()))
-        if process not in self._unwell:
+        if process not in self._faulty:
             process.signal(signal.SIGSTOP)
             self._mend_later(process, STOPPED, lambda: process.signal(signal.SIGCONT))
             self.happened["stopped"] += 1
 
     def _cut_off(self) -> None:
         proxy = self._chance.choice(self._proxies)
-        if proxy not in self._unwell:
+        if proxy not in self._faulty:
             proxy.refuse()
             self._mend_later(proxy, CUT_OFF, proxy.accept)
             self.happened["cut off"] += 1
@@ -74,9 +74,9 @@ class Faults:
     ) -> None:
         def mended() -> None:
             mend()
-            self._unwell.discard(one)
+            self._faulty.discard(one)
 
-        self._unwell.add(one)
+        self._faulty.add(one)
         due = time.monotonic() + self._chance.uniform(*between)
         heapq.heappush(self._mends, (due, next(self._numbers), mended))
 

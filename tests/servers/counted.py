@@ -131,7 +131,7 @@ def worst(window: Window, spent: Iterable[tuple[float, float]]) -> Worst:
 
 
 def most_at_once(spans: Iterable[tuple[float, float]]) -> int:
-    """How many of them are there at once at most. One that ends where another begins is over.
+    """The most of them at any instant. One that ends where another begins has ended.
 
     >>> most_at_once([(0, 2), (1, 3), (2, 4)])
     2

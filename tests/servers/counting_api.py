@@ -5,7 +5,7 @@
 is judged by.
 
 * `POST /calls` with `{"who": ..., "began": ..., "seconds": ..., "costs": {"requests": 1}}` is
-  answered after so many seconds. What does not fit is answered 429 at once, as APIs do: with
+  answered after so many seconds. What does not fit is answered 429 immediately, as APIs do: with
   Retry-After, and what each window has left in x-ratelimit-... headers. A call whose client has
   gone away is in flight until it would have been answered: an API goes on with it.
 * `GET /report`: the fullest window of each kind and the most calls at once, in words.
