@@ -46,6 +46,7 @@ class CountingApi:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.servers.counting_api", json.dumps(limits)],
             cwd=ROOT,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
@@ -58,9 +59,10 @@ class CountingApi:
 
     def __exit__(self, *error: object) -> None:
         self._process.kill()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            stream.close()
         self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
 
     def calls(self) -> list[Call]:
         """All that have arrived."""
@@ -168,13 +170,13 @@ class Api:
 
 
 async def main() -> None:
-    """Serves until it is killed."""
+    """Serves until it is killed, or its input ends: it does not outlive what started it."""
     api = Api(Allowed.of(json.loads(sys.argv[1])))
     server = await asyncio.start_server(api.serve, HOST, 0, backlog=1000)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
     async with server:
-        await server.serve_forever()
+        await asyncio.to_thread(sys.stdin.read)
 
 
 if __name__ == "__main__":
